@@ -42,7 +42,8 @@ impl Locks for Distlock {
     const NAME: &'static str = "distlock";
 
     async fn connect(url: &str) -> Result<Self> {
-        Ok(Distlock(distlock::LockManager::builder().url(url).default_ttl(TTL).connect().await?))
+        let builder = distlock::LockManager::builder().url(url).default_ttl(TTL);
+        Ok(Distlock(builder.this_runtime_has_io().connect().await?))
     }
 
     async fn acquire(&self, key: &str) -> Result<Self::Guard> {
@@ -63,7 +64,7 @@ impl Locks for WithoutGaps {
     const NAME: &'static str = "distlock, no fairness gap";
 
     async fn connect(url: &str) -> Result<Self> {
-        let builder = distlock::LockManager::builder().url(url).default_ttl(TTL);
+        let builder = distlock::LockManager::builder().url(url).default_ttl(TTL).this_runtime_has_io();
         Ok(WithoutGaps(Distlock(builder.fairness_gap(Duration::ZERO).connect().await?)))
     }
 

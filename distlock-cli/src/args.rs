@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -31,16 +32,22 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct General {
-    /// Where the locks are kept, as in redis://127.0.0.1/
-    #[arg(long, env = "DISTLOCK_URL", hide_env_values = true, global = true)]
+    /// Where the locks are kept, as in redis://127.0.0.1/ [env: DISTLOCK_URL]
+    #[arg(long, global = true, conflicts_with = "url_file")]
     pub(crate) url: Option<String>,
+    /// A file that contains the URL: others on the machine see neither it nor its password [env: DISTLOCK_URL_FILE]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) url_file: Option<PathBuf>,
+    /// The URL that was found, here or in the environment
+    #[arg(skip)]
+    pub(crate) found: OnceLock<String>,
     /// Prefix of every key
     #[arg(long, env = "DISTLOCK_PREFIX", default_value = "", global = true)]
     pub(crate) prefix: String,
     /// Name of this client, shown to others
     #[arg(long, env = "DISTLOCK_NAME", global = true)]
     pub(crate) name: Option<String>,
-    /// Prints JSON
+    /// Prints JSON (ls, show, doctor, ping)
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Says more on standard error
@@ -77,12 +84,18 @@ pub(crate) enum Command {
     },
     /// Prints the manual page: `distlock man > distlock.1`
     Man,
-    /// Ends a command whose `distlock run` was killed
+    /// Ends a command whose `distlock run` was killed or stopped
     #[command(hide = true)]
     Guardian(Guardian),
     /// Becomes a command when it is told to
     #[command(hide = true)]
     Begin(Begin),
+}
+
+impl Command {
+    pub(crate) fn prints_json(&self) -> bool {
+        matches!(self, Command::Ls(_) | Command::Show(_) | Command::Doctor | Command::Ping)
+    }
 }
 
 /// What happens to the command when the lock is lost.
@@ -154,6 +167,9 @@ pub(crate) struct Run {
     /// Exits with 0, and says nothing, if the lock is busy
     #[arg(long, conflicts_with = "busy_exit")]
     pub(crate) quiet_busy: bool,
+    /// Gives the command the URL, with its password, as DISTLOCK_URL
+    #[arg(long)]
+    pub(crate) pass_url: bool,
     #[command(flatten)]
     pub(crate) ending: Ending,
     #[command(flatten)]
@@ -167,6 +183,15 @@ pub(crate) struct Leader {
     /// Lease time: how long there is no leader if this machine crashes
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub(crate) ttl: Span,
+    /// How long to wait for each term, or `forever`
+    #[arg(short, long, default_value = "forever", value_name = "TIME")]
+    pub(crate) wait: Wait,
+    /// The longest time for which a term lasts; then the command is ended, and another may be the leader
+    #[arg(long, value_name = "TIME")]
+    pub(crate) max_hold: Option<Span>,
+    /// Gives the command the URL, with its password, as DISTLOCK_URL
+    #[arg(long)]
+    pub(crate) pass_url: bool,
     #[command(flatten)]
     pub(crate) ending: Ending,
     #[command(flatten)]
@@ -239,9 +264,9 @@ pub(crate) struct Release {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Guardian {
-    /// How long the command has to end
+    /// How long the command has to end after it was asked to; without it, it is killed at once
     #[arg(long)]
-    pub(crate) kill_after: Span,
+    pub(crate) kill_after: Option<Span>,
     /// The signal that asks it to
     #[arg(long)]
     pub(crate) signal: String,

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use distlock::{Finding, LockError, LockManager, LockRequest, Severity};
+use distlock::{Finding, LockClient, LockError, LockManager, LockRequest, Severity};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::args::General;
 use crate::connect::connect;
 use crate::exit::Exit;
-use crate::out::say;
+use crate::out::{say, say_json};
 use crate::words::time;
 
 const TTL: Duration = Duration::from_secs(5);
@@ -125,7 +125,15 @@ async fn listing(manager: &LockManager, key: &str, report: &mut Report) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     match locks.unanswered() {
-        [] => report.fine("list", &format!("{} clients answer", locks.clients().len())),
+        [] => {
+            let others = locks.clients().iter().filter(|client| !is_own(client)).count();
+            let text = match others {
+                0 => "no other client is there".to_owned(),
+                1 => "1 other client answers".to_owned(),
+                others => format!("{others} other clients answer"),
+            };
+            report.fine("list", &text);
+        }
         silent => report.tell_all(
             Severity::Note,
             "list",
@@ -133,6 +141,13 @@ async fn listing(manager: &LockManager, key: &str, report: &mut Report) {
             Some("they are stopped, or run an earlier version: their locks are not listed"),
         ),
     }
+}
+
+/// The examination uses two clients itself.
+fn is_own(client: &LockClient) -> bool {
+    let name = rustix::system::uname();
+    client.pid == Some(std::process::id())
+        && client.host.as_deref().is_some_and(|host| name.nodename().to_bytes() == host.as_bytes())
 }
 
 struct Report {
@@ -167,7 +182,7 @@ impl Report {
             _ => "fault",
         };
         if self.json {
-            say(json!({ "severity": word, "about": about, "text": text, "remedy": remedy }));
+            say_json(&json!({ "severity": word, "about": about, "text": text, "remedy": remedy }));
             return;
         }
         say(format_args!("{word:<8} {about}: {text}"));

@@ -5,6 +5,8 @@ use std::process::{ExitCode, ExitStatus};
 
 use distlock::LockError;
 
+use crate::out::complain;
+
 /// How the command `distlock` ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -51,9 +53,17 @@ impl Exit {
         }
     }
 
+    /// Ends this process so: by the signal that has ended the command, if it was one.
+    pub(crate) fn leave(self) -> ExitCode {
+        if let Exit::Signal(number) = self {
+            crate::run::die_of(number);
+        }
+        ExitCode::from(self.status())
+    }
+
     /// Says why on standard error.
     pub(crate) fn because(self, why: &str) -> Exit {
-        eprintln!("distlock: {why}");
+        complain(why);
         self
     }
 
@@ -92,12 +102,6 @@ impl From<ExitStatus> for Exit {
             (None, Some(signal)) => Exit::Signal(signal),
             (None, None) => Exit::Status(u8::MAX),
         }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit.status())
     }
 }
 

@@ -1,5 +1,6 @@
 //! `ls`: all locks.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use distlock::{LockEntry, Locks};
@@ -9,7 +10,7 @@ use crate::args::{General, Ls, Sort};
 use crate::as_json;
 use crate::connect::connect;
 use crate::exit::Exit;
-use crate::out::say;
+use crate::out::{complain, json_line, say_json};
 use crate::rates::host;
 use crate::words::{Parties, kind, shown, time_or_dash};
 
@@ -27,31 +28,66 @@ pub(crate) async fn ls(general: &General, options: Ls) -> Result<Exit, Exit> {
         (!options.waiting || !entry.waiting.is_empty()) && here.as_ref().is_none_or(is_here)
     };
     let mut out = Out { json: general.json, begun: false };
-    match options.sort {
+    let rank: fn(&LockEntry) -> u128 = match options.sort {
         // As they come: however many there are.
         Sort::Key => {
             while let Some(entry) = next(&mut locks).await? {
-                if wanted(&entry) && out.lock(&entry).is_err() {
+                if wanted(&entry) && out.print(&out.line(&entry)).is_err() {
                     return Ok(Exit::Success);
                 }
             }
+            out.end(locks.unanswered(), 0);
+            return Ok(Exit::Success);
         }
-        Sort::Age | Sort::Waiters => {
-            let mut entries = Vec::new();
-            while let Some(entry) = next(&mut locks).await? {
-                entries.extend(Some(entry).filter(|entry| wanted(entry)));
-            }
-            match options.sort {
-                Sort::Age => entries.sort_by_key(|entry| std::cmp::Reverse(Parties::from(entry).age())),
-                _ => entries.sort_by_key(|entry| std::cmp::Reverse(entry.waiting.len())),
-            }
-            if entries.iter().try_for_each(|entry| out.lock(entry)).is_err() {
-                return Ok(Exit::Success);
-            }
+        Sort::Age => |entry| Parties::from(entry).age().map_or(0, |age| 1 + age.as_nanos()),
+        Sort::Waiters => |entry| entry.waiting.len() as u128,
+    };
+    let mut sorted = Sorted::default();
+    while let Some(entry) = next(&mut locks).await? {
+        if wanted(&entry) {
+            sorted.add(rank(&entry), out.line(&entry));
         }
     }
-    out.end(locks.unanswered());
+    sorted.cut();
+    if sorted.lines.iter().try_for_each(|(_, line)| out.print(line)).is_ok() {
+        out.end(locks.unanswered(), sorted.hidden);
+    }
     Ok(Exit::Success)
+}
+
+/// Lines, those with the highest rank first: as many as have room.
+#[derive(Default)]
+struct Sorted {
+    lines: Vec<(u128, String)>,
+    bytes: usize,
+    hidden: usize,
+}
+
+impl Sorted {
+    /// So many bytes of lines are shown: a hundred thousand lines and more of text.
+    const ROOM: usize = 16 << 20;
+
+    fn add(&mut self, rank: u128, line: String) {
+        self.bytes += line.len();
+        self.lines.push((rank, line));
+        if self.bytes > 2 * Self::ROOM {
+            self.cut();
+        }
+    }
+
+    /// Puts them in order, and leaves out what has no room.
+    fn cut(&mut self) {
+        self.lines.sort_by_key(|(rank, _)| Reverse(*rank));
+        let (mut bytes, before) = (0, self.lines.len());
+        let has_room = |(_, line): &&(u128, String)| {
+            bytes += line.len();
+            bytes <= Self::ROOM
+        };
+        let most = self.lines.iter().take_while(has_room).count();
+        self.lines.truncate(most);
+        self.bytes = self.lines.iter().map(|(_, line)| line.len()).sum();
+        self.hidden += before - most;
+    }
 }
 
 async fn next(locks: &mut Locks) -> Result<Option<LockEntry>, Exit> {
@@ -65,16 +101,13 @@ struct Out {
 }
 
 impl Out {
-    fn lock(&mut self, entry: &LockEntry) -> io::Result<()> {
+    /// A lock in a line.
+    fn line(&self, entry: &LockEntry) -> String {
         let parties = Parties::from(entry);
-        let mut out = io::stdout().lock();
         if self.json {
-            return writeln!(out, "{}", as_json::lock(&parties));
+            return json_line(&as_json::lock(&parties));
         }
-        if !std::mem::replace(&mut self.begun, true) {
-            line(&mut out, &COLUMNS.map(|(name, _)| name.to_owned()))?;
-        }
-        let cells = [
+        line(&[
             shown(parties.key),
             kind(parties.kind),
             parties.holders.len().to_string(),
@@ -82,25 +115,58 @@ impl Out {
             time_or_dash(parties.left()),
             parties.waiters.to_string(),
             parties.owner(),
-        ];
-        line(&mut out, &cells)
+        ])
+    }
+
+    fn print(&mut self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if !self.json && !std::mem::replace(&mut self.begun, true) {
+            writeln!(out, "{}", line(&COLUMNS.map(|(name, _)| name.to_owned())))?;
+        }
+        writeln!(out, "{text}")
     }
 
     /// What is missing.
-    fn end(&self, unanswered: &[String]) {
+    fn end(&self, unanswered: &[String], hidden: usize) {
         if self.json {
-            say(json!({ "unanswered": unanswered }));
-        } else if !unanswered.is_empty() {
-            let names: Vec<String> = unanswered.iter().map(|client| shown(client)).collect();
-            eprintln!("distlock: no answer from {}: their locks are missing", names.join(", "));
+            return say_json(&json!({ "unanswered": unanswered, "hidden": hidden }));
+        }
+        if !unanswered.is_empty() {
+            let names = unanswered.join(", ");
+            complain(format_args!("no answer, or too many, from {names}: locks of theirs are missing"));
+        }
+        if hidden > 0 {
+            complain(format_args!("{hidden} more are not shown: name a pattern, or sort by key"));
         }
     }
 }
 
-fn line(out: &mut impl Write, cells: &[String; COLUMNS.len()]) -> io::Result<()> {
+fn line(cells: &[String; COLUMNS.len()]) -> String {
     let mut text = String::new();
     for (cell, (_, width)) in cells.iter().zip(COLUMNS) {
         text.push_str(&format!("{cell:<width$}  "));
     }
-    writeln!(out, "{}", text.trim_end())
+    text.truncate(text.trim_end().len());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many there are: what is kept has a bound, and is what comes first.
+    #[test]
+    fn of_very_many_lines_the_first_in_the_order_are_shown() {
+        let mut sorted = Sorted::default();
+        let mut most = 0;
+        let count = 4 * Sorted::ROOM / 1024;
+        for number in 0..count {
+            sorted.add(number as u128, format!("{number:01024}"));
+            most = most.max(sorted.bytes);
+        }
+        sorted.cut();
+        assert!(most <= 2 * Sorted::ROOM + 1024, "{most}");
+        assert_eq!((sorted.lines.len(), sorted.hidden), (Sorted::ROOM / 1024, count - Sorted::ROOM / 1024));
+        assert_eq!(sorted.lines[0].0, count as u128 - 1);
+    }
 }

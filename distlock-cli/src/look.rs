@@ -11,8 +11,9 @@ use crate::args::{General, Key, Release, WaitFor};
 use crate::as_json;
 use crate::connect::connect;
 use crate::exit::Exit;
-use crate::out::say;
+use crate::out::{say, say_json};
 use crate::span::Wait;
+use crate::take::{Taken, take_from};
 use crate::words::{self, Parties, shown, time};
 
 /// How often `wait` asks.
@@ -27,6 +28,11 @@ async fn inspect(manager: &LockManager, key: &str) -> Result<Option<LockInfo>, E
 fn client(token: &str) -> &str {
     let of_ours = token.strip_prefix("dl1:").and_then(|rest| rest.rsplit_once(':'));
     of_ours.map_or(token, |(client, _)| client)
+}
+
+/// The clients of these owners.
+pub(crate) fn clients(owners: &[String]) -> String {
+    owners.iter().map(|owner| shown(client(owner))).collect::<Vec<_>>().join(", ")
 }
 
 fn left(remaining: Option<Duration>) -> String {
@@ -44,9 +50,9 @@ pub(crate) async fn show(general: &General, options: Key) -> Result<Exit, Exit> 
         (Some(info), true) => {
             let mut lock = as_json::lock(&info.into());
             lock["unanswered"] = json!(info.unanswered);
-            say(lock);
+            say_json(&lock);
         }
-        (None, true) => say(as_json::free(&options.key)),
+        (None, true) => say_json(&as_json::free(&options.key)),
         (Some(info), false) => print(info),
         (None, false) => say(format_args!("{}  free", shown(&options.key))),
     }
@@ -104,31 +110,51 @@ pub(crate) async fn wait(general: &General, options: WaitFor) -> Result<Exit, Ex
     }
 }
 
-/// Takes a lock away.
+/// Takes a lock from the holders that it has when it is looked at, and from no others.
 pub(crate) async fn release(general: &General, options: Release) -> Result<Exit, Exit> {
     let manager = connect(general).await?;
+    let key = shown(&options.key);
     let Some(info) = inspect(&manager, &options.key).await? else {
-        return Err(Exit::No.because(&format!("{} is free", shown(&options.key))));
+        return Err(Exit::No.because(&format!("{key} is free")));
     };
-    if let Some(token) = &options.token
-        && *token != info.holder
-        && info.holders.iter().all(|holder| *token != holder.token)
-    {
-        let text =
-            format!("{} has another holder by now: {}", shown(&options.key), shown(client(&info.holder)));
-        return Err(Exit::No.because(&text));
+    let mut owners: Vec<String> = info.holders.iter().map(|holder| holder.token.clone()).collect();
+    if owners.is_empty() {
+        owners.push(info.holder);
     }
-    let from: Vec<String> = info.holders.iter().map(|holder| shown(client(&holder.token))).collect();
-    let from = if from.is_empty() { shown(client(&info.holder)) } else { from.join(", ") };
-    if !options.force && !confirmed(&format!("{} is held by {from}. Take it away?", shown(&info.key)))? {
+    let another = |holder: &str| {
+        let holder = shown(client(holder));
+        Exit::No.because(&format!("{key} has another holder by now: {holder}. Nothing was changed"))
+    };
+    if let Some(token) = &options.token {
+        if !owners.contains(token) {
+            return Err(another(owners.first().map_or("?", String::as_str)));
+        }
+        owners.retain(|owner| owner == token);
+    }
+    if !options.force && !confirmed(&format!("{key} is held by {}. Take it away?", clients(&owners)))? {
         return Err(Exit::No.because("nothing was changed"));
     }
-    match manager.force_release(&options.key).await {
-        Ok(true) => {
-            say(format_args!("{} was taken from {from}", shown(&info.key)));
+    match take_from(&manager, &options.key, &owners).await {
+        Ok(Taken::From(owners)) => {
+            say(format_args!("{key} was taken from {}", clients(&owners)));
             Ok(Exit::Success)
         }
-        Ok(false) => Err(Exit::No.because(&format!("{} was released meanwhile", shown(&info.key)))),
+        // Nobody was asked about a holder, and none was named.
+        Ok(_) if options.force && options.token.is_none() => {
+            match manager.force_release(&options.key).await {
+                Ok(true) => {
+                    say(format_args!(
+                        "{key} was taken from its next holder: {} had left it",
+                        clients(&owners)
+                    ));
+                    Ok(Exit::Success)
+                }
+                Ok(false) => Err(Exit::No.because(&format!("{key} was released meanwhile"))),
+                Err(error) => Err(Exit::told(&error)),
+            }
+        }
+        Ok(Taken::HeldByAnother(holder)) => Err(another(&holder)),
+        Ok(Taken::NotHeld) => Err(Exit::No.because(&format!("{key} was released meanwhile"))),
         Err(error) => Err(Exit::told(&error)),
     }
 }
@@ -155,7 +181,7 @@ pub(crate) async fn ping(general: &General) -> Result<Exit, Exit> {
     let guard = guard.map_err(|error| Exit::told(&error))?;
     guard.release().await.map_err(|error| Exit::told(&error))?;
     if general.json {
-        say(json!({ "ok": true, "ms": start.elapsed().as_secs_f64() * 1e3 }));
+        say_json(&json!({ "ok": true, "ms": start.elapsed().as_secs_f64() * 1e3 }));
     } else {
         say(format_args!("ok, {:.1} ms", start.elapsed().as_secs_f64() * 1e3));
     }

@@ -7,12 +7,14 @@ mod as_json;
 mod connect;
 mod doctor;
 mod exit;
+mod known;
 mod list;
 mod look;
 mod out;
 mod rates;
 mod run;
 mod span;
+mod take;
 mod top;
 mod web;
 mod words;
@@ -26,20 +28,30 @@ use exit::Exit;
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
+        // The error would list the subcommands, hidden ones too.
+        Err(error) if error.kind() == ErrorKind::MissingSubcommand => {
+            eprint!("{}", Args::command().render_help());
+            return Exit::Usage.leave();
+        }
         Err(error) => {
             let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             // If nobody can be told, the status says it.
             drop(error.print());
-            return if asked_for { Exit::Success.into() } else { Exit::Usage.into() };
+            return if asked_for { Exit::Success.leave() } else { Exit::Usage.leave() };
         }
     };
     // Without a runtime: what becomes of this process inherits nothing of it.
-    if let Command::Begin(options) = &args.command {
-        return run::begin(options).into();
+    match &args.command {
+        Command::Begin(options) => return run::begin(options).leave(),
+        Command::Guardian(options) => return run::guard(options).leave(),
+        command if args.general.json && !command.prints_json() => {
+            return Exit::Usage.because("--json is for ls, show, doctor and ping").leave();
+        }
+        _ => {}
     }
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(carry_out(args)).into(),
-        Err(error) => Exit::Unavailable.because(&format!("no runtime: {error}")).into(),
+        Ok(runtime) => runtime.block_on(carry_out(args)).leave(),
+        Err(error) => Exit::Unavailable.because(&format!("no runtime: {error}")).leave(),
     }
 }
 
@@ -48,7 +60,7 @@ async fn carry_out(args: Args) -> Exit {
     let done = match command {
         Command::Run(options) => run::run(&general, options).await,
         Command::Leader(options) => run::lead(&general, options).await,
-        Command::Guardian(options) => run::guard(&options).await,
+        Command::Guardian(options) => Ok(run::guard(&options)),
         Command::Begin(options) => Ok(run::begin(&options)),
         Command::Ping => look::ping(&general).await,
         Command::Ls(options) => list::ls(&general, options).await,

@@ -1,9 +1,53 @@
-//! Lines on the standard output.
+//! Lines on the standard output and on standard error. All text that is printed comes through here: no key, name or
+//! error of others can move the cursor of a terminal, or begin a line.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
+use distlock::Escaped;
+use serde_json::Value;
+
 /// Prints a line. If nobody reads any more, as behind `| head`, the line is lost, and the exit status stays right.
 pub(crate) fn say(line: impl Display) {
-    drop(writeln!(io::stdout().lock(), "{line}"));
+    drop(writeln!(io::stdout().lock(), "{}", Escaped(line)));
+}
+
+/// The same of a value, in the escapes of JSON.
+pub(crate) fn say_json(value: &Value) {
+    drop(writeln!(io::stdout().lock(), "{}", json_line(value)));
+}
+
+/// A value in one line, without characters that act on a terminal.
+pub(crate) fn json_line(value: &Value) -> String {
+    let text = value.to_string();
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        // They can stand in texts only: anything else of JSON is plain ASCII.
+        if matches!(c, ' '..='~') || Escaped(c).to_string().chars().eq([c]) {
+            line.push(c);
+        } else {
+            line.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    line
+}
+
+/// Says on standard error what is wrong.
+pub(crate) fn complain(line: impl Display) {
+    drop(writeln!(io::stderr().lock(), "distlock: {}", Escaped(line)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn json_means_the_same_and_holds_nothing_that_acts_on_a_terminal() {
+        let text = "a\u{1b}[2J\u{7f}\u{9b}31m\u{202e}\u{2028}\u{e0041}\\u{202e} Zürich \u{1f512}\n";
+        let value = json!({ text: [text] });
+        let line = json_line(&value);
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), value);
+        assert!(line.contains("Zürich \u{1f512}") && Escaped(&line).to_string() == line, "{line}");
+    }
 }

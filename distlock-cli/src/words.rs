@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock::{LockClient, LockEntry, LockHolder, LockInfo, LockKind, LockWaiter};
+use distlock::{Escaped, LockClient, LockEntry, LockHolder, LockInfo, LockKind, LockWaiter};
 
 /// Who holds a lock and who waits for it, wherever that was learnt.
 #[derive(Clone, Debug)]
@@ -113,22 +113,9 @@ pub(crate) fn time_or_dash(known: Option<Duration>) -> String {
     known.map_or_else(|| "-".to_owned(), time)
 }
 
-/// Keys and tokens are the text of others: one that moves the cursor of a terminal is shown by its name.
+/// Text of others, as it may be printed.
 pub(crate) fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || is_invisible(c) {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
-/// What changes the direction of a text, or has no width: a key could pretend to be another one.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    Escaped(text).to_string()
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ options! {
         ["lease", "lease_time", "lease_timeout", "expire", "expiry", "expires", "lock_at_most_for"],
         "the lease time: how long others wait after a crash";
     Wait: "wait", r#"wait = "3s""#,
-        ["timeout", "wait_time", "wait_timeout", "acquire_timeout", "blocking_timeout"],
+        ["timeout", "wait_time", "wait_timeout", "lock_timeout", "acquire_timeout", "blocking_timeout"],
         "how long to wait for the lock";
     Retries: "retries", "retries = 3", ["retry_count", "attempts"],
         "how many further attempts to make, without queueing";

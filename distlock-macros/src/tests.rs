@@ -52,7 +52,6 @@ snapshots! {
         max_hold = self.limit,
         min_hold = "1s",
         reentrant = true,
-        on_lost = "continue",
         label = "shop"
     ) {
         async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderError> {

@@ -1,13 +1,14 @@
 //! Several keys that one request collects. Their time limits count from the moment at which the request has
 //! all of them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Shared by the holds of one request for several keys until it has all of them.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCollection {
     /// The number of outcomes that the requester has not noticed.
     unseen: AtomicU32,
+    has_begun: AtomicBool,
 }
 
 impl KeyCollection {
@@ -18,6 +19,17 @@ impl KeyCollection {
 
     pub(crate) fn answered(&self) {
         self.unseen.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// One of the keys was acquired.
+    pub(crate) fn acquired(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
+        self.answered();
+    }
+
+    /// Whether one of the keys was acquired, now or before: so the store has answered since the request began.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
     }
 
     /// The requester has noticed an outcome.

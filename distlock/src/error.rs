@@ -1,12 +1,13 @@
 //! What can go wrong, in one type.
 
 use std::error::Error;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::lock_key::LockKey;
-use crate::protocol::KEPT;
+use crate::lock_kind::LockKind;
+use crate::protocol::{Escaping, KEPT, show_cause};
 
 /// Why an acquisition, a hold or a release failed.
 ///
@@ -83,11 +84,17 @@ pub enum LockError {
         /// What was found.
         found: Arc<str>,
     },
-    /// This task holds the lock already: waiting for it could never end.
+    /// This task holds the lock already: waiting for it could never end. A shared lock cannot be made an exclusive one
+    /// either, also not by [`reentrant`](crate::LockRequest::reentrant): two tasks that tried it would wait for each
+    /// other.
     #[non_exhaustive]
     WouldDeadlock {
         /// The lock.
         key: LockKey,
+        /// As what this task holds it.
+        held: LockKind,
+        /// As what it was asked for.
+        wanted: LockKind,
     },
     /// The key is empty, too long, or reserved, or a part of it rendered to nothing.
     #[non_exhaustive]
@@ -262,8 +269,11 @@ fn unchecked(key: impl AsRef<str>) -> LockKey {
     LockKey::from_shared(key.as_ref().into())
 }
 
+/// What others have chosen, such as a key, a token, or the words of a server, cannot begin a line; see
+/// [`Escaped`](crate::Escaped).
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut Escaping(f);
         match self {
             LockError::Busy { key, holder, waited, .. } => {
                 write!(f, "lock `{key}` is busy")?;
@@ -286,10 +296,12 @@ impl fmt::Display for LockError {
                 write!(f, "lock `{key}` was lost while it was held: {reason}; what was done is not undone")
             }
             LockError::Unavailable { key, source } if key.as_str().is_empty() => {
-                write!(f, "the lock server is unavailable: {source}")
+                f.write_str("the lock server cannot be used: ")?;
+                show_cause(&**source, f)
             }
             LockError::Unavailable { key, source } => {
-                write!(f, "lock `{key}` is unavailable: {source}")
+                write!(f, "lock `{key}` is unavailable: ")?;
+                show_cause(&**source, f)
             }
             LockError::WrongKind { key, wanted, found } => {
                 write!(
@@ -297,7 +309,12 @@ impl fmt::Display for LockError {
                     "`{key}` was asked for as {wanted}, but is in use as {found}; use another key or prefix"
                 )
             }
-            LockError::WouldDeadlock { key } => {
+            LockError::WouldDeadlock { key, held: LockKind::Shared, wanted: LockKind::Exclusive } => write!(
+                f,
+                "lock `{key}` is held as a shared lock by this very task, and asked for as an exclusive one: other \
+                 readers would be inside; let the outer call take the exclusive lock, or make this call after it"
+            ),
+            LockError::WouldDeadlock { key, .. } => {
                 write!(f, "lock `{key}` is held by this very task: waiting for it would never end")
             }
             LockError::InvalidKey { reason } => write!(f, "invalid lock key: {reason}"),

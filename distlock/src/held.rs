@@ -1,8 +1,10 @@
 //! The handle to a lock that the body of a section gets.
 
+use std::future::{Ready, ready};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use crate::error::LockError;
 use crate::guard::Guard;
 
 /// A handle to a lock that its section releases: the argument that [`run`](crate::LockRequest::run) and the
@@ -37,6 +39,15 @@ impl Held {
         Held(Arc::new(Opened { guard, outer: OnceLock::new() }))
     }
 
+    /// Never compiles: instead of an error about moving out of a reference, says who releases the lock.
+    #[doc(hidden)]
+    pub fn release<'a>(&'a self) -> Ready<Result<(), LockError>>
+    where
+        &'a Self: ReleasedByHand,
+    {
+        ready(Ok(()))
+    }
+
     /// The section of this lock is entered, inside that of `outer`. It is entered once.
     pub(crate) fn enter_inside(&self, outer: Option<Held>) {
         if let Some(outer) = outer {
@@ -49,6 +60,15 @@ impl Held {
         self.0.outer.get()
     }
 }
+
+/// No handle is: nothing implements it.
+#[diagnostic::on_unimplemented(
+    message = "the lock of `{Self}` is released at the end of its section: of the function, or of `run`",
+    label = "this handle does not own the lock",
+    note = "return from the function where the lock is to be released",
+    note = "or acquire a guard in it, which can be released at any time: `let guard = manager.lock(key).acquire().await?`"
+)]
+pub trait ReleasedByHand {}
 
 impl Deref for Held {
     type Target = Guard;

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use crate::error::LockError;
 pub use crate::lock_key::LockKey;
 use crate::protocol::MARK;
-
-/// The longest key, in bytes.
-const MAX_KEY: usize = 1024;
+use crate::protocol::inquiry::LONGEST_KEY;
 
 impl LockKey {
     /// Checks a key.
@@ -34,9 +32,9 @@ fn check(key: &str) -> Result<(), LockError> {
     if key.is_empty() {
         return Err(LockError::key("the key is empty"));
     }
-    if key.len() > MAX_KEY {
+    if key.len() > LONGEST_KEY {
         return Err(LockError::key(format!(
-            "the key has {} bytes, the most is {MAX_KEY}; hash the long part of it",
+            "the key has {} bytes, the most is {LONGEST_KEY}; hash the long part of it",
             key.len()
         )));
     }
@@ -88,6 +86,11 @@ impl FromStr for LockKey {
 ///     manager.lock(order)
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a lock key",
+    label = "not text, not a `LockKey`, and not a `Result<_, LockError>` of one",
+    note = "give text, as in `format!(\"order:{{id}}\")`, or implement `IntoLockKey` for a type of your own"
+)]
 pub trait IntoLockKey {
     /// The checked key.
     ///

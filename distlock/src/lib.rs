@@ -53,6 +53,9 @@
 //! | to test a program | [`LockManager::in_memory`], [`with_manager`], feature `testing` |
 //! | to keep locks in a store of your own | [`store`] |
 //!
+//! The [book](https://github.com/distlock/distlock/blob/main/docs/book/src/SUMMARY.md) has a page for each task: web
+//! services, jobs and leaders, databases, tests, operation.
+//!
 //! # Features
 //! | feature | default | gives |
 //! |---|---|---|
@@ -153,6 +156,7 @@ mod shrink;
 mod simulation;
 pub mod store;
 mod sync;
+mod take_over;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod token;
@@ -183,10 +187,11 @@ pub use held::Held;
 pub use key::{IntoLockKey, LockKey};
 pub use lock_kind::LockKind;
 pub use manager::{
-    Health, LockClient, LockEntry, LockHolder, LockInfo, LockManager, LockManagerBuilder, LockWaiter, Locks,
-    ShutdownReport, init, with_manager,
+    ForcedRelease, Health, LockClient, LockEntry, LockHolder, LockInfo, LockManager, LockManagerBuilder,
+    LockWaiter, Locks, ShutdownReport, init, with_manager,
 };
 pub use observe::{Events, LockEvent};
+pub use protocol::Escaped;
 pub use release::Release;
 pub use request::LockRequest;
 pub use retry::Retry;

@@ -1,15 +1,19 @@
 //! What a task carries with it: the manager chosen by `with_manager`, and the locks held around the task.
 //!
-//! The scope is a thread-local that is set for each poll of the future it belongs to. So it follows the task
-//! from thread to thread, and tasks that it spawns do not see it. Every branch of a `join!` inside the future
-//! sees it.
+//! The scope is a thread-local that is set for each poll of the future it belongs to, and while that future is
+//! dropped. So it follows the task from thread to thread, and tasks that it spawns do not see it. Those that run on
+//! this very thread while it is polled (a `LocalSet`, a runtime that the body drives) see the manager, and not the
+//! locks. Every branch of a `join!` inside the future sees it all.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
 use std::iter::successors;
-use std::pin::pin;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use once_cell::sync::OnceCell;
+use pin_project_lite::pin_project;
+use tokio::task::{Id, try_id};
 
 use crate::error::LockError;
 use crate::held::Held;
@@ -20,10 +24,22 @@ struct Scope {
     manager: Option<ManagerHandle>,
     /// The innermost section.
     held: Option<Held>,
+    /// The task that has entered it; `None` outside tokio's tasks.
+    task: Option<Id>,
 }
 
 thread_local! {
     static CURRENT: RefCell<Scope> = RefCell::default();
+}
+
+/// On a thread that ends, when its thread-locals are gone already, there is nothing to look at.
+fn look<T: Default>(at: impl FnOnce(&Scope) -> T) -> T {
+    CURRENT.try_with(|current| at(&current.borrow())).unwrap_or_default()
+}
+
+/// And nothing to swap.
+fn swap(scope: &mut Scope) {
+    let _ = CURRENT.try_with(|current| mem::swap(&mut *current.borrow_mut(), scope));
 }
 
 static GLOBAL: OnceCell<ManagerHandle> = OnceCell::new();
@@ -37,19 +53,25 @@ pub(crate) enum Add {
 
 impl Scope {
     fn current_with(add: Add) -> Scope {
-        let mut scope = CURRENT.with_borrow(Clone::clone);
+        let (manager, held) = look(|scope| (scope.manager.clone(), scope.held().cloned()));
         match add {
-            Add::Manager(manager) => scope.manager = Some(manager),
-            Add::Held(held) => {
-                held.enter_inside(scope.held.take());
-                scope.held = Some(held);
+            Add::Manager(manager) => Scope { manager: Some(manager), held, task: None },
+            Add::Held(inner) => {
+                inner.enter_inside(held);
+                Scope { manager, held: Some(inner), task: None }
             }
         }
-        scope
     }
 
-    fn enter(self) -> Entered {
-        Entered { previous: CURRENT.replace(self) }
+    /// The innermost section, if it is one of the running task: another task may run on this thread meanwhile.
+    fn held(&self) -> Option<&Held> {
+        self.held.as_ref().filter(|_| self.task == try_id())
+    }
+
+    /// The task that it belongs to may be another one than at the last time.
+    fn entered(&mut self) {
+        self.task = try_id();
+        swap(self);
     }
 }
 
@@ -61,13 +83,15 @@ pub(crate) struct Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        CURRENT.set(std::mem::take(&mut self.previous));
+        swap(&mut self.previous);
     }
 }
 
 /// Adds to the scope of this thread, until the value is dropped.
 pub(crate) fn enter_thread(add: Add) -> Entered {
-    Scope::current_with(add).enter()
+    let mut scope = Scope::current_with(add);
+    scope.entered();
+    Entered { previous: scope }
 }
 
 /// A scope that is inherited, with an addition, when it is first entered. It stays the same from then on.
@@ -87,7 +111,7 @@ impl Inherited {
         if let Some(add) = self.add.take() {
             self.scope = Scope::current_with(add);
         }
-        CURRENT.with_borrow_mut(|current| std::mem::swap(current, &mut self.scope));
+        self.scope.entered();
         Swapped(&mut self.scope)
     }
 }
@@ -97,26 +121,49 @@ pub(crate) struct Swapped<'a>(&'a mut Scope);
 
 impl Drop for Swapped<'_> {
     fn drop(&mut self) {
-        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self.0));
+        swap(self.0);
+    }
+}
+
+pin_project! {
+    /// The future of [`scoped`].
+    struct Scoped<F> {
+        #[pin]
+        work: Option<F>,
+        scope: Inherited,
+    }
+
+    impl<F> PinnedDrop for Scoped<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            // What the work still has may lock something when it is dropped.
+            let _entered = this.scope.enter();
+            this.work.set(None);
+        }
+    }
+}
+
+impl<F: Future> Future for Scoped<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let _entered = this.scope.enter();
+        // It is there until the drop.
+        this.work.as_pin_mut().map_or(Poll::Pending, |work| work.poll(cx))
     }
 }
 
 /// Runs `work` with an addition to its scope. It inherits at its first poll, from where it runs, not from
 /// where it was created: a spawned task inherits nothing.
-pub(crate) async fn scoped<F: Future>(add: Add, work: F) -> F::Output {
-    let mut work = pin!(work);
-    let mut scope = Inherited::with(add);
-    poll_fn(|cx| {
-        let _entered = scope.enter();
-        work.as_mut().poll(cx)
-    })
-    .await
+pub(crate) fn scoped<F: Future>(add: Add, work: F) -> impl Future<Output = F::Output> {
+    Scoped { work: Some(work), scope: Inherited::with(add) }
 }
 
 /// The innermost of the locks held around this task for which `wanted` returns true.
 pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
-    CURRENT.with_borrow(|scope| {
-        let mut sections = successors(scope.held.as_ref(), |held| held.outer());
+    look(|scope| {
+        let mut sections = successors(scope.held(), |held| held.outer());
         sections.find(|held| wanted(held)).cloned()
     })
 }
@@ -124,8 +171,8 @@ pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
 /// The keys that sections around this task hold now, the innermost first.
 #[cfg(feature = "testing")]
 pub(crate) fn held_here() -> Vec<String> {
-    CURRENT.with_borrow(|scope| {
-        let sections = successors(scope.held.as_ref(), |held| held.outer());
+    look(|scope| {
+        let sections = successors(scope.held(), |held| held.outer());
         let held = sections.filter(|held| held.is_held());
         held.flat_map(|held| held.keys().map(str::to_owned).collect::<Vec<_>>()).collect()
     })
@@ -133,7 +180,7 @@ pub(crate) fn held_here() -> Vec<String> {
 
 /// The manager of the scope, or else the process's default.
 pub(crate) fn manager() -> Result<ManagerHandle, LockError> {
-    let scoped = CURRENT.with_borrow(|scope| scope.manager.clone());
+    let scoped = look(|scope| scope.manager.clone());
     scoped.or_else(|| GLOBAL.get().cloned()).ok_or(LockError::NotInitialized)
 }
 

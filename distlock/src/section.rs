@@ -75,6 +75,19 @@ impl Section {
         Some(Section { held, on_lost, scope, span, ended: None })
     }
 
+    /// Drops what is left of the body, in its section if it has one: what drops there may look at its locks, or take
+    /// others.
+    #[inline(never)]
+    pub(crate) fn leave(section: &mut Option<Self>, drop_body: &mut dyn FnMut()) {
+        match section {
+            Some(Section { scope, span, .. }) => {
+                let _entered = scope.enter();
+                span.in_scope(drop_body);
+            }
+            None => drop_body(),
+        }
+    }
+
     /// Polls the body, in its section if it has one. Returns the loss if that came first.
     #[inline(never)]
     pub(crate) fn poll_any(
@@ -133,18 +146,32 @@ impl Section {
     }
 }
 
+impl Drop for Section {
+    /// However the body has ended.
+    fn drop(&mut self) {
+        spans::held(&self.span, || self.held.check_here());
+    }
+}
+
 /// A body that runs while the lease is watched, or just runs if there is no lock. Yields [`LockError::Lost`] if
 /// the lock was lost and the body has to be dropped because of it. The body is pinned by the caller, so that its
-/// size is paid for once.
+/// size is paid for once, and dropped with this.
 #[must_use = "futures do nothing unless polled"]
 pub struct Hold<'a, F> {
     section: Option<Section>,
-    body: Pin<&'a mut F>,
+    body: Pin<&'a mut Option<F>>,
 }
 
 impl<'a, F: Future> Hold<'a, F> {
-    pub(crate) fn new(held: Option<&Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Self {
+    pub(crate) fn new(held: Option<&Held>, on_lost: OnLost, body: Pin<&'a mut Option<F>>) -> Self {
         Hold { section: Section::of(held, on_lost), body }
+    }
+}
+
+impl<F> Drop for Hold<'_, F> {
+    fn drop(&mut self) {
+        let Hold { section, body } = self;
+        Section::leave(section, &mut || body.set(None));
     }
 }
 
@@ -161,7 +188,9 @@ impl<F: Future> Future for Hold<'_, F> {
         let Hold { section, body } = self.get_mut();
         let mut output = Poll::Pending;
         let lost = Section::poll_any(section, cx, &mut |cx| {
-            output = body.as_mut().poll(cx);
+            if let Some(body) = body.as_mut().as_pin_mut() {
+                output = body.poll(cx);
+            }
             output.is_ready()
         });
         match lost {
@@ -184,5 +213,7 @@ pub(crate) fn hold_here<T>(held: &Held, body: impl FnOnce() -> T) -> T {
 #[inline(never)]
 fn run_here(held: &Held, body: &mut dyn FnMut()) {
     let _entered = scope::enter_thread(Add::Held(held.clone()));
-    spans::holding(held.cell()).in_scope(body);
+    let span = spans::holding(held.cell());
+    span.in_scope(body);
+    spans::held(&span, || held.check_here());
 }

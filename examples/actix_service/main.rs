@@ -62,7 +62,8 @@ impl ResponseError for ApiError {
         if let ApiError::Lock(error) = self
             && let Some(after) = error.retry_after()
         {
-            response.insert_header(("retry-after", after.as_secs()));
+            // In whole seconds, rounded up: 0 would say "at once".
+            response.insert_header(("retry-after", after.as_secs_f64().ceil().to_string()));
         }
         // Not the error's text, which contains the key.
         response.body(self.status_code().canonical_reason().unwrap_or_default())
@@ -134,7 +135,10 @@ mod tests {
             fail_next(&locks, "item:7", fault);
             let response = buy().await;
             assert_eq!(response.status().as_u16(), status);
-            assert_eq!(response.headers().contains_key("retry-after"), fault != Fault::Lost);
+            let after =
+                response.headers().get("retry-after").map(|value| value.to_str().unwrap().parse::<u64>());
+            assert_eq!(after.is_some(), fault != Fault::Lost);
+            assert!(after.is_none_or(|seconds| seconds.unwrap() >= 1), "0 would say: at once");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A web service on axum: handlers under locks, errors as responses, a layer for idempotency keys, readiness, and an
-//! end that leaves no lock behind.
+//! A web service on axum: handlers under locks, errors as responses, a layer that serves one request of each client at
+//! a time, readiness, and an end that leaves no lock behind.
 //!
 //! ```text
 //! cargo run --release --example axum_service                              embedded, nothing to install
@@ -93,15 +93,15 @@ async fn ready(State(app): State<App>) -> StatusCode {
     if app.locks.health().is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-/// Requests that name the same key are served one after the other.
-fn idempotency_key(request: &Parts) -> Option<String> {
-    let key = request.headers.get("idempotency-key")?.to_str().ok()?;
-    Some(format!("request:{key}"))
+/// Requests of one client are served one after the other, whatever they ask for.
+fn client(request: &Parts) -> Option<String> {
+    let client = request.headers.get("x-client")?.to_str().ok()?;
+    Some(format!("client:{client}"))
 }
 
 fn router(app: App) -> Router {
-    let one_at_a_time = OneAtATime::new(app.locks.clone(), idempotency_key)
-        .with(|request| request.wait(Duration::from_secs(5)).label("idempotency key"));
+    let one_at_a_time = OneAtATime::new(app.locks.clone(), client)
+        .with(|request| request.wait(Duration::from_secs(5)).label("client"));
     Router::new()
         .route("/accounts/{account}/points/{points}", post(add_points))
         .layer(one_at_a_time)
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     async fn post(url: String, key: Option<&str>) -> axum::http::response::Parts {
-        let request = key.into_iter().fold(Request::post(url), |it, key| it.header("idempotency-key", key));
+        let request = key.into_iter().fold(Request::post(url), |it, key| it.header("x-client", key));
         let request = request.body(Empty::<Bytes>::new()).unwrap();
         Client::builder(TokioExecutor::new()).build_http().request(request).await.unwrap().into_parts().0
     }
@@ -197,7 +197,7 @@ mod tests {
             (busy.status, &busy.headers["retry-after"]),
             (StatusCode::CONFLICT, &"1".parse().unwrap())
         );
-        fail_next(&app.locks, "request:a", Fault::Unavailable);
+        fail_next(&app.locks, "client:a", Fault::Unavailable);
         assert_eq!(post(url.clone(), Some("a")).await.status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(post(url.clone(), Some("a")).await.status, StatusCode::OK);
 

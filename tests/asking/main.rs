@@ -5,6 +5,7 @@
 
 mod many;
 mod privileges;
+mod rogue;
 mod strangers;
 mod topologies;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use distlock::{LockError, distributed_lock};
+use distlock::{LockError, LockManager, distributed_lock};
 
 use crate::support::locked;
 
@@ -111,4 +111,14 @@ async fn a_display_that_fails_is_an_invalid_key() {
         assert!(matches!(constants::<1>(Failing).await, Err(LockError::InvalidKey { .. })));
     })
     .await;
+}
+
+#[distributed_lock(keys = [("a:<id>"), { "b:<id>" }, concat!("c", ':', "<id>")], guard = guard, manager = manager)]
+async fn wrapped_literals(manager: &LockManager, id: u8) -> Result<Vec<String>, LockError> {
+    Ok(guard.keys().map(str::to_owned).collect())
+}
+
+#[tokio::test]
+async fn a_literal_that_is_wrapped_or_put_together_is_a_template() {
+    assert_eq!(wrapped_literals(&LockManager::in_memory(), 7).await.unwrap(), ["a:7", "b:7", "c:7"]);
 }

@@ -93,3 +93,29 @@ async fn one_bad_key_is_an_error() {
     }
     locked(async { assert!(matches!(with_text(1, "").await, Err(LockError::InvalidKey { .. }))) }).await;
 }
+
+/// As `key` does, where the type says that it can be read twice.
+#[distributed_lock(keys = ids, guard = guard, manager = manager)]
+async fn a_collection_is_taken_by_reference(
+    manager: &LockManager,
+    ids: Vec<String>,
+) -> Result<(usize, Vec<String>), LockError> {
+    Ok((guard.keys().count(), ids))
+}
+
+#[distributed_lock(keys = ids, guard = guard, manager = manager)]
+async fn an_iterator_is_used_up(
+    manager: &LockManager,
+    ids: impl Iterator<Item = String>,
+) -> Result<usize, LockError> {
+    Ok(guard.keys().count())
+}
+
+#[tokio::test]
+async fn collections_and_iterators() {
+    let manager = LockManager::in_memory();
+    let ids = ["a", "b"].map(str::to_owned);
+    let (count, kept) = a_collection_is_taken_by_reference(&manager, ids.to_vec()).await.unwrap();
+    assert_eq!((count, kept), (2, ids.to_vec()));
+    assert_eq!(an_iterator_is_used_up(&manager, ids.into_iter()).await.unwrap(), 2);
+}

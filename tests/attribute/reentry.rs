@@ -123,3 +123,56 @@ fn the_same_on_a_thread() {
     assert!(!is_held_here("k"));
     assert_eq!(reentrant_on_a_thread(&manager, 3).unwrap(), 3);
 }
+
+/// A task of a `LocalSet` that the body drives runs on the body's thread, while the body is polled.
+#[tokio::test]
+async fn a_task_on_the_same_thread_is_not_nested() {
+    locked(async {
+        let manager = LockManager::current().unwrap();
+        let outer = manager.lock("k").run(async |_| {
+            let local = tokio::task::LocalSet::new();
+            local
+                .run_until(async {
+                    assert!(is_held_here("k"), "this is the body itself");
+                    tokio::task::spawn_local(async {
+                        assert!(!is_held_here("k"));
+                        assert!(LockManager::current().is_ok());
+                        inner().await.unwrap_err().is_busy()
+                    })
+                    .await
+                })
+                .await
+        });
+        assert!(outer.await.unwrap().unwrap());
+    })
+    .await;
+}
+
+/// A body that blocks on a runtime of its own waits for itself; a task that it spawns there is another one.
+#[test]
+fn a_runtime_that_the_body_drives() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let manager = distlock::blocking::LockManager::in_memory();
+    distlock::blocking::with_manager(manager.clone(), || {
+        let section = manager.lock("k").run(|_| {
+            runtime.block_on(async {
+                assert!(matches!(inner().await, Err(LockError::WouldDeadlock { .. })));
+                let spawned = tokio::spawn(async { inner().await.unwrap_err().is_busy() });
+                assert!(spawned.await.unwrap());
+            });
+        });
+        section.unwrap();
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_blocks_its_worker_is_the_same_task() {
+    let manager = LockManager::in_memory();
+    let nested = with_manager(manager.clone(), async {
+        let section = manager.lock("k").run(async |_| {
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(inner()))
+        });
+        section.await.unwrap()
+    });
+    assert!(matches!(nested.await, Err(LockError::WouldDeadlock { .. })));
+}

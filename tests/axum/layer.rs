@@ -16,14 +16,14 @@ use tower::{Layer, ServiceExt, service_fn};
 
 fn by_header(manager: &LockManager) -> OneAtATime {
     let key = |parts: &axum::http::request::Parts| {
-        Some(format!("payment:{}", parts.headers.get("idempotency-key")?.to_str().ok()?))
+        Some(format!("payment:{}", parts.headers.get("x-account")?.to_str().ok()?))
     };
     OneAtATime::new(manager.clone(), key)
 }
 
 fn payment(key: Option<&str>) -> Request<Body> {
     let request = Request::post("/payments");
-    let request = key.into_iter().fold(request, |request, key| request.header("idempotency-key", key));
+    let request = key.into_iter().fold(request, |request, key| request.header("x-account", key));
     request.body(Body::empty()).unwrap()
 }
 
@@ -51,7 +51,7 @@ async fn other_keys_and_requests_without_one_do_not_wait() {
     let gate = Arc::new(Semaphore::new(0));
     let closed = gate.clone();
     let pay = async move |request: Request<Body>| {
-        if request.headers().get("idempotency-key").is_some_and(|key| key == "slow") {
+        if request.headers().get("x-account").is_some_and(|key| key == "slow") {
             drop(closed.acquire().await);
         }
         "paid"
@@ -90,6 +90,26 @@ async fn options_apply_to_the_lock() {
     let router: Router = Router::new().route("/payments", post(async || "paid")).layer(once);
     assert_eq!(router.oneshot(payment(Some("a"))).await.unwrap().status(), StatusCode::CONFLICT);
     holder.release().await.unwrap();
+}
+
+/// Two layers of one program are two series of metrics.
+#[tokio::test]
+async fn the_label_is_the_function_that_makes_the_key() {
+    let manager = LockManager::in_memory();
+    for (layer, label) in [
+        (by_header(&manager), "axum::layer::by_header"),
+        (by_header(&manager).with(|request| request.label("payment")), "payment"),
+    ] {
+        let of = manager.clone();
+        let handler = async move || {
+            let lock = of.inspect("payment:a").await.unwrap().expect("it is held");
+            lock.holders[0].label.clone().unwrap()
+        };
+        let router: Router = Router::new().route("/payments", post(handler)).layer(layer);
+        let response = router.oneshot(payment(Some("a"))).await.unwrap();
+        let body = axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
+        assert_eq!(body, label);
+    }
 }
 
 #[tokio::test]

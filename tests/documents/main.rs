@@ -7,6 +7,7 @@ mod aliases;
 mod errors;
 mod links;
 mod markdown;
+mod messages;
 mod translations;
 
 use std::fs;

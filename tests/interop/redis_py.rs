@@ -52,3 +52,27 @@ async fn each_sees_the_lock_of_the_other() {
     assert_eq!(python.ask(&format!("try {KEY} {ttl}")).name(), "acquired");
     assert_eq!(python.ask(&format!("release {KEY}")).name(), "released");
 }
+
+/// A value that is escaped makes another key than a program in another language writes; `:raw` makes the same.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Python with the redis package: ./scripts/test.sh"]
+async fn a_value_with_a_colon_is_the_same_key_only_if_it_is_raw() {
+    #[distlock::distributed_lock(key = "file:<path>", wait = "0s", manager = manager)]
+    async fn escaped(manager: &distlock::LockManager, path: &str) -> Result<(), distlock::LockError> {
+        Ok(())
+    }
+    #[distlock::distributed_lock(key = "file:<path:raw>", wait = "0s", manager = manager)]
+    async fn raw(manager: &distlock::LockManager, path: &str) -> Result<(), distlock::LockError> {
+        Ok(())
+    }
+    let server = RedisServer::start();
+    let manager = distlock::LockManager::connect(&server.url()).await.unwrap();
+    let mut python = client(&server);
+    let ttl = TTL.as_millis();
+    for (key, raw_is_busy) in [("file:a:b", true), ("file:a%3Ab", false)] {
+        assert_eq!(python.ask(&format!("try {key} {ttl}")).name(), "acquired");
+        assert_eq!(raw(&manager, "a:b").await.is_err_and(|error| error.is_busy()), raw_is_busy, "{key}");
+        assert_eq!(escaped(&manager, "a:b").await.is_err_and(|error| error.is_busy()), !raw_is_busy, "{key}");
+        assert_eq!(python.ask(&format!("release {key}")).name(), "released");
+    }
+}

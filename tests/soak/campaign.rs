@@ -1,4 +1,4 @@
-//! A topology under fire: rounds of faults, calm, and judgement.
+//! A store under fire: rounds of faults, calm, and judgement.
 
 use std::{
     sync::{
@@ -8,15 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use distlock_tests::{residue, shared_clock};
+use distlock_tests::shared_clock;
 use fastrand::Rng;
 
 use crate::{
     fleet::{Fleet, Recipe},
     judge::{Excuse, Judge, Round, Verdict},
-    options::{Options, Topology},
+    options::{Length, Options, Store},
     register,
-    servers::{Clients, Cluster, Harm, One, Quorum, Sentinel, Servers, disturb_link},
+    servers::{self, Harm, Servers, disturb_link},
 };
 
 /// A round is judged in memory: not too long.
@@ -25,8 +25,13 @@ const FAULTS: Duration = Duration::from_secs(30);
 const CALM: Duration = Duration::from_secs(8);
 /// After the servers forgot something, holders believe for as long as their leases last.
 const BELIEF: Duration = Duration::from_secs(4);
-/// When all have ended, what is left is a grant to a process that was killed, or a release still on its way.
-const CLEAN: Duration = Duration::from_secs(4);
+/// When all have ended, what is left is a grant to a process that was killed, its session, or a release still on its
+/// way.
+const CLEAN: Duration = Duration::from_secs(20);
+/// What a round without a time waits for comes much sooner.
+const AT_LAST: Duration = Duration::from_secs(120);
+/// Such a round has so many faults at least.
+const FEWEST_FAULTS: usize = 8;
 /// Between two faults.
 const PAUSE_MS: std::ops::Range<u64> = 100..1_500;
 /// Nothing that works takes longer, when nothing fails.
@@ -39,19 +44,20 @@ pub(crate) struct Outcome {
     pub(crate) faults: usize,
     pub(crate) verdict: Verdict,
     pub(crate) hung: u64,
-    pub(crate) residue: usize,
+    pub(crate) residue: Vec<String>,
     /// Rounds after whose faults nobody worked again.
     pub(crate) stuck: usize,
 }
 
 impl Outcome {
-    pub(crate) fn kept_every_promise(&self) -> bool {
+    pub(crate) fn kept_every_promise(&self, length: Length) -> bool {
+        let in_time = || self.verdict.overdue == 0 && self.longest_wait() <= PATIENCE;
         self.verdict.broken() == 0
             && self.hung == 0
-            && self.residue == 0
+            && self.residue.is_empty()
             && self.stuck == 0
             && self.verdict.sections > 0
-            && self.longest_wait() <= PATIENCE
+            && (matches!(length, Length::Sections(_)) || in_time())
     }
 
     pub(crate) fn longest_wait(&self) -> Duration {
@@ -59,34 +65,36 @@ impl Outcome {
     }
 }
 
-/// Runs one topology for `time`.
-pub(crate) fn run(topology: Topology, time: Duration, options: &Options) -> Outcome {
+/// Runs one store for so long.
+pub(crate) fn run(store: Store, length: Length, options: &Options) -> Outcome {
     let mut rng = Rng::with_seed(options.seed);
     let start = Instant::now();
-    let mut servers: Box<dyn Servers> = match topology {
-        Topology::One => Box::new(One::start(Clients::Correct)),
-        Topology::Sentinel => Box::new(Sentinel::start()),
-        Topology::Cluster => Box::new(Cluster::start()),
-        Topology::Quorum => Box::new(Quorum::start()),
-        Topology::Control => Box::new(One::start(Clients::HalfBroken)),
-    };
+    let mut servers = servers::start(store);
     let recipe = Recipe {
         urls: servers.urls(),
         register: register::serve().to_string(),
-        offer: servers.offer(),
+        store,
         clients: options.clients,
         tasks: options.tasks,
     };
     let (mut judge, mut outcome) = (Judge::default(), Outcome::default());
-    let mut left = time;
-    while !left.is_zero() {
-        let faults = left.saturating_sub(CALM).clamp(Duration::from_secs(3), FAULTS);
-        let round = play(servers.as_mut(), &recipe, faults, &mut rng, &mut outcome);
+    let mut left = length;
+    loop {
+        let share = match left {
+            Length::Time(left) => {
+                Length::Time(left.saturating_sub(CALM).clamp(Duration::from_secs(3), FAULTS))
+            }
+            sections @ Length::Sections(_) => sections,
+        };
+        let round = play(servers.as_mut(), &recipe, share, &mut rng, &mut outcome);
         outcome.stuck +=
             usize::from(!round.sections.iter().any(|section| section.times.entered > round.calm));
         outcome.verdict.add(judge.judge(&round));
-        outcome.residue += residue_of(servers.as_ref());
-        left = time.saturating_sub(start.elapsed());
+        outcome.residue.extend(residue_of(servers.as_ref()));
+        left = match length {
+            Length::Time(time) if start.elapsed() < time => Length::Time(time - start.elapsed()),
+            _ => break,
+        };
     }
     outcome.time = start.elapsed();
     outcome
@@ -96,11 +104,12 @@ pub(crate) fn run(topology: Topology, time: Duration, options: &Options) -> Outc
 fn play(
     servers: &mut dyn Servers,
     recipe: &Recipe,
-    time: Duration,
+    length: Length,
     rng: &mut Rng,
     outcome: &mut Outcome,
 ) -> Round {
     let mut fleet = Fleet::start(recipe, rng);
+    let log = fleet.log();
     let (stop, count, excuses) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::default());
     let links = servers.links();
     std::thread::scope(|scope| {
@@ -118,7 +127,12 @@ fn play(
         scope.spawn(move || {
             field.strike_again_and_again(of_clients, |rng| disturb_client(fleet, rng));
         });
-        std::thread::sleep(time);
+        match length {
+            Length::Time(time) => std::thread::sleep(time),
+            Length::Sections(sections) => wait_at_most(AT_LAST, || {
+                count.load(Ordering::SeqCst) >= FEWEST_FAULTS && Fleet::sections(&log) >= sections
+            }),
+        }
         stop.store(true, Ordering::SeqCst);
     });
     let end = micros(shared_clock());
@@ -127,7 +141,13 @@ fn play(
         excuses.push(Excuse { from: end - PAUSE_MS.end * 1_000, to: micros(shared_clock() + BELIEF) });
     }
     let calm = micros(shared_clock());
-    std::thread::sleep(CALM);
+    match length {
+        Length::Time(_) => std::thread::sleep(CALM),
+        Length::Sections(sections) => {
+            let so_far = Fleet::sections(&log);
+            wait_at_most(AT_LAST, || Fleet::sections(&log) >= so_far + sections / 4);
+        }
+    }
     let log = fleet.finish();
     if servers.heal() == Harm::MayForget {
         excuses.push(Excuse { from: calm, to: u64::MAX });
@@ -135,6 +155,13 @@ fn play(
     outcome.faults += count.into_inner();
     outcome.hung += log.hung;
     Round { sections: log.sections, failures: log.failures, excuses, calm }
+}
+
+fn wait_at_most(longest: Duration, mut is_over: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_over() && start.elapsed() < longest {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Where faults are counted.
@@ -166,42 +193,22 @@ impl Field<'_> {
 
 fn disturb_client(fleet: &mut Fleet, rng: &mut Rng) -> Harm {
     let at = rng.usize(..fleet.len());
-    if rng.bool() {
-        fleet.replace(at, rng);
-    } else {
-        fleet.stop_for(at, Duration::from_millis(rng.u64(20..4_000)));
+    match rng.u32(..5) {
+        0 | 1 => fleet.replace(at, rng),
+        2 | 3 => fleet.stop_for(at, Duration::from_millis(rng.u64(20..4_000))),
+        _ => fleet.step_clock(at, rng),
     }
     Harm::None
 }
 
-/// Keys that should not be there when everybody has released and ended; and keys without a ttl.
-fn residue_of(servers: &dyn Servers) -> usize {
-    let masters = servers.masters();
-    let left = || -> Vec<String> {
-        let of = |server: &distlock_tests::RedisServer| -> Vec<String> {
-            let mut keys = residue::keys(server);
-            // What `min_hold` keeps is kept on purpose; places in queues are those of killed processes.
-            keys.retain(|key| {
-                let expires = server.pttl(key) != -1;
-                let kept = key.starts_with("dl1:")
-                    || server.try_raw(&["GET", key]).is_ok_and(|value| {
-                        redis::from_redis_value::<Option<String>>(value)
-                            .is_ok_and(|value| value.is_none_or(|value| value == "dl1:hold"))
-                    });
-                !expires || !kept
-            });
-            keys
-        };
-        masters.iter().flat_map(|server| of(server)).collect()
-    };
-    let start = Instant::now();
-    loop {
-        let left = left();
-        if left.is_empty() || start.elapsed() > CLEAN {
-            return left.len();
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// What should not be there when everybody has released and ended.
+fn residue_of(servers: &dyn Servers) -> Vec<String> {
+    let mut left = Vec::new();
+    wait_at_most(CLEAN, || {
+        left = servers.residue();
+        left.is_empty()
+    });
+    left
 }
 
 fn micros(time: Duration) -> u64 {

@@ -1,5 +1,5 @@
-//! A client process of a soak: `soak client <url> <register> <seed> <tasks> <every-kind|exclusive-only>`. Works until
-//! it reads a line, reports on its standard output, and ends with it when its input ends.
+//! A client process of a soak: `soak client <url> <register> <seed> <tasks> <store>`. Works until it reads a line,
+//! reports on its standard output, and ends with it when its input ends.
 
 use std::{
     io::{BufRead, BufWriter, Write as _},
@@ -16,6 +16,7 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::{
+    options::Store,
     plan::{LONGEST_TTL, Offer},
     record::Line,
     register::Register,
@@ -57,9 +58,9 @@ impl Report {
 }
 
 pub(crate) fn main(words: &[String]) {
-    let [url, register, seed, tasks, offer] = words else { panic!("see the source") };
+    let [url, register, seed, tasks, store] = words else { panic!("see the source") };
     let (seed, tasks): (u64, u64) = (seed.parse().unwrap(), tasks.parse().unwrap());
-    let offer = if offer == "every-kind" { Offer::EveryKind } else { Offer::ExclusiveOnly };
+    let offer = Store::named(store).unwrap().offer();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (report, writer) = Report::start();
     runtime.block_on(work(url, register, Rng::with_seed(seed), tasks, offer, report));

@@ -10,11 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use distlock_fixtures::{Directory, SteppedClock};
 use fastrand::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    plan::Offer,
+    options::Store,
     record::{Failure, Line, Section},
 };
 
@@ -37,7 +38,7 @@ pub(crate) struct Recipe {
     /// One after the other.
     pub(crate) urls: Vec<String>,
     pub(crate) register: String,
-    pub(crate) offer: Offer,
+    pub(crate) store: Store,
     pub(crate) clients: usize,
     pub(crate) tasks: usize,
 }
@@ -54,18 +55,45 @@ struct Client {
 pub(crate) struct Fleet {
     recipe: Recipe,
     clients: Vec<Client>,
+    clocks: Vec<Clock>,
     log: Arc<Mutex<Log>>,
+}
+
+/// A wall clock of a client, and of the one that takes its place.
+#[derive(Debug)]
+struct Clock {
+    clock: SteppedClock,
+    _directory: Directory,
+}
+
+impl Clock {
+    fn new() -> Self {
+        let directory = Directory::new("soak");
+        Clock { clock: SteppedClock::new(&directory), _directory: directory }
+    }
 }
 
 impl Fleet {
     /// Starts all of them and waits until they work.
     pub(crate) fn start(recipe: &Recipe, rng: &mut Rng) -> Self {
         let log = Arc::default();
-        let clients: Vec<_> = (0..recipe.clients).map(|at| launch(recipe, at, rng, &log)).collect();
+        let clocks: Vec<_> = (0..recipe.clients).map(|_| Clock::new()).collect();
+        let clients: Vec<_> =
+            clocks.iter().enumerate().map(|(at, clock)| launch(recipe, at, clock, rng, &log)).collect();
         for client in &clients {
             client.ready.recv_timeout(READY).expect("a client that connects to healthy servers");
         }
-        Fleet { recipe: recipe.clone(), clients, log }
+        Fleet { recipe: recipe.clone(), clients, clocks, log }
+    }
+
+    /// How many sections were reported so far.
+    pub(crate) fn sections(log: &Mutex<Log>) -> usize {
+        log.lock().unwrap().sections.len()
+    }
+
+    /// What is reported, while it is.
+    pub(crate) fn log(&self) -> Arc<Mutex<Log>> {
+        self.log.clone()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -74,7 +102,7 @@ impl Fleet {
 
     /// kill −9, and another one takes its place.
     pub(crate) fn replace(&mut self, at: usize, rng: &mut Rng) {
-        let fresh = launch(&self.recipe, at, rng, &self.log);
+        let fresh = launch(&self.recipe, at, &self.clocks[at], rng, &self.log);
         let old = std::mem::replace(&mut self.clients[at], fresh);
         old.end();
     }
@@ -85,6 +113,13 @@ impl Fleet {
         kill_process(pid, Signal::STOP).unwrap();
         std::thread::sleep(time);
         kill_process(pid, Signal::CONT).unwrap();
+    }
+
+    /// The process's wall clock jumps, by seconds or by an hour.
+    pub(crate) fn step_clock(&self, at: usize, rng: &mut Rng) {
+        let by = Duration::from_secs(if rng.bool() { 3_600 } else { 5 });
+        let clock = &self.clocks[at].clock;
+        if rng.bool() { clock.forward(by) } else { clock.back(by) }
     }
 
     /// Lets everybody finish; returns what was reported.
@@ -128,15 +163,13 @@ impl Client {
     }
 }
 
-fn launch(recipe: &Recipe, at: usize, rng: &mut Rng, log: &Arc<Mutex<Log>>) -> Client {
+fn launch(recipe: &Recipe, at: usize, clock: &Clock, rng: &mut Rng, log: &Arc<Mutex<Log>>) -> Client {
     let url = &recipe.urls[at % recipe.urls.len()];
-    let offer = if recipe.offer == Offer::EveryKind { "every-kind" } else { "exclusive-only" };
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["client", url, &recipe.register, &rng.u64(..).to_string(), &recipe.tasks.to_string(), offer])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let (seed, tasks) = (rng.u64(..).to_string(), recipe.tasks.to_string());
+    command.args(["client", url, &recipe.register, &seed, &tasks, recipe.store.name()]);
+    clock.clock.preload(&mut command);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let input = child.stdin.take().unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
     let (sender, ready) = mpsc::channel();

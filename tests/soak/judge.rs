@@ -12,7 +12,7 @@ const GRAIN: u64 = 20_000;
 /// Beyond what a request or a release may take, on a machine that is busy.
 const LATE: u64 = 2_000_000;
 /// What a release may take: it is told of the outcome, or that there is none yet.
-const RELEASE: u64 = 1_000_000;
+const RELEASE: u64 = 3_000_000;
 /// What callers may be told. Everything else is a mistake here or there.
 const EXPECTED: [&str; 4] = ["Busy", "Lost", "Unavailable", "Cancelled"];
 
@@ -63,7 +63,6 @@ impl Verdict {
             + self.repeated_tokens
             + self.falling_tokens
             + self.disordered_writes
-            + self.overdue
             + self.too_long
             + self.unexpected
     }
@@ -230,18 +229,10 @@ fn judge_overlaps(key: &str, sections: &[&Section], round: &Round, verdict: &mut
     for section in sections.iter().filter(|section| section.times.left > 0) {
         let entered = section.times.entered;
         inside.retain(|other| other.times.left > entered || kept_until(other) > entered);
-        let (holding, keeping): (Vec<&Section>, Vec<&Section>) =
-            inside.iter().partition(|other| other.times.left > entered);
-        let others = holding.len();
-        let overlaps = match section.kind {
-            Kind::Exclusive => others > 0,
-            Kind::Shared => holding.iter().any(|other| other.kind != Kind::Shared),
-            Kind::Limited(limit) => {
-                others >= usize::try_from(limit).unwrap_or(usize::MAX)
-                    || holding.iter().any(|other| other.kind != section.kind)
-            }
-        };
-        if overlaps || !keeping.is_empty() {
+        let holding: Vec<&Section> =
+            inside.iter().copied().filter(|other| other.times.left > entered).collect();
+        let overlaps = excludes(&holding, section.kind);
+        if overlaps || excludes(&inside, section.kind) {
             let breach = if overlaps { Breach::Overlap } else { Breach::TooEarly };
             let example = || format!("`{key}`: {section:?} while in: {inside:?}");
             note(round, section, verdict, breach, example);
@@ -250,12 +241,26 @@ fn judge_overlaps(key: &str, sections: &[&Section], round: &Round, verdict: &mut
     }
 }
 
+/// Whether these keep out one of this kind.
+fn excludes(others: &[&Section], kind: Kind) -> bool {
+    match kind {
+        Kind::Exclusive => !others.is_empty(),
+        Kind::Shared => others.iter().any(|other| other.kind != Kind::Shared),
+        Kind::Limited(limit) => {
+            others.len() >= usize::try_from(limit).unwrap_or(usize::MAX)
+                || others.iter().any(|other| other.kind != kind)
+        }
+    }
+}
+
 /// Until when `min_hold` keeps everybody else out.
 fn kept_until(section: &Section) -> u64 {
     if section.min_hold == 0 {
         0
     } else {
-        section.times.entered + section.min_hold.saturating_sub(KNOWN_AFTER)
+        // A process that was stopped may have known later.
+        let late = KNOWN_AFTER + section.times.stalled;
+        section.times.entered + section.min_hold.saturating_sub(late)
     }
 }
 

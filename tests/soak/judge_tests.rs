@@ -91,6 +91,23 @@ fn who_enters_within_a_min_hold_is_found() {
 }
 
 #[test]
+fn a_min_hold_keeps_out_only_those_whom_its_kind_excludes() {
+    let kept = |kind| Section { min_hold: 400_000, ..of_kind(kind, 10, 20) };
+    let too_early = |first, then| judge(vec![kept(first), of_kind(then, 200_000, 200_001)]).too_early;
+    assert_eq!(too_early(Kind::Shared, Kind::Shared), 0);
+    assert_eq!(too_early(Kind::Shared, Kind::Exclusive), 1);
+    assert_eq!(too_early(Kind::Limited(1), Kind::Limited(1)), 1);
+    assert_eq!(too_early(Kind::Limited(2), Kind::Limited(2)), 0);
+}
+
+#[test]
+fn a_process_that_was_stopped_may_have_known_later_of_its_min_hold() {
+    let times = Times { stalled: 250_000, ..section(10, 20).times };
+    let kept = Section { min_hold: 400_000, times, ..section(10, 20) };
+    assert_eq!(judge(vec![kept, section(200_000, 200_001)]).too_early, 0);
+}
+
+#[test]
 fn a_token_that_is_used_twice_is_found_over_rounds() {
     let mut judge = Judge::default();
     let round = |entered| Round { sections: vec![fenced(entered, entered + 5, 7)], ..Round::default() };

@@ -3,11 +3,17 @@
 //!
 //! ```sh
 //! cargo run --release -p distlock-tests --bin soak -- --minutes 60 --seed 1
+//! cargo run --release -p distlock-tests --bin soak -- --minutes 10 --seed 1 --store postgres
 //! ```
 //!
-//! Prints a row for each topology and exits with 1 if a promise was broken. Everything runs on 127.0.0.1. The seed
-//! decides which faults are drawn and in which order, not how they meet with the work. With `--topology control` every
-//! other client locks nothing but memory of its own: there the judge has to find overlaps.
+//! Prints a row for each store and exits with 1 if a promise was broken. Everything runs on 127.0.0.1. The seed
+//! decides which faults are drawn and in which order, not how they meet with the work. With `--store control` every
+//! other client locks nothing but memory of its own: there the judge has to find overlaps. With `--sections` the length
+//! is a number of sections, and nothing is said about how long anything takes.
+//!
+//! Common to all stores are the clients and what they plan, the faults of clients and links, and the judge. `servers`
+//! has a file for each store: its servers, the faults that only they have, and after which of these a second holder is
+//! possible by design.
 //!
 //! | column | |
 //! |---|---|
@@ -19,7 +25,7 @@
 //! | overdue | requests and releases that took longer than they may, or hung |
 //! | too long | leases that outlived `max_hold`, or their ttl without renewal |
 //! | residue | keys that stayed when all processes had ended, or that have no ttl |
-//! | by design | of the above, what happened in a fail-over that may lose writes, or after `FLUSHALL` on one of five servers; it is not counted there |
+//! | by design | of the above, what happened in a fail-over that may lose writes, or after a server has forgotten its locks; it is not counted there |
 //! | longest wait | of a request, from the end of all faults |
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used)]
@@ -38,7 +44,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use options::{Options, Topology, USAGE};
+use options::{Length, Options, Store, USAGE};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -53,16 +59,20 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let share = options.time / u32::try_from(options.topologies.len()).unwrap();
+    let count = u32::try_from(options.stores.len()).unwrap();
+    let share = match options.length {
+        Length::Time(time) => Length::Time(time / count),
+        Length::Sections(sections) => Length::Sections(sections),
+    };
     table::print_head();
     let mut kept = true;
-    for &topology in &options.topologies {
-        let outcome = campaign::run(topology, share, &options);
-        table::print(topology, &outcome);
-        kept &= if topology == Topology::Control {
+    for &store in &options.stores {
+        let outcome = campaign::run(store, share, &options);
+        table::print(store, &outcome);
+        kept &= if store == Store::Control {
             outcome.verdict.overlaps > 0
         } else {
-            outcome.kept_every_promise()
+            outcome.kept_every_promise(share)
         };
     }
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }

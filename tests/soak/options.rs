@@ -2,49 +2,104 @@
 
 use std::time::Duration;
 
-pub(crate) const USAGE: &str =
-    "soak [--minutes N | --seconds N] [--seed N] [--topology one|sentinel|cluster|quorum|control|all]
+use crate::plan::Offer;
+
+pub(crate) const USAGE: &str = "soak [--minutes N | --seconds N | --sections N] [--seed N]
+     [--store redis|sentinel|cluster|quorum|postgres|mysql|etcd|zookeeper|memcached|control|all]
      [--clients N] [--tasks N]";
 
+/// What keeps the locks. `--topology` is another word for `--store`, and `one` for `redis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Topology {
-    One,
+pub(crate) enum Store {
+    Redis,
     Sentinel,
     Cluster,
     Quorum,
+    Postgres,
+    MariaDb,
+    Etcd,
+    ZooKeeper,
+    Memcached,
     Control,
 }
 
-impl Topology {
-    const ALL: [Topology; 4] = [Topology::One, Topology::Sentinel, Topology::Cluster, Topology::Quorum];
+impl Store {
+    /// All of them, and their names.
+    const NAMES: [(&str, Store); 10] = [
+        ("redis", Store::Redis),
+        ("sentinel", Store::Sentinel),
+        ("cluster", Store::Cluster),
+        ("quorum", Store::Quorum),
+        ("postgres", Store::Postgres),
+        ("mysql", Store::MariaDb),
+        ("etcd", Store::Etcd),
+        ("zookeeper", Store::ZooKeeper),
+        ("memcached", Store::Memcached),
+        ("control", Store::Control),
+    ];
+
+    pub(crate) fn named(name: &str) -> Option<Store> {
+        let name = if name == "one" { "redis" } else { name };
+        Store::NAMES.iter().find(|(known, _)| *known == name).map(|(_, store)| *store)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        Store::NAMES.iter().find(|(_, store)| *store == self).map_or("", |(name, _)| name)
+    }
 
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Topology::One => "one server",
-            Topology::Sentinel => "Sentinel",
-            Topology::Cluster => "cluster of 3",
-            Topology::Quorum => "quorum of five",
-            Topology::Control => "control: half of the clients broken",
+            Store::Redis => "Redis, one server",
+            Store::Sentinel => "Redis, Sentinel",
+            Store::Cluster => "Redis, cluster of 3",
+            Store::Quorum => "Redis, quorum of five",
+            Store::Postgres => "PostgreSQL",
+            Store::MariaDb => "MariaDB",
+            Store::Etcd => "etcd, three members",
+            Store::ZooKeeper => "ZooKeeper, three members",
+            Store::Memcached => "Memcached",
+            Store::Control => "control: half of the clients broken",
+        }
+    }
+
+    /// What can be asked of it: everything else is refused.
+    pub(crate) fn offer(self) -> Offer {
+        let all = Offer { shared: true, fenced: true, min_hold: true, linger: true };
+        match self {
+            Store::Redis | Store::Sentinel | Store::Cluster | Store::Postgres | Store::Control => all,
+            Store::Quorum => Offer { shared: false, linger: false, ..all },
+            Store::MariaDb | Store::Etcd => Offer { shared: false, ..all },
+            Store::ZooKeeper => Offer { shared: false, min_hold: false, ..all },
+            Store::Memcached => Offer { shared: false, fenced: false, ..all },
         }
     }
 }
 
+/// How long the faults go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// On all stores together.
+    Time(Duration),
+    /// Until so many sections are over, on each store; nothing is said about how long anything takes.
+    Sections(usize),
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
-    /// Of all topologies together.
-    pub(crate) time: Duration,
+    pub(crate) length: Length,
     pub(crate) seed: u64,
-    pub(crate) topologies: Vec<Topology>,
+    pub(crate) stores: Vec<Store>,
     pub(crate) clients: usize,
     pub(crate) tasks: usize,
 }
 
 impl Options {
     pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
+        let all = Store::NAMES.iter().map(|(_, store)| *store).filter(|store| *store != Store::Control);
         let mut options = Options {
-            time: Duration::from_secs(60),
+            length: Length::Time(Duration::from_secs(60)),
             seed: 1,
-            topologies: Topology::ALL.to_vec(),
+            stores: all.clone().collect(),
             clients: 4,
             tasks: 16,
         };
@@ -53,21 +108,16 @@ impl Options {
             let number = || value.parse::<u64>().map_err(|error| format!("{option} {value}: {error}"));
             let count = || number().map(|number| usize::try_from(number).unwrap_or(usize::MAX));
             match option.as_str() {
-                "--minutes" => options.time = Duration::from_secs(60 * number()?),
-                "--seconds" => options.time = Duration::from_secs(number()?),
+                "--minutes" => options.length = Length::Time(Duration::from_secs(60 * number()?)),
+                "--seconds" => options.length = Length::Time(Duration::from_secs(number()?)),
+                "--sections" => options.length = Length::Sections(count()?),
                 "--seed" => options.seed = number()?,
                 "--clients" => options.clients = count()?,
                 "--tasks" => options.tasks = count()?,
-                "--topology" => {
-                    options.topologies = match value.as_str() {
-                        "one" => vec![Topology::One],
-                        "sentinel" => vec![Topology::Sentinel],
-                        "cluster" => vec![Topology::Cluster],
-                        "quorum" => vec![Topology::Quorum],
-                        "control" => vec![Topology::Control],
-                        "all" => Topology::ALL.to_vec(),
-                        _ => return Err(format!("unknown topology `{value}`")),
-                    }
+                "--store" | "--topology" if value == "all" => options.stores = all.clone().collect(),
+                "--store" | "--topology" => {
+                    let store = Store::named(value).ok_or_else(|| format!("unknown store `{value}`"))?;
+                    options.stores = vec![store];
                 }
                 _ => return Err(format!("unknown option `{option}`")),
             }
@@ -88,15 +138,25 @@ mod tests {
     #[test]
     fn options_are_read() {
         let options = parse("--minutes 2 --seed 7 --topology quorum").unwrap();
-        assert_eq!(options.time, Duration::from_secs(120));
-        assert_eq!((options.seed, options.topologies), (7, vec![Topology::Quorum]));
+        assert_eq!(options.length, Length::Time(Duration::from_secs(120)));
+        assert_eq!((options.seed, options.stores), (7, vec![Store::Quorum]));
+        let options = parse("--sections 500 --store one").unwrap();
+        assert_eq!((options.length, options.stores), (Length::Sections(500), vec![Store::Redis]));
+        assert_eq!(parse("--store all").unwrap().stores.len(), 9);
+    }
+
+    #[test]
+    fn every_store_has_a_name() {
+        for (name, store) in Store::NAMES {
+            assert_eq!((store.name(), Store::named(name)), (name, Some(store)));
+        }
     }
 
     #[test]
     fn mistakes_are_named() {
         assert!(parse("--minutes").unwrap_err().contains("--minutes"));
         assert!(parse("--minutes x").unwrap_err().contains("--minutes x"));
-        assert!(parse("--topology two").unwrap_err().contains("two"));
+        assert!(parse("--store two").unwrap_err().contains("two"));
         assert!(parse("--fast 1").unwrap_err().contains("--fast"));
     }
 }

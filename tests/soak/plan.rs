@@ -8,16 +8,21 @@ use crate::record::Kind;
 
 /// Others may wait for this long after a crash; short, so that leases end while something else fails.
 const TTL_MS: std::ops::Range<u64> = 1_000..2_000;
+/// Of some: so short that a busy machine alone ends them.
+const SHORT_TTL_MS: std::ops::Range<u64> = 300..1_000;
 pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(TTL_MS.end);
-/// How long `min_hold` keeps a key: shorter than any ttl, so that it counts for a holder that was killed as well.
-const MIN_HOLD_MS: u64 = 400;
+/// How long `min_hold` keeps a key: shorter than its ttl, so that it counts for a holder that was killed as well.
+const MIN_HOLD_MS: std::ops::Range<u64> = 200..600;
 
-/// What the topology under test offers.
+/// What the store under test offers beside exclusive locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offer {
-    EveryKind,
-    /// A quorum refuses shared and limited locks.
-    ExclusiveOnly,
+pub(crate) struct Offer {
+    /// And limited ones.
+    pub(crate) shared: bool,
+    /// Fencing tokens, and so leaders.
+    pub(crate) fenced: bool,
+    pub(crate) min_hold: bool,
+    pub(crate) linger: bool,
 }
 
 /// How the lock is taken and given back.
@@ -29,8 +34,12 @@ pub(crate) enum Form {
     Dropped,
     /// `LockRequest::run`.
     Run,
+    /// The same, whose release is not waited for.
+    Background,
     /// A function with the attribute.
     Attribute,
+    /// A term of office.
+    Leader,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +62,7 @@ impl Wait {
     /// How long a request may take while servers cannot be reached, or somebody holds the lock.
     pub(crate) fn allowed(self) -> Duration {
         match self {
-            Wait::Once => Duration::from_secs(1),
+            Wait::Once => Duration::from_secs(3),
             Wait::For(time) => time + Duration::from_secs(3),
             // Everybody else leaves after a while.
             Wait::Forever => Duration::from_secs(30),
@@ -74,6 +83,7 @@ pub(crate) struct Plan {
     pub(crate) renews: bool,
     pub(crate) min_hold: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) linger: Option<Duration>,
     pub(crate) fenced: bool,
     /// How long the body takes.
     pub(crate) work: Duration,
@@ -98,28 +108,32 @@ impl Plan {
             kind: Kind::Exclusive,
             keys: Vec::new(),
             number: 0,
-            ttl: Duration::from_millis(rng.u64(TTL_MS)),
+            ttl: draw_ttl(rng),
             wait: draw_wait(rng),
-            renews: rng.u32(..100) >= 5,
+            renews: rng.u32(..100) >= 8,
             min_hold: None,
             max_hold: None,
+            linger: None,
             fenced: false,
             work: draw_work(rng),
             cancel_after: (rng.u32(..100) < 4).then(|| Duration::from_micros(rng.u64(..30_000))),
             pause: Duration::from_micros(rng.u64(..3_000)),
         };
-        let kinds = if offer == Offer::EveryKind { 100 } else { 80 };
-        match rng.u32(..kinds) {
-            0..30 => plan.hot(rng),
-            30..50 => plan.cold(rng),
-            50..62 => plan.annotated(rng),
-            62..72 => plan.several(rng),
-            72..80 => plan.kept(rng),
-            80..90 => plan.shared(rng),
-            _ => plan.limited(rng),
+        match rng.u32(..100) {
+            0..25 => plan.hot(rng),
+            25..40 => plan.cold(rng),
+            40..50 => plan.annotated(rng),
+            50..58 => plan.several(rng, offer),
+            58..66 if offer.min_hold => plan.kept(rng),
+            66..70 if offer.fenced => plan.office(rng),
+            70..85 if offer.shared => plan.shared(rng),
+            85..95 if offer.shared => plan.limited(rng),
+            95..100 if offer.linger => plan.lingering(rng),
+            // What the store does not offer.
+            _ => plan.hot(rng),
         }
-        if plan.kind == Kind::Exclusive && plan.keys.len() == 1 {
-            plan.fenced = rng.u32(..100) < 60;
+        if plan.kind == Kind::Exclusive && plan.keys.len() == 1 && plan.form != Form::Leader {
+            plan.fenced = offer.fenced && rng.u32(..100) < 60;
         }
         plan
     }
@@ -147,14 +161,14 @@ impl Plan {
         self.renews = true;
     }
 
-    fn several(&mut self, rng: &mut Rng) {
+    fn several(&mut self, rng: &mut Rng, offer: Offer) {
         let count = rng.usize(2..=3);
         let mut numbers: Vec<u32> = (0..6).collect();
         rng.shuffle(&mut numbers);
         self.keys = numbers[..count].iter().map(|number| format!("part:{number}")).collect();
         self.work = self.work.min(Duration::from_millis(50));
         match rng.u32(..8) {
-            0 => self.min_hold = Some(Duration::from_millis(MIN_HOLD_MS)),
+            0 if offer.min_hold => self.keep(rng),
             1 if self.renews => self.max_hold = Some(self.ttl),
             _ => {}
         }
@@ -164,7 +178,29 @@ impl Plan {
     fn kept(&mut self, rng: &mut Rng) {
         self.keys = vec![format!("kept:{}", rng.u32(..6))];
         self.form = draw_form(rng);
-        self.min_hold = Some(Duration::from_millis(MIN_HOLD_MS));
+        self.keep(rng);
+    }
+
+    /// Others are kept out for a while, whenever the section ends.
+    fn keep(&mut self, rng: &mut Rng) {
+        self.min_hold = Some(Duration::from_millis(rng.u64(MIN_HOLD_MS)));
+        self.ttl = Duration::from_millis(rng.u64(TTL_MS));
+    }
+
+    /// Leaders, who resign soon.
+    fn office(&mut self, rng: &mut Rng) {
+        self.keys = vec![format!("office:{}", rng.u32(..2))];
+        self.form = Form::Leader;
+        self.wait = Wait::Forever;
+        self.renews = true;
+        self.cancel_after = Some(Duration::from_millis(rng.u64(100..5_000)));
+    }
+
+    /// The lock stays with the process for a while when nobody uses it.
+    fn lingering(&mut self, rng: &mut Rng) {
+        self.keys = vec![format!("linger:{}", rng.u32(..3))];
+        self.form = draw_form(rng);
+        self.linger = Some(Duration::from_millis(rng.u64(10..300)));
     }
 
     fn shared(&mut self, rng: &mut Rng) {
@@ -172,6 +208,7 @@ impl Plan {
         self.form = draw_form(rng);
         if rng.u32(..4) > 0 {
             self.kind = Kind::Shared;
+            self.stay(rng);
         }
     }
 
@@ -180,6 +217,21 @@ impl Plan {
         self.keys = vec![format!("limit:{limit}:{}", rng.u32(..2))];
         self.form = draw_form(rng);
         self.kind = Kind::Limited(limit);
+        self.stay(rng);
+    }
+
+    /// Holders that others join, and that leave before these: by a `min_hold`, a lease that ends, or in order. Some of
+    /// those who joined are not renewed, and stay for most of their leases.
+    fn stay(&mut self, rng: &mut Rng) {
+        match rng.u32(..8) {
+            0 => self.keep(rng),
+            1 => {
+                self.renews = false;
+                self.work = Duration::from_micros(rng.u64(..1_000_000));
+            }
+            2 => self.work = Duration::from_micros(rng.u64(..600_000)),
+            _ => {}
+        }
     }
 
     /// The lease is to end that long after it was acquired, whatever happens.
@@ -188,10 +240,16 @@ impl Plan {
     }
 }
 
+fn draw_ttl(rng: &mut Rng) -> Duration {
+    let range = if rng.u32(..4) == 0 { SHORT_TTL_MS } else { TTL_MS };
+    Duration::from_millis(rng.u64(range))
+}
+
 fn draw_form(rng: &mut Rng) -> Form {
     match rng.u32(..10) {
         0..6 => Form::Released,
         6..8 => Form::Dropped,
+        8 => Form::Background,
         _ => Form::Run,
     }
 }

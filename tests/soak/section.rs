@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
-use distlock::{Guard, LockError, LockManager, LockRequest, distributed_lock};
+use distlock::{Guard, LockError, LockManager, LockRequest, Release, distributed_lock};
 use distlock_tests::shared_clock;
 use fastrand::Rng;
+use tokio::sync::Mutex;
 
 use crate::{
     client::{Report, Stalls},
@@ -112,11 +113,33 @@ impl Worker {
                 Ok(())
             }
             Form::Run => self.request(plan).run(async |held| self.hold(&held, plan, belief).await).await,
+            Form::Background => {
+                let request = self.request(plan).release(Release::Background);
+                request.run(async |held| self.hold(&held, plan, belief).await).await
+            }
+            Form::Leader => self.lead(plan, belief).await,
             Form::Attribute => {
                 let task = Task { worker: self, plan, belief };
                 if plan.fenced { fenced(plan.number, task).await } else { annotated(plan.number, task).await }
             }
         }
+    }
+
+    /// Stands for an office until a term has ended in order.
+    async fn lead(&self, plan: &Plan, belief: &mut Belief) -> Result<(), LockError> {
+        let candidate = self.manager.leader(plan.keys[0].as_str()).ttl(plan.ttl);
+        let belief = Mutex::new(belief);
+        let term = async |lead: distlock::leader::Lead| {
+            let mut belief = belief.lock().await;
+            if belief.entered > 0 {
+                // A term that was lost is a section of its own.
+                self.report.say(Line::Over(self.section(plan, &belief, 0)));
+                belief.id = self.sections.fetch_add(1, Ordering::Relaxed);
+                (belief.asked, belief.left, belief.write) = (now(), 0, Write::None);
+            }
+            self.hold(&lead, plan, &mut belief).await;
+        };
+        candidate.run(term).await
     }
 
     fn request(&self, plan: &Plan) -> LockRequest {
@@ -142,6 +165,9 @@ impl Worker {
         }
         if let Some(time) = plan.max_hold {
             request = request.max_hold(time);
+        }
+        if let Some(time) = plan.linger {
+            request = request.linger(time);
         }
         if plan.fenced {
             request = request.fenced();

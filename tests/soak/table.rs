@@ -1,6 +1,6 @@
 //! The table of results.
 
-use crate::{campaign::Outcome, options::Topology};
+use crate::{campaign::Outcome, options::Store};
 
 pub(crate) fn print_head() {
     println!(
@@ -10,13 +10,13 @@ pub(crate) fn print_head() {
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
 }
 
-pub(crate) fn print(topology: Topology, outcome: &Outcome) {
+pub(crate) fn print(store: Store, outcome: &Outcome) {
     let errors: Vec<_> =
         outcome.verdict.errors.iter().map(|(name, count)| format!("{count} {name}")).collect();
     println!(
         "| {title}, {minutes:.1} min | {sections} | {faults} | {overlaps} | {early} | {repeated} | {falling} | {writes} | {late} | \
          {too_long} | {residue} | {by_design} | {wait:.1} s | {errors} |",
-        title = topology.title(),
+        title = store.title(),
         minutes = outcome.time.as_secs_f64() / 60.0,
         sections = outcome.verdict.sections,
         faults = outcome.faults,
@@ -27,7 +27,7 @@ pub(crate) fn print(topology: Topology, outcome: &Outcome) {
         writes = outcome.verdict.disordered_writes,
         late = u64::try_from(outcome.verdict.overdue).unwrap_or(u64::MAX) + outcome.hung,
         too_long = outcome.verdict.too_long,
-        residue = outcome.residue,
+        residue = outcome.residue.len(),
         by_design = outcome.verdict.by_design,
         wait = outcome.longest_wait().as_secs_f64(),
         errors = errors.join(", "),
@@ -35,7 +35,10 @@ pub(crate) fn print(topology: Topology, outcome: &Outcome) {
     if outcome.stuck > 0 {
         println!("\n{} rounds after whose faults nobody worked again", outcome.stuck);
     }
-    if topology != Topology::Control {
+    if let Some(first) = outcome.residue.first() {
+        println!("\nresidue: {first}");
+    }
+    if store != Store::Control {
         for (name, example) in &outcome.verdict.examples {
             println!("\n{name}: {example}");
         }

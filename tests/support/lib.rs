@@ -5,6 +5,7 @@
 //!   [`ZooKeeperServers`]:
 //!   servers as processes of their own, and [`Proxy`], a link in front of a server that can be broken: all of them
 //!   from `distlock_fixtures`.
+//! - [`Ensemble`]: what stores have in common whose members agree by a majority.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
 //! - [`Crowd`]: a thousand clients that answer questions about their locks.
 //! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
@@ -27,6 +28,7 @@ mod book;
 
 mod backend;
 mod crowd;
+mod ensemble;
 mod fenced_register;
 mod history;
 mod lock_client;
@@ -42,6 +44,7 @@ pub use distlock_fixtures::{
     BOUND, ClusterServers, Direction, EtcdServers, PostgresServer, Proxy, QuorumServers, RedisServer,
     SentinelGroup, ServerOptions, ZooKeeperServers, eventually_blocking,
 };
+pub use ensemble::Ensemble;
 pub use fenced_register::{FencedRegister, Write};
 pub use history::{Fault, History, Kind, Line, Section};
 pub use lock_client::{Event, LockClient};

@@ -48,7 +48,7 @@ impl Keys {
         Self::of(&format!("{{{key}}}"))
     }
 
-    fn all(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.hot.as_str()).chain(self.slow.iter().map(String::as_str))
     }
 }
@@ -125,6 +125,26 @@ impl Load {
             self.those_work(1);
         }
         self.writers[0].cont();
+    }
+
+    /// Stops every process (SIGSTOP) again and again until the servers are `ready`, and does something to them before
+    /// the processes go on.
+    pub(crate) fn while_nobody_works<S>(
+        &self,
+        servers: &mut S,
+        ready: impl Fn(&S) -> bool,
+        act: impl FnOnce(&mut S),
+    ) {
+        let start = Instant::now();
+        self.writers.iter().for_each(LockClient::stop);
+        while !ready(servers) {
+            assert!(start.elapsed() < BOUND, "the servers never come to that state");
+            self.writers.iter().for_each(LockClient::cont);
+            std::thread::sleep(PAUSE);
+            self.writers.iter().for_each(LockClient::stop);
+        }
+        act(servers);
+        self.writers.iter().for_each(LockClient::cont);
     }
 
     /// Waits until every process has failed to reach the servers.

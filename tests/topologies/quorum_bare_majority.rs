@@ -1,8 +1,7 @@
 //! Quorum: a lock that begins on a bare majority, because two servers are away, and then loses one more.
 //!
-//! The two are there again a moment before the fault: the lock must stand on them by then.
-
-use std::time::{Duration, Instant};
+//! The two are there again before the fault: every lock must stand on a majority without the third by then. That is
+//! what `docs/faults.md` asks for where a server forgets what it knows without a restart.
 
 use distlock_tests::{Proxy, QuorumServers, RedisServer};
 
@@ -11,7 +10,8 @@ use crate::{
     row,
 };
 
-const BOUND: Duration = Duration::from_secs(20);
+/// The server that fails.
+const THIRD: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn quorum_bare_majority_one_killed() {
@@ -42,14 +42,28 @@ async fn lost(fault: &str, test: &str, lose: impl FnOnce(&mut RedisServer)) {
     links[..2].iter().for_each(Proxy::refuse);
     load.works();
     links[..2].iter().for_each(Proxy::pass);
-    let start = Instant::now();
-    while !servers.servers()[..2].iter().any(|server| keys.slow.iter().any(|key| server.exists(key))) {
-        assert!(start.elapsed() < BOUND, "what is held is not repaired");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    lose(&mut servers.servers_mut()[4]);
+    // Locks change hands all the time: nobody asks for one between the look and the fault.
+    load.while_nobody_works(
+        &mut servers,
+        |servers| all_are_repaired(servers.servers(), &keys),
+        |servers| lose(&mut servers.servers_mut()[THIRD]),
+    );
     load.works();
-    let outcome = load.finish(&servers.servers()[..4]).await;
+    let outcome = load.finish(&servers.servers()[..THIRD]).await;
     row::print("Quorum of five", &format!("bare majority, then {fault}"), test, &outcome);
     outcome.assert_exclusive();
+}
+
+/// What the third server knows, a majority of the five knows without it: who holds each key, and the last fencing
+/// token. The simulation of the quorum looks for the same before a server forgets something.
+fn all_are_repaired(servers: &[RedisServer], keys: &Keys) -> bool {
+    let (third, others) = (&servers[THIRD], &servers[..THIRD]);
+    let known = |key: &str, suffices: fn(&str, &str) -> bool| {
+        third.get(key).is_none_or(|value| {
+            let knows = |other: &&RedisServer| other.get(key).is_some_and(|found| suffices(&found, &value));
+            others.iter().filter(knows).count() > servers.len() / 2
+        })
+    };
+    keys.all().all(|key| known(key, |found, value| found == value))
+        && known("dl1:f", |found, value| found.parse::<u64>().ok() >= value.parse::<u64>().ok())
 }

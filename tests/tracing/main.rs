@@ -36,6 +36,30 @@ async fn an_acquisition_and_a_hold_have_a_span_each_labelled_with_the_template()
     assert_eq!(events("the body of send_mail", "sending")[0].around, ["lock.hold"]);
 }
 
+const KEY: &str = "order:<id>";
+
+#[distributed_lock(key = KEY, label = "a constant", manager = manager)]
+async fn constant(manager: &LockManager, id: u8) -> Result<u8, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = format!("order:<{id}>"), label = "an expression", manager = manager)]
+async fn expression(manager: &LockManager, id: u8) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_placeholder_in_a_constant_is_warned_of_once() {
+    start();
+    let manager = LockManager::in_memory();
+    for id in [1, 2] {
+        constant(&manager, id).await.unwrap();
+        expression(&manager, id).await.unwrap();
+    }
+    let warnings = |label| under(label).into_iter().filter(|entry| entry.level == Level::WARN).count();
+    assert_eq!((warnings("a constant"), warnings("an expression")), (1, 0));
+}
+
 #[tokio::test]
 async fn run_has_the_label_of_its_request() {
     start();
@@ -166,6 +190,66 @@ async fn spans_say_what_was_asked_for_and_what_came_of_it() {
     manager.lock("k").label("span, late").no_wait().acquire().await.unwrap_err();
     assert!(span("span, late")["holder"].starts_with("dl1:"), "{:?}", span("span, late"));
     guard.release().await.unwrap();
+}
+
+/// What a layer for OpenTelemetry takes for the status of a span.
+fn status(entry: &collector::Entry) -> (Option<&str>, Option<&str>) {
+    let field = |name: &str| entry.fields.get(name).map(String::as_str);
+    (field("otel.status_code"), field("error.type"))
+}
+
+fn span_of(label: &str, name: &str) -> collector::Entry {
+    let spans: Vec<_> =
+        under(label).into_iter().filter(|entry| entry.is_span && entry.name == name).collect();
+    let [span] = &spans[..] else { panic!("one span: {spans:?}") };
+    span.clone()
+}
+
+#[tokio::test]
+async fn spans_are_errors_if_there_was_no_lock_or_it_was_lost() {
+    start();
+    let manager = LockManager::in_memory();
+    manager.lock("k").label("status, right").run(async |_| {}).await.unwrap();
+    for name in ["lock.acquire", "lock.hold"] {
+        assert_eq!(status(&span_of("status, right", name)), (None, None), "{name}");
+    }
+    let guard = manager.lock("k").acquire().await.unwrap();
+    manager.lock("k").label("status, busy").no_wait().acquire().await.unwrap_err();
+    assert_eq!(status(&span_of("status, busy", "lock.acquire")), (Some("ERROR"), Some("busy")));
+    guard.release().await.unwrap();
+    manager.lock("").label("status, no key").acquire().await.unwrap_err();
+    assert_eq!(status(&span_of("status, no key", "lock.acquire")), (Some("ERROR"), Some("invalid_key")));
+    // Cancelled by the loss.
+    let taken = async |manager: &LockManager| manager.force_release("k").await.unwrap();
+    let section = manager.lock("k").label("status, lost").run(async |_| {
+        taken(&manager).await;
+        std::future::pending::<()>().await;
+    });
+    assert!(section.await.unwrap_err().is_lost());
+    let hold = span_of("status, lost", "lock.hold");
+    assert_eq!(status(&hold), (Some("ERROR"), Some("lost")));
+    assert!(!hold.fields["reason"].is_empty());
+    // The body went on to its end, and its value is returned.
+    let section = manager.lock("k").label("status, lost at the end").run(async |_| {
+        taken(&manager).await;
+    });
+    section.await.unwrap();
+    let hold = span_of("status, lost at the end", "lock.hold");
+    assert_eq!(status(&hold), (Some("ERROR"), Some("lost")));
+    // Dropped from outside: that is no loss.
+    let section =
+        manager.lock("k").label("status, dropped").run(async |_| std::future::pending::<()>().await);
+    tokio::time::timeout(Duration::from_millis(20), section).await.unwrap_err();
+    assert_eq!(status(&span_of("status, dropped", "lock.hold")), (None, None));
+}
+
+#[test]
+fn spans_on_threads_are_errors_if_the_lock_was_lost() {
+    start();
+    let manager = distlock::blocking::LockManager::in_memory();
+    let section = manager.lock("k").label("status, thread").run(|_| manager.force_release("k").unwrap());
+    assert!(section.unwrap_err().is_lost());
+    assert_eq!(status(&span_of("status, thread", "lock.hold")), (Some("ERROR"), Some("lost")));
 }
 
 /// A layer can add them up.

@@ -12,6 +12,7 @@ use std::process::Command;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::signals;
 use crate::args;
 use crate::exit::Exit;
 
@@ -49,6 +50,7 @@ impl Gate {
 
 /// Waits at the gate, and becomes the command. Returns only if it does not.
 pub(crate) fn begin(options: &args::Begin) -> Exit {
+    signals::unblock();
     let mut opened = [0];
     let read = File::open(format!("/dev/fd/{}", options.gate)).and_then(|mut gate| gate.read(&mut opened));
     match read {

@@ -5,10 +5,12 @@
 
 use std::io;
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
+};
 
 /// The group that a command and its children are in. (A child that begins a session of its own leaves it.)
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Group(Pid);
 
 impl Group {
@@ -31,6 +33,13 @@ impl Group {
     pub(super) fn ask_to_end(self, signal: Signal) {
         self.signal(signal);
         self.signal(Signal::CONT);
+    }
+
+    /// The signal that has stopped its leader, if it was stopped since the last call. The leader is a child of this
+    /// process.
+    pub(super) fn stopped_by(self) -> Option<Signal> {
+        let stopped = waitid(WaitId::Pid(self.0), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
+        stopped.ok()??.stopping_signal().and_then(Signal::from_named_raw)
     }
 
     /// Whether nobody is left. (One of another user is somebody.)

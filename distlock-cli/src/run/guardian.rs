@@ -1,72 +1,162 @@
-//! A process that ends the command if `distlock run` is killed, so that the command does not outlive the lease.
+//! A process that ends the command when `distlock run` does not: because it was killed, or because it stands still and
+//! nobody renews the lease.
 //!
-//! It reads from a pipe. An orderly end is one line; a pipe that ends without it means that nobody renews the lease any
-//! more. The lease then has at least --kill-after left, because `run` would have ended the command before.
+//! It reads from a pipe how long the lease lets the command run, again after each renewal. At the end of that time it
+//! acts by itself. A pipe that ends without an orderly end means that `distlock run` was killed. What it does then is
+//! done by the times it was told: a command that was asked to end already gets no further time.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
+use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use nix::sys::signal::SigSet;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Signal;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use tokio::process::{Child, Command};
 
 use super::group::Group;
-use super::signals;
-use crate::args;
+use super::orders::{self, Orders};
+use super::{clock, own_program, signals};
+use crate::args::{self, Ending, OnLost};
 use crate::exit::Exit;
-use crate::span::Span;
 
-const DONE: &str = "done";
+/// At the end it has so long to answer. It may be stopped itself.
+const DISMISSAL: Duration = Duration::from_secs(1);
+/// It looks so often whether anybody of the command is left, more and more seldom.
+const LOOK: std::ops::Range<Duration> = Duration::from_millis(5)..Duration::from_secs(1);
 
 /// The end of the pipe in `distlock run`.
 #[derive(Debug)]
 pub(super) struct Guardian {
     process: Child,
-    pipe: ChildStdin,
+    pipe: OwnedFd,
 }
 
 impl Guardian {
-    pub(super) fn start(kill_after: Span, signal: &str) -> std::io::Result<Guardian> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["guardian", "--signal", signal, "--kill-after"]);
-        command.arg(format!("{}ms", kill_after.0.as_millis()));
-        // A group of its own: what is sent to ours, by a terminal or by a shell, must not end it.
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
-        let mut process = command.spawn()?;
-        let pipe = process.stdin.take().ok_or_else(|| std::io::Error::other("no pipe to the guardian"))?;
-        Ok(Guardian { process, pipe })
+    pub(super) fn start(ending: &Ending) -> io::Result<Guardian> {
+        // Nobody waits for a guardian that does not read: it has room for thousands of lines.
+        let (reader, pipe) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let mut command = Command::new(own_program()?);
+        command.arg0("distlock").args(["guardian", "--signal", &ending.signal]);
+        if ending.on_lost == OnLost::Signal {
+            command.arg("--kill-after").arg(format!("{}ms", ending.kill_after.0.as_millis()));
+        }
+        // A group of its own: what is sent to ours, by a terminal or by a shell, must neither end nor stop it.
+        command.stdin(reader).stdout(Stdio::null()).process_group(0);
+        Ok(Guardian { process: command.spawn()?, pipe })
     }
 
     /// From now on it watches over the command.
-    pub(super) async fn watch(&mut self, group: Group) -> std::io::Result<()> {
-        self.pipe.write_all(format!("{}\n", group.pid().as_raw_nonzero()).as_bytes()).await?;
-        self.pipe.flush().await
+    pub(super) fn watch(&self, group: Group) -> io::Result<()> {
+        self.write(&orders::group(group))
     }
 
-    /// The command has ended.
-    pub(super) async fn dismiss(mut self) {
+    /// The lease lets the command run until `kill_at`.
+    pub(super) fn renewed(&self, kill_at: Duration) -> io::Result<()> {
+        self.write(&orders::until(kill_at))
+    }
+
+    /// The command is asked to end, and is killed at `kill_at`.
+    pub(super) fn asked(&self, kill_at: Duration) -> io::Result<()> {
+        self.write(&orders::asked(kill_at))
+    }
+
+    fn write(&self, line: &str) -> io::Result<()> {
+        // Shorter than `PIPE_BUF`: all or nothing.
+        rustix::io::write(&self.pipe, line.as_bytes())?;
+        Ok(())
+    }
+
+    /// The command has ended. Returns whether the guardian had to end it.
+    pub(super) async fn dismiss(mut self) -> bool {
         // If it has died, it needs no dismissal.
-        drop(self.pipe.write_all(format!("{DONE}\n").as_bytes()).await);
+        drop(self.write(orders::DONE));
         drop(self.pipe);
-        drop(self.process.wait().await);
+        let ended = tokio::time::timeout(DISMISSAL, self.process.wait()).await;
+        matches!(ended, Ok(Ok(status)) if status.code() == Some(Exit::Lost.status().into()))
     }
 }
 
 /// The guardian itself.
-pub(crate) async fn guard(options: &args::Guardian) -> Result<Exit, Exit> {
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    let mut group = None;
-    while let Ok(Some(line)) = lines.next_line().await {
-        if line == DONE {
-            return Ok(Exit::Success);
+pub(crate) fn guard(options: &args::Guardian) -> Exit {
+    // Nothing but SIGKILL and SIGSTOP reaches it, and a terminal does not stop it when it writes.
+    let _: nix::Result<()> = SigSet::all().thread_block();
+    // Otherwise it is listed by the name under which it was executed: `exe`.
+    drop(std::fs::write("/proc/self/comm", "distlock"));
+    match watch_over(options) {
+        Ok(exit) => exit,
+        Err(error) => Exit::Unavailable.because(&format!("the guardian: {error}")),
+    }
+}
+
+fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
+    let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
+    let mut orders = Orders::new(options.kill_after.map(|span| span.0));
+    let signal = signals::named(&options.signal);
+    let mut pause = LOOK.start;
+    loop {
+        let now = clock::now();
+        while let Some((step, group)) = orders.due(now) {
+            match step {
+                orders::Act::Ask(why) => {
+                    eprintln!("distlock: {why}: ending the command");
+                    group.ask_to_end(signal);
+                }
+                orders::Act::Kill => group.signal(Signal::KILL),
+            }
         }
-        group = line.parse().ok().and_then(|number| Group::of(number).ok());
+        if let Some(exit) = orders.exit(Group::is_gone) {
+            return Ok(exit);
+        }
+        let mut next = orders.next();
+        if orders.is_ending() {
+            let look = now + pause;
+            next = Some(next.map_or(look, |next| next.min(look)));
+            pause = (pause * 2).min(LOOK.end);
+        }
+        wait(&timer, &orders, next)?;
+        read(&mut orders)?;
     }
-    let Some(group) = group else { return Ok(Exit::Success) };
-    eprintln!("distlock: `distlock run` was killed: ending the command");
-    group.ask_to_end(signals::named(&options.signal));
-    let patience = tokio::time::sleep(options.kill_after.0);
-    tokio::select! {
-        () = super::until_gone(group) => {}
-        () = patience => group.signal(rustix::process::Signal::KILL),
+}
+
+/// Waits until the pipe has something to read, or it is `until`. The timer goes on while the machine sleeps.
+fn wait(timer: &OwnedFd, orders: &Orders, until: Option<Duration>) -> io::Result<()> {
+    let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // Zero is no time, but means that the timer is off.
+    let it_value = until.map_or(zero, |until| Timespec {
+        tv_sec: until.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: until.subsec_nanos().into(),
+    });
+    timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &Itimerspec { it_interval: zero, it_value })?;
+    let (timer, pipe) = (PollFd::new(timer, PollFlags::IN), rustix::stdio::stdin());
+    let polled = if orders.is_open() {
+        poll(&mut [timer, PollFd::new(&pipe, PollFlags::IN)], None)
+    } else {
+        poll(&mut [timer], None)
+    };
+    match polled {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
-    Ok(Exit::Lost)
+}
+
+/// Reads what there is.
+fn read(orders: &mut Orders) -> io::Result<()> {
+    let mut bytes = [0; 4096];
+    while orders.is_open() {
+        match rustix::io::read(rustix::stdio::stdin(), &mut bytes) {
+            Ok(0) => orders.closed(clock::now()),
+            Ok(count) => orders.read(&bytes[..count]),
+            Err(Errno::AGAIN) => break,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }

@@ -1,36 +1,55 @@
 //! `run` and `leader`: a command that runs while a lock is held.
 
+mod clock;
 mod gate;
 mod group;
 mod guardian;
+mod orders;
+mod plan;
 mod signals;
 mod supervise;
 mod terminal;
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use distlock::{Guard, LockManager, LockRequest};
+use distlock::{Guard, LockError, LockManager, LockRequest};
+use rustix::process::Signal;
 
 use crate::args::{self, Ending, General, OnLost, Program};
 use crate::connect::connect;
 use crate::exit::Exit;
+use crate::out::complain;
 use crate::span::{Span, Wait};
+use crate::words::shown;
 pub(crate) use gate::begin;
 use group::Group;
 pub(crate) use guardian::guard;
 use signals::Signals;
+pub(crate) use signals::die_of;
 use supervise::{Ended, supervise};
 
 /// At the end, the store has so long to answer.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// What runs under a lock, and how it ends.
+struct Job<'a> {
+    program: &'a Program,
+    ending: &'a Ending,
+    ttl: Duration,
+    /// For the environment of the command.
+    url: Option<&'a str>,
+}
+
 /// Runs a command under a lock.
 pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, Exit> {
+    let mut signals = Signals::catch()?;
     check(&options.ending, options.ttl)?;
     if let Some(most) = options.max_hold {
         check(&options.ending, most)?;
     }
-    let mut signals = Signals::catch()?;
+    let url = if options.pass_url { Some(general.url()?) } else { None };
     let manager = interruptible(&mut signals, connect(general)).await??;
     let acquired = interruptible(&mut signals, request(&manager, &options).acquire()).await?;
     let guard = match acquired {
@@ -41,7 +60,8 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
         }
         Err(error) => return Err(Exit::told(&error)),
     };
-    let ended = under(&guard, options.ttl, &options.program, &options.ending, &mut signals).await;
+    let job = Job { program: &options.program, ending: &options.ending, ttl: options.ttl.0, url };
+    let ended = under(&manager, &guard, &job, &mut signals).await;
     let exit = end(guard, ended, options.ending.on_lost).await;
     manager.shutdown(LAST_WORDS).await;
     exit
@@ -49,31 +69,59 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
 
 /// Runs a command whenever this is the leader.
 pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exit, Exit> {
-    check(&options.ending, options.ttl)?;
     let mut signals = Signals::catch()?;
+    check(&options.ending, options.ttl)?;
+    if let Some(most) = options.max_hold {
+        check(&options.ending, most)?;
+    }
+    let url = if options.pass_url { Some(general.url()?) } else { None };
+    let job = Job { program: &options.program, ending: &options.ending, ttl: options.ttl.0, url };
     let manager = interruptible(&mut signals, connect(general)).await??;
+    let office = shown(&options.office);
     loop {
-        let request = manager.lock(&options.office).ttl(options.ttl.0).fenced().wait_forever();
-        let acquired = interruptible(&mut signals, request.acquire()).await?;
+        let acquired = interruptible(&mut signals, candidacy(&manager, &options).acquire()).await?;
         let guard = match acquired {
             Ok(guard) => guard,
             // The store may come back.
-            Err(error) if Exit::of(&error) == Exit::Unavailable => {
-                eprintln!("distlock: {error}; trying again");
+            Err(error) if Exit::of(&error) == Exit::Unavailable && options.wait == Wait::Forever => {
+                complain(format_args!("{error}; trying again"));
                 interruptible(&mut signals, tokio::time::sleep(LAST_WORDS)).await?;
                 continue;
             }
             Err(error) => return Err(Exit::told(&error)),
         };
-        let ended = under(&guard, options.ttl, &options.program, &options.ending, &mut signals).await;
-        match end(guard, ended, options.ending.on_lost).await {
-            Err(Exit::Lost) => {}
-            exit => {
-                manager.shutdown(LAST_WORDS).await;
-                return exit;
-            }
-        }
+        let term = guard.fencing_token().map_or_else(|| "?".to_owned(), |token| token.to_string());
+        eprintln!("distlock: leader of {office}: term {term} begins");
+        let ended = under(&manager, &guard, &job, &mut signals).await;
+        let exit = end(guard, ended, options.ending.on_lost).await;
+        eprintln!("distlock: leader of {office}: term {term} has ended");
+        let exit = match (exit, signals.asked_to_end()) {
+            (Err(Exit::Lost), None) => continue,
+            // It was passed on to a command that was ended because of the lock at the same time.
+            (Err(Exit::Lost), Some(signal)) => Err(Exit::Signal(signal.as_raw())),
+            (exit, _) => exit,
+        };
+        manager.shutdown(LAST_WORDS).await;
+        return exit;
     }
+}
+
+fn candidacy(manager: &LockManager, options: &args::Leader) -> LockRequest {
+    let mut request = manager.lock(&options.office).ttl(options.ttl.0).label("distlock leader").fenced();
+    request = match options.wait {
+        Wait::For(time) => request.wait(time),
+        Wait::Forever => request.wait_forever(),
+    };
+    match options.max_hold {
+        Some(Span(most)) => request.max_hold(most),
+        None => request,
+    }
+}
+
+/// This program, also if its file was replaced meanwhile, as by an upgrade.
+fn own_program() -> io::Result<PathBuf> {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() { Ok(own) } else { std::env::current_exe() }
 }
 
 /// The command is killed before the lease ends only if there is time for it.
@@ -117,24 +165,30 @@ fn request(manager: &LockManager, options: &args::Run) -> LockRequest {
 /// Runs the command with a whole lease before it: one that was handed over by another process is short at first, until
 /// it is confirmed.
 async fn under(
+    manager: &LockManager,
     guard: &Guard,
-    ttl: Span,
-    program: &Program,
-    ending: &Ending,
+    job: &Job<'_>,
     signals: &mut Signals,
 ) -> Result<Ended, Exit> {
-    if guard.remaining() < ttl.0 / 2 {
-        let extended = interruptible(signals, guard.extend(ttl.0)).await?;
+    if guard.remaining() < job.ttl / 2 {
+        let extended: Result<(), LockError> = interruptible(signals, guard.extend(job.ttl)).await?;
         extended.map_err(|error| Exit::told(&error))?;
     }
-    supervise(guard, ttl.0, program, ending, signals).await
+    supervise(manager, guard, job, signals).await
 }
 
 /// Ends early when a signal comes, with its status: what was begun is dropped.
 async fn interruptible<T>(signals: &mut Signals, work: impl Future<Output = T>) -> Result<T, Exit> {
-    tokio::select! {
-        done = work => Ok(done),
-        signal = signals.next() => Err(Exit::Signal(signal.as_raw())),
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return Ok(done),
+            signal = signals.next() => match signal {
+                Signal::CONT => {}
+                signal if signals::is_stop(signal) => signals::stop_by(signal),
+                signal => return Err(Exit::Signal(signal.as_raw())),
+            }
+        }
     }
 }
 
@@ -143,7 +197,7 @@ async fn end(guard: Guard, ended: Result<Ended, Exit>, on_lost: OnLost) -> Resul
     let lost = guard.check().err();
     // One that the store does not confirm is repeated until the process ends, and the lease ends with its ttl.
     if let (Err(error), None) = (guard.release().await, &lost) {
-        eprintln!("distlock: {error}");
+        complain(&error);
     }
     match ended? {
         Ended::ByItself(status) => match lost {

@@ -1,7 +1,12 @@
-//! The signals that are passed on to the command, or end the wait.
+//! The signals of `distlock run`: passed on to the command, or the end of the wait.
+//!
+//! They are blocked, and a thread reads them. So their actions stay those that this process began with: it can be
+//! stopped by a terminal and die of a signal like any program, and what is ignored stays ignored, here and in the
+//! command (`nohup`).
 
-use rustix::process::Signal;
-use tokio::signal::unix::{self, SignalKind};
+use nix::sys::signal::{self, SigSet};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, setrlimit};
+use tokio::sync::mpsc;
 
 use crate::exit::Exit;
 
@@ -15,34 +20,117 @@ const PASSED_ON: [(&str, Signal); 6] = [
     ("USR2", Signal::USR2),
 ];
 
+/// With these, shells and terminals stop a job and let it go on.
+const JOB_CONTROL: [Signal; 4] = [Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::CONT];
+
 /// The signal of that name.
 pub(super) fn named(name: &str) -> Signal {
     PASSED_ON.iter().find(|(known, _)| *known == name).map_or(Signal::TERM, |(_, signal)| *signal)
 }
 
-/// Catches them from its making on.
+/// What a terminal sends to stop a job, and what a process gets that uses the terminal from the background.
+pub(super) fn is_stop(signal: Signal) -> bool {
+    is_from_terminal_use(signal) || signal == Signal::TSTP
+}
+
+pub(super) fn is_from_terminal_use(signal: Signal) -> bool {
+    [Signal::TTIN, Signal::TTOU].contains(&signal)
+}
+
+/// Reads them from its making on.
 #[derive(Debug)]
-pub(super) struct Signals(Vec<(Signal, unix::Signal)>);
+pub(super) struct Signals {
+    receiver: mpsc::UnboundedReceiver<Signal>,
+    /// The last one that asks a program to end.
+    asked_to_end: Option<Signal>,
+}
 
 impl Signals {
+    /// Before this process has a second thread, which would not have them blocked.
     pub(super) fn catch() -> Result<Self, Exit> {
-        let caught = PASSED_ON.iter().map(|(_, signal)| {
-            unix::signal(SignalKind::from_raw(signal.as_raw())).map(|stream| (*signal, stream))
-        });
-        let caught = caught.collect::<Result<Vec<_>, _>>();
-        caught.map(Signals).map_err(|error| Exit::Unavailable.because(&format!("signals: {error}")))
+        let failed = |error: &dyn std::fmt::Display| Exit::Unavailable.because(&format!("signals: {error}"));
+        let ignored = ignored();
+        let all = PASSED_ON.iter().map(|(_, signal)| *signal).chain(JOB_CONTROL);
+        let set = set(all.filter(|signal| ignored & bit(*signal) == 0));
+        set.thread_block().map_err(|error| failed(&error))?;
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let read = move || {
+            while let Ok(signal) = set.wait() {
+                let signal = Signal::from_named_raw(signal as i32);
+                if signal.is_some_and(|signal| sender.send(signal).is_err()) {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("signals".to_owned()).spawn(read);
+        thread.map_err(|error| failed(&error))?;
+        Ok(Signals { receiver, asked_to_end: None })
     }
 
     /// Cancel-safe.
     pub(super) async fn next(&mut self) -> Signal {
-        std::future::poll_fn(|cx| {
-            for (signal, stream) in &mut self.0 {
-                if stream.poll_recv(cx).is_ready() {
-                    return std::task::Poll::Ready(*signal);
+        match self.receiver.recv().await {
+            Some(signal) => {
+                if [Signal::TERM, Signal::INT, Signal::QUIT].contains(&signal) {
+                    self.asked_to_end = Some(signal);
                 }
+                signal
             }
-            std::task::Poll::Pending
-        })
-        .await
+            // The thread ends only if signals cannot be waited for.
+            None => std::future::pending().await,
+        }
     }
+
+    /// The signal that has asked this process to end, or its command.
+    pub(super) fn asked_to_end(&self) -> Option<Signal> {
+        self.asked_to_end
+    }
+}
+
+fn bit(signal: Signal) -> u64 {
+    u32::try_from(signal.as_raw() - 1).ok().and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)
+}
+
+/// The signals that this process was started to ignore.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn set(signals: impl IntoIterator<Item = Signal>) -> SigSet {
+    let known = signals.into_iter().filter_map(|signal| signal::Signal::try_from(signal.as_raw()).ok());
+    known.collect()
+}
+
+/// For a process that becomes the command: nothing is blocked there.
+pub(super) fn unblock() {
+    let _: nix::Result<()> = SigSet::all().thread_unblock();
+}
+
+/// Has `signal` do what it does by itself. For one that stops: returns when this process goes on, or at once if its
+/// process group is orphaned, so that nobody would let it go on.
+fn take_effect(signal: Signal) {
+    let set = set([signal]);
+    let _: nix::Result<()> = set.thread_unblock();
+    for signal in &set {
+        let _: nix::Result<()> = signal::raise(signal);
+    }
+    let _: nix::Result<()> = set.thread_block();
+}
+
+/// Stops this process like `signal`, which it got.
+pub(super) fn stop_by(signal: Signal) {
+    take_effect(signal);
+}
+
+/// Ends this process like a command that was ended by signal `number`, so that whoever waits for it can tell: a shell
+/// whose command dies of SIGINT ends its script. Returns if that cannot be.
+pub(crate) fn die_of(number: i32) {
+    // The first process of a container does not die of signals that it sends to itself.
+    let Some(signal) = Signal::from_named_raw(number).filter(|_| getpid() != Pid::INIT) else { return };
+    // The core would be that of `distlock`, and hide the command's.
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _: rustix::io::Result<()> = setrlimit(Resource::Core, none);
+    take_effect(signal);
 }

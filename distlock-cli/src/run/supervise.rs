@@ -2,21 +2,24 @@
 
 use std::io;
 use std::ops::RangeInclusive;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use distlock::Guard;
-use rustix::process::Signal;
+use distlock::{Guard, LockError, LockManager};
+use rustix::process::{Signal, kill_current_process_group};
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{self, SignalKind};
 use tokio::time::Instant;
 
 use super::gate::Gate;
 use super::group::Group;
 use super::guardian::Guardian;
+use super::plan::{Plan, Step};
 use super::signals::{self, Signals};
-use super::terminal::Lent;
-use super::until_gone;
-use crate::args::{Ending, OnLost, Program};
+use super::terminal::Terminal;
+use super::{Job, clock, own_program, until_gone};
+use crate::args::{Ending, OnLost};
 use crate::exit::Exit;
 
 /// The lease is looked at this often at least: timers stand still while a machine sleeps, the lease does not.
@@ -25,6 +28,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// takes effect late.
 const MARGIN_OF_LEASE: u32 = 20;
 const MARGIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1);
+/// The guardian is told of a lease that lasts longer by this at least. (Two looks at the same lease differ a little.)
+const LONGER: Duration = Duration::from_millis(10);
 
 /// How a command has ended. Nothing of its process group is left.
 #[derive(Debug)]
@@ -34,68 +39,67 @@ pub(super) enum Ended {
     ByUs(String),
 }
 
-/// Where a command is.
-#[derive(Debug)]
-enum Phase {
-    Running,
-    /// It was asked to end, and is killed at this time.
-    Ending {
-        kill_at: Instant,
-        why: String,
-    },
-    Killed {
-        why: String,
-    },
-}
-
 /// Starts the command and returns when nothing of it is left.
 pub(super) async fn supervise(
+    manager: &LockManager,
     guard: &Guard,
-    ttl: Duration,
-    program: &Program,
-    ending: &Ending,
+    job: &Job<'_>,
     signals: &mut Signals,
 ) -> Result<Ended, Exit> {
     let failed = |what: &str, error: io::Error| Exit::NotExecutable.because(&format!("{what}: {error}"));
-    let gate = Gate::new().map_err(|error| failed("a pipe", error))?;
-    let mut guardian = match ending.on_lost {
+    let guardian = match job.ending.on_lost {
         OnLost::Ignore => None,
         OnLost::Signal | OnLost::Kill => {
-            let started = Guardian::start(ending.kill_after, &ending.signal);
-            Some(started.map_err(|error| failed("the guardian", error))?)
+            Some(Guardian::start(job.ending).map_err(|error| failed("the guardian", error))?)
         }
     };
-    let mut child = start(guard, program, &gate).map_err(|error| failed("the command", error))?;
+    let gate = Gate::new().map_err(|error| failed("a pipe", error))?;
+    let children = unix::signal(SignalKind::child()).map_err(|error| failed("signals", error))?;
+    let mut child = start(guard, job, &gate).map_err(|error| failed("the command", error))?;
     let group = child.id().map_or_else(|| Err(io::Error::other("it has ended")), Group::of);
     let group = group.map_err(|error| failed("the command", error))?;
-    if let Some(guardian) = &mut guardian {
-        // The gate stays closed, and what waits there ends with it.
-        guardian.watch(group).await.map_err(|error| failed("the guardian", error))?;
+    let margin = (job.ttl / MARGIN_OF_LEASE).clamp(*MARGIN.start(), *MARGIN.end());
+    let mut watch = Watch {
+        manager,
+        guard,
+        ending: job.ending,
+        margin,
+        group,
+        gate,
+        guardian,
+        plan: plan(job.ending),
+        told: Duration::ZERO,
+        why: None,
+        terminal: Terminal::open(),
+        stopped: None,
+    };
+    // The gate stays closed until the guardian knows the group and the lease; what waits there ends with the gate.
+    watch.tell_guardian().map_err(|error| failed("the guardian", error))?;
+    if let Some(terminal) = &watch.terminal {
+        terminal.lend_if_alone(group);
     }
-    let lent = Lent::to(group.pid());
-    gate.open().map_err(|error| failed("the command", error))?;
-    let margin = (ttl / MARGIN_OF_LEASE).clamp(*MARGIN.start(), *MARGIN.end());
-    let mut watch = Watch { guard, margin, ending, group, gate, phase: Phase::Running };
-    let status = watch.until_ended(&mut child, signals).await;
-    drop(lent);
-    if let Some(guardian) = guardian {
-        guardian.dismiss().await;
-    }
-    match (status, watch.phase) {
-        (Ok(status), Phase::Running) => Ok(Ended::ByItself(status)),
-        (_, Phase::Ending { why, .. } | Phase::Killed { why }) => Ok(Ended::ByUs(why)),
-        (Err(error), Phase::Running) => Err(Exit::NotExecutable.because(&format!("the command: {error}"))),
+    watch.gate.open().map_err(|error| failed("the command", error))?;
+    let status = watch.until_ended(&mut child, signals, children).await;
+    watch.finish(status).await.map_err(|error| failed("the command", error))
+}
+
+/// `None`: a loss does not matter to the command.
+fn plan(ending: &Ending) -> Option<Plan> {
+    match ending.on_lost {
+        OnLost::Signal => Some(Plan::new(Some(ending.kill_after.0))),
+        OnLost::Kill => Some(Plan::new(None)),
+        OnLost::Ignore => None,
     }
 }
 
 /// Starts what becomes the command when the gate is opened.
-fn start(guard: &Guard, program: &Program, gate: &Gate) -> io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["begin", "--gate", &gate.number().to_string()]);
-    if let Some(text) = &program.shell {
+fn start(guard: &Guard, job: &Job<'_>, gate: &Gate) -> io::Result<Child> {
+    let mut command = Command::new(own_program()?);
+    command.arg0("distlock").args(["begin", "--gate", &gate.number().to_string()]);
+    if let Some(text) = &job.program.shell {
         command.arg("-c").arg(text);
     }
-    command.arg("--").args(&program.command).process_group(0);
+    command.arg("--").args(&job.program.command).process_group(0);
     command.env("DISTLOCK_KEY", guard.keys().collect::<Vec<_>>().join("\n"));
     command.env("DISTLOCK_TOKEN", guard.owner());
     command.env("DISTLOCK_LOST_FD", gate.number().to_string());
@@ -103,21 +107,40 @@ fn start(guard: &Guard, program: &Program, gate: &Gate) -> io::Result<Child> {
         Some(token) => command.env("DISTLOCK_FENCE", token.to_string()),
         None => command.env_remove("DISTLOCK_FENCE"),
     };
+    // It may contain a password, and what the command prints of its environment ends in logs.
+    match job.url {
+        Some(url) => command.env("DISTLOCK_URL", url),
+        None => command.env_remove("DISTLOCK_URL"),
+    };
     command.spawn()
 }
 
 struct Watch<'a> {
+    manager: &'a LockManager,
     guard: &'a Guard,
-    margin: Duration,
     ending: &'a Ending,
+    margin: Duration,
     group: Group,
     gate: Gate,
-    phase: Phase,
+    guardian: Option<Guardian>,
+    plan: Option<Plan>,
+    /// When the command has to be dead, as the guardian knows it.
+    told: Duration,
+    /// Why the command was asked to end, or killed.
+    why: Option<String>,
+    terminal: Option<Terminal>,
+    /// Since when the command is stopped because this process was.
+    stopped: Option<Instant>,
 }
 
 impl Watch<'_> {
     /// Returns the status of the command when nobody of its group is left.
-    async fn until_ended(&mut self, child: &mut Child, signals: &mut Signals) -> io::Result<ExitStatus> {
+    async fn until_ended(
+        &mut self,
+        child: &mut Child,
+        signals: &mut Signals,
+        mut children: unix::Signal,
+    ) -> io::Result<ExitStatus> {
         let group = self.group;
         let ended = async {
             let status = child.wait().await;
@@ -128,70 +151,173 @@ impl Watch<'_> {
         let mut ended = std::pin::pin!(ended);
         let mut lost = std::pin::pin!(self.guard.lost());
         let mut is_lost = false;
+        let mut events = self.manager.events();
+        let mut has_events = true;
         loop {
             let next = self.look();
             tokio::select! {
                 biased;
                 status = &mut ended => return status,
-                signal = signals.next() => self.group.signal(signal),
                 error = &mut lost, if !is_lost => {
                     is_lost = true;
-                    self.gate.say_lost();
-                    self.end(error.to_string());
+                    self.lose(&error);
                 }
+                signal = signals.next() => self.receive(signal),
+                _ = children.recv() => self.look_whether_it_is_stopped(),
+                // A renewal, perhaps: the guardian has to know.
+                event = events.next(), if has_events => has_events = event.is_some(),
                 () = tokio::time::sleep_until(next) => {}
             }
         }
     }
 
+    /// The command has ended.
+    async fn finish(mut self, status: io::Result<ExitStatus>) -> io::Result<Ended> {
+        let mut was_lent = false;
+        if let Some(terminal) = &self.terminal {
+            was_lent = terminal.is_lent_to(self.group);
+            terminal.take_back(self.group);
+            if was_lent {
+                // Another process of the job may have been stopped because it read meanwhile.
+                terminal.wake_own_group();
+            }
+        }
+        if let Some(guardian) = self.guardian.take()
+            && guardian.dismiss().await
+        {
+            let key = self.guard.key();
+            self.why.get_or_insert_with(|| {
+                format!("lock `{key}`: the lease was about to end, and `distlock run` stood still")
+            });
+        }
+        if let Some(why) = self.why {
+            return Ok(Ended::ByUs(why));
+        }
+        let status = status?;
+        if let Some(signal) = status.signal().and_then(Signal::from_named_raw)
+            && was_lent
+            && [Signal::INT, Signal::QUIT].contains(&signal)
+        {
+            // Typed by a person, who means all of the job: without `distlock run` all of it would have got it.
+            let _: rustix::io::Result<()> = kill_current_process_group(signal);
+        }
+        Ok(Ended::ByItself(status))
+    }
+
+    /// What the guardian has to know before the command begins.
+    fn tell_guardian(&mut self) -> io::Result<()> {
+        let Some(guardian) = &self.guardian else { return Ok(()) };
+        guardian.watch(self.group)?;
+        self.told = clock::now() + self.guard.remaining().saturating_sub(self.margin / 2);
+        guardian.renewed(self.told)
+    }
+
     /// Does what is due, and returns when to look again.
     fn look(&mut self) -> Instant {
-        let now = Instant::now();
-        match &self.phase {
-            Phase::Running => {
-                let Some(notice) = self.notice() else { return now + LOOK };
-                let remaining = self.guard.remaining();
-                if remaining > notice {
-                    return now + LOOK.min(remaining - notice);
+        if self.stopped.is_some_and(|since| since.elapsed() >= LOOK) {
+            self.go_on();
+        }
+        // Read before the lease: what is left is never counted from a later moment.
+        let now = clock::now();
+        let remaining = self.guard.remaining();
+        let Some(plan) = &mut self.plan else { return Instant::now() + LOOK };
+        // Nothing is left of one that was lost: `lost` says why. The plan knows the end of one that has expired.
+        if !remaining.is_zero() {
+            plan.renewed((now + remaining).saturating_sub(self.margin));
+            // The guardian acts a little later, and so only if this process does not.
+            let kill_at = (now + remaining).saturating_sub(self.margin / 2);
+            if kill_at > self.told + LONGER {
+                self.told = kill_at;
+                if let Some(guardian) = &self.guardian {
+                    // One that has died, or does not read, cannot be helped: this process is left.
+                    drop(guardian.renewed(kill_at));
                 }
-                self.gate.say_lost();
+            }
+        }
+        while let Some(step) = self.plan.as_mut().and_then(|plan| plan.due(now)) {
+            if self.why.is_none() {
                 let key = self.guard.key();
-                self.end(format!("lock `{key}`: the lease is about to end, and cannot be renewed"));
-                self.look()
+                self.why = Some(format!("lock `{key}`: the lease is about to end, and cannot be renewed"));
+                self.gate.say_lost();
             }
-            Phase::Ending { kill_at, why } if now >= *kill_at => {
-                let why = why.clone();
-                self.kill(why);
-                now + LOOK
-            }
-            Phase::Ending { kill_at, .. } => *kill_at,
-            Phase::Killed { .. } => now + LOOK,
+            self.carry_out(step);
+        }
+        let next = self.plan.as_ref().and_then(Plan::next);
+        Instant::now() + next.map_or(LOOK, |next| LOOK.min(next.saturating_sub(now)))
+    }
+
+    /// The lock is not held any more.
+    fn lose(&mut self, error: &LockError) {
+        if self.why.is_none() {
+            self.gate.say_lost();
+        }
+        let Some(plan) = &mut self.plan else { return };
+        let step = plan.end(clock::now());
+        self.why.get_or_insert_with(|| error.to_string());
+        if let Some(step) = step {
+            self.carry_out(step);
         }
     }
 
-    /// How long before the end of the lease the command is asked to end. `None`: not at all.
-    fn notice(&self) -> Option<Duration> {
-        match self.ending.on_lost {
-            OnLost::Signal => Some(self.ending.kill_after.0 + self.margin),
-            OnLost::Kill => Some(self.margin),
-            OnLost::Ignore => None,
-        }
-    }
-
-    /// The lock is lost, or about to be.
-    fn end(&mut self, why: String) {
-        match (&self.phase, self.ending.on_lost) {
-            (Phase::Running, OnLost::Signal) => {
+    fn carry_out(&self, step: Step) {
+        match step {
+            Step::Ask => {
+                // First of all: if this process is killed now, the command gets no more time.
+                if let (Some(guardian), Some(plan)) = (&self.guardian, &self.plan)
+                    && let Some(kill_at) = plan.kill_at()
+                {
+                    drop(guardian.asked(kill_at + self.margin / 2));
+                }
                 self.group.ask_to_end(signals::named(&self.ending.signal));
-                self.phase = Phase::Ending { kill_at: Instant::now() + self.ending.kill_after.0, why };
             }
-            (Phase::Running, OnLost::Kill) => self.kill(why),
-            (_, OnLost::Ignore) | (Phase::Ending { .. } | Phase::Killed { .. }, _) => {}
+            Step::Kill => self.group.signal(Signal::KILL),
         }
     }
 
-    fn kill(&mut self, why: String) {
-        self.group.signal(Signal::KILL);
-        self.phase = Phase::Killed { why };
+    fn receive(&mut self, signal: Signal) {
+        match signal {
+            Signal::CONT => self.go_on(),
+            signal if signals::is_stop(signal) => self.stop(signal),
+            Signal::USR1 | Signal::USR2 => self.group.signal(signal),
+            signal => self.group.ask_to_end(signal),
+        }
+    }
+
+    /// A shell or a terminal stops the job of this process.
+    fn stop(&mut self, signal: Signal) {
+        if let Some(terminal) = &self.terminal {
+            if signals::is_from_terminal_use(signal) && terminal.is_lent_to(self.group) {
+                // Another process of the job wants to use the terminal.
+                terminal.take_back(self.group);
+                terminal.wake_own_group();
+                return;
+            }
+            terminal.take_back(self.group);
+        }
+        self.group.signal(signal);
+        self.stopped = Some(Instant::now());
+        signals::stop_by(signal);
+    }
+
+    /// The job goes on. Also if it was not stopped: in an orphaned process group, nobody would let it go on.
+    fn go_on(&mut self) {
+        self.stopped = None;
+        if let Some(terminal) = &self.terminal {
+            terminal.lend_if_alone(self.group);
+        }
+        self.group.signal(Signal::CONT);
+    }
+
+    /// One that was stopped by a terminal stops the job, and gets the terminal if it wants it and the job has it. (What
+    /// somebody stops by SIGSTOP is left alone.)
+    fn look_whether_it_is_stopped(&self) {
+        let Some(signal) = self.group.stopped_by().filter(|signal| signals::is_stop(*signal)) else { return };
+        let terminal = self.terminal.as_ref().filter(|_| signals::is_from_terminal_use(signal));
+        if terminal.is_some_and(|terminal| terminal.lend(self.group)) {
+            self.group.signal(Signal::CONT);
+        } else if self.stopped.is_none() {
+            // This process gets it, too: see `stop`.
+            let _: rustix::io::Result<()> = kill_current_process_group(signal);
+        }
     }
 }

@@ -3,40 +3,91 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{Pid, getpgrp};
+use rustix::process::{Pid, getpgrp, getpid, kill_process_group, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-/// A terminal that was given to a command. It is taken back when this is dropped.
+use super::group::Group;
+
+/// The terminal of this session, between the process group of `distlock run` and that of the command. SIGTTOU is
+/// blocked (see [`signals`](super::signals)), so it can be taken from the background.
 #[derive(Debug)]
-pub(super) struct Lent {
+pub(super) struct Terminal {
     terminal: OwnedFd,
     own: Pid,
 }
 
-impl Lent {
-    /// Gives the terminal to `group`, if this process has one in the foreground.
-    pub(super) fn to(group: Pid) -> Option<Lent> {
-        let terminal: OwnedFd = File::options().read(true).write(true).open("/dev/tty").ok()?.into();
-        let own = getpgrp();
-        if tcgetpgrp(&terminal).ok()? != own {
-            return None;
+impl Terminal {
+    /// `None`: there is none.
+    pub(super) fn open() -> Option<Terminal> {
+        let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?.into();
+        Some(Terminal { terminal, own: getpgrp() })
+    }
+
+    fn foreground(&self) -> Option<Pid> {
+        tcgetpgrp(&self.terminal).ok()
+    }
+
+    pub(super) fn is_lent_to(&self, group: Group) -> bool {
+        self.foreground() == Some(group.pid())
+    }
+
+    /// Puts `group` into the foreground if this process is there. Returns whether it is there now.
+    pub(super) fn lend(&self, group: Group) -> bool {
+        if self.foreground() == Some(self.own) {
+            // It may have gone this moment.
+            let _: Result<(), rustix::io::Errno> = tcsetpgrp(&self.terminal, group.pid());
         }
-        tcsetpgrp(&terminal, group).ok()?;
-        Some(Lent { terminal, own })
+        self.is_lent_to(group)
+    }
+
+    /// The same, if nobody else is in the process group of this one: another process of a pipeline or of a script may
+    /// want to read from the terminal itself.
+    pub(super) fn lend_if_alone(&self, group: Group) {
+        if self.foreground() == Some(self.own) && is_alone(self.own) {
+            self.lend(group);
+        }
+    }
+
+    /// Takes it from `group`, or from what `group` has left in the foreground, and from nobody else.
+    pub(super) fn take_back(&self, group: Group) {
+        let Some(foreground) = self.foreground() else { return };
+        let is_gone = || test_kill_process_group(foreground) == Err(rustix::io::Errno::SRCH);
+        if foreground == group.pid() || is_gone() {
+            // The terminal may be gone.
+            let _: Result<(), rustix::io::Errno> = tcsetpgrp(&self.terminal, self.own);
+        }
+    }
+
+    /// Lets the process group of this process go on.
+    pub(super) fn wake_own_group(&self) {
+        let _: Result<(), rustix::io::Errno> = kill_process_group(self.own, rustix::process::Signal::CONT);
     }
 }
 
-impl Drop for Lent {
-    fn drop(&mut self) {
-        // A process in the background that changes the foreground is stopped by SIGTTOU, unless it blocks that.
-        let mut background = SigSet::empty();
-        background.add(Signal::SIGTTOU);
-        let blocked = background.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
-        // The terminal may be gone.
-        let _: Result<(), rustix::io::Errno> = tcsetpgrp(&self.terminal, self.own);
-        if let Ok(before) = blocked {
-            let _: nix::Result<()> = before.thread_set_mask();
-        }
+/// Whether this process is the only one in its process group.
+fn is_alone(own: Pid) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    let this = getpid().as_raw_nonzero().get();
+    let others = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut others = others.filter(|process: &i32| *process != this);
+    !others.any(|process| group_of(process) == Some(own.as_raw_nonzero().get()))
+}
+
+/// What `ps -o pgid` shows.
+fn group_of(process: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may contain anything; then come the state and the parent.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(2)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_a_process_is_read_from_its_status() {
+        let this = getpid().as_raw_nonzero().get();
+        assert_eq!(group_of(this), Some(getpgrp().as_raw_nonzero().get()));
     }
 }

@@ -3,25 +3,34 @@
 mod model;
 mod screen;
 
+use std::collections::{BTreeMap, HashSet};
 use std::io::{IsTerminal, stdout};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use distlock::{LockEntry, LockManager};
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::args::{General, Top};
 use crate::connect::connect;
 use crate::exit::Exit;
+use crate::known::{Known, Seen, answering};
+use crate::look::clients;
+use crate::take::{Taken, take_from};
 use crate::words::shown;
 use model::{Action, Look, Model};
 
-/// More locks than this are counted, and not shown.
+/// More locks than this, with their holders and waiters, are counted, and not shown.
 const MOST: usize = 10_000;
+/// What clients have not told by then is told of at the next look.
+const LONGEST_LOOK: Duration = Duration::from_secs(15);
 /// It does not look more often: clients answer twenty times a second, whoever asks.
 const SHORTEST: Duration = Duration::from_millis(100);
+/// What is old says how old it is, so the screen is drawn without news, too.
+const TICK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
     if !stdout().is_terminal() {
@@ -36,9 +45,12 @@ pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
     let mut keys = keyboard();
     let every = options.every.0.max(SHORTEST);
     let mut model = Model::new(options.pattern.clone());
-    let look_in = |pause| tokio::spawn(look(manager.clone(), options.pattern.clone(), pause));
+    // A look may be given up in the middle, and another begun.
+    let known = Arc::new(Mutex::new(Known::default()));
+    let look_in = |pause| tokio::spawn(look(manager.clone(), options.pattern.clone(), pause, known.clone()));
     let mut looking = look_in(Duration::ZERO);
     let mut releasing = None;
+    let mut ticks = tokio::time::interval(TICK);
     loop {
         if let Err(error) = terminal.draw(|frame| screen::draw(frame, &model)) {
             drop(restore);
@@ -47,8 +59,8 @@ pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
         tokio::select! {
             key = keys.recv() => match key.map(|key| model.pressed(key)) {
                 Some(Action::Nothing) => {}
-                Some(Action::Release { key, token }) => {
-                    releasing = Some(tokio::spawn(release(manager.clone(), key, token)));
+                Some(Action::Release { key, owners }) => {
+                    releasing = Some(tokio::spawn(release(manager.clone(), key, owners)));
                 }
                 // The keyboard is gone.
                 Some(Action::Quit) | None => return Ok(Exit::Success),
@@ -63,6 +75,7 @@ pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
                 looking.abort();
                 looking = look_in(Duration::ZERO);
             }
+            _ = ticks.tick() => {}
             _ = ends.recv() => return Ok(Exit::Signal(15)),
             _ = hangs_up.recv() => return Ok(Exit::Signal(1)),
         }
@@ -105,35 +118,55 @@ fn keyboard() -> mpsc::Receiver<KeyEvent> {
     keys
 }
 
-async fn look(manager: LockManager, pattern: String, pause: Duration) -> Result<Look, String> {
+async fn look(
+    manager: LockManager,
+    pattern: String,
+    pause: Duration,
+    known: Arc<Mutex<Known>>,
+) -> Result<Look, String> {
     tokio::time::sleep(pause).await;
     let mut locks = manager.list(pattern);
     let (mut entries, mut held, mut awaited, mut waiting) = (Vec::<LockEntry>::new(), 0, 0, 0);
-    while let Some(entry) = locks.next().await {
+    let mut parties = 0;
+    let (until, mut unanswered) = (tokio::time::Instant::now() + LONGEST_LOOK, Vec::new());
+    let mut is_whole = true;
+    loop {
+        let Ok(next) = tokio::time::timeout_at(until, locks.next()).await else {
+            unanswered.push("those that have more to tell".to_owned());
+            is_whole = false;
+            break;
+        };
+        let Some(entry) = next else { break };
         let entry = entry.map_err(|error| error.to_string())?;
         held += usize::from(!entry.holders.is_empty());
         awaited += usize::from(!entry.waiting.is_empty());
         waiting += entry.waiting.len();
-        if entries.len() < MOST {
+        parties += 1 + entry.holders.len() + entry.waiting.len();
+        if parties <= 2 * MOST {
             entries.push(entry);
         }
     }
-    let (clients, unanswered) = (locks.clients().to_vec(), locks.unanswered().to_vec());
-    Ok(Look { at: Instant::now(), entries, held, awaited, waiting, clients, unanswered })
+    let (at, clients) = (Instant::now(), locks.clients().to_vec());
+    unanswered.extend_from_slice(locks.unanswered());
+    let told = |entry: &LockEntry| {
+        let (key, kind) = (entry.key.clone(), entry.kind);
+        let told = entry.holders.clone().into_iter().filter(|holder| holder.remaining.is_some());
+        told.map(move |holder| ((key.clone(), holder.token.clone()), Seen::now(holder, kind)))
+    };
+    let listed: BTreeMap<_, _> = entries.iter().flat_map(told).collect();
+    let told_all = if is_whole { answering(&clients, &unanswered) } else { HashSet::new() };
+    let missing = known.lock().await.update(&manager, listed, &told_all).await;
+    let silent = missing.silent.len() + missing.unasked;
+    Ok(Look { at, entries, held, awaited, waiting, clients, unanswered, silent })
 }
 
-/// Takes a lock away from the holder that was seen.
-async fn release(manager: LockManager, key: String, token: String) -> String {
+/// Takes a lock from the holders that were shown.
+async fn release(manager: LockManager, key: String, owners: Vec<String>) -> String {
     let name = shown(&key);
-    match manager.inspect(&*key).await {
-        Ok(Some(info)) if info.holders.iter().any(|holder| holder.token == token) => {}
-        Ok(Some(_)) => return format!("{name} has another holder by now: nothing was done"),
-        Ok(None) => return format!("{name} is free already"),
-        Err(error) => return error.to_string(),
-    }
-    match manager.force_release(&*key).await {
-        Ok(true) => format!("{name} was taken away"),
-        Ok(false) => format!("{name} was released meanwhile"),
+    match take_from(&manager, &key, &owners).await {
+        Ok(Taken::From(owners)) => format!("{name} was taken from {}", clients(&owners)),
+        Ok(Taken::HeldByAnother(_)) => format!("{name} has another holder by now: nothing was changed"),
+        Ok(Taken::NotHeld) => format!("{name} was released meanwhile"),
         Err(error) => error.to_string(),
     }
 }

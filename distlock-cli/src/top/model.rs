@@ -20,6 +20,8 @@ pub(super) struct Look {
     pub(super) waiting: usize,
     pub(super) clients: Vec<LockClient>,
     pub(super) unanswered: Vec<String>,
+    /// Locks of processes that have stopped answering: they are not among the entries.
+    pub(super) silent: usize,
 }
 
 /// What the keyboard is used for.
@@ -27,10 +29,11 @@ pub(super) struct Look {
 pub(super) enum Mode {
     Browse,
     Filter,
+    Help,
     /// The question whether to take this lock away from this holder is on the screen.
     Confirm {
         key: String,
-        token: String,
+        owners: Vec<String>,
         owner: String,
     },
 }
@@ -40,7 +43,7 @@ pub(super) enum Mode {
 pub(super) enum Action {
     Nothing,
     Quit,
-    Release { key: String, token: String },
+    Release { key: String, owners: Vec<String> },
 }
 
 /// In which order locks are shown.
@@ -61,9 +64,17 @@ pub(super) struct Model {
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) order: Order,
-    pub(super) message: Option<String>,
+    /// What became of the last action, and since when it is shown.
+    message: Option<(String, Instant)>,
+    /// Since when the locks cannot be listed, and why.
+    pub(super) trouble: Option<(Instant, String)>,
     selected: Option<String>,
 }
+
+/// A message is shown for so long; then the keys are again.
+const MESSAGE: Duration = Duration::from_secs(5);
+/// So old a screen says how old it is.
+const OLD: Duration = Duration::from_secs(5);
 
 impl Model {
     pub(super) fn new(pattern: String) -> Self {
@@ -77,6 +88,7 @@ impl Model {
             mode: Mode::Browse,
             order: Order::Waiters,
             message: None,
+            trouble: None,
             selected: None,
         }
     }
@@ -85,18 +97,30 @@ impl Model {
     pub(super) fn looked(&mut self, found: Result<Look, String>) {
         match found {
             Ok(look) => {
-                if self.look.is_none() {
-                    self.message = None;
-                }
+                self.trouble = None;
                 self.rates = self.meter.look(look.at, &look.clients);
                 self.look = Some(look);
             }
-            Err(error) => self.message = Some(error),
+            Err(error) => {
+                let since = self.trouble.take().map_or_else(Instant::now, |(since, _)| since);
+                self.trouble = Some((since, error));
+            }
         }
     }
 
     pub(super) fn say(&mut self, message: String) {
-        self.message = Some(message);
+        self.message = Some((message, Instant::now()));
+    }
+
+    pub(super) fn message(&self) -> Option<&str> {
+        let (message, since) = self.message.as_ref()?;
+        (since.elapsed() < MESSAGE).then_some(message)
+    }
+
+    /// How old the rows are, if that is worth saying.
+    pub(super) fn old(&self) -> Option<Duration> {
+        let age = self.look.as_ref()?.at.elapsed();
+        (self.trouble.is_some() || age > OLD).then_some(age)
     }
 
     /// The locks that are shown, in order.
@@ -132,7 +156,10 @@ impl Model {
             return Action::Quit;
         }
         match self.mode.clone() {
-            Mode::Browse => return self.browse(key.code),
+            Mode::Browse => return self.browse(key),
+            // A change of the size of the screen is no key.
+            Mode::Help if key.code == KeyCode::Null => {}
+            Mode::Help => self.mode = Mode::Browse,
             Mode::Filter => match key.code {
                 KeyCode::Char(c) => self.filter.push(c),
                 KeyCode::Backspace => drop(self.filter.pop()),
@@ -143,31 +170,39 @@ impl Model {
                 }
                 _ => {}
             },
-            Mode::Confirm { key: name, token, .. } => match key.code {
+            Mode::Confirm { key: name, owners, .. } => match key.code {
                 KeyCode::Char('y' | 'Y') => {
                     self.mode = Mode::Browse;
-                    return Action::Release { key: name, token };
+                    return Action::Release { key: name, owners };
                 }
                 // A change of the size of the screen is no answer.
                 KeyCode::Null => {}
                 _ => {
                     self.mode = Mode::Browse;
-                    self.message = Some("nothing was changed".to_owned());
+                    self.say("nothing was changed".to_owned());
                 }
             },
         }
         Action::Nothing
     }
 
-    fn browse(&mut self, code: KeyCode) -> Action {
-        match code {
+    /// The keys are those of vi, htop and k9s.
+    fn browse(&mut self, key: KeyEvent) -> Action {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            if key.code == KeyCode::Char('k') {
+                self.ask_to_release();
+            }
+            return Action::Nothing;
+        }
+        match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
-            KeyCode::Up => self.move_by(-1),
-            KeyCode::Down => self.move_by(1),
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
             KeyCode::PageUp => self.move_by(-10),
             KeyCode::PageDown => self.move_by(10),
-            KeyCode::Home => self.move_by(isize::MIN),
-            KeyCode::End => self.move_by(isize::MAX),
+            KeyCode::Home | KeyCode::Char('g') => self.move_by(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => self.move_by(isize::MAX),
+            KeyCode::Char('?') | KeyCode::F(1) => self.mode = Mode::Help,
             KeyCode::Char('/') => self.mode = Mode::Filter,
             KeyCode::Char('s') => {
                 self.order = match self.order {
@@ -176,7 +211,7 @@ impl Model {
                     Order::Key => Order::Waiters,
                 }
             }
-            KeyCode::Char('k') => self.ask_to_release(),
+            KeyCode::Char('x') | KeyCode::F(9) => self.ask_to_release(),
             _ => {}
         }
         Action::Nothing
@@ -186,8 +221,9 @@ impl Model {
         let rows = self.rows();
         let entry = self.place(&rows).and_then(|at| rows.get(at));
         let asked = entry.and_then(|entry| {
-            let token = entry.holders.first()?.token.clone();
-            Some(Mode::Confirm { key: entry.key.clone(), token, owner: Parties::from(*entry).owner() })
+            let owners: Vec<String> = entry.holders.iter().map(|holder| holder.token.clone()).collect();
+            let owner = Parties::from(*entry).owner();
+            (!owners.is_empty()).then(|| Mode::Confirm { key: entry.key.clone(), owners, owner })
         });
         match asked {
             Some(mode) => {
@@ -197,7 +233,7 @@ impl Model {
                 }
                 self.mode = mode;
             }
-            None => self.message = Some("nobody is known to hold this lock".to_owned()),
+            None => self.say("nobody is known to hold this lock".to_owned()),
         }
     }
 }
@@ -236,6 +272,7 @@ mod tests {
             entries,
             clients,
             unanswered: Vec::new(),
+            silent: 0,
         };
         let mut model = Model::new("*".to_owned());
         model.looked(Ok(look));
@@ -260,11 +297,38 @@ mod tests {
     async fn nothing_is_released_without_a_yes() {
         let (mut model, guards) = model().await;
         model.pressed(KeyEvent::from(KeyCode::Down));
-        assert_eq!(press(&mut model, "kn"), Action::Nothing);
+        assert_eq!(press(&mut model, "xn"), Action::Nothing);
         assert_eq!(model.mode, Mode::Browse);
-        let (key, token) = ("order:2".to_owned(), guards[1].owner());
-        assert_eq!(press(&mut model, "ky"), Action::Release { key, token });
+        let (key, owners) = ("order:2".to_owned(), vec![guards[1].owner()]);
+        assert_eq!(press(&mut model, "xy"), Action::Release { key, owners });
         let mut empty = Model::new("*".to_owned());
-        assert_eq!(press(&mut empty, "ky"), Action::Nothing);
+        assert_eq!(press(&mut empty, "xy"), Action::Nothing);
+    }
+
+    #[tokio::test]
+    async fn j_and_k_move_and_control_k_asks() {
+        let (mut model, _guards) = model().await;
+        assert_eq!(press(&mut model, "jjk"), Action::Nothing);
+        assert_eq!((model.selected.as_deref(), &model.mode), (Some("order:2"), &Mode::Browse));
+        model.pressed(KeyEvent::new(KeyCode::Char('k'), KeyModifiers::CONTROL));
+        assert!(matches!(&model.mode, Mode::Confirm { key, .. } if key == "order:2"));
+        press(&mut model, "n?");
+        assert_eq!(model.mode, Mode::Help);
+        press(&mut model, "q");
+        assert_eq!(model.mode, Mode::Browse, "it leaves the help only");
+    }
+
+    #[tokio::test]
+    async fn trouble_ends_with_the_next_look() {
+        let (mut model, _guards) = model().await;
+        let look = model.look.clone().unwrap();
+        assert!(model.old().is_none());
+        model.looked(Err("gone".to_owned()));
+        let (since, _) = model.trouble.clone().unwrap();
+        model.looked(Err("gone still".to_owned()));
+        assert_eq!(model.trouble, Some((since, "gone still".to_owned())));
+        assert!(model.old().is_some() && model.look.is_some());
+        model.looked(Ok(look));
+        assert!(model.trouble.is_none() && model.old().is_none());
     }
 }

@@ -5,7 +5,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState};
 
 use super::model::{Mode, Model, Order};
 use crate::words::{Parties, holder, kind, shown, time, time_or_dash, waiter};
@@ -15,11 +15,28 @@ const DETAILS: u16 = 8;
 /// A screen with fewer lines shows no details.
 const LOW: u16 = 20;
 
+/// A screen with fewer columns shows no kind and no rest of the lease: the key and the owner need the room.
+const NARROW: u16 = 66;
+
+const HELP: &str = "\
+j k, arrows       select (PgUp, PgDn, g Home, G End)
+/                 filter by key (Enter keeps it, Esc removes it)
+s                 order: waiters, age, key
+x, F9, Ctrl-K     take the selected lock away; asks before
+?, F1             this help
+q, Esc, Ctrl-C    quit";
+
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let details = if frame.area().height < LOW { 0 } else { DETAILS };
-    let heights =
-        [Constraint::Length(2), Constraint::Min(3), Constraint::Length(details), Constraint::Length(1)];
-    let [head, table, below, foot] = Layout::vertical(heights).areas(frame.area());
+    let foot = footer(model, frame.area().width);
+    let foot_height = u16::try_from(foot.len()).unwrap_or(1);
+    let heights = [
+        Constraint::Length(2),
+        Constraint::Min(3),
+        Constraint::Length(details),
+        Constraint::Length(foot_height),
+    ];
+    let [head, table, below, last] = Layout::vertical(heights).areas(frame.area());
     frame.render_widget(Paragraph::new(header(model)), head);
     let rows = model.rows();
     let place = model.place(&rows);
@@ -27,12 +44,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     if let Some(entry) = place.and_then(|at| rows.get(at)) {
         frame.render_widget(selected(entry), below);
     }
-    frame.render_widget(Paragraph::new(footer(model)), foot);
+    frame.render_widget(Paragraph::new(foot), last);
+    if model.mode == Mode::Help {
+        let help = Paragraph::new(HELP).block(Block::bordered().title("keys (any key goes back)"));
+        frame.render_widget(Clear, table);
+        frame.render_widget(help, table);
+    }
 }
 
 fn header(model: &Model) -> Vec<Line<'static>> {
     let Some(look) = &model.look else {
-        let text = model.message.clone().unwrap_or_else(|| "looking …".to_owned());
+        let text = model.trouble.as_ref().map_or_else(|| "looking …".to_owned(), |(_, error)| shown(error));
         return vec![Line::from(text)];
     };
     let rate = |each: Option<f64>| each.map_or_else(|| "-".to_owned(), |each| format!("{each:.1}"));
@@ -51,6 +73,9 @@ fn header(model: &Model) -> Vec<Line<'static>> {
         Span::from(format!("{} busy/s  ", rate(busy))),
         Span::styled(format!("{} lost/s", rate(lost)), lost_style),
     ]);
+    if let Some(line) = staleness(model) {
+        return vec![counts.dim(), line];
+    }
     let more = look.held.max(look.entries.len()) - look.entries.len();
     let mut second = format!("{}  by {}", shown(&model.pattern), order(model.order));
     if more > 0 {
@@ -60,10 +85,25 @@ fn header(model: &Model) -> Vec<Line<'static>> {
         second += &format!("  filter: {}", shown(&model.filter));
     }
     let mut second = vec![Span::from(second)];
+    if look.silent > 0 {
+        second.push(format!("  {} more held by processes that stopped answering", look.silent).red().bold());
+    }
     if !look.unanswered.is_empty() {
-        second.push(format!("  {} do not answer", look.unanswered.len()).yellow());
+        second.push(format!("  {} clients do not answer", look.unanswered.len()).yellow());
     }
     vec![counts, Line::from(second)]
+}
+
+/// That the rows are not of now, and why.
+fn staleness(model: &Model) -> Option<Line<'static>> {
+    let age = time(model.old()?);
+    let text = match &model.trouble {
+        Some((since, error)) => {
+            format!("shown as {age} ago; failing for {}: {}", time(since.elapsed()), shown(error))
+        }
+        None => format!("shown as {age} ago: no answer since"),
+    };
+    Some(Line::from(text).red().bold())
 }
 
 fn order(order: Order) -> &'static str {
@@ -75,28 +115,34 @@ fn order(order: Order) -> &'static str {
 }
 
 fn draw_table(frame: &mut Frame<'_>, area: Rect, model: &Model, rows: &[&LockEntry], place: Option<usize>) {
-    let header = Row::new(["KEY", "KIND", "AGE", "LEFT", "WAIT", "OWNER"]).style(Style::new().underlined());
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(13),
-        Constraint::Length(7),
-        Constraint::Length(7),
-        Constraint::Length(5),
-        Constraint::Fill(3),
+    // On a narrow screen the key is the last to go.
+    let wide = area.width >= NARROW;
+    let columns = [
+        ("KEY", Constraint::Fill(2), true),
+        ("KIND", Constraint::Length(13), wide),
+        ("AGE", Constraint::Length(7), area.width >= 50),
+        ("LEFT", Constraint::Length(7), wide),
+        ("WAIT", Constraint::Length(5), true),
+        ("OWNER", Constraint::Fill(if wide { 3 } else { 2 }), area.width >= 34),
     ];
+    let in_use = || columns.iter().filter(|(.., is_shown)| *is_shown);
+    let header = Row::new(in_use().map(|(name, ..)| *name)).style(Style::new().underlined());
+    let widths: Vec<Constraint> = in_use().map(|(_, width, _)| *width).collect();
     // No more than what can be seen are made, wherever the selected one stands.
     let seen = usize::from(area.height).max(1);
     let first = place.map_or(0, |at| at.saturating_sub(seen.saturating_sub(2)));
     let row = |entry: &&LockEntry| {
         let parties = Parties::from(*entry);
-        let row = Row::new([
+        let cells = [
             shown(parties.key),
             kind(parties.kind),
             time_or_dash(parties.age()),
             time_or_dash(parties.left()),
             parties.waiters.to_string(),
             parties.owner(),
-        ]);
+        ];
+        let cells = cells.into_iter().zip(&columns).filter(|(_, (.., is_shown))| *is_shown);
+        let row = Row::new(cells.map(|(cell, _)| cell));
         if parties.waiters > 0 { row.style(Style::new().bold()) } else { row }
     };
     let shown_rows: Vec<Row<'_>> = rows.iter().skip(first).take(seen).map(row).collect();
@@ -122,13 +168,47 @@ fn selected(entry: &LockEntry) -> Paragraph<'static> {
     Paragraph::new(lines).block(Block::bordered().title(shown(&entry.key)))
 }
 
-fn footer(model: &Model) -> Line<'static> {
-    match (&model.mode, &model.message) {
+/// The question stands on a line of its own, in which the key is cut, if anything is.
+fn footer(model: &Model, width: u16) -> Vec<Line<'static>> {
+    let line = match (&model.mode, model.message()) {
         (Mode::Confirm { key, owner, .. }, _) => {
-            Line::from(format!("{} is held by {owner}. Take it away? [y/N]", shown(key))).red().bold()
+            let question = "  Take it away? [y/N]";
+            let key = cut(&shown(key), usize::from(width).saturating_sub(question.len()));
+            return vec![
+                Line::from(format!("{key}{question}")).red().bold(),
+                Line::from(format!("held by {owner}")).red(),
+            ];
         }
         (Mode::Filter, _) => Line::from("filter: type, Enter keeps it, Esc removes it"),
-        (Mode::Browse, Some(message)) => Line::from(shown(message)).yellow(),
-        (Mode::Browse, None) => Line::from("q quit  / filter  s order  k release  arrows select").dim(),
+        (Mode::Help | Mode::Browse, Some(message)) => Line::from(shown(message)).yellow(),
+        (Mode::Help | Mode::Browse, None) => {
+            Line::from("q quit  / filter  s order  x release  j/k select  ? help").dim()
+        }
+    };
+    vec![line]
+}
+
+/// So many characters of a text, with its beginning and its end.
+fn cut(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let kept = most.saturating_sub(1);
+    let (begin, end) = (kept.div_ceil(2), kept / 2);
+    let (first, last): (String, String) =
+        (text.chars().take(begin).collect(), text.chars().skip(count - end).collect());
+    format!("{first}…{last}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn a_long_key_keeps_its_beginning_and_its_end() {
+        assert_eq!(cut("order:42", 8), "order:42");
+        assert_eq!(cut("order:0000042", 8), "orde…042");
+        assert_eq!((cut("ab", 1), cut("ab", 0)), ("…".to_owned(), "…".to_owned()));
     }
 }

@@ -1,88 +1,48 @@
-//! Looks at the locks again and again, while somebody looks at the page, and notices losses.
+//! Looks at the locks again and again, while somebody looks at the page, and tells each page what it wants to know.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use distlock::{LockClient, LockEntry, LockError, LockHolder, LockManager};
+use distlock::{LockError, LockManager};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use super::guard::Access;
-use super::view::{self, Loss, MOST_HOLDERS, Silent};
-use crate::rates::{Meter, Rates};
+use super::look::{Found, Memory, Snapshot, Trouble};
+use super::view::{Loss, millis};
+use crate::exit::Exit;
+use crate::take::{Taken, take_from};
 
 /// The pause between two looks: what happens is seen within a second.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Busy and lost in a second are those of so much time.
-const RATES_OVER: Duration = Duration::from_secs(5);
 /// So many pages may be open.
 const MOST_VIEWERS: usize = 32;
 /// So many locks are shown.
 const MOST_LOCKS: usize = 500;
-/// So many losses are remembered.
-const MOST_LOSSES: usize = 50;
-/// Of so many holders that have gone, each time, the store is asked what became of them.
-const MOST_GONE: usize = 32;
-/// If a holder does not answer, and its lease had no more left than this when its end was noticed, nobody renewed it.
-const NOT_RENEWED: Duration = Duration::from_millis(300);
+/// A page that asks for something else comes back within this time.
+const AWAY: Duration = Duration::from_secs(5);
 
 pub(super) struct Feed {
     manager: LockManager,
     pattern: String,
     access: Access,
     store: String,
-    /// What the page is told; empty before the first look.
-    latest: watch::Sender<Arc<str>>,
+    /// What was found last; `None` before the first look.
+    latest: watch::Sender<Option<Arc<Snapshot>>>,
     viewers: Arc<Semaphore>,
     wanted: Notify,
-    /// Keys that were released by the page, until that was noticed.
-    released: Mutex<Vec<String>>,
+    /// Keys and owners that they were taken from by the page, until that was noticed.
+    released: Mutex<Vec<(String, String)>>,
 }
 
 /// A page that is open.
 pub(super) struct Viewer {
-    latest: watch::Receiver<Arc<str>>,
+    feed: Arc<Feed>,
+    latest: watch::Receiver<Option<Arc<Snapshot>>>,
+    /// It is shown the locks whose keys contain this.
+    filter: String,
     _place: OwnedSemaphorePermit,
-}
-
-/// A holder as it was last seen.
-#[derive(Clone, Debug)]
-struct Seen {
-    holder: LockHolder,
-    kind: String,
-    at: Instant,
-    silent: Silent,
-}
-
-/// By key and token, in the order of the keys.
-type Holders = BTreeMap<(String, String), Seen>;
-
-/// What is remembered from one look to the next.
-#[derive(Debug)]
-struct Memory {
-    holders: Holders,
-    losses: VecDeque<Loss>,
-    lost: u64,
-    /// How many holds each client says that it has lost.
-    lost_by: BTreeMap<String, u64>,
-    meter: Meter,
-}
-
-/// What one look has found.
-#[derive(Debug, Default)]
-struct Found {
-    rows: Vec<Value>,
-    holders: Holders,
-    held: u64,
-    awaited: u64,
-    waiting: u64,
-    hidden: u64,
-    notes: Vec<String>,
-    rates: Option<Rates>,
-    /// How many holds each client has lost since the last look, as far as no holder was found for them.
-    lost_by: BTreeMap<String, u64>,
 }
 
 impl Feed {
@@ -92,7 +52,7 @@ impl Feed {
             pattern,
             access,
             store,
-            latest: watch::Sender::new("".into()),
+            latest: watch::Sender::new(None),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             wanted: Notify::new(),
             released: Mutex::default(),
@@ -100,222 +60,121 @@ impl Feed {
     }
 
     /// `None`: there are too many.
-    pub(super) fn viewer(&self) -> Option<Viewer> {
+    pub(super) fn viewer(self: &Arc<Self>, filter: String) -> Option<Viewer> {
         let place = self.viewers.clone().try_acquire_owned().ok()?;
-        let latest = self.latest.subscribe();
+        let mut latest = self.latest.subscribe();
+        latest.mark_changed();
         self.wanted.notify_one();
-        Some(Viewer { latest, _place: place })
+        Some(Viewer { feed: self.clone(), latest, filter, _place: place })
     }
 
     /// Works while somebody looks, without end.
     pub(super) async fn run(&self) {
         let mut memory = Memory::new();
         loop {
-            if self.latest.receiver_count() == 0 {
+            if self.latest.receiver_count() == 0
+                && tokio::time::timeout(AWAY, self.wanted.notified()).await.is_err()
+            {
                 // Nobody has seen what happens until the next one comes.
-                memory.holders.clear();
-                memory.meter = Meter::new(RATES_OVER);
+                memory.forget_holders();
+                self.latest.send_replace(None);
                 self.wanted.notified().await;
             }
-            let text = self.look(&mut memory).await;
-            self.latest.send_replace(text.into());
+            let began = Instant::now();
+            let found =
+                memory.look(&self.manager, &self.pattern, |key, owner| self.take_released(key, owner)).await;
+            self.publish(began, found, &memory);
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    /// Takes a lock away from its holder. Returns whether there was one.
-    pub(super) async fn release(&self, key: &str) -> Result<bool, LockError> {
-        // Before: a look that is under way may see it at once.
-        self.released().push(key.to_owned());
-        let was_held = self.manager.force_release(key).await;
-        if !matches!(was_held, Ok(true)) {
-            self.take_released(key);
-        }
-        was_held
+    /// After an error the last look stays.
+    fn publish(&self, began: Instant, found: Result<Found, LockError>, memory: &Memory) {
+        let before = self.latest.borrow().clone().unwrap_or_default();
+        let (found, trouble) = match found {
+            Ok(found) => (Some(Arc::new(found)), None),
+            Err(error) => {
+                let since = before.trouble.as_ref().map_or(began, |trouble| trouble.since);
+                (before.found.clone(), Some(Trouble { since, error }))
+            }
+        };
+        let losses = memory.losses.iter().cloned().collect();
+        self.latest.send_replace(Some(Arc::new(Snapshot { found, trouble, losses, lost: memory.lost })));
     }
 
-    fn released(&self) -> MutexGuard<'_, Vec<String>> {
+    /// Takes a lock from the holders that the page has shown.
+    pub(super) async fn release(&self, key: &str, owners: &[String]) -> Result<Taken, LockError> {
+        // Before: a look that is under way may see it at once.
+        self.released().extend(owners.iter().map(|owner| (key.to_owned(), owner.clone())));
+        let taken = take_from(&self.manager, key, owners).await;
+        for owner in owners {
+            if !matches!(&taken, Ok(Taken::From(taken)) if taken.contains(owner)) {
+                self.take_released(key, owner);
+            }
+        }
+        taken
+    }
+
+    fn released(&self) -> MutexGuard<'_, Vec<(String, String)>> {
         self.released.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the page has released it. Of effect once.
-    fn take_released(&self, key: &str) -> bool {
+    fn take_released(&self, key: &str, owner: &str) -> bool {
         let mut released = self.released();
-        let found = released.iter().position(|one| one == key);
+        let found = released.iter().position(|(one, from)| one == key && from == owner);
         found.map(|place| released.swap_remove(place)).is_some()
     }
 
-    async fn look(&self, memory: &mut Memory) -> String {
-        let mut found = Found::default();
-        let complete = self.list(&mut found, memory).await;
-        let before = std::mem::take(&mut memory.holders);
-        let mut gone: Vec<_> =
-            before.into_iter().filter(|(name, _)| !found.holders.contains_key(name)).collect();
-        if complete {
-            for ((key, token), seen) in gone.drain(..).take(MOST_GONE) {
-                self.look_after(key, token, seen, &mut found, memory).await;
-            }
+    /// What a page with this filter is told.
+    fn text(&self, snapshot: &Snapshot, filter: &str) -> String {
+        let losses: Vec<Value> = snapshot.losses.iter().map(Loss::json).collect();
+        let trouble = snapshot.trouble.as_ref().map(|Trouble { since, error }| {
+            json!({
+                "since": millis(Some(since.elapsed())),
+                "unreachable": Exit::of(error) == Exit::Unavailable,
+                "error": error.to_string(),
+            })
+        });
+        let nothing = Found::new();
+        let found = snapshot.found.as_deref().unwrap_or(&nothing);
+        let (mut rows, mut more) = (Vec::new(), 0_u64);
+        for row in found.rows.iter().filter(|row| row.key.contains(filter)) {
+            if rows.len() < MOST_LOCKS { rows.push(row.json()) } else { more += 1 }
         }
-        memory.lost += found.lost_by.values().sum::<u64>();
-        memory.holders = std::mem::take(&mut found.holders);
-        // The store could not be asked: nothing is known of them.
-        memory.holders.extend(gone);
-        self.text(found, memory)
-    }
-
-    /// Whether all locks were listed.
-    async fn list(&self, found: &mut Found, memory: &mut Memory) -> bool {
-        let mut locks = self.manager.list(&self.pattern);
-        while let Some(lock) = locks.next().await {
-            match lock {
-                Ok(entry) => found.add(&entry),
-                Err(error) => {
-                    found.notes.push(format!("{error}."));
-                    return false;
-                }
-            }
-        }
-        found.rates = memory.meter.look(Instant::now(), locks.clients());
-        let tell = |client: &LockClient| Some((client.id.clone(), client.lost?));
-        let lost_by: BTreeMap<String, u64> = locks.clients().iter().filter_map(tell).collect();
-        for (client, lost) in &lost_by {
-            let more = lost.saturating_sub(*memory.lost_by.get(client).unwrap_or(lost));
-            found.lost_by.insert(client.clone(), more);
-        }
-        memory.lost_by = lost_by;
-        match locks.unanswered() {
-            [] => {}
-            [one] => found.notes.push(format!("The client {one} does not answer: its locks are missing.")),
-            [one, more @ ..] => found.notes.push(format!(
-                "The client {one} and {} others do not answer: their locks are missing.",
-                more.len()
-            )),
-        }
-        if found.hidden > 0 {
-            found.notes.push(format!("{} more locks are not shown: name a pattern.", found.hidden));
-        }
-        true
-    }
-
-    /// A holder is not listed any more: it has released the lock, lost it, or does not answer.
-    async fn look_after(
-        &self,
-        key: String,
-        token: String,
-        seen: Seen,
-        found: &mut Found,
-        memory: &mut Memory,
-    ) {
-        let Ok(now) = self.manager.inspect(&*key).await else { return };
-        let still = now.iter().flat_map(|info| &info.holders).find(|holder| holder.token == token);
-        if let Some(holder) = still {
-            // What it has told before is true still.
-            let told = &seen.holder;
-            let since = told.since.map(|since| since + seen.at.elapsed());
-            let (client, label) = (told.client.clone(), told.label.clone());
-            let mut holder = holder.clone();
-            (holder.client, holder.label, holder.since) = (client, label, since);
-            found.add_silent(&key, &seen.kind, &holder);
-            let seen = Seen { holder, kind: seen.kind, at: Instant::now(), silent: Silent::Yes };
-            found.holders.insert((key, token), seen);
-            return;
-        }
-        let left = seen.holder.remaining.map(|left| left.saturating_sub(seen.at.elapsed()));
-        let client = seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default();
-        let says = found.lost_by.get_mut(client).filter(|lost| **lost > 0).map(|lost| *lost -= 1).is_some();
-        let why = if self.take_released(&key) {
-            "taken away by this page"
-        } else if says {
-            "its holder says that it was lost"
-        } else if seen.silent == Silent::Yes && left.is_some_and(|left| left <= NOT_RENEWED) {
-            "its lease ended: nobody renewed it"
-        } else {
-            // Released, as far as can be seen from here.
-            return;
-        };
-        memory.lost += 1;
-        memory.losses.truncate(MOST_LOSSES - 1);
-        let holder = view::holder(&seen.holder, Silent::No);
-        memory.losses.push_front(Loss { key, holder, why, seen: Instant::now() });
-    }
-
-    fn text(&self, found: Found, memory: &Memory) -> String {
-        let losses: Vec<Value> = memory.losses.iter().map(view::loss).collect();
         json!({
             "store": self.store,
+            "pattern": self.pattern,
             "writable": self.access == Access::Release,
-            "locks": found.rows,
+            "filter": filter,
+            "looked": millis(snapshot.found.as_ref().map(|found| found.at.elapsed())),
+            "trouble": trouble,
+            "locks": rows,
+            "more": more,
+            "complete": found.is_complete(),
             "held": found.held,
             "awaited": found.awaited,
             "waiting": found.waiting,
-            "lost": memory.lost,
+            "silent": found.silent + found.unasked,
+            "oldest": millis(found.oldest),
+            "lost": snapshot.lost,
             "busy_per_second": found.rates.map(|rates| rates.busy),
             "lost_per_second": found.rates.map(|rates| rates.lost),
             "losses": losses,
-            "notes": found.notes,
+            "notes": found.notes(),
         })
         .to_string()
     }
 }
 
-impl Memory {
-    fn new() -> Self {
-        Memory {
-            holders: Holders::new(),
-            losses: VecDeque::new(),
-            lost: 0,
-            lost_by: BTreeMap::new(),
-            meter: Meter::new(RATES_OVER),
-        }
-    }
-}
-
-impl Found {
-    fn add(&mut self, entry: &LockEntry) {
-        self.held += u64::from(!entry.holders.is_empty());
-        self.awaited += u64::from(!entry.waiting.is_empty());
-        self.waiting += entry.waiting.iter().map(|waiter| waiter.requests.unwrap_or(1)).sum::<u64>();
-        if self.rows.len() >= MOST_LOCKS {
-            self.hidden += 1;
-            return;
-        }
-        self.rows.push(view::lock(entry));
-        let (at, kind) = (Instant::now(), view::kind(entry.kind));
-        // One that does not answer, and is known from those who wait for it, is looked after.
-        let told = entry.holders.iter().filter(|holder| holder.remaining.is_some());
-        for holder in told.take(MOST_HOLDERS) {
-            let name = (entry.key.clone(), holder.token.clone());
-            self.holders
-                .insert(name, Seen { holder: holder.clone(), kind: kind.clone(), at, silent: Silent::No });
-        }
-    }
-
-    /// A holder that does not answer: with the others of its key, if the key is listed because of them.
-    fn add_silent(&mut self, key: &str, kind: &str, holder: &LockHolder) {
-        let shown = view::holder(holder, Silent::Yes);
-        let row = self.rows.iter_mut().find(|row| row["key"] == *key);
-        if let Some(holders) = row.and_then(|row| row["holders"].as_array_mut()) {
-            match holders.iter_mut().find(|one| one["token"] == holder.token) {
-                Some(known) => *known = shown,
-                None => holders.push(shown),
-            }
-        } else if self.rows.len() < MOST_LOCKS {
-            self.held += 1;
-            self.rows.push(json!({
-                "key": key, "kind": kind, "holders": [shown], "waiting": [], "more_waiting": 0
-            }));
-        }
-    }
-}
-
 impl Viewer {
-    /// What is new; `None`: it is over.
-    pub(super) async fn next(&mut self) -> Option<Arc<str>> {
+    /// What is new, and at first what is known; `None`: it is over.
+    pub(super) async fn next(&mut self) -> Option<String> {
         loop {
             self.latest.changed().await.ok()?;
-            let text = self.latest.borrow_and_update().clone();
-            if !text.is_empty() {
-                return Some(text);
+            let latest = self.latest.borrow_and_update().clone();
+            if let Some(snapshot) = latest {
+                return Some(self.feed.text(&snapshot, &self.filter));
             }
         }
     }

@@ -3,13 +3,16 @@
 use std::net::IpAddr;
 
 use axum::extract::Request;
-use axum::http::header::{AUTHORIZATION, HOST};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 
 /// Only what this server sends: no markup of others, no frames, no other sites.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Which site a request comes from, as the browser sees it.
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Of one server.
 #[derive(Debug)]
@@ -62,6 +65,22 @@ impl Guard {
         Ok(())
     }
 
+    /// A page of another site may send requests, too, though it cannot read what we answer: each would cost a look at
+    /// the store, or a place. The browser says which site it was; one of earlier times says the origin at most.
+    pub(super) fn check_site(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let said = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let is_ours = |origin: &str| {
+            let host = origin.split_once("://").map_or("", |(_, host)| host);
+            self.names.contains(&without_port(host).to_ascii_lowercase())
+        };
+        let allowed = match (said(&SITE), said(&ORIGIN)) {
+            (Some(site), _) => matches!(site, "same-origin" | "none"),
+            (None, Some(origin)) => is_ours(origin),
+            (None, None) => true,
+        };
+        if allowed { Ok(()) } else { Err((StatusCode::FORBIDDEN, "not for pages of other sites")) }
+    }
+
     /// What tells of locks. Without a token, whoever reaches the server may see it.
     pub(super) fn check_read(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         match &self.token {
@@ -85,7 +104,7 @@ fn check_token(token: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         Some(given) if are_same(given.as_bytes(), token.as_bytes()) => Ok(()),
         _ => Err((
             StatusCode::UNAUTHORIZED,
-            "the token is missing or wrong: open the address that `distlock web` prints",
+            "the token is missing or wrong: open the address that `distlock web` prints, with the token at its end",
         )),
     }
 }
@@ -151,6 +170,20 @@ mod tests {
         assert!(guard(None).check_host(&nameless).is_err());
         let two = Request::get("http://evil.example/").header(HOST, "localhost").body(Body::empty()).unwrap();
         assert!(guard(None).check_host(&two).is_err());
+    }
+
+    #[test]
+    fn pages_of_other_sites_get_nothing() {
+        let site = |name: HeaderName, value: &str| {
+            guard(None).check_site(&HeaderMap::from_iter([(name, value.parse().unwrap())])).is_ok()
+        };
+        assert!(guard(None).check_site(&HeaderMap::new()).is_ok(), "no browser");
+        assert!(site(SITE, "same-origin") && site(SITE, "none"));
+        assert!(!site(SITE, "cross-site") && !site(SITE, "same-site") && !site(SITE, ""));
+        assert!(site(ORIGIN, "http://127.0.0.1:4747") && site(ORIGIN, "https://locks.example"));
+        for origin in ["https://evil.example", "null", "", "http://127.0.0.1.evil.example", "locks.example"] {
+            assert!(!site(ORIGIN, origin), "{origin}");
+        }
     }
 
     #[test]

@@ -6,10 +6,12 @@
 
 mod feed;
 mod guard;
+mod look;
 mod serve;
 mod view;
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use tokio::net::TcpListener;
@@ -33,6 +35,9 @@ pub(crate) struct Web {
     /// Allows to release locks, and asks for this token (16 characters or more) to see them
     #[arg(long, env = "DISTLOCK_WEB_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// The same, from this file: its first line
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
     /// Further names of this server, as behind a proxy
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
@@ -43,12 +48,17 @@ pub(crate) struct Web {
 
 /// Serves until it is told to end.
 pub(crate) async fn web(general: &General, options: Web) -> Result<Exit, Exit> {
-    let Web { listen, token, hosts, pattern } = options;
+    let Web { listen, token, token_file, hosts, pattern } = options;
+    let token = match &token_file {
+        Some(path) => Some(token_in(path)?),
+        None => token,
+    };
     check(listen, token.as_deref())?;
     let manager = connect(general).await?;
     let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, &error))?;
     let address = listener.local_addr().map_err(|error| cannot_listen(listen, &error))?;
-    let secret = token.as_ref().map(|token| format!("#token={token}")).unwrap_or_default();
+    // Not the token itself: what is printed may be kept in a log.
+    let secret = if token.is_some() { "#token=…" } else { "" };
     say(format_args!("http://{address}/{secret}"));
     let guard = Guard::new(address.ip(), &hosts, token);
     let store = general.url.as_deref().map(place).unwrap_or_default();
@@ -57,10 +67,16 @@ pub(crate) async fn web(general: &General, options: Web) -> Result<Exit, Exit> {
         biased;
         told = told_to_end() => told,
         () = feed.run() => Ok(()),
-        served = axum::serve(listener, serve::router(feed.clone(), guard)).into_future() => served,
+        () = serve::serve(listener, serve::router(feed.clone(), guard)) => Ok(()),
     };
-    ended.map_err(|error| Exit::Unavailable.because(&format!("the page is not served any more: {error}")))?;
+    ended.map_err(|error| Exit::Unavailable.because(&format!("cannot wait for signals: {error}")))?;
     Ok(Exit::Success)
+}
+
+fn token_in(path: &Path) -> Result<String, Exit> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Exit::Usage.because(&format!("the token in {}: {error}", path.display())))?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 fn check(listen: SocketAddr, token: Option<&str>) -> Result<(), Exit> {

@@ -1,10 +1,21 @@
-// Shows what the server tells once a second. Whatever it tells may have been written by anybody: text is text here
-// (textContent), never markup.
+// Shows what the server tells twice a second. Whatever it tells may have been written by anybody: text is text here
+// (textContent), never markup. Rows stay the same elements from one look to the next, so that the focus, a selection and
+// an open question survive.
 "use strict";
 
 const at = (id) => document.getElementById(id);
+class Refused extends Error {}
+
+// What the server has told last, and when.
 let latest = null;
 let received = 0;
+// Since when the server of this page does not answer, or refuses, and why.
+let cutSince = null;
+let cutError = null;
+// Ends the connection, to ask again with another filter.
+let connection = new AbortController();
+// The lock that the open question is about.
+let asked = null;
 
 function span(millis) {
   if (millis === null || millis === undefined) return "";
@@ -16,117 +27,285 @@ function span(millis) {
   return Math.floor(seconds / 86400) + " d";
 }
 
+// The time of the day, so long ago.
+function clock(millis) {
+  const time = new Date(Date.now() - millis);
+  const day = millis > 43200000 ? time.toLocaleDateString() + " " : "";
+  return day + [time.getHours(), time.getMinutes(), time.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
+}
+
 // Of the last seconds; none if no client tells.
 function rate(each) {
   return each === null ? "–" : each.toFixed(1);
 }
 
-function cell(row, name, text, kind) {
-  const made = row.insertCell();
-  made.textContent = text;
-  if (name) made.dataset.name = name;
+function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function make(name, kind, dataName) {
+  const made = document.createElement(name);
   if (kind) made.className = kind;
+  if (dataName) made.dataset.name = dataName;
   return made;
 }
 
-function line(parent, text, kind) {
-  const made = document.createElement(kind ? "span" : "small");
-  made.textContent = text;
-  if (kind) made.className = kind;
-  parent.append(made);
+// Makes the children of `parent` the elements of these items, in this order. An element stays with its item's name.
+function sync(parent, items, name, create, update) {
+  parent.known ??= new Map();
+  const before = parent.known;
+  const focus = document.activeElement;
+  parent.known = new Map();
+  const wanted = new Set(items.map(name));
+  for (const [of, element] of before) if (!wanted.has(of)) element.remove();
+  let next = parent.firstElementChild;
+  for (const item of items) {
+    const element = before.get(name(item)) ?? create(item);
+    parent.known.set(name(item), element);
+    if (element === next) next = next.nextElementSibling;
+    else parent.insertBefore(element, next);
+    update(element, item);
+  }
+  // Whoever is moved loses the focus.
+  if (focus !== document.activeElement && parent.contains(focus)) focus.focus({ preventScroll: true });
 }
 
-function party(parent, one) {
-  line(parent, one.who, "who");
-  line(parent, [one.label, one.token].filter(Boolean).join(" · "));
+function makeParty(kind) {
+  const party = make("div", kind);
+  party.about = make("div");
+  party.who = make("span", "who");
+  party.details = make("small");
+  party.tag = make("span", "tag bad");
+  party.about.append(party.who, party.details, party.tag);
+  party.append(party.about);
+  return party;
 }
 
-function lockRow(body, lock, age) {
-  const row = body.insertRow();
+function showParty(party, one, tag) {
+  set(party.who, one.who);
+  set(party.details, [one.label, one.token].filter(Boolean).join(" · "));
+  party.details.title = party.details.textContent;
+  set(party.tag, tag);
+}
+
+function makeHolder() {
+  const holder = makeParty("holder");
+  holder.since = make("span", "number", "for");
+  holder.lease = make("span", "number", "lease");
+  holder.append(holder.since, holder.lease);
+  return holder;
+}
+
+function showHolder(holder, one, age) {
+  showParty(holder, one, one.silent ? "does not answer" : "");
+  set(holder.since, one.since === null ? "" : span(one.since + age));
+  set(holder.lease, one.remaining === null ? "" : span(Math.max(0, one.remaining - age)));
+}
+
+function makeLock(lock) {
+  const row = make("tr");
   row.dataset.key = lock.key;
-  cell(row, "", lock.key, "key");
-  cell(row, "Kind", lock.kind);
-  const holders = cell(row, "Holder", "");
-  const held = cell(row, "Held for", "", "number");
-  const lease = cell(row, "Lease", "", "number");
-  lock.holders.forEach((one, place) => {
-    party(holders, one);
-    if (place > 0) { held.append(document.createElement("br")); lease.append(document.createElement("br")); }
-    held.append(one.since === null ? "" : span(one.since + age));
-    lease.append(one.remaining === null ? "" : span(Math.max(0, one.remaining - age)));
-    if (one.silent) {
-      line(holders, "does not answer", "tag bad");
-      row.className = "bad";
-    }
-  });
-  if (lock.holders.length === 0) holders.textContent = "nobody known";
-  const waiting = cell(row, "Waiting", "");
-  for (const one of lock.waiting) {
-    party(waiting, one);
+  row.name = make("td", "key");
+  row.kind = make("td", "kind", "Kind");
+  row.holders = make("td", "", "Holder");
+  row.waiting = make("td", "", "Waiting");
+  row.last = make("td");
+  row.append(row.name, row.kind, row.holders, row.waiting, row.last);
+  return row;
+}
+
+function showLock(row, lock, age) {
+  row.lock = lock;
+  row.className = lock.holders.some((one) => one.silent) ? "bad" : lock.waiters > 0 ? "warn" : "";
+  set(row.name, lock.key);
+  set(row.kind, lock.kind);
+  const holders = lock.holders.length > 0 ? lock.holders : [{ who: "nobody known", since: null, remaining: null }];
+  sync(row.holders, holders, (one) => one.token ?? "", makeHolder, (made, one) => showHolder(made, one, age));
+  const waiting = lock.waiting.map((one, place) => ({ ...one, place }));
+  sync(row.waiting, waiting, (one) => one.token ?? one.who + one.place, () => makeParty("waiter"), (made, one) => {
     const count = one.requests > 1 ? one.requests + " requests, " : "";
-    line(waiting, count + (one.since === null ? "" : "for " + span(one.since + age)));
-  }
-  if (lock.more_waiting > 0) line(waiting, "and " + lock.more_waiting + " more processes");
-  if (lock.waiting.length > 0 && !row.className) row.className = "warn";
-  const last = cell(row, "", "");
-  if (latest.writable) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = "Release";
-    button.addEventListener("click", () => release(lock.key));
-    last.append(button);
+    showParty(made, one, "");
+    made.tag.className = "number";
+    set(made.tag, count + (one.since === null ? "" : "for " + span(one.since + age)));
+  });
+  row.more ??= make("small");
+  set(row.more, lock.more_waiting > 0 ? "and " + lock.more_waiting + " more processes" : "");
+  if (lock.more_waiting > 0) row.waiting.append(row.more);
+  else row.more.remove();
+  if (latest.writable && lock.holders.length > 0) {
+    if (!row.button) {
+      row.button = make("button");
+      row.button.type = "button";
+      row.button.textContent = "Release";
+      row.button.addEventListener("click", () => ask(row.lock));
+      row.last.append(row.button);
+    }
+  } else if (row.button) {
+    row.button.remove();
+    row.button = null;
   }
 }
 
-async function release(key) {
-  const question = "Take this lock away from its holder? It may be in the middle of its work.\n\n" + key;
-  if (!window.confirm(question)) return;
-  const answer = await fetch("/release", {
-    method: "POST",
-    headers: headers({ "content-type": "application/json" }),
-    body: JSON.stringify({ key }),
+function makeLoss(loss) {
+  const row = make("tr");
+  row.dataset.key = loss.key;
+  row.name = make("td", "key");
+  row.holder = make("td", "", "Holder");
+  row.party = makeParty("");
+  row.holder.append(row.party);
+  row.when = make("td", "number", "When");
+  row.why = make("td", "", "Why");
+  row.append(row.name, row.holder, row.when, row.why);
+  return row;
+}
+
+function showLoss(row, loss, age) {
+  set(row.name, loss.key);
+  showParty(row.party, loss, "");
+  set(row.when, span(loss.ago + age) + " ago");
+  set(row.why, loss.why);
+}
+
+const oldest = (lock) => Math.max(-1, ...lock.holders.map((one) => one.since ?? -1));
+const trouble = (lock) => (lock.holders.some((one) => one.silent) ? 0 : lock.waiters > 0 ? 1 : 2);
+const byKey = (a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+const orders = {
+  key: byKey,
+  trouble: (a, b) => trouble(a) - trouble(b) || byKey(a, b),
+  age: (a, b) => oldest(b) - oldest(a) || byKey(a, b),
+  waiters: (a, b) => b.waiters - a.waiters || byKey(a, b),
+};
+
+// Asks whether to take the lock away. The page goes on meanwhile.
+function ask(lock) {
+  asked = { key: lock.key, owners: lock.holders.map((one) => one.token) };
+  set(at("ask-key"), lock.key);
+  const holders = lock.holders.map((one) => {
+    const item = make("li");
+    const party = makeParty("");
+    showParty(party, one, one.silent ? "does not answer" : "");
+    item.append(party);
+    return item;
   });
-  if (!answer.ok) window.alert("It was not released: " + (await answer.text()));
+  at("ask-holders").replaceChildren(...holders);
+  checkAsked();
+  at("ask").showModal();
+}
+
+function checkAsked() {
+  if (asked === null || latest === null) return;
+  const lock = latest.locks.find((one) => one.key === asked.key);
+  const holds = lock !== undefined && lock.holders.some((one) => asked.owners.includes(one.token));
+  set(at("ask-changed"), lock === undefined ? "It is not among the locks any more." : "It has another holder by now.");
+  at("ask-changed").hidden = holds;
+  at("ask-yes").disabled = !holds;
+}
+
+function say(text, kind) {
+  set(at("said"), text);
+  at("said").className = "note " + kind;
+  at("said").hidden = text === "";
+}
+
+// From the holders that were shown, and from no others.
+async function release({ key, owners }) {
+  say("", "");
+  try {
+    const answer = await fetch("/release", {
+      method: "POST",
+      headers: headers({ "content-type": "application/json" }),
+      body: JSON.stringify({ key, owners }),
+    });
+    const text = await answer.text();
+    if (answer.ok) say(key + ": " + text + ".", "");
+    else say(key + " was not released: " + text, "bad");
+  } catch (error) {
+    say("No answer from `distlock web` (" + error.message + "): look whether " + key + " was released.", "bad");
+  }
+}
+
+// Why no row is shown.
+function emptiness(filter) {
+  const { trouble: failed, complete, looked, pattern } = latest;
+  if (looked === null) return "Nothing is known of the locks yet.";
+  if (failed !== null || cutSince !== null) return "No lock was seen at " + clock(looked + Date.now() - received) + ".";
+  if (latest.filter !== filter) return "Looking …";
+  const which = filter ? " with “" + filter + "” in its key" : pattern === "*" ? "" : " that matches " + pattern;
+  if (at("only-waiting").checked) return "Nobody waits for a lock" + which + (complete ? "." : ", as far as is known.");
+  return complete ? "No lock" + which + " is held or awaited." : "No lock" + which + " is known, but some are missing: see above.";
+}
+
+// What keeps this page from being true now; none: nothing.
+function blocker(age) {
+  if (cutError instanceof Refused && cutSince !== null) {
+    return { short: "refused", long: "`distlock web` refuses: " + cutError.message + ". " };
+  }
+  if (cutSince !== null) {
+    const since = Date.now() - cutSince;
+    return { short: "page server unreachable since " + clock(since), long: "`distlock web`, which serves this page, has not "
+      + "answered since " + clock(since) + " (" + span(since) + "): " + cutError.message + ". Trying again. This says nothing about the locks. " };
+  }
+  const failed = latest?.trouble;
+  if (failed) {
+    const since = failed.since + age;
+    const what = failed.unreachable
+      ? "The store cannot be reached from here since " + clock(since) + " (" + span(since) + "): " + failed.error
+        + ". If the programs cannot reach it either, no lock can be acquired, and each holder stops when its lease ends. "
+      : "The locks cannot be listed since " + clock(since) + ": " + failed.error + ". ";
+    return { short: (failed.unreachable ? "store unreachable since " : "cannot list locks since ") + clock(since), long: what };
+  }
+  if (latest !== null && age > 5000) return { short: "no news since " + clock(age), long: "" };
+  return null;
+}
+
+function showHead(age) {
+  const blocked = blocker(age);
+  const seen = latest === null || latest.looked === null ? null : latest.looked + age;
+  const rows = seen === null ? "" : "What is shown below was seen at " + clock(seen) + ", " + span(seen) + " ago.";
+  set(at("state"), blocked ? blocked.short : latest === null ? "connecting …" : "live");
+  at("state").className = blocked ? "bad" : "";
+  set(at("trouble"), blocked ? blocked.long + rows : "");
+  at("trouble").hidden = !blocked;
+  document.body.className = blocked ? "stale" : "";
+  const figure = (id, text, isBad) => {
+    set(at(id), blocked || latest === null || latest.looked === null ? "–" : text);
+    at(id).className = isBad && !blocked ? "bad" : "";
+  };
+  const now = latest ?? { held: 0, awaited: 0, waiting: 0, silent: 0, oldest: null, lost: 0, busy_per_second: null, lost_per_second: null, losses: [] };
+  figure("held", String(now.held));
+  figure("awaited", String(now.awaited));
+  figure("waiting", String(now.waiting));
+  figure("silent", String(now.silent), now.silent > 0);
+  figure("oldest", now.oldest === null ? "–" : span(now.oldest + seen));
+  figure("busy-rate", rate(now.busy_per_second));
+  figure("lost", String(now.lost));
+  figure("lost-rate", rate(now.lost_per_second), now.lost_per_second > 0);
+  const lately = now.losses.filter((loss) => loss.ago + age < 60000).length;
+  const title = blocked ? "⚠ " + blocked.short : now.silent > 0 ? "⚠ " + now.silent + " silent" : lately > 0 ? "⚠ " + lately + " lost" : "";
+  document.title = title ? title + " · distlock" : "distlock";
 }
 
 function show() {
+  const age = latest === null ? 0 : Date.now() - received;
+  showHead(age);
   if (latest === null) return;
-  const age = Date.now() - received;
-  const wanted = at("filter").value;
-  const fits = (one) => one.key.includes(wanted);
-  const locks = latest.locks.filter(fits);
-  const body = document.createElement("tbody");
-  body.id = "locks";
-  for (const lock of locks) lockRow(body, lock, age);
-  // Not while a button has the focus: it would lose it.
-  if (!at("locks").contains(document.activeElement)) at("locks").replaceWith(body);
+  set(at("store"), latest.store);
+  // Rows that are stale say what was true when they were seen.
+  const rowsAge = blocker(age) ? 0 : (latest.looked ?? 0) + age;
+  const filter = at("filter").value;
+  const fits = (one) => one.key.includes(filter);
+  const locks = latest.locks.filter((lock) => fits(lock) && (!at("only-waiting").checked || lock.waiters > 0));
+  locks.sort(orders[at("sort").value]);
+  sync(at("locks"), locks, (lock) => lock.key, makeLock, (row, lock) => showLock(row, lock, rowsAge));
+  sync(at("losses"), latest.losses.filter(fits), (loss) => String(loss.number), makeLoss, (row, loss) => showLoss(row, loss, age));
+  set(at("none"), locks.length > 0 ? "" : emptiness(filter));
   at("none").hidden = locks.length > 0;
-  const losses = document.createElement("tbody");
-  losses.id = "losses";
-  for (const loss of latest.losses.filter(fits)) {
-    const row = losses.insertRow();
-    row.dataset.key = loss.key;
-    cell(row, "", loss.key, "key");
-    party(cell(row, "Holder", ""), loss);
-    cell(row, "When", span(loss.ago + age) + " ago", "number");
-    cell(row, "Why", loss.why);
-  }
-  at("losses").replaceWith(losses);
-  at("noloss").hidden = latest.losses.length > 0;
-  const ages = latest.locks.flatMap((lock) => lock.holders.map((one) => one.since)).filter((one) => one !== null);
-  at("store").textContent = latest.store;
-  at("held").textContent = latest.held;
-  at("awaited").textContent = latest.awaited;
-  at("waiting").textContent = latest.waiting;
-  at("oldest").textContent = ages.length > 0 ? span(Math.max(...ages) + age) : "–";
-  at("lost").textContent = latest.lost;
-  at("busy-rate").textContent = rate(latest.busy_per_second);
-  at("lost-rate").textContent = rate(latest.lost_per_second);
-  at("note").textContent = latest.notes.join(" ");
+  set(at("more"), latest.more > 0 ? latest.more + " more not shown: those with waiters, without an answer, and held longest come first. Filter by key to see the others." : "");
+  at("more").hidden = latest.more === 0;
+  set(at("note"), latest.notes.join(" "));
   at("note").hidden = latest.notes.length === 0;
-  const late = age > 5000;
-  at("state").textContent = late ? "no news for " + span(age) : "live";
-  at("state").className = late ? "bad" : "";
+  at("noloss").hidden = latest.losses.length > 0;
+  checkAsked();
 }
 
 // The token comes behind the `#` of the address, which no server and no log sees, and stays in this tab.
@@ -144,42 +323,58 @@ function headers(more) {
   return secret ? { ...more, authorization: "Bearer " + secret } : more;
 }
 
-function state(text) {
-  at("state").textContent = text;
-  at("state").className = "bad";
-}
-
 // Server-sent events, read by hand: an EventSource cannot send the token.
-async function follow() {
-  const answer = await fetch("/events", { headers: headers({}) });
-  if (!answer.ok) throw new Error(await answer.text());
+async function follow(signal) {
+  const filter = encodeURIComponent(at("filter").value);
+  const answer = await fetch("/events?filter=" + filter, { headers: headers({}), signal });
+  if (!answer.ok) throw new Refused(await answer.text());
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
-    if (done) throw new Error("disconnected");
+    if (done) throw new Error("it has closed the connection");
     const events = (rest + value).split("\n\n");
     rest = events.pop();
     for (const event of events.filter((one) => one.startsWith("data:"))) {
       latest = JSON.parse(event.slice(5));
       received = Date.now();
+      cutSince = null;
       show();
     }
   }
 }
 
-async function followAgainAndAgain() {
+async function followForEver() {
   for (;;) {
+    connection = new AbortController();
+    const { signal } = connection;
     try {
-      await follow();
+      await follow(signal);
     } catch (error) {
-      latest = null;
-      state(error.message + " – trying again …");
+      // Another filter was chosen.
+      if (signal.aborted) continue;
+      cutSince ??= Date.now();
+      cutError = error;
+      show();
     }
     await new Promise((resume) => window.setTimeout(resume, 1000));
   }
 }
 
-followAgainAndAgain();
-at("filter").addEventListener("input", show);
+let typing = 0;
+at("filter").addEventListener("input", () => {
+  show();
+  window.clearTimeout(typing);
+  typing = window.setTimeout(() => connection.abort(), 250);
+});
+at("sort").addEventListener("change", show);
+at("only-waiting").addEventListener("change", show);
+at("ask-no").addEventListener("click", () => at("ask").close());
+at("ask-yes").addEventListener("click", () => {
+  const about = asked;
+  at("ask").close();
+  void release(about);
+});
+at("ask").addEventListener("close", () => { asked = null; });
+followForEver();
 window.setInterval(show, 1000);

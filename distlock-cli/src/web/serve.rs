@@ -1,12 +1,13 @@
 //! What is served: the page, its events, and the release of a lock.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
@@ -15,12 +16,27 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use distlock::LockError;
 use futures_util::stream::{Stream, unfold};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 
 use super::feed::Feed;
 use super::guard::{Guard, Refusal, protect};
+use crate::take::Taken;
 
 /// A key is at most 1 KiB long.
 const LONGEST_BODY: usize = 16 << 10;
+/// From the beginning of a connection, or the end of a response, to the end of the next request's headers.
+const LONGEST_HEADERS: Duration = Duration::from_secs(5);
+/// From the headers of a request to the beginning of the response. A release may take as long as the store is down.
+const LONGEST_ANSWER: Duration = Duration::from_secs(30);
+/// So many connections are open at a time, whoever opens them: the store needs file descriptors, too.
+const MOST_CONNECTIONS: usize = 128;
+/// After an error of `accept`, as when this process has no file descriptor left.
+const REST: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
 struct Server {
@@ -43,23 +59,58 @@ pub(super) fn router(feed: Arc<Feed>, guard: Guard) -> Router {
         .with_state(server)
 }
 
+/// Serves without end. A connection that sends no whole request in time is closed.
+pub(super) async fn serve(listener: TcpListener, router: Router) {
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        // It is never closed.
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => TokioIo::new(stream),
+            Err(_) => {
+                sleep(REST).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let mut connections = Builder::new(TokioExecutor::new()).http1_only();
+            connections.http1().timer(TokioTimer::new()).header_read_timeout(LONGEST_HEADERS);
+            // An error is the peer's.
+            drop(connections.serve_connection(stream, service).await);
+            drop(place);
+        });
+    }
+}
+
 async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
-    protect(match server.guard.check_host(&request) {
-        Ok(()) => next.run(request).await,
+    let allowed = server.guard.check_host(&request).and_then(|()| match request.uri().path() {
+        // Others may link to the page. It costs nothing, and cannot be framed.
+        "/" => Ok(()),
+        _ => server.guard.check_site(request.headers()),
+    });
+    protect(match allowed {
+        // One who sends a body without an end takes up no place for long; events go on.
+        Ok(()) => match timeout(LONGEST_ANSWER, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
+        },
         Err(refusal) => refusal.into_response(),
     })
 }
 
 async fn events(
     State(Server { feed, guard }): State<Server>,
+    Query(mut wanted): Query<HashMap<String, String>>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
     guard.check_read(&headers)?;
+    let filter = wanted.remove("filter").unwrap_or_default();
     let viewer =
-        feed.viewer().ok_or((StatusCode::SERVICE_UNAVAILABLE, "too many look at the locks already"))?;
+        feed.viewer(filter).ok_or((StatusCode::SERVICE_UNAVAILABLE, "too many look at the locks already"))?;
     let events = unfold(viewer, async |mut viewer| {
         let text = viewer.next().await?;
-        Some((Ok::<_, Infallible>(Event::default().data(&*text)), viewer))
+        Some((Ok::<_, Infallible>(Event::default().data(text)), viewer))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))))
 }
@@ -73,9 +124,17 @@ async fn release(
     let told: Option<serde_json::Value> = serde_json::from_slice(&body).ok();
     let key = told.as_ref().and_then(|told| told.get("key")?.as_str());
     let key = key.ok_or_else(|| (StatusCode::BAD_REQUEST, "which key?".to_owned()))?;
-    match feed.release(key).await {
-        Ok(true) => Ok("released"),
-        Ok(false) => Err((StatusCode::NOT_FOUND, "nobody held it".to_owned())),
+    let owners = told.as_ref().and_then(|told| told.get("owners")?.as_array());
+    let owners: Option<Vec<String>> =
+        owners.and_then(|owners| owners.iter().map(|owner| owner.as_str().map(str::to_owned)).collect());
+    let owners = owners.filter(|owners| !owners.is_empty());
+    let owners = owners.ok_or_else(|| (StatusCode::BAD_REQUEST, "from which holders?".to_owned()))?;
+    match feed.release(key, &owners).await {
+        Ok(Taken::From(_)) => Ok("released"),
+        Ok(Taken::HeldByAnother(_)) => {
+            Err((StatusCode::CONFLICT, "it has another holder by now, who keeps it".to_owned()))
+        }
+        Ok(Taken::NotHeld) => Err((StatusCode::NOT_FOUND, "nobody held it".to_owned())),
         Err(error @ LockError::InvalidKey { .. }) => Err((StatusCode::BAD_REQUEST, error.to_string())),
         Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
     }

@@ -1,53 +1,113 @@
 //! What the page is told, as JSON.
 
-use std::time::Duration;
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
 
 use distlock::{LockClient, LockEntry, LockHolder, LockKind, LockWaiter};
 use serde_json::{Value, json};
+
+use crate::known::Silent;
 
 /// So many waiting processes are shown for a lock.
 const MOST_WAITERS: usize = 20;
 /// So many holders.
 pub(super) const MOST_HOLDERS: usize = 50;
 
+/// A lock as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) key: String,
+    pub(super) kind: LockKind,
+    pub(super) holders: Vec<Holder>,
+    pub(super) waiting: Vec<LockWaiter>,
+    /// How many processes wait.
+    pub(super) waiters: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Holder {
+    pub(super) one: LockHolder,
+    pub(super) silent: Silent,
+}
+
 /// A loss that was seen.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
+    /// Of this server, from 0.
+    pub(super) number: u64,
     pub(super) key: String,
-    pub(super) holder: Value,
+    pub(super) holder: LockHolder,
     pub(super) why: &'static str,
-    pub(super) seen: std::time::Instant,
+    pub(super) seen: Instant,
 }
 
-pub(super) fn lock(entry: &LockEntry) -> Value {
-    let holders: Vec<Value> =
-        entry.holders.iter().take(MOST_HOLDERS).map(|one| holder(one, Silent::No)).collect();
-    let waiting: Vec<Value> = entry.waiting.iter().take(MOST_WAITERS).map(waiter).collect();
-    json!({
-        "key": entry.key,
-        "kind": kind(entry.kind),
-        "holders": holders,
-        "waiting": waiting,
-        "more_waiting": entry.waiting.len().saturating_sub(MOST_WAITERS),
-    })
+impl Row {
+    pub(super) fn new(entry: LockEntry) -> Self {
+        let LockEntry { key, kind, mut holders, mut waiting, .. } = entry;
+        let waiters = waiting.len();
+        holders.truncate(MOST_HOLDERS);
+        waiting.truncate(MOST_WAITERS);
+        let holders = holders.into_iter().map(|one| Holder { one, silent: Silent::No }).collect();
+        Row { key, kind, holders, waiting, waiters }
+    }
+
+    /// A lock that no client tells of.
+    pub(super) fn of_nobody(key: &str, kind: LockKind) -> Self {
+        Row { key: key.to_owned(), kind, holders: Vec::new(), waiting: Vec::new(), waiters: 0 }
+    }
+
+    /// Adds a holder, or what is known of it by now. Returns whether it was not known to be silent.
+    pub(super) fn show(&mut self, holder: Holder) -> bool {
+        match self.holders.iter_mut().find(|one| one.one.token == holder.one.token) {
+            Some(known) => std::mem::replace(known, holder).silent == Silent::No,
+            None => {
+                self.holders.push(holder);
+                true
+            }
+        }
+    }
+
+    /// For how long it has been held.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.holders.iter().filter_map(|holder| holder.one.since).max()
+    }
+
+    fn is_silent(&self) -> bool {
+        self.holders.iter().any(|holder| holder.silent == Silent::Yes)
+    }
+
+    /// If not all can be shown, the smallest are: what somebody waits for, what does not answer, what is held longest.
+    pub(super) fn rank(&self) -> impl Ord + '_ {
+        let (awaited, silent) = (self.waiters > 0, self.is_silent());
+        (Reverse((awaited || silent, self.age())), &self.key)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let holders: Vec<Value> = self.holders.iter().map(Holder::json).collect();
+        let waiting: Vec<Value> = self.waiting.iter().map(waiter).collect();
+        json!({
+            "key": self.key,
+            "kind": kind_of(self.kind),
+            "holders": holders,
+            "waiting": waiting,
+            "waiters": self.waiters,
+            "more_waiting": self.waiters - self.waiting.len(),
+        })
+    }
 }
 
-/// Whether the process of a holder has stopped to answer, although its lease lasts still.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Silent {
-    No,
-    Yes,
-}
-
-pub(super) fn holder(holder: &LockHolder, silent: Silent) -> Value {
-    json!({
-        "who": who(holder.client.as_ref(), &holder.token),
-        "token": holder.token,
-        "label": holder.label,
-        "since": millis(holder.since),
-        "remaining": millis(holder.remaining),
-        "silent": silent == Silent::Yes,
-    })
+impl Holder {
+    fn json(&self) -> Value {
+        let one = &self.one;
+        json!({
+            "who": who(one.client.as_ref(), &one.token),
+            "token": one.token,
+            "label": one.label,
+            "since": millis(one.since),
+            "remaining": millis(one.remaining),
+            "silent": self.silent == Silent::Yes,
+        })
+    }
 }
 
 fn waiter(waiter: &LockWaiter) -> Value {
@@ -60,15 +120,18 @@ fn waiter(waiter: &LockWaiter) -> Value {
     })
 }
 
-pub(super) fn loss(loss: &Loss) -> Value {
-    json!({
-        "key": loss.key,
-        "who": loss.holder["who"],
-        "token": loss.holder["token"],
-        "label": loss.holder["label"],
-        "ago": millis(Some(loss.seen.elapsed())),
-        "why": loss.why,
-    })
+impl Loss {
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "number": self.number,
+            "key": self.key,
+            "who": who(self.holder.client.as_ref(), &self.holder.token),
+            "token": self.holder.token,
+            "label": self.holder.label,
+            "ago": millis(Some(self.seen.elapsed())),
+            "why": self.why,
+        })
+    }
 }
 
 /// The program and its place, as far as they are known.
@@ -80,7 +143,7 @@ fn who(client: Option<&LockClient>, token: &str) -> String {
     format!("{program}{pid}{host}")
 }
 
-pub(super) fn kind(kind: LockKind) -> String {
+fn kind_of(kind: LockKind) -> String {
     match kind {
         LockKind::Exclusive => "exclusive".to_owned(),
         LockKind::Shared => "shared".to_owned(),
@@ -89,6 +152,6 @@ pub(super) fn kind(kind: LockKind) -> String {
     }
 }
 
-fn millis(time: Option<Duration>) -> Option<u64> {
+pub(super) fn millis(time: Option<Duration>) -> Option<u64> {
     time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

@@ -79,9 +79,9 @@ fn a_hundred_thousand_locks_of_a_thousand_clients_need_little_memory() {
     assert!(crowd.answers() > CLIENTS as u64, "pages were turned");
 
     assert!(most < MOST_KIB, "{most} KiB");
-    // What has to be sorted is collected first: so much it would be.
+    // What has to be sorted is collected first, up to a limit: so much more it would be.
     let mut sorted = Listing::start(&server, &["--sort", "age"]);
     sorted.line();
     let collected = sorted.most_memory();
-    assert!(collected > 2 * MOST_KIB, "{collected} KiB where all are collected, {most} KiB where none are");
+    assert!(collected > MOST_KIB, "{collected} KiB where all are collected, {most} KiB where none are");
 }

@@ -64,7 +64,10 @@ fn a_server_without_a_fault_is_said_to_be_so() {
         assert_found(&found, &format!("ok {subject}"), "");
     }
     assert_found(&found, "note persistence", "appendonly yes");
+    assert_found(&found, "ok no other client is there", "");
     assert!(distlock_tests::residue::left_below(std::slice::from_ref(&server), "").is_empty());
+    let _other = super::holding(&server, "other", "k");
+    assert_found(&examined(&server.url(), 0), "ok 1 other client answers", "");
     let words = output(&mut doctor(&server.url()));
     assert!(text(&words.stdout).contains("ok       connection: made in "), "{}", text(&words.stdout));
 }

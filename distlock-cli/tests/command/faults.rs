@@ -1,12 +1,15 @@
 //! Locks that are lost, servers that are away, and a `distlock run` that is killed: the command does not outlive its
 //! lease.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use distlock_tests::{RedisServer, eventually_blocking};
 use rustix::process::Signal;
 
-use super::{Running, assert_status, distlock, is_alive, is_free, output, until_dead};
+use super::{
+    Running, assert_status, distlock, holding, is_alive, is_free, output, until_dead, until_it_waits,
+};
 
 /// A command with a child of its own, which prints the child's process id.
 const WITH_CHILD: &str = "sleep 1000 & echo $!; wait";
@@ -144,31 +147,85 @@ fn a_run_may_be_killed_at_any_time() {
     }
 }
 
-#[test]
-fn one_that_was_stopped_ends_its_command_when_it_goes_on() {
-    let server = RedisServer::start();
-    let mut running = run(&server, &["--ttl", "2s", "--kill-after", "500ms"], WITH_CHILD);
-    let child = running.line();
-    running.signal(Signal::STOP);
-    // The next one gets the lock when the lease has ended.
-    let next = ["run", "--key", "k", "--wait", "1m", "--", "true"];
-    assert_status(&output(&mut distlock(&server, &next)), 0);
-    running.signal(Signal::CONT);
-    assert_eq!(running.status().code(), Some(76));
-    assert!(!is_alive(&child));
+/// A command that writes its name and the time into a file again and again, and does not end when it is asked to.
+fn writing(name: &str, file: &Path) -> String {
+    format!(
+        "trap '' TERM; echo begun; while :; do echo {name} $(date +%s%N) >> {}; sleep 0.02; done",
+        file.display()
+    )
 }
 
+/// The first and the last time at which `name` wrote.
+fn interval(name: &str, file: &Path) -> (u64, u64) {
+    let written = std::fs::read_to_string(file).unwrap();
+    let times = written.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    let times: Vec<u64> = times.collect();
+    (times[0], *times.last().unwrap())
+}
+
+/// By a debugger, a freezer, or a shell: nobody renews the lease, and its guardian ends the command before it ends.
 #[test]
-fn a_leader_runs_its_command_again_in_a_later_term() {
+fn a_run_that_is_stopped_has_its_command_ended_before_another_begins() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    for (on_lost, key) in [("signal", "a"), ("kill", "b")] {
+        let file = directory.path().join(key);
+        let options = ["--ttl", "3s", "--kill-after", "1s", "--on-lost", on_lost, "--wait", "1m"];
+        let run = |name: &str, script: &str| {
+            let arguments = [&["run", "--key", key], &options[..], &["-c", script, "--", name]].concat();
+            Running::start(&mut distlock(&server, &arguments))
+        };
+        let mut first = run("first", &writing("first", &file));
+        assert_eq!(first.line(), "begun");
+        first.signal(Signal::STOP);
+        let mut second = run("second", &writing("second", &file));
+        assert_eq!(second.line(), "begun");
+        eventually_blocking("the second one works", || {
+            std::fs::read_to_string(&file).unwrap().contains("second")
+        });
+        let ((_, first_end), (second_begin, _)) = (interval("first", &file), interval("second", &file));
+        assert!(first_end < second_begin, "{first_end} {second_begin}: two at once");
+        first.signal(Signal::CONT);
+        assert_eq!(first.status().code(), Some(76));
+    }
+}
+
+/// It has used a part of its time already.
+#[test]
+fn a_run_that_is_killed_while_it_ends_its_command_gives_it_no_further_time() {
     let server = RedisServer::start();
-    let arguments = ["leader", "office", "--ttl", "3s", "--kill-after", "500ms", "-c"];
-    let arguments = [&arguments[..], &["echo $DISTLOCK_FENCE; sleep 1000"]].concat();
-    let mut running = Running::start(&mut distlock(&server, &arguments));
-    let first: u64 = running.line().parse().unwrap();
-    assert_status(&output(&mut distlock(&server, &["release", "office", "--force"])), 0);
-    let second: u64 = running.line().parse().unwrap();
-    assert!(second > first);
-    running.signal(Signal::TERM);
-    assert_eq!(running.status().code(), Some(143));
-    assert!(is_free(&server, "office"));
+    let ttl = Duration::from_secs(8);
+    let script = "trap 'echo asked' TERM; sleep 1000 & echo $!; while :; do sleep 0.01; done";
+    let mut running = run(&server, &["--ttl", "8s", "--kill-after", "4s"], script);
+    let child = running.line();
+    let last_renewal = Instant::now();
+    server.stop();
+    // `sleep` ends when it is asked to, the shell does not.
+    assert_eq!(running.line(), "asked");
+    let asked = Instant::now();
+    // Late enough that a time that begins anew would be beyond the lease.
+    eventually_blocking("half of its time is over", || asked.elapsed() > Duration::from_secs(2));
+    running.signal(Signal::KILL);
+    until_dead(&child);
+    // Only the command has this pipe: it ends with the last of its processes.
+    assert_eq!(running.lines.by_ref().count(), 0);
+    assert!(last_renewal.elapsed() < ttl, "it has outlived its lease: {:?}", last_renewal.elapsed());
+}
+
+/// A package is upgraded while a job waits for its lock.
+#[test]
+fn a_run_whose_file_is_replaced_while_it_waits_runs_its_command() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let (program, other) = (directory.path().join("distlock"), directory.path().join("new"));
+    std::fs::copy(env!("CARGO_BIN_EXE_distlock"), &program).unwrap();
+    std::fs::write(&other, "").unwrap();
+    let mut holder = holding(&server, "holder", "k");
+    let plain =
+        distlock(&server, &["--name", "waiter", "run", "--key", "k", "--wait", "1m", "--", "echo", "ran"]);
+    let mut waiting = Running::start(std::process::Command::new(&program).args(plain.get_args()));
+    until_it_waits(&server, "waiter", "k");
+    std::fs::rename(&other, &program).unwrap();
+    holder.signal(Signal::TERM);
+    holder.status();
+    assert_eq!(waiting.line(), "ran");
+    assert_eq!(waiting.status().code(), Some(0));
 }

@@ -1,5 +1,8 @@
 //! Looking at locks, and taking them away.
 
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
 use distlock_tests::RedisServer;
 
 use super::{Running, assert_status, distlock, holding, is_free, output, text};
@@ -70,6 +73,60 @@ fn release_takes_it_from_the_holder_that_is_named_and_from_no_other() {
     assert!(!is_free(&server, "k"));
     let released =
         output(&mut distlock(&server, &["release", "k", "--force", "--token", "dl1:nightly.0123:4"]));
+    assert_status(&released, 0);
+    assert!(is_free(&server, "k"));
+}
+
+/// What a person reads in the question may be over when the answer is typed.
+#[test]
+fn release_leaves_the_lock_to_whom_it_was_handed_between_question_and_answer() {
+    let server = RedisServer::start();
+    server.raw(&["SET", "k", "dl1:first.0123:4", "PX", "60000"]);
+    let answered = |meanwhile: &[&str]| {
+        let mut command = Command::new("script");
+        command.args(["-qec", "$DISTLOCK release k; echo status: $?", "/dev/null"]);
+        command.env("DISTLOCK_URL", server.url()).env("DISTLOCK", env!("CARGO_BIN_EXE_distlock"));
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut screen = process.stdout.take().unwrap();
+        let mut shown = Vec::new();
+        while !text(&shown).contains("[y/N]") {
+            let mut bytes = [0; 256];
+            let count = screen.read(&mut bytes).unwrap();
+            assert_ne!(count, 0, "it has ended: {}", text(&shown));
+            shown.extend_from_slice(&bytes[..count]);
+        }
+        server.raw(meanwhile);
+        let mut keyboard = process.stdin.take().unwrap();
+        keyboard.write_all(b"y\n").unwrap();
+        screen.read_to_end(&mut shown).unwrap();
+        process.wait().unwrap();
+        text(&shown)
+    };
+    let shown = answered(&["SET", "k", "dl1:second.4567:8", "PX", "60000"]);
+    assert!(shown.contains("held by first.0123"), "{shown}");
+    assert!(shown.contains("another holder by now: second.4567") && shown.contains("status: 1"), "{shown}");
+    assert_eq!(server.get("k").as_deref(), Some("dl1:second.4567:8"));
+    let shown = answered(&["PING"]);
+    assert!(shown.contains("k was taken from second.4567") && shown.contains("status: 0"), "{shown}");
+    assert!(is_free(&server, "k"));
+    server.raw(&["SET", "k", "dl1:third.89ab:1", "PX", "60000"]);
+    let shown = answered(&["DEL", "k"]);
+    assert!(shown.contains("released meanwhile") && shown.contains("status: 1"), "{shown}");
+}
+
+/// One of several holders, or all of them that were shown.
+#[test]
+fn release_ends_the_leases_of_the_readers_that_are_named() {
+    let server = RedisServer::start();
+    let manager = distlock::blocking::LockManager::connect(server.url()).unwrap();
+    let other = distlock::blocking::LockManager::connect(server.url()).unwrap();
+    let one = manager.lock("k").shared().acquire().unwrap();
+    let two = other.lock("k").shared().acquire().unwrap();
+    let released = output(&mut distlock(&server, &["release", "k", "--force", "--token", &one.owner()]));
+    assert_status(&released, 0);
+    assert!(other.lock("k").try_acquire().unwrap().is_none(), "the other one holds it");
+    two.check().unwrap();
+    let released = output(&mut distlock(&server, &["release", "k", "--force"]));
     assert_status(&released, 0);
     assert!(is_free(&server, "k"));
 }

@@ -6,16 +6,21 @@
 mod crowd;
 mod doctor;
 mod faults;
+mod job_control;
+mod leader;
 mod list;
 mod look;
 mod operator;
+mod options;
+mod rogue;
 mod run;
+mod shell;
 mod signals;
 mod stores;
-mod terminal;
 mod top;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,7 +31,11 @@ use rustix::process::{Pid, Signal, kill_process};
 fn distlock(server: &RedisServer, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
     command.arg("--url").arg(server.url()).args(arguments).stdin(Stdio::null());
-    command.env_remove("DISTLOCK_URL").env_remove("DISTLOCK_PREFIX").env_remove("DISTLOCK_NAME");
+    command
+        .env_remove("DISTLOCK_URL")
+        .env_remove("DISTLOCK_URL_FILE")
+        .env_remove("DISTLOCK_PREFIX")
+        .env_remove("DISTLOCK_NAME");
     command
 }
 
@@ -36,7 +45,12 @@ fn output(command: &mut Command) -> Output {
 
 #[track_caller]
 fn assert_status(output: &Output, status: i32) {
-    assert_eq!(output.status.code(), Some(status), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(status_in_shell(output.status), status, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What a shell has in `$?`.
+fn status_in_shell(status: ExitStatus) -> i32 {
+    status.code().or_else(|| Some(128 + status.signal()?)).expect("it has ended")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -113,11 +127,15 @@ fn waiting(server: &RedisServer, name: &str, key: &str) -> Running {
     let arguments =
         ["--name", name, "run", "--key", key, "--wait", "forever", "-c", "echo got it; sleep 1000"];
     let running = Running::start(&mut distlock(server, &arguments));
+    until_it_waits(server, name, key);
+    running
+}
+
+fn until_it_waits(server: &RedisServer, name: &str, key: &str) {
     let queue = format!("dl1:q:{key}");
     eventually_blocking("it waits", || {
         server.run_words::<Vec<String>>(&["LRANGE", &queue, "0", "-1"]).join(" ").contains(name)
     });
-    running
 }
 
 fn is_free(server: &RedisServer, key: &str) -> bool {

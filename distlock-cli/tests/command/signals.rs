@@ -1,15 +1,32 @@
 //! Signals that are sent to `distlock run`.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
 use distlock_tests::{RedisServer, eventually_blocking, residue};
 use rustix::process::Signal;
 
-use super::{Running, assert_status, distlock, is_free, output, until_dead};
+use super::{Running, assert_status, is_free, output, until_dead};
+
+/// As [`super::distlock`], heeding signals although whoever runs the tests ignores them.
+fn distlock(server: &RedisServer, arguments: &[&str]) -> Command {
+    let plain = super::distlock(server, arguments);
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(plain.get_program()).args(plain.get_args());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stdin(Stdio::null());
+    command
+}
 
 #[test]
 fn they_are_passed_on_to_all_of_the_command() {
     let server = RedisServer::start();
-    for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129), (Signal::USR1, 138)]
-    {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1] {
         let script = "sleep 1000 & echo $!; exec sleep 1000";
         let mut running = Running::start(&mut distlock(&server, &["run", "--key", "k", "-c", script]));
         let child = running.line();
@@ -18,11 +35,9 @@ fn they_are_passed_on_to_all_of_the_command() {
         if signal == Signal::INT {
             running.signal(Signal::TERM);
         }
-        let found = running.status().code();
-        assert!(
-            found == Some(status) || (signal == Signal::INT && found == Some(143)),
-            "{signal:?} {found:?}"
-        );
+        // It dies like the command, so that a shell which waits for it can tell.
+        let found = running.status().signal().expect("it has died of a signal");
+        assert!(found == signal.as_raw() || (signal == Signal::INT && found == 15), "{signal:?} {found}");
         until_dead(&child);
         assert!(is_free(&server, "k"));
     }
@@ -51,12 +66,12 @@ fn while_it_waits_they_end_the_wait() {
     let mut holder =
         Running::start(&mut distlock(&server, &["run", "--key", "k", "-c", "echo begun; sleep 1000"]));
     assert_eq!(holder.line(), "begun");
-    for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+    for signal in [Signal::TERM, Signal::INT] {
         let arguments = ["run", "--key", "k", "--wait", "forever", "--", "true"];
         let mut waiting = Running::start(&mut distlock(&server, &arguments));
         eventually_blocking("it waits", || server.exists("dl1:q:k"));
         waiting.signal(signal);
-        assert_eq!(waiting.status().code(), Some(status));
+        assert_eq!(waiting.status().signal(), Some(signal.as_raw()));
     }
     holder.signal(Signal::TERM);
     holder.status();
@@ -76,5 +91,19 @@ fn a_process_that_stays_behind_keeps_the_lock() {
     running.signal(Signal::TERM);
     assert_eq!(running.status().code(), Some(0), "the status of the command itself");
     until_dead(&child);
+    assert!(is_free(&server, "k"));
+}
+
+/// Also one that is stopped.
+#[test]
+fn a_command_that_is_stopped_can_be_ended() {
+    let server = RedisServer::start();
+    let mut running =
+        Running::start(&mut distlock(&server, &["run", "--key", "k", "-c", "echo $$; exec sleep 1000"]));
+    let child = running.line();
+    let child = rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
+    rustix::process::kill_process(child, Signal::STOP).unwrap();
+    running.signal(Signal::TERM);
+    assert_eq!(running.status().signal(), Some(15));
     assert!(is_free(&server, "k"));
 }

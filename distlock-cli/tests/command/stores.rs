@@ -41,6 +41,8 @@ fn works_on(url: &str, lists: Lists, fences: Fences) {
     assert_status(&output(&mut distlock(url, &["ping"])), 0);
     let examined = output(&mut distlock(url, &["doctor"]));
     assert_eq!(examined.status.code(), Some(0), "{}", text(&examined.stdout));
+    // "ok" is said only of what was looked at.
+    assert!(text(&examined.stdout).contains("settings: not examined"), "{}", text(&examined.stdout));
     status_of_command(url, &[]);
     if fences == Fences::Yes {
         status_of_command(url, &["--fenced"]);

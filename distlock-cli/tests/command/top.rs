@@ -12,22 +12,26 @@ const ROWS: u16 = 30;
 const COLUMNS: u16 = 120;
 
 /// A terminal with `top` on it; ended when dropped.
-struct Terminal {
+pub(super) struct Terminal {
     process: Child,
     keyboard: ChildStdin,
     screen: Arc<Mutex<vt100::Parser>>,
 }
 
 impl Terminal {
-    fn start(server: &RedisServer, arguments: &str) -> Self {
+    pub(super) fn start(server: &RedisServer, arguments: &str) -> Self {
+        Self::of_size(server, arguments, (ROWS, COLUMNS))
+    }
+
+    fn of_size(server: &RedisServer, arguments: &str, (rows, columns): (u16, u16)) -> Self {
         let line = format!(
-            "stty rows {ROWS} cols {COLUMNS}; $DISTLOCK top {arguments}; echo status: $?; stty -a | grep -o ' icanon'"
+            "stty rows {rows} cols {columns}; $DISTLOCK top {arguments}; echo status: $?; stty -a | grep -o ' icanon'"
         );
         let mut command = Command::new("script");
         command.args(["-qec", &line, "/dev/null"]).env("DISTLOCK_URL", server.url()).env("TERM", "xterm");
         command.env("DISTLOCK", env!("CARGO_BIN_EXE_distlock")).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().expect("`script`, of Debian's package bsdutils");
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
         let (mut output, parser) = (process.stdout.take().unwrap(), screen.clone());
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -43,7 +47,7 @@ impl Terminal {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    fn until_shown(&self, what: &str) {
+    pub(super) fn until_shown(&self, what: &str) {
         let shows = || self.shown().contains(what);
         let start = std::time::Instant::now();
         while !shows() {
@@ -56,7 +60,7 @@ impl Terminal {
         eventually_blocking("it is gone from the screen", || !self.shown().contains(what));
     }
 
-    fn types(&mut self, keys: &str) {
+    pub(super) fn types(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
         self.keyboard.flush().unwrap();
     }
@@ -101,15 +105,86 @@ fn a_lock_is_taken_away_after_a_yes_and_the_next_one_comes_in() {
     let mut next = waiting(&server, "late", "k");
     let mut terminal = Terminal::start(&server, "--every 200ms");
     terminal.until_shown("gone.0123");
-    terminal.types("kn");
+    terminal.types("xn");
     terminal.until_shown("nothing was changed");
     assert_eq!(server.get("k").as_deref(), Some("dl1:gone.0123:4"));
-    terminal.types("k");
+    // Ctrl-K, as in k9s.
+    terminal.types("\x0b");
     terminal.until_shown("Take it away? [y/N]");
     terminal.types("y");
-    terminal.until_shown("k was taken away");
+    terminal.until_shown("k was taken from gone.0123");
     assert_eq!(next.line(), "got it");
-    terminal.until_gone("gone.0123");
+    terminal.until_gone(":4");
+}
+
+/// While the question is on the screen the lock may be handed on.
+#[test]
+fn a_lock_is_taken_from_the_holder_in_the_question_and_from_no_other() {
+    let server = RedisServer::start();
+    server.raw(&["SET", "k", "dl1:first.0123:4", "PX", "600000"]);
+    let _waits = waiting(&server, "late", "k");
+    let mut terminal = Terminal::start(&server, "--every 200ms");
+    terminal.until_shown("first.0123");
+    terminal.types("x");
+    terminal.until_shown("Take it away? [y/N]");
+    server.raw(&["SET", "k", "dl1:second.4567:8", "PX", "600000"]);
+    terminal.types("y");
+    terminal.until_shown("k has another holder by now: nothing was changed");
+    assert_eq!(server.get("k").as_deref(), Some("dl1:second.4567:8"));
+}
+
+/// However long the key and the names are.
+#[test]
+fn the_question_is_whole_on_a_small_screen_and_a_narrow_one_shows_the_keys() {
+    let server = RedisServer::start();
+    let key = format!("order:{}:the-end", "0123456789".repeat(12));
+    server.raw(&["SET", &key, "dl1:gone.0123:4", "PX", "600000"]);
+    let _next = waiting(&server, "late", &key);
+    let mut terminal = Terminal::of_size(&server, "--every 200ms", (24, 80));
+    terminal.until_shown("gone.0123");
+    terminal.types("x");
+    terminal.until_shown("Take it away? [y/N]");
+    let shown = terminal.shown();
+    let line = shown.lines().find(|line| line.contains("[y/N]")).unwrap();
+    assert!(line.starts_with("order:0123") && line.contains("the-end"), "{line}");
+    assert!(shown.lines().any(|line| line.starts_with("held by")), "{shown}");
+    terminal.types("n?");
+    terminal.until_shown("take the selected lock away; asks before");
+    drop(terminal);
+    let terminal = Terminal::of_size(&server, "--every 200ms", (24, 40));
+    terminal.until_shown("KEY");
+    terminal.until_shown("order:012345");
+    let rows = terminal.shown();
+    assert!(rows.lines().any(|line| line.starts_with("order:012345")), "{rows}");
+    assert!(!terminal.shown().contains("KIND") && terminal.shown().contains("OWNER"), "{}", terminal.shown());
+}
+
+/// What is shown is then not of now.
+#[test]
+fn an_outage_is_shown_with_its_age_and_forgotten_after_it() {
+    let mut server = RedisServer::start();
+    let mut terminal = Terminal::start(&server, "--every 200ms");
+    terminal.until_shown("0 held");
+    server.kill9();
+    terminal.until_shown("cannot connect");
+    terminal.until_shown("ago; failing for");
+    server.restart();
+    terminal.until_gone("cannot connect");
+    terminal.until_shown("? help");
+    terminal.types("j");
+    terminal.until_shown("0 held");
+}
+
+/// Their process is dead, and the store has them still.
+#[test]
+fn locks_of_a_process_that_stopped_answering_are_counted() {
+    let server = RedisServer::start();
+    let mut holder = holding(&server, "it-dies", "a");
+    let terminal = Terminal::start(&server, "--every 200ms");
+    terminal.until_shown("1 held");
+    holder.process.kill().unwrap();
+    terminal.until_shown("0 held");
+    terminal.until_shown("1 more held by processes that stopped answering");
 }
 
 /// The rate of requests that found the lock busy, which their process counts.

@@ -51,16 +51,13 @@ impl Browser {
     }
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
-        self.try_call(method, path, body).unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-
-    fn try_call(&self, method: &str, path: &str, body: &Value) -> Result<Value, Value> {
         let body = if method == "GET" { String::new() } else { body.to_string() };
         let host = format!("host: {}", self.address);
         let headers = [&*host, "content-type: application/json"];
         let answer = send(self.address, &format!("{method} {path}"), &headers, &body);
         let value: Value = serde_json::from_str(&answer.body).expect("JSON");
-        if answer.status == 200 { Ok(value["value"].clone()) } else { Err(value) }
+        assert_eq!(answer.status, 200, "{path}: {value}");
+        value["value"].clone()
     }
 
     fn command(&self, method: &str, path: &str, body: &Value) -> Value {
@@ -84,14 +81,6 @@ impl Browser {
     /// Waits until an expression in the page is true.
     pub(crate) fn until(&self, what: &str, expression: &str) {
         eventually_blocking(what, || self.eval(expression) == Value::Bool(true));
-    }
-
-    /// Says yes to the question that the page asks, if it does.
-    pub(crate) fn accept_question(&self) -> Option<String> {
-        let text =
-            self.try_call("GET", &format!("/session/{}/alert/text", self.session), &Value::Null).ok()?;
-        self.command("POST", "/alert/accept", &json!({}));
-        Some(text.as_str()?.to_owned())
     }
 
     /// The size of the window, and light or dark.

@@ -5,4 +5,5 @@
 mod browser;
 mod http;
 mod page;
+mod rogue;
 mod server;

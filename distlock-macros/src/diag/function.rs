@@ -124,6 +124,15 @@ pub(crate) fn unrecognised_future(ty: &Type) -> Error {
     )
 }
 
+/// `return Box::pin(..);` in front of the `async` block at the end.
+pub(crate) fn return_in_front(place: Span) -> Error {
+    error(
+        place,
+        "what this `return` returns would run without the lock, which the `async` block at the end takes",
+        "return inside that block, which may begin with the condition, or make the function an `async fn`",
+    )
+}
+
 /// No return type, and no `on_error`.
 pub(crate) fn returns_nothing(name: &Ident) -> Error {
     let problem = format!("`{name}` returns nothing that could carry a lock error");

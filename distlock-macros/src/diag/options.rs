@@ -39,8 +39,11 @@ pub(crate) fn not_a_value(option: Opt, cause: &Error) -> Error {
 /// `tll = "10s"`
 pub(crate) fn unknown_option(name: &Ident) -> Error {
     let written = name.to_string();
-    let near = nearest(&written, Opt::names()).or_else(|| Opt::called_elsewhere(&written).map(Opt::name));
-    let help = match near {
+    let elsewhere = Opt::called_elsewhere(&written).map(Opt::name);
+    let help = match elsewhere.or_else(|| nearest(&written, Opt::names())) {
+        _ if ["prefix", "key_prefix", "namespace"].contains(&written.as_str()) => {
+            "all locks of a manager have one prefix: `LockManager::builder().key_prefix(..)`".to_owned()
+        }
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("the options are\n{}", Opt::overview()),
     };

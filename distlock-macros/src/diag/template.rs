@@ -11,6 +11,7 @@ use syn::Error;
 use super::error;
 use super::words::{list, nearest};
 use crate::options::Opt;
+use crate::spec::Foreign;
 use crate::template::{TemplateError, TemplateErrorKind};
 
 /// A mistake in a template's form.
@@ -87,6 +88,11 @@ pub(crate) fn unknown_placeholder(
 ) -> Error {
     let help = match nearest(root, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `<{near}>`?"),
+        None if is_upper_case(root) => format!(
+            "constants, and parameters of an `impl`, cannot be seen from here; for those give an expression, as in \
+             `{} = format!(\"order:{{}}\", {root})`",
+            Opt::Key
+        ),
         None if names.is_empty() => "the function has no arguments; leave the placeholder out".to_owned(),
         None => {
             let names: Vec<_> = names.iter().map(|name| format!("<{name}>")).collect();
@@ -94,6 +100,11 @@ pub(crate) fn unknown_placeholder(
         }
     };
     in_template(span, text, range, format!("unknown placeholder `<{root}>`"), help)
+}
+
+/// As constants are written, and type parameters.
+fn is_upper_case(name: &str) -> bool {
+    name.starts_with(char::is_uppercase) && !name.contains(char::is_lowercase)
 }
 
 /// `<self.x>` in a function without a receiver.
@@ -107,6 +118,17 @@ pub(crate) fn braces(span: Span, text: &str, range: &Range<usize>, name: &str) -
     let problem = format!("`{{{name}}}` is literal text here, the same for every call");
     let help = format!("write `<{name}>` for the value of the argument; braces are Redis Cluster hash tags");
     in_template(span, text, range, problem, help)
+}
+
+/// `#user_id`, `%s`
+pub(crate) fn foreign_placeholder(span: Span, text: &str, foreign: &Foreign) -> Error {
+    let part = &text[foreign.range.clone()];
+    let problem = format!("`{part}` is literal text here, the same for every call");
+    let help = match &foreign.name {
+        Some(name) => format!("write `<{name}>` for the value of the argument"),
+        None => "name the value, as in `<order_id>`".to_owned(),
+    };
+    in_template(span, text, &foreign.range, problem, help)
 }
 
 /// `key = "order:{}"`

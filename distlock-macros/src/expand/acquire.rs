@@ -3,11 +3,13 @@
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::LitStr;
+use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 
 use super::Expansion;
 use super::tokens::{located_at, method, reference};
-use crate::spec::{Amount, Key, Keys, Options, Part, Release, Wait};
+use crate::item::Place;
+use crate::spec::{Amount, Key, Keys, Options, Part, Release, Wait, Warning};
 use crate::template::Rendering;
 
 /// How the lock is acquired.
@@ -25,12 +27,12 @@ impl Expansion<'_> {
         let request = match &self.spec.options.manager {
             // A closure costs the compiler less than a `match`.
             None if self.asks_the_same_again() => {
-                quote_spanned!(Span::mixed_site()=> #private::ask_current(&|manager| #request))
+                quote_spanned!(Span::mixed_site()=> #private::ask_current(&|__distlock_manager| #request))
             }
             None => quote_spanned! {Span::mixed_site()=>
                 match #private::current() {
-                    #private::Ok(manager) => #private::Ok(#private::Some(#request)),
-                    #private::Err(error) => #private::Err(error),
+                    #private::Ok(__distlock_manager) => #private::Ok(#private::Some(#request)),
+                    #private::Err(__distlock_error) => #private::Err(__distlock_error),
                 }
             },
             Some(_) => {
@@ -42,8 +44,8 @@ impl Expansion<'_> {
             None => request,
             Some(when) => quote_spanned! {Span::mixed_site()=>
                 {
-                    let when: bool = #when;
-                    if when { #request } else { #private::Ok(#private::None) }
+                    let __distlock_when: ::core::primitive::bool = #when;
+                    if __distlock_when { #request } else { #private::Ok(#private::None) }
                 }
             },
         }
@@ -65,14 +67,25 @@ impl Expansion<'_> {
         is_template && self.spec.options.have_literals()
     }
 
-    /// The patterns of arguments that were given names of their own.
-    fn renamed(&self) -> TokenStream {
-        let renamed = self.function.renamed.iter().map(|renamed| {
+    /// The patterns that are matched in front of the acquisition, behind `prelude`. What these leave behind is dropped
+    /// behind the body, and in the scope of the section like the body.
+    fn in_front(&self, prelude: &TokenStream) -> (TokenStream, Option<TokenStream>) {
+        let renamed = self.function.renamed.iter().filter(|renamed| renamed.place == Place::InFront).map(|renamed| {
             let (ident, pat, attrs) = (&renamed.ident, &renamed.pat, &renamed.attrs);
             // Moved here first, so that what the pattern leaves behind drops at the end of this block.
             quote_spanned!(Span::mixed_site()=> #(#attrs)* let #ident = #ident; #(#attrs)* let #pat = #ident;)
         });
-        quote!(#(#renamed)*)
+        let in_front = quote!(#prelude #(#renamed)*);
+        if in_front.is_empty() {
+            return (in_front, None);
+        }
+        let in_front = quote_spanned! {Span::mixed_site()=>
+            let __distlock_outside = __distlock_lock.outside();
+            #in_front
+        };
+        let inside =
+            quote_spanned!(Span::mixed_site()=> let __distlock_inside = __distlock_outside.inside(););
+        (in_front, Some(inside))
     }
 
     /// Where a body that keeps the guard for longer is told so: where the guard is named.
@@ -81,54 +94,55 @@ impl Expansion<'_> {
         Span::mixed_site().located_at(place)
     }
 
-    /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error.
-    pub(super) fn acquire(&self, way: Acquiring) -> TokenStream {
+    /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error. `prelude`: statements
+    /// in front of them.
+    pub(super) fn acquire(&self, way: Acquiring, prelude: &TokenStream) -> TokenStream {
         let Expansion { private, spec, .. } = self;
-        let renamed = self.renamed();
+        let (in_front, inside) = self.in_front(prelude);
         let manager = self.manager();
         let request = self.request();
         let on_busy = self.on_busy();
         // In a block of its own: what it needs is no part of the future that waits for the lock and runs the body.
         let acquired = match way {
             Acquiring::Async => quote_spanned! {Span::mixed_site()=>
-                { #manager lock.acquire(#request) }.await
+                { #manager __distlock_lock.acquire(#request) }.await
             },
             Acquiring::Blocking => quote_spanned! {Span::mixed_site()=>
-                { #manager lock.acquire_blocking(#request) }
+                { #manager __distlock_lock.acquire_blocking(#request) }
             },
         };
         let acquire = quote_spanned! {Span::mixed_site()=>
-            let acquired = #acquired;
+            let __distlock_acquired = #acquired;
             #on_busy
             // The parentheses keep other macros from reading `'lock :` as a label.
-            if let #private::Err(error) = acquired {
-                break 'lock (#private::Err(error));
+            if let #private::Err(__distlock_error) = __distlock_acquired {
+                break 'lock (#private::Err(__distlock_error));
             }
         };
         let acquire = match &spec.options.when {
             None => acquire,
             Some(when) => quote_spanned! {Span::mixed_site()=>
-                let when: bool = #when;
-                if when { #acquire }
+                let __distlock_when: ::core::primitive::bool = #when;
+                if __distlock_when { #acquire }
             },
         };
-        let held = quote_spanned!(self.place_of_guard()=> lock.held());
-        quote_spanned!(Span::mixed_site()=> #renamed #acquire let held = #held;)
+        let held = quote_spanned!(self.place_of_guard()=> __distlock_lock.held());
+        quote_spanned!(Span::mixed_site()=> #in_front #acquire let __distlock_held = #held; #inside)
     }
 
     fn manager(&self) -> TokenStream {
         let private = &self.private;
         match &self.spec.options.manager {
             None => quote_spanned! {Span::mixed_site()=>
-                let manager = match #private::current() {
-                    #private::Ok(manager) => manager,
-                    #private::Err(error) => break 'lock (#private::Err(error)),
+                let __distlock_manager = match #private::current() {
+                    #private::Ok(__distlock_manager) => __distlock_manager,
+                    #private::Err(__distlock_error) => break 'lock (#private::Err(__distlock_error)),
                 };
             },
             Some(manager) => {
                 let manager = method(manager, "as_lock_manager");
                 quote_spanned! {Span::mixed_site()=>
-                    let manager = {
+                    let __distlock_manager = {
                         use #private::AsLockManager as _;
                         #manager
                     };
@@ -137,20 +151,38 @@ impl Expansion<'_> {
         }
     }
 
+    /// What spans, events and metrics call it.
+    fn label(&self) -> TokenStream {
+        let Expansion { private, spec, function, .. } = self;
+        spec.label.clone().unwrap_or_else(|| {
+            let name = &function.sig.ident;
+            quote_spanned! {Span::mixed_site()=>
+                #private::concat!(#private::module_path!(), "::", #private::stringify!(#name))
+            }
+        })
+    }
+
     /// What is locked, as an expression.
     fn keys(&self) -> TokenStream {
-        let private = &self.private;
+        let (private, label) = (&self.private, self.label());
         let one = |key: &Key| match key {
             Key::Template(parts) => rendered(private, parts),
             Key::Expr(expr) => {
                 // Reported there, if it is no key.
                 let method = Ident::new("key", Span::mixed_site().located_at(expr.span()));
                 let expr = reference(expr);
+                let names = self.function.bindings.iter().map(|binding| binding.ident.unraw().to_string());
+                let names: Vec<_> = names.filter(|name| !name.starts_with("__")).collect();
+                let checked = (!names.is_empty()).then(|| {
+                    quote_spanned!(Span::mixed_site()=> .inspect(|__distlock_key| {
+                        #private::literal_placeholder(&__distlock_manager, #label, __distlock_key, &[#(#names),*]);
+                    }))
+                });
                 // A variable of its own: what is wrong with the expression is reported once.
                 quote_spanned! {Span::mixed_site()=> match #expr {
-                    expression => {
+                    __distlock_value => {
                         use #private::AnyKey as _;
-                        #private::KeyOf(expression).#method()
+                        #private::KeyOf(__distlock_value).#method() #checked
                     }
                 }}
             }
@@ -160,9 +192,9 @@ impl Expansion<'_> {
             Keys::Many(keys) => {
                 let (count, keys) = (keys.len(), keys.iter().map(one));
                 quote_spanned! {Span::mixed_site()=> {
-                    let mut keys = #private::KeyList::new(#count);
-                    #(let key = #keys; keys.add(key);)*
-                    keys.all()
+                    let mut __distlock_keys = #private::KeyList::new(#count);
+                    #(let __distlock_key = #keys; __distlock_keys.add(__distlock_key);)*
+                    __distlock_keys.all()
                 }}
             }
             Keys::Iter(expr) => {
@@ -178,30 +210,27 @@ impl Expansion<'_> {
     fn request(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
         let (keys, steps) = (self.keys(), self.steps());
-        let label = match &spec.label {
-            Some(label) => label.clone(),
-            None => {
-                let name = &self.function.sig.ident;
-                quote_spanned! {Span::mixed_site()=>
-                    #private::concat!(#private::module_path!(), "::", #private::stringify!(#name))
-                }
-            }
-        };
+        let label = self.label();
         let start = match &spec.keys {
             Keys::One(_) => "request",
             Keys::Many(_) | Keys::Iter(_) => "request_all",
         };
         let start = Ident::new(start, Span::mixed_site());
-        let request = quote_spanned!(Span::mixed_site()=> #private::#start(&manager, #keys, #label) #steps);
-        if spec.former.is_empty() {
+        let request =
+            quote_spanned!(Span::mixed_site()=> #private::#start(&__distlock_manager, #keys, #label) #steps);
+        if spec.warnings.is_empty() {
             return request;
         }
         // The compiler warns of them where they stand.
-        let former = spec.former.iter().map(|place| {
-            let warning = Ident::new("former_name", Span::mixed_site().located_at(*place));
+        let warnings = spec.warnings.iter().map(|(warning, place)| {
+            let warning = match warning {
+                Warning::FormerName => "former_name",
+                Warning::LiteralName => "literal_name",
+            };
+            let warning = Ident::new(warning, Span::mixed_site().located_at(*place));
             quote_spanned!(Span::mixed_site()=> #private::#warning();)
         });
-        quote_spanned!(Span::mixed_site()=> { #(#former)* #request })
+        quote_spanned!(Span::mixed_site()=> { #(#warnings)* #request })
     }
 
     /// The calls on the request.
@@ -304,8 +333,8 @@ impl Expansion<'_> {
         // The value may end in a `return` of its own. In a branch, the `return` in front of it can be reached all the
         // same, as far as lints are concerned.
         Some(quote_spanned! {Span::mixed_site()=>
-            if #private::is_busy(&acquired) {
-                #private::drop(acquired);
+            if #private::is_busy(&__distlock_acquired) {
+                #private::drop(__distlock_acquired);
                 return if false { #private::placeholder() } else { #on_busy };
             }
         })

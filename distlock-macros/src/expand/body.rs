@@ -2,12 +2,12 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use syn::FnArg;
 use syn::spanned::Spanned as _;
+use syn::{Attribute, FnArg};
 
 use super::Expansion;
 use super::tokens::located_at;
-use crate::item::{Argument, Mention, Shape, leaves};
+use crate::item::{Argument, Leaf, Mention, Rebinding, Shape, conditions, leaves};
 
 impl Expansion<'_> {
     /// The body as a future. `given`: statements before everything else.
@@ -37,13 +37,13 @@ impl Expansion<'_> {
     /// What the body's future or closure contains.
     pub(super) fn body(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
-        let captures = self.captures();
+        let (captures, rebindings) = (self.captures(), self.rebindings());
         let krate = &spec.krate;
         let guard = spec.options.guard.as_ref().map(
-            |name| quote_spanned!(Span::mixed_site()=> let #name: &#krate::Held = #private::guard(held);),
+            |name| quote_spanned!(Span::mixed_site()=> let #name: &#krate::Held = #private::guard(__distlock_held);),
         );
         let token = spec.options.token.as_ref().map(|name| {
-            quote_spanned!(Span::mixed_site()=> let #name: #krate::FencingToken = #private::token(held);)
+            quote_spanned!(Span::mixed_site()=> let #name: #krate::FencingToken = #private::token(__distlock_held);)
         });
         let body = match &self.function.shape {
             Shape::Future(future) => {
@@ -58,54 +58,76 @@ impl Expansion<'_> {
         let block = TokenTree::Group(block);
         quote_spanned! {Span::mixed_site()=>
             #captures
+            #rebindings
             #guard
             #token
             #block
         }
     }
 
-    /// Moves every argument that is mentioned into the body, as a whole.
+    /// Moves every argument into the body, as a whole. What a body is given drops in the order in which it is first
+    /// mentioned, and parameters in the reverse order of their declaration. One that nobody mentions is bound once
+    /// more where nothing runs: the compiler reports it as it would without the attribute.
     fn captures(&self) -> TokenStream {
+        let is_future = matches!(self.function.shape, Shape::Future(_));
         let receiver = match self.function.sig.inputs.first() {
-            Some(FnArg::Receiver(receiver)) if !matches!(self.function.shape, Shape::Future(_)) => {
+            Some(FnArg::Receiver(receiver)) if !is_future => {
                 Some(Ident::new("self", receiver.self_token.span))
             }
             _ => None,
         };
-        let (always, sometimes): (Vec<&Argument>, Vec<&Argument>) =
-            self.arguments(Mention::Somewhere).partition(|argument| argument.attrs.is_empty());
-        let always: Vec<_> = receiver.iter().chain(always.iter().map(|argument| &argument.ident)).collect();
-        let always = (!always.is_empty()).then(|| {
-            quote_spanned! {Span::mixed_site()=>
-                #[allow(clippy::used_underscore_binding)]
-                let _ = (#(&#always,)*);
+        let mut captures = TokenStream::new();
+        let mut together: Vec<&Ident> = Vec::new();
+        let capture = |together: &mut Vec<&Ident>, attrs: &[Attribute], captures: &mut TokenStream| {
+            if !together.is_empty() {
+                captures.extend(quote_spanned! {Span::mixed_site()=>
+                    #(#attrs)*
+                    #[allow(clippy::used_underscore_binding)]
+                    let _ = (#(&#together,)*);
+                });
             }
-        });
-        let sometimes = sometimes.iter().map(|Argument { ident, attrs, .. }| {
-            quote_spanned! {Span::mixed_site()=>
-                #(#attrs)*
-                #[allow(clippy::used_underscore_binding)]
-                let _ = (&#ident,);
+            together.clear();
+        };
+        for Argument { ident, attrs, mention } in self.function.arguments.iter().rev() {
+            match mention {
+                // The options have used it up.
+                _ if self.spec.keys.moves(ident) => {}
+                Mention::Somewhere if attrs.is_empty() => together.push(ident),
+                Mention::Somewhere => {
+                    capture(&mut together, &[], &mut captures);
+                    together.push(ident);
+                    capture(&mut together, attrs, &mut captures);
+                }
+                // Bound by statements of their own.
+                Mention::Nowhere if is_future => {}
+                Mention::Nowhere => {
+                    capture(&mut together, &[], &mut captures);
+                    let conditions = conditions(attrs);
+                    captures.extend(quote_spanned! {Span::mixed_site()=>
+                        #(#conditions)*
+                        if false {
+                            #(#attrs)*
+                            let #ident = &#ident;
+                        }
+                    });
+                }
             }
-        });
-        quote!(#always #(#sometimes)*)
-    }
-
-    /// Binds every argument that is mentioned nowhere once more, where it drops before the release: the compiler
-    /// reports it as it would without the attribute.
-    pub(super) fn rebound(&self) -> TokenStream {
-        if matches!(self.function.shape, Shape::Future(_)) {
-            // They are bound by statements of their own.
-            return TokenStream::new();
         }
-        let rebound = self.arguments(Mention::Nowhere).map(|Argument { ident, attrs, .. }| {
-            quote_spanned!(Span::mixed_site()=> #(#attrs)* let #ident = #ident;)
-        });
-        quote!(#(#rebound)*)
+        together.extend(&receiver);
+        capture(&mut together, &[], &mut captures);
+        captures
     }
 
-    fn arguments(&self, mention: Mention) -> impl Iterator<Item = &Argument> {
-        self.function.arguments.iter().filter(move |argument| argument.mention == mention)
+    /// What the patterns of parameters leave behind drops in the body, and what is declared behind it before that.
+    fn rebindings(&self) -> TokenStream {
+        let rebindings =
+            self.function.rebindings.iter().map(|Rebinding { ident, pat, mutability, attrs }| {
+                let taken_apart = pat
+                    .as_ref()
+                    .map(|pat| quote_spanned!(Span::mixed_site()=> #(#attrs)* let #pat = #ident;));
+                quote_spanned!(Span::mixed_site()=> #(#attrs)* let #mutability #ident = #ident; #taken_apart)
+            });
+        quote!(#(#rebindings)*)
     }
 
     /// A dead `return` that tells an async block its type, as a signature would, for `?` and for coercions.
@@ -125,9 +147,9 @@ impl Expansion<'_> {
         let private = &self.private;
         let mut types = Vec::new();
         leaves(self.function.output()?, &mut types);
-        let checks = types.iter().map(|ty| {
+        let checks = types.iter().map(|Leaf { ty, place }| {
             let asked = quote_spanned!(Span::mixed_site()=> #private::TypeOf::<#ty>::new());
-            finished(asked, ty.span())
+            finished(asked, place.span())
         });
         (!types.is_empty()).then(|| {
             quote_spanned! {Span::mixed_site()=>
@@ -140,9 +162,16 @@ impl Expansion<'_> {
     }
 }
 
-/// Asks whether a type, or what is in its `Result` or `Option`, is a future or a stream; reported at `place`.
+/// Asks whether a type, or what it contains, is a future or a stream; reported at `place`.
 pub(super) fn finished(asked: TokenStream, place: Span) -> TokenStream {
     let place = Span::mixed_site().located_at(place);
     let (no_future, no_stream) = (Ident::new("no_future", place), Ident::new("no_stream", place));
-    quote_spanned!(Span::mixed_site()=> let _ = #asked.result().option().#no_future().#no_stream();)
+    let elements = ["first", "second", "third", "fourth"].map(|name| {
+        let element = Ident::new(name, Span::mixed_site());
+        quote_spanned!(Span::mixed_site()=> let _ = __distlock_asked.#element().inside().#no_future().#no_stream();)
+    });
+    quote_spanned! {Span::mixed_site()=>
+        let __distlock_asked = #asked.inside().inside().inside().#no_future().#no_stream();
+        #(#elements)*
+    }
 }

@@ -18,14 +18,15 @@ impl Expansion<'_> {
         let Some(ty) = self.function.output().filter(|ty| is_opaque(ty)) else { return value };
         // What `impl Trait` stands for is known by now.
         let private = &self.private;
-        let check = finished(quote_spanned!(Span::mixed_site()=> #private::type_of(&value)), ty.span());
+        let check =
+            finished(quote_spanned!(Span::mixed_site()=> #private::type_of(&__distlock_value)), ty.span());
         quote_spanned! {Span::mixed_site()=>
-            let value = #value;
+            let __distlock_value = #value;
             {
                 use #private::AnyType as _;
                 #check
             }
-            value
+            __distlock_value
         }
     }
 
@@ -35,16 +36,18 @@ impl Expansion<'_> {
         let private = located_at(self.private.clone(), place);
         match &self.spec.options.route {
             Route::From if self.spec.options.on_busy.is_some() => {
-                quote_spanned!(Span::mixed_site()=> #private::finish_unless_busy #turbofish (result))
+                quote_spanned!(Span::mixed_site()=> #private::finish_unless_busy #turbofish (__distlock_result))
             }
-            Route::From => quote_spanned!(Span::mixed_site()=> #private::finish #turbofish (result)),
+            Route::From => {
+                quote_spanned!(Span::mixed_site()=> #private::finish #turbofish (__distlock_result))
+            }
             Route::MapErr(map) => {
                 // Reported there, if it is no `Result`.
                 let place = Span::mixed_site().located_at(place);
-                quote_spanned!(place=> #private::finish_map_err #turbofish (result, #map))
+                quote_spanned!(place=> #private::finish_map_err #turbofish (__distlock_result, #map))
             }
             Route::OnError(on_error) => {
-                quote_spanned!(Span::mixed_site()=> #private::finish_on_error #turbofish (result, #on_error))
+                quote_spanned!(Span::mixed_site()=> #private::finish_on_error #turbofish (__distlock_result, #on_error))
             }
         }
     }

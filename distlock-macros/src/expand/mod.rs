@@ -13,9 +13,12 @@
 //!
 //! The body is dropped before the lock is released, also when the future is dropped half-way or the body panics.
 //! Where the body uses the lock, the lock's slot is declared before everything else, and the body borrows it. Every
-//! argument is moved into the body by `let _ = (&a,)`, whether or not the body uses all of it; or, if it is mentioned
-//! nowhere, by `let a = a;`, where the compiler finds that it is unused. Every generated name has mixed-site hygiene,
-//! so that no name of the user can mean one of ours.
+//! argument is moved into the body by `let _ = (&b, &a)`, whether or not the body uses all of it, in the order in which
+//! parameters drop.
+//!
+//! Every generated name has mixed-site hygiene, so that no name of the user can mean one of ours. That is not enough
+//! for what a pattern of ours binds: a static, a constant or a unit struct of that name would be found. So those begin
+//! with `__distlock_`; in the text above they do not.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
@@ -27,7 +30,7 @@ mod body;
 mod finish;
 mod tokens;
 
-use crate::item::{Function, Shape, bound_names, conditions};
+use crate::item::{Function, Place, Shape, bound_names, conditions};
 use crate::spec::{LockSpec, OnLost, Part};
 use acquire::{Acquiring, rendered};
 use tokens::{ImplAsUnderscore, reference};
@@ -122,12 +125,12 @@ impl<'a> Expansion<'a> {
 
     fn asynchronous(&self) -> TokenStream {
         let Expansion { private, .. } = self;
-        let prelude = match &self.function.shape {
+        let (edge, prelude) = match &self.function.shape {
             Shape::Future(future) => {
-                let (statements, edge) = (&future.prelude, self.return_edge());
-                quote!(#(#statements)* #edge)
+                let statements = &future.prelude;
+                (self.return_edge(), quote!(#(#statements)*))
             }
-            _ => TokenStream::new(),
+            _ => (None, TokenStream::new()),
         };
         let on_lost = match self.spec.options.on_lost {
             OnLost::Cancel | OnLost::Error => quote_spanned!(Span::mixed_site()=> Cancel),
@@ -138,20 +141,20 @@ impl<'a> Expansion<'a> {
             let section = self.one_section(&on_lost);
             return quote!(#section #finish);
         }
-        let (acquire, rebound, checks) = (self.acquire(Acquiring::Async), self.rebound(), self.checks());
+        let (acquire, checks) = (self.acquire(Acquiring::Async, &prelude), self.checks());
         let body = self.future(&TokenStream::new());
         quote_spanned! {Span::mixed_site()=>
-            let lock = #private::Slot::new();
-            let result = 'lock: {
-                #prelude
+            let __distlock_lock = #private::Slot::new();
+            let __distlock_result = 'lock: {
+                #edge
                 #acquire
-                #rebound
                 #checks
-                let body = #private::pin!(#body);
-                let result = #private::hold(held, #private::OnLost::#on_lost, body).await;
-                result
+                let __distlock_body = #private::pin!(#private::Some(#body));
+                let __distlock_result =
+                    #private::hold(__distlock_held, #private::OnLost::#on_lost, __distlock_body).await;
+                __distlock_result
             };
-            lock.release().await;
+            __distlock_lock.release().await;
             #finish
         }
     }
@@ -161,67 +164,76 @@ impl<'a> Expansion<'a> {
     /// an `async move` block bind; and `on_busy` may use the arguments after the lock was found busy.
     fn is_one_section(&self) -> bool {
         let is_async = matches!(self.function.shape, Shape::Async);
-        is_async && self.function.renamed.is_empty() && self.spec.options.on_busy.is_none()
+        is_async && !self.leaves_behind() && self.spec.options.on_busy.is_none()
+    }
+
+    /// Whether a pattern is matched in front of the acquisition, and may leave something behind there.
+    fn leaves_behind(&self) -> bool {
+        self.function.renamed.iter().any(|renamed| renamed.place == Place::InFront)
     }
 
     /// Statements that bind `result`, a `Result<R, LockError>`.
     fn one_section(&self, on_lost: &TokenStream) -> TokenStream {
         let private = &self.private;
-        let (asked, rebound, checks) = (self.asked(), self.rebound(), self.checks());
+        let (asked, checks) = (self.asked(), self.checks());
         let uses_lock = self.spec.options.guard.is_some() || self.spec.options.token.is_some();
         if !uses_lock {
-            let body = self.future(&rebound);
+            let body = self.future(&TokenStream::new());
             return quote_spanned! {Span::mixed_site()=>
-                let entered = #private::enter(#asked, #private::OnLost::#on_lost);
+                let __distlock_entered = #private::enter(#asked, #private::OnLost::#on_lost);
                 #checks
-                let result = #private::section(entered, #body).await;
+                let __distlock_result = #private::section(__distlock_entered, #body).await;
             };
         }
         let place = self.place_of_guard();
         // The body is there before the lock.
-        let slot = quote_spanned!(place=> let slot = &lock;);
-        let held = quote_spanned!(place=> let held = slot.held(););
-        let body = self.future(&quote!(#held #rebound));
+        let slot = quote_spanned!(place=> let __distlock_slot = &__distlock_lock;);
+        let held = quote_spanned!(place=> let __distlock_held = __distlock_slot.held(););
+        let body = self.future(&held);
         quote_spanned! {Span::mixed_site()=>
-            let lock = #private::Slot::new();
-            let result = {
-                let asked = #asked;
+            let __distlock_lock = #private::Slot::new();
+            let __distlock_result = {
+                let __distlock_asked = #asked;
                 #checks
                 #slot
-                let body = #private::pin!(#private::Some(#body));
-                let result = #private::section_in(&lock, asked, #private::OnLost::#on_lost, body).await;
-                result
+                let __distlock_body = #private::pin!(#private::Some(#body));
+                let __distlock_result = #private::section_in(
+                    &__distlock_lock,
+                    __distlock_asked,
+                    #private::OnLost::#on_lost,
+                    __distlock_body,
+                )
+                .await;
+                __distlock_result
             };
         }
     }
 
     fn synchronous(&self) -> TokenStream {
         let Expansion { private, .. } = self;
-        let acquire = self.acquire(Acquiring::Blocking);
-        let rebound = self.rebound();
+        let acquire = self.acquire(Acquiring::Blocking, &TokenStream::new());
         let checks = self.checks();
         let body = self.closure();
         let release = match self.spec.options.on_lost {
-            OnLost::Continue => quote_spanned!(Span::mixed_site()=> lock.release_blocking();),
+            OnLost::Continue => quote_spanned!(Span::mixed_site()=> __distlock_lock.release_blocking();),
             OnLost::Cancel | OnLost::Error => quote_spanned! {Span::mixed_site()=>
-                let lost = lock.finish_blocking();
-                let result = match (result, lost) {
-                    (#private::Ok(value), #private::Some(error)) if {
+                let __distlock_lost = __distlock_lock.finish_blocking();
+                let __distlock_result = match (__distlock_result, __distlock_lost) {
+                    (#private::Ok(__distlock_value), #private::Some(__distlock_error)) if {
                         use #private::AnyOutcome as _;
-                        #private::Outcome(&value).is_success()
-                    } => #private::Err(error),
-                    (result, _) => result,
+                        #private::Outcome(&__distlock_value).is_success()
+                    } => #private::Err(__distlock_error),
+                    (__distlock_result, _) => __distlock_result,
                 };
             },
         };
         let finish = self.finish();
         quote_spanned! {Span::mixed_site()=>
-            let lock = #private::Slot::new();
-            let result = 'lock: {
+            let __distlock_lock = #private::Slot::new();
+            let __distlock_result = 'lock: {
                 #acquire
-                #rebound
                 #checks
-                #private::Ok(#private::hold_blocking(held, #body))
+                #private::Ok(#private::hold_blocking(__distlock_held, #body))
             };
             #release
             #finish

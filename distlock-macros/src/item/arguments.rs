@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
-use syn::{Attribute, FnArg, Pat};
+use syn::visit_mut::{self, VisitMut};
+use syn::{Attribute, FnArg, Pat, PatIdent, Signature, Token};
 
-use super::{Argument, Function, Mention, Shape, bound_names, contains_ident};
+use super::{Argument, Function, Mention, Place, Rebinding, Renamed, Shape, bound_names, contains_ident};
 
 /// The attributes that decide whether a parameter exists.
 pub(crate) fn conditions(attrs: &[Attribute]) -> Vec<Attribute> {
@@ -25,45 +26,90 @@ fn is_about_lints(attr: &Attribute) -> bool {
 }
 
 impl Function {
-    /// Finds out which arguments the options (`values`) and the body mention.
+    /// Finds out which arguments the options (`values`) and the body mention, and how the body is given them.
     ///
-    /// An argument that nobody mentions is bound once more outside the body, where the compiler finds that it is
+    /// An argument that nobody mentions is bound once more where nothing uses it, and the compiler finds that it is
     /// unused. It does not have to be right about that: the body could still use it.
     pub(crate) fn find_arguments(&mut self, values: impl Iterator<Item = TokenStream>) {
-        let mut words = Words::default();
-        words.read(self.body.stream());
-        values.for_each(|value| words.read(value));
-        let mut arguments = Vec::new();
-        let mut add = |pat: &Pat, attrs: Vec<Attribute>, lints: &[Attribute]| {
-            let mut names = Vec::new();
-            bound_names(pat, &mut names);
-            for ident in names {
-                let name = ident.unraw().to_string();
-                let mention = if name.starts_with('_') { Mention::Somewhere } else { words.mention(&name) };
-                let mut attrs = attrs.clone();
-                if mention == Mention::Nowhere {
-                    attrs.extend_from_slice(lints);
-                }
-                arguments.push(Argument { ident, attrs, mention });
-            }
+        let mut in_options = Words::default();
+        values.for_each(|value| in_options.read(value));
+        let mut in_body = Words::default();
+        in_body.read(self.body.stream());
+        let mention = |name: &Ident| {
+            let name = name.unraw().to_string();
+            let mentioned = name.starts_with('_') || in_options.has(&name) || in_body.has(&name);
+            if mentioned { Mention::Somewhere } else { Mention::Nowhere }
         };
+        for renamed in &mut self.renamed {
+            let mut names = Vec::new();
+            bound_names(&renamed.pat, &mut names);
+            renamed.place = match &renamed.pat {
+                Pat::Wild(_) => Place::Nowhere,
+                _ if names.iter().any(|name| in_options.has(&name.unraw().to_string())) => Place::InFront,
+                _ => Place::InBody,
+            };
+        }
+        let (mut arguments, mut rebindings) = (Vec::new(), Vec::<Rebinding>::new());
         if let Shape::Future(future) = &self.shape {
-            for ident in &future.rebound {
-                let mention = words.mention(&ident.unraw().to_string());
-                arguments.push(Argument { ident: ident.clone(), attrs: Vec::new(), mention });
-            }
+            let given =
+                |ident: &Ident| Argument { ident: ident.clone(), attrs: Vec::new(), mention: mention(ident) };
+            arguments.extend(future.rebound.iter().map(given));
         } else {
             for input in &self.sig.inputs {
                 let FnArg::Typed(typed) = input else { continue };
-                let lints: Vec<_> = typed.attrs.iter().filter(|attr| is_about_lints(attr)).cloned().collect();
-                add(&typed.pat, conditions(&typed.attrs), &lints);
-            }
-            for renamed in &self.renamed {
-                add(&renamed.pat, renamed.attrs.clone(), &[]);
+                let attrs = conditions(&typed.attrs);
+                // What a pattern leaves behind in the body drops there: so everything that is declared behind it has
+                // to be declared behind it in the body, too.
+                let is_behind = !rebindings.is_empty();
+                let renamed = self.renamed.iter().find(|renamed| is_name(&typed.pat, &renamed.ident));
+                if let Some(Renamed { ident, pat, place: place @ (Place::InBody | Place::Nowhere), .. }) =
+                    renamed
+                {
+                    if is_behind || *place == Place::InBody {
+                        let pat = (*place == Place::InBody).then(|| pat.clone());
+                        let (ident, attrs) = (ident.clone(), attrs.clone());
+                        rebindings.push(Rebinding { ident, pat, mutability: None, attrs });
+                    }
+                    arguments.push(Argument { ident: ident.clone(), attrs, mention: Mention::Somewhere });
+                    continue;
+                }
+                let pat = renamed.map_or(&*typed.pat, |renamed| &renamed.pat);
+                let mut names = Vec::new();
+                bound_names(pat, &mut names);
+                for ident in names {
+                    let mutability = mutability(pat, &ident);
+                    let mut mention = mention(&ident);
+                    let mut attrs = attrs.clone();
+                    let in_front = renamed.is_some()
+                        || mutability.is_some() && in_options.has(&ident.unraw().to_string());
+                    let lints = typed.attrs.iter().filter(|attr| is_about_lints(attr)).cloned();
+                    if is_behind && !in_front {
+                        let mut attrs = attrs.clone();
+                        if mention == Mention::Nowhere {
+                            attrs.extend(lints);
+                        }
+                        rebindings.push(Rebinding { ident: ident.clone(), pat: None, mutability, attrs });
+                        mention = Mention::Somewhere;
+                    } else if mention == Mention::Nowhere && renamed.is_none() {
+                        attrs.extend(lints);
+                    }
+                    arguments.push(Argument { ident, attrs, mention });
+                }
             }
         }
-        self.arguments = arguments;
+        (self.arguments, self.rebindings) = (arguments, rebindings);
         self.move_expectations();
+    }
+
+    /// The signature of the locked function: what the body binds as `mut` need not be `mut` in front of it.
+    pub(super) fn locked_signature(&self) -> Signature {
+        let mut sig = self.sig.clone();
+        let moved = self.rebindings.iter().filter(|rebinding| rebinding.mutability.is_some());
+        let mut without_mut = WithoutMut(moved.map(|rebinding| &rebinding.ident).collect());
+        if !without_mut.0.is_empty() {
+            without_mut.visit_signature_mut(&mut sig);
+        }
+        sig
     }
 
     /// `#[expect(unused_variables)]` on a parameter is met where the parameter is bound once more.
@@ -72,14 +118,48 @@ impl Function {
             let FnArg::Typed(typed) = input else { continue };
             let mut names = Vec::new();
             bound_names(&typed.pat, &mut names);
-            let moved = self
-                .arguments
-                .iter()
-                .any(|argument| argument.mention == Mention::Nowhere && names.contains(&argument.ident));
+            let unused = self.arguments.iter().filter(|argument| argument.mention == Mention::Nowhere);
+            let is_expected = |attr: &Attribute| attr.path().is_ident("expect");
+            let rebound = self.rebindings.iter().filter(|rebinding| rebinding.attrs.iter().any(is_expected));
+            let rebound = rebound.map(|rebinding| &rebinding.ident);
+            let moved =
+                unused.map(|argument| &argument.ident).chain(rebound).any(|ident| names.contains(ident));
             if moved {
                 typed.attrs.retain(|attr| !attr.path().is_ident("expect"));
             }
         }
+    }
+}
+
+fn is_name(pat: &Pat, name: &Ident) -> bool {
+    matches!(pat, Pat::Verbatim(tokens) if *name == tokens.to_string())
+}
+
+/// `mut`, where a pattern binds that name so.
+fn mutability(pat: &Pat, name: &Ident) -> Option<Token![mut]> {
+    struct Find<'a>(&'a Ident, Option<Token![mut]>);
+    impl VisitMut for Find<'_> {
+        fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
+            if pat.ident == *self.0 {
+                self.1 = self.1.or(pat.mutability);
+            }
+            visit_mut::visit_pat_ident_mut(self, pat);
+        }
+    }
+    let mut find = Find(name, None);
+    find.visit_pat_mut(&mut pat.clone());
+    find.1
+}
+
+/// Takes `mut` from these names.
+struct WithoutMut<'a>(Vec<&'a Ident>);
+
+impl VisitMut for WithoutMut<'_> {
+    fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
+        if self.0.contains(&&pat.ident) {
+            pat.mutability = None;
+        }
+        visit_mut::visit_pat_ident_mut(self, pat);
     }
 }
 
@@ -88,8 +168,8 @@ impl Function {
 struct Words(HashSet<String>);
 
 impl Words {
-    fn mention(&self, name: &str) -> Mention {
-        if self.0.contains(name) { Mention::Somewhere } else { Mention::Nowhere }
+    fn has(&self, name: &str) -> bool {
+        self.0.contains(name)
     }
 
     fn read(&mut self, tokens: TokenStream) {

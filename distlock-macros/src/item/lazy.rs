@@ -137,27 +137,50 @@ fn inside(ty: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
     }
 }
 
+/// A type to ask about, where it is used.
+pub(crate) struct Leaf<'a> {
+    /// The type.
+    pub(crate) ty: &'a Type,
+    /// Where a mistake is reported.
+    pub(crate) place: &'a Type,
+}
+
 /// The types in a return type that may stand for something else: aliases, associated types, types of other
-/// crates.
-pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<&'a Type>) {
+/// crates. Whoever asks looks through `Result`, `Option`, `Vec` and `Box`.
+pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<Leaf<'a>>) {
     let Type::Path(path) = ty else {
         inside(ty).for_each(|ty| leaves(ty, found));
         return;
     };
     let Some(last) = path.path.segments.last() else { return };
-    let finished = path.qself.is_none() && FINISHED.contains(&last.ident.to_string().as_str());
-    // `type Result = ..` of the user's own has no arguments.
-    let alias =
-        matches!(last.arguments, PathArguments::None) && matches!(last.ident.to_string().as_str(), "Result");
+    let name = last.ident.to_string();
+    let inner: Vec<&Type> = types(&last.arguments).collect();
+    let finished = path.qself.is_none() && FINISHED.contains(&name.as_str());
+    // `type Result<T> = ..` of the user's own may be an alias of anything, and so may `type Result = ..`.
+    let alias = name == "Result" && inner.len() < 2;
     let hidden = contains_ident(ty.to_token_stream(), &|ident| ident == "impl");
-    if (!finished || alias) && !hidden {
-        found.push(ty);
+    // Asked in place of its inner type, which costs no more, and finds an alias of that name.
+    let asked_through = match inner.as_slice() {
+        [inner, ..] if ["Result", "Option", "Vec", "Box"].contains(&name.as_str()) => asked_alone(inner),
+        _ => None,
+    };
+    match asked_through {
+        Some(place) if !hidden => found.push(Leaf { ty, place }),
+        _ if (!finished || alias) && !hidden => found.push(Leaf { ty, place: ty }),
+        _ => {}
     }
-    let inner = types(&last.arguments);
-    if last.ident == "Result" {
-        // An error is not worked on.
-        inner.take(1).for_each(|ty| leaves(ty, found));
-    } else {
-        inner.for_each(|ty| leaves(ty, found));
+    if asked_through.is_some() {
+        return;
     }
+    // An error is not worked on.
+    let worked_on = if name == "Result" { 1 } else { usize::MAX };
+    inner.into_iter().take(worked_on).for_each(|ty| leaves(ty, found));
+}
+
+/// A type without arguments that has to be asked about.
+fn asked_alone(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    let finished = path.qself.is_none() && FINISHED.contains(&last.ident.to_string().as_str());
+    (matches!(last.arguments, PathArguments::None) && (!finished || last.ident == "Result")).then_some(ty)
 }

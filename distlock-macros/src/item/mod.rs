@@ -16,11 +16,12 @@ use crate::diag::{self, Errors};
 mod arguments;
 mod lazy;
 mod patterns;
+mod returns;
 mod shape;
 mod signature;
 
 pub(crate) use arguments::conditions;
-pub(crate) use lazy::leaves;
+pub(crate) use lazy::{Leaf, leaves};
 use patterns::LeavesBehind;
 pub(crate) use patterns::bound_names;
 
@@ -48,8 +49,10 @@ pub(crate) struct Function {
     pub(crate) sound: bool,
     /// Parameters that are taken apart inside the function instead of in its signature.
     pub(crate) renamed: Vec<Renamed>,
-    /// What the body is given, `self` excepted.
+    /// What the body is given, `self` excepted, in the order of declaration.
     pub(crate) arguments: Vec<Argument>,
+    /// What the body binds once more, so that it drops in the order in which it would drop without the attribute.
+    pub(crate) rebindings: Vec<Rebinding>,
 }
 
 /// How a function's value comes about.
@@ -113,6 +116,31 @@ pub(crate) struct Renamed {
     /// Its pattern, to be matched inside.
     pub(crate) pat: Pat,
     /// `#[cfg(..)]`
+    pub(crate) attrs: Vec<Attribute>,
+    /// Where it is matched.
+    pub(crate) place: Place,
+}
+
+/// Where the pattern of a renamed parameter is matched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In front of the acquisition: an option uses its names.
+    InFront,
+    /// In the body.
+    InBody,
+    /// Nowhere: it is `_`.
+    Nowhere,
+}
+
+/// `let pattern = argument;` in the body.
+pub(crate) struct Rebinding {
+    /// The name that the body is given.
+    pub(crate) ident: Ident,
+    /// What it is bound to, if that is not the name alone.
+    pub(crate) pat: Option<Pat>,
+    /// `mut`, which the signature then does without.
+    pub(crate) mutability: Option<Token![mut]>,
+    /// `#[cfg(..)]`, and, for one that is never mentioned, what it says about lints.
     pub(crate) attrs: Vec<Attribute>,
 }
 
@@ -201,6 +229,7 @@ impl Function {
             sound: own.is_none(),
             renamed: Vec::new(),
             arguments: Vec::new(),
+            rebindings: Vec::new(),
         };
         if let Some(error) = own {
             errors.push(error);
@@ -224,7 +253,8 @@ impl Function {
 
     /// The function again, with `block` (braces included) in place of its body, or of its `async` block's.
     pub(crate) fn with_body(&self, block: &TokenStream) -> TokenStream {
-        let Function { attrs, inner_attrs, vis, defaultness, sig, .. } = self;
+        let Function { attrs, inner_attrs, vis, defaultness, .. } = self;
+        let sig = self.locked_signature();
         let outer = attrs.iter();
         match &self.shape {
             Shape::Sync | Shape::Async => {
@@ -294,10 +324,11 @@ impl Function {
             let mut leaves = LeavesBehind(false);
             leaves.visit_pat_mut(&mut typed.pat);
             if leaves.0 {
-                let ident = Ident::new(&format!("arg{index}"), Span::mixed_site());
+                let ident = Ident::new(&format!("__distlock_arg{index}"), Span::mixed_site());
                 let pat = Pat::Verbatim(quote!(#ident));
                 let pat = std::mem::replace(&mut *typed.pat, pat);
-                self.renamed.push(Renamed { ident, pat, attrs: arguments::conditions(&typed.attrs) });
+                let attrs = arguments::conditions(&typed.attrs);
+                self.renamed.push(Renamed { ident, pat, attrs, place: Place::InFront });
             }
         }
     }

@@ -7,6 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Block, Expr, ExprAsync, Ident, ReturnType, Signature, Stmt, Token, Type, TypeParamBound};
 
 use super::lazy::{self, Lazy};
+use super::returns;
 use super::{FutureShape, Shape};
 use crate::diag::{self, Errors};
 
@@ -35,6 +36,9 @@ pub(super) fn shape(sig: &Signature, body: &Group, errors: &mut Errors) -> Shape
         Returned::Future(output) => match future_shape(*output, body) {
             Some(shape) => {
                 lazy::check(&shape.output, errors);
+                returns::in_front(&shape.statements).iter().for_each(|place| {
+                    errors.push(diag::return_in_front(*place));
+                });
                 Shape::Future(Box::new(shape))
             }
             None => {

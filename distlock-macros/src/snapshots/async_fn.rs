@@ -5,11 +5,11 @@
 // }
 
 async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
-    let entered = ::distlock::__private::enter(
+    let __distlock_entered = ::distlock::__private::enter(
         ::distlock::__private::ask_current(
-            &|manager| {
+            &|__distlock_manager| {
                 ::distlock::__private::request(
-                        &manager,
+                        &__distlock_manager,
                         ::distlock::__private::key(
                             &[
                                 ::distlock::__private::Part::Text("order:"),
@@ -27,14 +27,21 @@ async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
     );
     if false {
         use ::distlock::__private::AnyType as _;
-        let _ = ::distlock::__private::TypeOf::<Order>::new()
-            .result()
-            .option()
+        let __distlock_asked = ::distlock::__private::TypeOf::<
+            Result<Order, OrderError>,
+        >::new()
+            .inside()
+            .inside()
+            .inside()
             .no_future()
             .no_stream();
+        let _ = __distlock_asked.first().inside().no_future().no_stream();
+        let _ = __distlock_asked.second().inside().no_future().no_stream();
+        let _ = __distlock_asked.third().inside().no_future().no_stream();
+        let _ = __distlock_asked.fourth().inside().no_future().no_stream();
     }
-    let result = ::distlock::__private::section(
-            entered,
+    let __distlock_result = ::distlock::__private::section(
+            __distlock_entered,
             async move {
                 if false {
                     return ::distlock::__private::placeholder::<
@@ -42,7 +49,7 @@ async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
                     >();
                 }
                 #[allow(clippy::used_underscore_binding)]
-                let _ = (&user_id, &cart);
+                let _ = (&cart, &user_id);
                 {
                     let order = cart.order()?;
                     Ok(order)
@@ -50,5 +57,5 @@ async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
             },
         )
         .await;
-    ::distlock::__private::finish::<Result<Order, OrderError>>(result)
+    ::distlock::__private::finish::<Result<Order, OrderError>>(__distlock_result)
 }

@@ -44,8 +44,12 @@ where
     Self: 'async_trait,
 {
     Box::pin(async move {
-        let lock = ::distlock::__private::Slot::new();
-        let result = 'lock: {
+        let __distlock_lock = ::distlock::__private::Slot::new();
+        let __distlock_result = 'lock: {
+            if false {
+                return ::distlock::__private::placeholder::<Result<u64, OrderError>>();
+            }
+            let __distlock_outside = __distlock_lock.outside();
             if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<
                 Result<u64, OrderError>,
             > {
@@ -56,50 +60,49 @@ where
                 let __arg1 = __arg1;
                 __arg1
             };
-            if false {
-                return ::distlock::__private::placeholder::<Result<u64, OrderError>>();
-            }
-            let acquired = {
-                let manager = {
+            let __distlock_acquired = {
+                let __distlock_manager = {
                     use ::distlock::__private::AsLockManager as _;
                     __self.locks.as_lock_manager()
                 };
-                lock.acquire(
-                    ::distlock::__private::request(
-                        &manager,
-                        ::distlock::__private::key(
-                            &[
-                                ::distlock::__private::Part::Text("order:"),
-                                ::distlock::__private::Part::value("self.id", &__self.id),
-                                ::distlock::__private::Part::Text(":"),
-                                ::distlock::__private::Part::value("id", &id),
-                            ],
+                __distlock_lock
+                    .acquire(
+                        ::distlock::__private::request(
+                            &__distlock_manager,
+                            ::distlock::__private::key(
+                                &[
+                                    ::distlock::__private::Part::Text("order:"),
+                                    ::distlock::__private::Part::value("self.id", &__self.id),
+                                    ::distlock::__private::Part::Text(":"),
+                                    ::distlock::__private::Part::value("id", &id),
+                                ],
+                            ),
+                            "order:<self.id>:<id>",
                         ),
-                        "order:<self.id>:<id>",
-                    ),
-                )
+                    )
             }
                 .await;
-            if let ::distlock::__private::Err(error) = acquired {
-                break 'lock (::distlock::__private::Err(error));
+            if let ::distlock::__private::Err(__distlock_error) = __distlock_acquired {
+                break 'lock (::distlock::__private::Err(__distlock_error));
             }
-            let held = lock.held();
-            let body = ::distlock::__private::pin!(
-                async move { if false { return ::distlock::__private::placeholder:: <
-                Result < u64, OrderError > > (); }
-                #[allow(clippy::used_underscore_binding)] let _ = (& __self, & id,); {
+            let __distlock_held = __distlock_lock.held();
+            let __distlock_inside = __distlock_outside.inside();
+            let __distlock_body = ::distlock::__private::pin!(
+                ::distlock::__private::Some(async move { if false { return
+                ::distlock::__private::placeholder:: < Result < u64, OrderError > > (); }
+                #[allow(clippy::used_underscore_binding)] let _ = (& id, & __self,); {
                 let __ret : Result < u64, OrderError > = { Ok(__self.id + id) };
-                #[allow(unreachable_code)] __ret } }
+                #[allow(unreachable_code)] __ret } })
             );
-            let result = ::distlock::__private::hold(
-                    held,
+            let __distlock_result = ::distlock::__private::hold(
+                    __distlock_held,
                     ::distlock::__private::OnLost::Cancel,
-                    body,
+                    __distlock_body,
                 )
                 .await;
-            result
+            __distlock_result
         };
-        lock.release().await;
-        ::distlock::__private::finish::<Result<u64, OrderError>>(result)
+        __distlock_lock.release().await;
+        ::distlock::__private::finish::<Result<u64, OrderError>>(__distlock_result)
     })
 }

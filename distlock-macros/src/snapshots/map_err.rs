@@ -4,10 +4,10 @@
 // }
 
 async fn order() -> Result<u64, OrderError> {
-    let entered = ::distlock::__private::enter(
+    let __distlock_entered = ::distlock::__private::enter(
         ::distlock::__private::ask_current(
-            &|manager| ::distlock::__private::request(
-                &manager,
+            &|__distlock_manager| ::distlock::__private::request(
+                &__distlock_manager,
                 ::distlock::__private::key(
                     &[::distlock::__private::Part::Text("order")],
                 ),
@@ -16,8 +16,8 @@ async fn order() -> Result<u64, OrderError> {
         ),
         ::distlock::__private::OnLost::Cancel,
     );
-    let result = ::distlock::__private::section(
-            entered,
+    let __distlock_result = ::distlock::__private::section(
+            __distlock_entered,
             async move {
                 if false {
                     return ::distlock::__private::placeholder::<
@@ -30,5 +30,5 @@ async fn order() -> Result<u64, OrderError> {
         .await;
     ::distlock::__private::finish_map_err::<
         Result<u64, OrderError>,
-    >(result, OrderError::Lock)
+    >(__distlock_result, OrderError::Lock)
 }

@@ -8,7 +8,6 @@
 //     max_hold = self.limit,
 //     min_hold = "1s",
 //     reentrant = true,
-//     on_lost = "continue",
 //     label = "shop"
 // )]
 // async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderError> {
@@ -16,16 +15,16 @@
 // }
 
 async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderError> {
-    let lock = ::distlock::__private::Slot::new();
-    let result = {
-        let asked = ::distlock::__private::Ok(
+    let __distlock_lock = ::distlock::__private::Slot::new();
+    let __distlock_result = {
+        let __distlock_asked = ::distlock::__private::Ok(
             ::distlock::__private::Some({
-                let manager = {
+                let __distlock_manager = {
                     use ::distlock::__private::AsLockManager as _;
                     self.locks.as_lock_manager()
                 };
                 ::distlock::__private::request(
-                        &manager,
+                        &__distlock_manager,
                         ::distlock::__private::key(
                             &[
                                 ::distlock::__private::Part::Text("{shop:"),
@@ -51,23 +50,25 @@ async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderE
                     .fenced()
             }),
         );
-        let slot = &lock;
-        let body = ::distlock::__private::pin!(
+        let __distlock_slot = &__distlock_lock;
+        let __distlock_body = ::distlock::__private::pin!(
             ::distlock::__private::Some(async move { if false { return
             ::distlock::__private::placeholder:: < Result < (), OrderError > > (); } let
-            held = slot.held(); #[allow(clippy::used_underscore_binding)] let _ = (&
-            self, & item, & note,); let guard : & ::distlock::Held =
-            ::distlock::__private::guard(held); let token : ::distlock::FencingToken =
-            ::distlock::__private::token(held); { Ok(()) } })
+            __distlock_held = __distlock_slot.held();
+            #[allow(clippy::used_underscore_binding)] let _ = (& note, & item, & self,);
+            let guard : & ::distlock::Held =
+            ::distlock::__private::guard(__distlock_held); let token :
+            ::distlock::FencingToken = ::distlock::__private::token(__distlock_held); {
+            Ok(()) } })
         );
-        let result = ::distlock::__private::section_in(
-                &lock,
-                asked,
-                ::distlock::__private::OnLost::Continue,
-                body,
+        let __distlock_result = ::distlock::__private::section_in(
+                &__distlock_lock,
+                __distlock_asked,
+                ::distlock::__private::OnLost::Cancel,
+                __distlock_body,
             )
             .await;
-        result
+        __distlock_result
     };
-    ::distlock::__private::finish::<Result<(), OrderError>>(result)
+    ::distlock::__private::finish::<Result<(), OrderError>>(__distlock_result)
 }

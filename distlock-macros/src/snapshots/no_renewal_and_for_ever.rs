@@ -11,18 +11,27 @@
 // }
 
 async fn order(id: u64) -> Result<(), OrderError> {
-    let entered = ::distlock::__private::enter(
+    let __distlock_entered = ::distlock::__private::enter(
         match ::distlock::__private::current() {
-            ::distlock::__private::Ok(manager) => {
+            ::distlock::__private::Ok(__distlock_manager) => {
                 ::distlock::__private::Ok(
                     ::distlock::__private::Some({
                         ::distlock::__private::former_name();
                         ::distlock::__private::request(
-                                &manager,
+                                &__distlock_manager,
                                 match &format!("order:{}", id + 1) {
-                                    expression => {
+                                    __distlock_value => {
                                         use ::distlock::__private::AnyKey as _;
-                                        ::distlock::__private::KeyOf(expression).key()
+                                        ::distlock::__private::KeyOf(__distlock_value)
+                                            .key()
+                                            .inspect(|__distlock_key| {
+                                                ::distlock::__private::literal_placeholder(
+                                                    &__distlock_manager,
+                                                    "order",
+                                                    __distlock_key,
+                                                    &["id"],
+                                                );
+                                            })
                                     }
                                 },
                                 "order",
@@ -34,12 +43,14 @@ async fn order(id: u64) -> Result<(), OrderError> {
                     }),
                 )
             }
-            ::distlock::__private::Err(error) => ::distlock::__private::Err(error),
+            ::distlock::__private::Err(__distlock_error) => {
+                ::distlock::__private::Err(__distlock_error)
+            }
         },
         ::distlock::__private::OnLost::Cancel,
     );
-    let result = ::distlock::__private::section(
-            entered,
+    let __distlock_result = ::distlock::__private::section(
+            __distlock_entered,
             async move {
                 if false {
                     return ::distlock::__private::placeholder::<
@@ -52,5 +63,5 @@ async fn order(id: u64) -> Result<(), OrderError> {
             },
         )
         .await;
-    ::distlock::__private::finish::<Result<(), OrderError>>(result)
+    ::distlock::__private::finish::<Result<(), OrderError>>(__distlock_result)
 }

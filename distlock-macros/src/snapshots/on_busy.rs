@@ -4,46 +4,50 @@
 // }
 
 async fn order() -> Result<Option<u64>, OrderError> {
-    let lock = ::distlock::__private::Slot::new();
-    let result = 'lock: {
-        let acquired = {
-            let manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(manager) => manager,
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
+    let __distlock_lock = ::distlock::__private::Slot::new();
+    let __distlock_result = 'lock: {
+        let __distlock_acquired = {
+            let __distlock_manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
+                ::distlock::__private::Err(__distlock_error) => {
+                    break 'lock (::distlock::__private::Err(__distlock_error));
                 }
             };
-            lock.acquire(
-                ::distlock::__private::request(
-                    &manager,
-                    ::distlock::__private::key(
-                        &[::distlock::__private::Part::Text("order")],
+            __distlock_lock
+                .acquire(
+                    ::distlock::__private::request(
+                        &__distlock_manager,
+                        ::distlock::__private::key(
+                            &[::distlock::__private::Part::Text("order")],
+                        ),
+                        "order",
                     ),
-                    "order",
-                ),
-            )
+                )
         }
             .await;
-        if ::distlock::__private::is_busy(&acquired) {
-            ::distlock::__private::drop(acquired);
+        if ::distlock::__private::is_busy(&__distlock_acquired) {
+            ::distlock::__private::drop(__distlock_acquired);
             return if false { ::distlock::__private::placeholder() } else { Ok(None) };
         }
-        if let ::distlock::__private::Err(error) = acquired {
-            break 'lock (::distlock::__private::Err(error));
+        if let ::distlock::__private::Err(__distlock_error) = __distlock_acquired {
+            break 'lock (::distlock::__private::Err(__distlock_error));
         }
-        let held = lock.held();
-        let body = ::distlock::__private::pin!(
-            async move { if false { return ::distlock::__private::placeholder:: < Result
-            < Option < u64 >, OrderError > > (); } { Ok(Some(1)) } }
+        let __distlock_held = __distlock_lock.held();
+        let __distlock_body = ::distlock::__private::pin!(
+            ::distlock::__private::Some(async move { if false { return
+            ::distlock::__private::placeholder:: < Result < Option < u64 >, OrderError >
+            > (); } { Ok(Some(1)) } })
         );
-        let result = ::distlock::__private::hold(
-                held,
+        let __distlock_result = ::distlock::__private::hold(
+                __distlock_held,
                 ::distlock::__private::OnLost::Cancel,
-                body,
+                __distlock_body,
             )
             .await;
-        result
+        __distlock_result
     };
-    lock.release().await;
-    ::distlock::__private::finish_unless_busy::<Result<Option<u64>, OrderError>>(result)
+    __distlock_lock.release().await;
+    ::distlock::__private::finish_unless_busy::<
+        Result<Option<u64>, OrderError>,
+    >(__distlock_result)
 }

@@ -4,10 +4,10 @@
 // }
 
 async fn order() -> impl Display {
-    let entered = ::distlock::__private::enter(
+    let __distlock_entered = ::distlock::__private::enter(
         ::distlock::__private::ask_current(
-            &|manager| ::distlock::__private::request(
-                &manager,
+            &|__distlock_manager| ::distlock::__private::request(
+                &__distlock_manager,
                 ::distlock::__private::key(
                     &[::distlock::__private::Part::Text("order")],
                 ),
@@ -16,21 +16,26 @@ async fn order() -> impl Display {
         ),
         ::distlock::__private::OnLost::Cancel,
     );
-    let result = ::distlock::__private::section(
-            entered,
+    let __distlock_result = ::distlock::__private::section(
+            __distlock_entered,
             async move { { String::new() } },
         )
         .await;
-    let value = ::distlock::__private::finish_on_error::<
+    let __distlock_value = ::distlock::__private::finish_on_error::<
         _,
-    >(result, |error| error.to_string());
+    >(__distlock_result, |error| error.to_string());
     {
         use ::distlock::__private::AnyType as _;
-        let _ = ::distlock::__private::type_of(&value)
-            .result()
-            .option()
+        let __distlock_asked = ::distlock::__private::type_of(&__distlock_value)
+            .inside()
+            .inside()
+            .inside()
             .no_future()
             .no_stream();
+        let _ = __distlock_asked.first().inside().no_future().no_stream();
+        let _ = __distlock_asked.second().inside().no_future().no_stream();
+        let _ = __distlock_asked.third().inside().no_future().no_stream();
+        let _ = __distlock_asked.fourth().inside().no_future().no_stream();
     }
-    value
+    __distlock_value
 }

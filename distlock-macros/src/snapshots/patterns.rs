@@ -9,54 +9,56 @@
 
 async fn order(
     Path(id): Path<u64>,
-    arg1: User,
-    arg2: Transaction,
+    __distlock_arg1: User,
+    __distlock_arg2: Transaction,
 ) -> Result<(), OrderError> {
-    let lock = ::distlock::__private::Slot::new();
-    let result = 'lock: {
-        let arg1 = arg1;
-        let User { ref name, .. } = arg1;
-        let arg2 = arg2;
-        let _ = arg2;
-        let acquired = {
-            let manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(manager) => manager,
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
+    let __distlock_lock = ::distlock::__private::Slot::new();
+    let __distlock_result = 'lock: {
+        let __distlock_outside = __distlock_lock.outside();
+        let __distlock_arg1 = __distlock_arg1;
+        let User { ref name, .. } = __distlock_arg1;
+        let __distlock_acquired = {
+            let __distlock_manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
+                ::distlock::__private::Err(__distlock_error) => {
+                    break 'lock (::distlock::__private::Err(__distlock_error));
                 }
             };
-            lock.acquire(
-                ::distlock::__private::request(
-                    &manager,
-                    ::distlock::__private::key(
-                        &[
-                            ::distlock::__private::Part::value("id", &id),
-                            ::distlock::__private::Part::Text(":"),
-                            ::distlock::__private::Part::value("name", &name),
-                        ],
+            __distlock_lock
+                .acquire(
+                    ::distlock::__private::request(
+                        &__distlock_manager,
+                        ::distlock::__private::key(
+                            &[
+                                ::distlock::__private::Part::value("id", &id),
+                                ::distlock::__private::Part::Text(":"),
+                                ::distlock::__private::Part::value("name", &name),
+                            ],
+                        ),
+                        "<id>:<name>",
                     ),
-                    "<id>:<name>",
-                ),
-            )
+                )
         }
             .await;
-        if let ::distlock::__private::Err(error) = acquired {
-            break 'lock (::distlock::__private::Err(error));
+        if let ::distlock::__private::Err(__distlock_error) = __distlock_acquired {
+            break 'lock (::distlock::__private::Err(__distlock_error));
         }
-        let held = lock.held();
-        let body = ::distlock::__private::pin!(
-            async move { if false { return ::distlock::__private::placeholder:: < Result
-            < (), OrderError > > (); } #[allow(clippy::used_underscore_binding)] let _ =
-            (& id, & name,); { Ok(()) } }
+        let __distlock_held = __distlock_lock.held();
+        let __distlock_inside = __distlock_outside.inside();
+        let __distlock_body = ::distlock::__private::pin!(
+            ::distlock::__private::Some(async move { if false { return
+            ::distlock::__private::placeholder:: < Result < (), OrderError > > (); }
+            #[allow(clippy::used_underscore_binding)] let _ = (& __distlock_arg2, & name,
+            & id,); { Ok(()) } })
         );
-        let result = ::distlock::__private::hold(
-                held,
+        let __distlock_result = ::distlock::__private::hold(
+                __distlock_held,
                 ::distlock::__private::OnLost::Cancel,
-                body,
+                __distlock_body,
             )
             .await;
-        result
+        __distlock_result
     };
-    lock.release().await;
-    ::distlock::__private::finish::<Result<(), OrderError>>(result)
+    __distlock_lock.release().await;
+    ::distlock::__private::finish::<Result<(), OrderError>>(__distlock_result)
 }

@@ -7,49 +7,51 @@
 fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
     let more = id + 1;
     async move {
-        let lock = ::distlock::__private::Slot::new();
-        let result = 'lock: {
+        let __distlock_lock = ::distlock::__private::Slot::new();
+        let __distlock_result = 'lock: {
             if false {
                 return ::distlock::__private::placeholder::<Result<u64, OrderError>>();
             }
-            let acquired = {
-                let manager = match ::distlock::__private::current() {
-                    ::distlock::__private::Ok(manager) => manager,
-                    ::distlock::__private::Err(error) => {
-                        break 'lock (::distlock::__private::Err(error));
+            let __distlock_acquired = {
+                let __distlock_manager = match ::distlock::__private::current() {
+                    ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
+                    ::distlock::__private::Err(__distlock_error) => {
+                        break 'lock (::distlock::__private::Err(__distlock_error));
                     }
                 };
-                lock.acquire(
-                    ::distlock::__private::request(
-                        &manager,
-                        ::distlock::__private::key(
-                            &[
-                                ::distlock::__private::Part::Text("order:"),
-                                ::distlock::__private::Part::value::<u64>("id", &id),
-                            ],
+                __distlock_lock
+                    .acquire(
+                        ::distlock::__private::request(
+                            &__distlock_manager,
+                            ::distlock::__private::key(
+                                &[
+                                    ::distlock::__private::Part::Text("order:"),
+                                    ::distlock::__private::Part::value::<u64>("id", &id),
+                                ],
+                            ),
+                            "order:<id>",
                         ),
-                        "order:<id>",
-                    ),
-                )
+                    )
             }
                 .await;
-            if let ::distlock::__private::Err(error) = acquired {
-                break 'lock (::distlock::__private::Err(error));
+            if let ::distlock::__private::Err(__distlock_error) = __distlock_acquired {
+                break 'lock (::distlock::__private::Err(__distlock_error));
             }
-            let held = lock.held();
-            let body = ::distlock::__private::pin!(
-                async move { if false { return ::distlock::__private::placeholder:: <
-                Result < u64, OrderError > > (); } { Ok(more) } }
+            let __distlock_held = __distlock_lock.held();
+            let __distlock_body = ::distlock::__private::pin!(
+                ::distlock::__private::Some(async move { if false { return
+                ::distlock::__private::placeholder:: < Result < u64, OrderError > > (); }
+                { Ok(more) } })
             );
-            let result = ::distlock::__private::hold(
-                    held,
+            let __distlock_result = ::distlock::__private::hold(
+                    __distlock_held,
                     ::distlock::__private::OnLost::Cancel,
-                    body,
+                    __distlock_body,
                 )
                 .await;
-            result
+            __distlock_result
         };
-        lock.release().await;
-        ::distlock::__private::finish::<Result<u64, OrderError>>(result)
+        __distlock_lock.release().await;
+        ::distlock::__private::finish::<Result<u64, OrderError>>(__distlock_result)
     }
 }

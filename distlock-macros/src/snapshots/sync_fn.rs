@@ -6,64 +6,70 @@
 
 /// Documented.
 pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderError> {
-    let lock = ::distlock::__private::Slot::new();
-    let result = 'lock: {
-        let acquired = {
-            let manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(manager) => manager,
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
+    let __distlock_lock = ::distlock::__private::Slot::new();
+    let __distlock_result = 'lock: {
+        let __distlock_acquired = {
+            let __distlock_manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
+                ::distlock::__private::Err(__distlock_error) => {
+                    break 'lock (::distlock::__private::Err(__distlock_error));
                 }
             };
-            lock.acquire_blocking(
-                ::distlock::__private::request(
-                        &manager,
-                        ::distlock::__private::key(
-                            &[
-                                ::distlock::__private::Part::Text("order:"),
-                                ::distlock::__private::Part::value::<
-                                    u64,
-                                >("user_id", &user_id),
-                            ],
-                        ),
-                        "order:<user_id>",
-                    )
-                    .no_wait(),
-            )
+            __distlock_lock
+                .acquire_blocking(
+                    ::distlock::__private::request(
+                            &__distlock_manager,
+                            ::distlock::__private::key(
+                                &[
+                                    ::distlock::__private::Part::Text("order:"),
+                                    ::distlock::__private::Part::value::<
+                                        u64,
+                                    >("user_id", &user_id),
+                                ],
+                            ),
+                            "order:<user_id>",
+                        )
+                        .no_wait(),
+                )
         };
-        if let ::distlock::__private::Err(error) = acquired {
-            break 'lock (::distlock::__private::Err(error));
+        if let ::distlock::__private::Err(__distlock_error) = __distlock_acquired {
+            break 'lock (::distlock::__private::Err(__distlock_error));
         }
-        let held = lock.held();
+        let __distlock_held = __distlock_lock.held();
         if false {
             use ::distlock::__private::AnyType as _;
-            let _ = ::distlock::__private::TypeOf::<Order>::new()
-                .result()
-                .option()
+            let __distlock_asked = ::distlock::__private::TypeOf::<Order>::new()
+                .inside()
+                .inside()
+                .inside()
                 .no_future()
                 .no_stream();
+            let _ = __distlock_asked.first().inside().no_future().no_stream();
+            let _ = __distlock_asked.second().inside().no_future().no_stream();
+            let _ = __distlock_asked.third().inside().no_future().no_stream();
+            let _ = __distlock_asked.fourth().inside().no_future().no_stream();
         }
         ::distlock::__private::Ok(
             ::distlock::__private::hold_blocking(
-                held,
+                __distlock_held,
                 move || -> Result<&mut Order, OrderError> {
                     #[allow(clippy::used_underscore_binding)]
-                    let _ = (&user_id, &cart);
+                    let _ = (&cart, &user_id);
                     { cart.order(user_id) }
                 },
             ),
         )
     };
-    let lost = lock.finish_blocking();
-    let result = match (result, lost) {
+    let __distlock_lost = __distlock_lock.finish_blocking();
+    let __distlock_result = match (__distlock_result, __distlock_lost) {
         (
-            ::distlock::__private::Ok(value),
-            ::distlock::__private::Some(error),
+            ::distlock::__private::Ok(__distlock_value),
+            ::distlock::__private::Some(__distlock_error),
         ) if {
             use ::distlock::__private::AnyOutcome as _;
-            ::distlock::__private::Outcome(&value).is_success()
-        } => ::distlock::__private::Err(error),
-        (result, _) => result,
+            ::distlock::__private::Outcome(&__distlock_value).is_success()
+        } => ::distlock::__private::Err(__distlock_error),
+        (__distlock_result, _) => __distlock_result,
     };
-    ::distlock::__private::finish::<Result<&mut Order, OrderError>>(result)
+    ::distlock::__private::finish::<Result<&mut Order, OrderError>>(__distlock_result)
 }

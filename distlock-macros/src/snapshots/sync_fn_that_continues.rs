@@ -9,38 +9,39 @@
 // }
 
 fn place_order() -> Result<(), OrderError> {
-    let lock = ::distlock::__private::Slot::new();
-    let result = 'lock: {
-        let acquired = {
-            let manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(manager) => manager,
-                ::distlock::__private::Err(error) => {
-                    break 'lock (::distlock::__private::Err(error));
+    let __distlock_lock = ::distlock::__private::Slot::new();
+    let __distlock_result = 'lock: {
+        let __distlock_acquired = {
+            let __distlock_manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
+                ::distlock::__private::Err(__distlock_error) => {
+                    break 'lock (::distlock::__private::Err(__distlock_error));
                 }
             };
-            lock.acquire_blocking(
-                ::distlock::__private::request(
-                        &manager,
-                        ::distlock::__private::key(
-                            &[::distlock::__private::Part::Text("order")],
-                        ),
-                        "order",
-                    )
-                    .release(::distlock::__private::Release::Background)
-                    .linger(::distlock::__private::millis(50u64)),
-            )
+            __distlock_lock
+                .acquire_blocking(
+                    ::distlock::__private::request(
+                            &__distlock_manager,
+                            ::distlock::__private::key(
+                                &[::distlock::__private::Part::Text("order")],
+                            ),
+                            "order",
+                        )
+                        .release(::distlock::__private::Release::Background)
+                        .linger(::distlock::__private::millis(50u64)),
+                )
         };
-        if let ::distlock::__private::Err(error) = acquired {
-            break 'lock (::distlock::__private::Err(error));
+        if let ::distlock::__private::Err(__distlock_error) = __distlock_acquired {
+            break 'lock (::distlock::__private::Err(__distlock_error));
         }
-        let held = lock.held();
+        let __distlock_held = __distlock_lock.held();
         ::distlock::__private::Ok(
             ::distlock::__private::hold_blocking(
-                held,
+                __distlock_held,
                 move || -> Result<(), OrderError> { { Ok(()) } },
             ),
         )
     };
-    lock.release_blocking();
-    ::distlock::__private::finish::<Result<(), OrderError>>(result)
+    __distlock_lock.release_blocking();
+    ::distlock::__private::finish::<Result<(), OrderError>>(__distlock_result)
 }

@@ -8,32 +8,39 @@
 #[inline]
 unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
     #![allow(unused)]
-    let lock = crate::reexported::distlock::__private::Slot::new();
-    let result = 'lock: {
-        let acquired = {
-            let manager = match crate::reexported::distlock::__private::current() {
-                crate::reexported::distlock::__private::Ok(manager) => manager,
-                crate::reexported::distlock::__private::Err(error) => {
-                    break 'lock (crate::reexported::distlock::__private::Err(error));
+    let __distlock_lock = crate::reexported::distlock::__private::Slot::new();
+    let __distlock_result = 'lock: {
+        let __distlock_acquired = {
+            let __distlock_manager = match crate::reexported::distlock::__private::current() {
+                crate::reexported::distlock::__private::Ok(__distlock_manager) => {
+                    __distlock_manager
+                }
+                crate::reexported::distlock::__private::Err(__distlock_error) => {
+                    break 'lock (crate::reexported::distlock::__private::Err(
+                        __distlock_error,
+                    ));
                 }
             };
-            lock.acquire_blocking(
-                crate::reexported::distlock::__private::request(
-                    &manager,
-                    crate::reexported::distlock::__private::key(
-                        &[crate::reexported::distlock::__private::Part::Text("order")],
+            __distlock_lock
+                .acquire_blocking(
+                    crate::reexported::distlock::__private::request(
+                        &__distlock_manager,
+                        crate::reexported::distlock::__private::key(
+                            &[
+                                crate::reexported::distlock::__private::Part::Text("order"),
+                            ],
+                        ),
+                        "order",
                     ),
-                    "order",
-                ),
-            )
+                )
         };
-        if let crate::reexported::distlock::__private::Err(error) = acquired {
-            break 'lock (crate::reexported::distlock::__private::Err(error));
+        if let crate::reexported::distlock::__private::Err(__distlock_error) = __distlock_acquired {
+            break 'lock (crate::reexported::distlock::__private::Err(__distlock_error));
         }
-        let held = lock.held();
+        let __distlock_held = __distlock_lock.held();
         crate::reexported::distlock::__private::Ok(
             crate::reexported::distlock::__private::hold_blocking(
-                held,
+                __distlock_held,
                 move || -> Result<u64, OrderError> {
                     #[allow(clippy::used_underscore_binding)]
                     let _ = (&self,);
@@ -42,16 +49,19 @@ unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
             ),
         )
     };
-    let lost = lock.finish_blocking();
-    let result = match (result, lost) {
+    let __distlock_lost = __distlock_lock.finish_blocking();
+    let __distlock_result = match (__distlock_result, __distlock_lost) {
         (
-            crate::reexported::distlock::__private::Ok(value),
-            crate::reexported::distlock::__private::Some(error),
+            crate::reexported::distlock::__private::Ok(__distlock_value),
+            crate::reexported::distlock::__private::Some(__distlock_error),
         ) if {
             use crate::reexported::distlock::__private::AnyOutcome as _;
-            crate::reexported::distlock::__private::Outcome(&value).is_success()
-        } => crate::reexported::distlock::__private::Err(error),
-        (result, _) => result,
+            crate::reexported::distlock::__private::Outcome(&__distlock_value)
+                .is_success()
+        } => crate::reexported::distlock::__private::Err(__distlock_error),
+        (__distlock_result, _) => __distlock_result,
     };
-    crate::reexported::distlock::__private::finish::<Result<u64, OrderError>>(result)
+    crate::reexported::distlock::__private::finish::<
+        Result<u64, OrderError>,
+    >(__distlock_result)
 }

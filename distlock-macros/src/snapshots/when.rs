@@ -4,16 +4,16 @@
 // }
 
 async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
-    let entered = ::distlock::__private::enter(
+    let __distlock_entered = ::distlock::__private::enter(
         {
-            let when: bool = amount > 100;
-            if when {
+            let __distlock_when: ::core::primitive::bool = amount > 100;
+            if __distlock_when {
                 match ::distlock::__private::current() {
-                    ::distlock::__private::Ok(manager) => {
+                    ::distlock::__private::Ok(__distlock_manager) => {
                         ::distlock::__private::Ok(
                             ::distlock::__private::Some(
                                 ::distlock::__private::request(
-                                        &manager,
+                                        &__distlock_manager,
                                         ::distlock::__private::key(
                                             &[::distlock::__private::Part::Text("order")],
                                         ),
@@ -23,8 +23,8 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
                             ),
                         )
                     }
-                    ::distlock::__private::Err(error) => {
-                        ::distlock::__private::Err(error)
+                    ::distlock::__private::Err(__distlock_error) => {
+                        ::distlock::__private::Err(__distlock_error)
                     }
                 }
             } else {
@@ -33,8 +33,8 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
         },
         ::distlock::__private::OnLost::Cancel,
     );
-    let result = ::distlock::__private::section(
-            entered,
+    let __distlock_result = ::distlock::__private::section(
+            __distlock_entered,
             async move {
                 if false {
                     return ::distlock::__private::placeholder::<
@@ -42,10 +42,10 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
                     >();
                 }
                 #[allow(clippy::used_underscore_binding)]
-                let _ = (&amount, &patience);
+                let _ = (&patience, &amount);
                 { Ok(()) }
             },
         )
         .await;
-    ::distlock::__private::finish::<Result<(), OrderError>>(result)
+    ::distlock::__private::finish::<Result<(), OrderError>>(__distlock_result)
 }

@@ -1,13 +1,15 @@
 //! Options that do not go together.
 
-use super::{Amount, Options};
+use super::{Amount, OnLost, Options, Wait};
 use crate::args::RawArgs;
 use crate::diag::{self, Errors};
+use crate::item::{Function, Shape};
 use crate::options::Opt;
 
 /// Reports options that exclude each other, or have no effect without each other.
-pub(super) fn check(args: &RawArgs, options: &Options, errors: &mut Errors) {
+pub(super) fn check(args: &RawArgs, function: &Function, options: &Options, errors: &mut Errors) {
     check_pairs(args, options, errors);
+    check_reentrant(args, function, options, errors);
     check_linger(args, options, errors);
     check_needs(args, errors);
     check_holds(args, options, errors);
@@ -19,7 +21,10 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
             errors.push(diag::conflict(given.span, option, other, why, help));
         }
     };
-    exclude(Opt::Retries, Opt::Wait, "the one counts attempts, the other queues", "keep one of the two");
+    // What is no number of attempts has been reported already.
+    if let Wait::Retries { .. } = options.wait {
+        exclude(Opt::Retries, Opt::Wait, "the one counts attempts, the other queues", "keep one of the two");
+    }
     exclude(
         Opt::MaxHolders,
         Opt::Keys,
@@ -68,6 +73,17 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
             "readers have no order",
             &format!("leave out `{}`, or use `{} = \"exclusive\"`", Opt::Token, Opt::Mode),
         );
+    }
+}
+
+/// The lock of a nested call ends with the call around it, which may end first: a time-out inside it lets the nested
+/// future out. A thread cannot leave a call that it is in.
+fn check_reentrant(args: &RawArgs, function: &Function, options: &Options, errors: &mut Errors) {
+    let goes_on = options.on_lost == OnLost::Continue && !matches!(function.shape, Shape::Sync);
+    if let (Some(given), true, true) = (args.get(Opt::Reentrant), options.reentrant, goes_on) {
+        let why = "the body could go on when the call around it has released the lock";
+        let help = format!("leave out `{}`, or take the lock once, outside", Opt::OnLost);
+        errors.push(diag::conflict(given.span, Opt::Reentrant, Opt::OnLost, why, &help));
     }
 }
 

@@ -5,8 +5,10 @@ use std::ops::Range;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt as _;
-use syn::{Expr, ExprArray, LitStr, Member, Type};
+use syn::spanned::Spanned as _;
+use syn::{Expr, ExprArray, LitStr, Member, Type, parse_quote};
 
+use super::literal::{foreign_names, names_an_argument, template_literal};
 use super::{Key, Keys, Part, Value, is_literal, string, unwrapped};
 use crate::args::{Given, RawArgs};
 use crate::diag::{self, Errors};
@@ -35,7 +37,7 @@ pub(super) fn keys(
             None
         }
         (Some(given), None) => {
-            let label = string(&given.value).map(ToTokens::to_token_stream);
+            let label = template_literal(&given.value).map(ToTokens::into_token_stream);
             Some((Keys::One(key(given, &given.value, &names, errors)?), label))
         }
         (None, Some(given)) => match unwrapped(&given.value) {
@@ -43,7 +45,8 @@ pub(super) fn keys(
                 if elems.is_empty() {
                     errors.push(diag::no_keys(&given.value));
                 }
-                let literals: Vec<_> = elems.iter().filter_map(string).map(LitStr::value).collect();
+                let literals = elems.iter().filter_map(template_literal);
+                let literals: Vec<_> = literals.map(|literal| literal.value()).collect();
                 let label = (!literals.is_empty() && literals.len() == elems.len())
                     .then(|| LitStr::new(&literals.join(" "), Span::mixed_site()).to_token_stream());
                 let keys = elems.iter().filter_map(|elem| key(given, elem, &names, errors)).collect();
@@ -57,20 +60,52 @@ pub(super) fn keys(
                 ));
                 None
             }
+            value if is_collection(value, function) => {
+                // At its place, like what is wrong with it.
+                let and = syn::Token![&](value.span());
+                Some((Keys::Iter(parse_quote!(#and #value)), None))
+            }
             value => Some((Keys::Iter(value.clone()), None)),
         },
     }
 }
 
 fn key(given: &Given, value: &Expr, names: &dyn Names, errors: &mut Errors) -> Option<Key> {
-    if let Some(literal) = string(value) {
-        return template(literal, names, errors).map(Key::Template);
+    if let Some(literal) = template_literal(value) {
+        return template(&literal, names, errors).map(Key::Template);
     }
     if is_literal(value) {
         errors.push(diag::key_kind(given.option, value));
         return None;
     }
     Some(Key::Expr(value.clone()))
+}
+
+/// Whether a variable is a collection that can be read by reference, as far as its type is written out: then the body
+/// keeps it. Everything else may be an iterator, which is used up.
+fn is_collection(value: &Expr, function: &Function) -> bool {
+    let Expr::Path(path) = value else { return false };
+    let Some(name) = path.path.get_ident() else { return false };
+    let binding = function.bindings.iter().find(|binding| binding.ident == *name);
+    match binding.and_then(|binding| binding.ty.as_ref()) {
+        Some(Type::Array(_)) => true,
+        Some(Type::Path(ty)) => ty.path.segments.last().is_some_and(|last| {
+            let is_known =
+                ["Vec", "VecDeque", "HashSet", "BTreeSet", "Option"].iter().any(|name| last.ident == name);
+            // A reference to a `Result` is no key.
+            is_known && !contains_ident(ty.to_token_stream(), &|ident| ident == "Result")
+        }),
+        _ => false,
+    }
+}
+
+/// Where a template without placeholders has a word that is the name of an argument.
+pub(super) fn literal_names(args: &RawArgs, function: &Function) -> Vec<Span> {
+    let names = FunctionNames { function, args }.all();
+    let values = args.get(Opt::Key).into_iter().map(|given| &given.value);
+    let suspicious =
+        values.filter_map(template_literal).filter(|key| names_an_argument(&key.value(), &names));
+    suspicious.map(|key| key.span()).collect()
 }
 
 /// Finds out what the names in a template stand for.
@@ -177,6 +212,14 @@ pub(crate) fn template(literal: &LitStr, names: &dyn Names, errors: &mut Errors)
             Some(name) => diag::format_braces(span, &text, &range, &name),
             None => diag::empty_braces(span, &text, &range, first()),
         });
+    }
+    let root = |segment| match segment {
+        &Segment::Text(_) => None,
+        Segment::Placeholder(placeholder) => Some(placeholder.root.as_str()),
+    };
+    let placeholders: Vec<&str> = segments.iter().filter_map(root).collect();
+    for foreign in foreign_names(&text, &placeholders, &names.all()) {
+        complain(diag::foreign_placeholder(span, &text, &foreign));
     }
     let mut length = 0;
     let mut parts = Vec::new();

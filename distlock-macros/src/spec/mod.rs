@@ -12,10 +12,12 @@ use crate::template::Rendering;
 
 mod combinations;
 mod keys;
+mod literal;
 mod outcome;
 mod values;
 
 pub(crate) use keys::{Names, template};
+pub(crate) use literal::Foreign;
 
 /// A validated attribute.
 pub(crate) struct LockSpec {
@@ -25,10 +27,19 @@ pub(crate) struct LockSpec {
     pub(crate) keys: Keys,
     /// What spans, events and metrics call it; `None` for the function's path.
     pub(crate) label: Option<TokenStream>,
-    /// Where options have the names that they had once.
-    pub(crate) former: Vec<Span>,
+    /// What the compiler is to warn of.
+    pub(crate) warnings: Vec<(Warning, Span)>,
     /// Everything else.
     pub(crate) options: Options,
+}
+
+/// What is accepted, with a warning of the compiler where it stands.
+#[derive(Clone, Copy)]
+pub(crate) enum Warning {
+    /// An option by the name that it had once.
+    FormerName,
+    /// A template without placeholders, in which a word is the name of an argument.
+    LiteralName,
 }
 
 /// The options that have a default.
@@ -95,6 +106,13 @@ pub(crate) enum Keys {
     Many(Vec<Key>),
     /// An iterator.
     Iter(Expr),
+}
+
+impl Keys {
+    /// Whether the request takes this variable.
+    pub(crate) fn moves(&self, name: &Ident) -> bool {
+        matches!(self, Keys::Iter(Expr::Path(path)) if path.path.is_ident(name))
+    }
 }
 
 /// One key.
@@ -274,10 +292,12 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         None => wait,
     };
     options.route = outcome::route(args, function, errors);
-    combinations::check(args, &options, errors);
+    combinations::check(args, function, &options, errors);
     let (keys, template_label) = keys?;
-    let former = args.former().to_vec();
-    Some(LockSpec { krate, keys, label: label.or(template_label), former, options })
+    let former = args.former().iter().map(|place| (Warning::FormerName, *place));
+    let literal = keys::literal_names(args, function).into_iter().map(|place| (Warning::LiteralName, place));
+    let warnings = former.chain(literal).collect();
+    Some(LockSpec { krate, keys, label: label.or(template_label), warnings, options })
 }
 
 /// `key = "order:{}", user_id` means something if there is such an argument.

@@ -36,27 +36,36 @@ type Options = dyn Fn(LockRequest) -> LockRequest + Send + Sync;
 /// use distlock::axum::OneAtATime;
 ///
 /// let locks = LockManager::in_memory();
-/// // Payments that carry the same key are made one after the other.
-/// let idempotent = OneAtATime::new(locks, |request| {
-///     let key = request.headers.get("idempotency-key")?.to_str().ok()?;
-///     Some(format!("payment:{key}"))
+/// // Withdrawals from one account are made one after the other.
+/// let by_account = OneAtATime::new(locks, |request| {
+///     let account: u64 = request.uri.path().strip_prefix("/withdrawals/")?.parse().ok()?;
+///     Some(format!("account:{account}"))
 /// })
-/// .with(|request| request.wait(Duration::from_secs(2)).label("payment"));
-/// let router: Router = Router::new().route("/payments", post(async || "paid")).layer(idempotent);
+/// .with(|request| request.wait(Duration::from_secs(2)).label("withdrawal"));
+/// let route = post(async || "paid out");
+/// let router: Router = Router::new().route("/withdrawals/{account}", route).layer(by_account);
 /// ```
+///
+/// This does not make a request idempotent: a request that a client sends again is carried out again, after the first
+/// one. See [the book](https://github.com/distlock/distlock/blob/main/docs/book/src/with-a-database.md), "Idempotent or
+/// locked".
 ///
 /// Text from a request is a part of the key as it is: choose what stands before it such that no client can name the key
 /// of something else.
-#[doc(alias("middleware", "idempotency", "layer"))]
+#[doc(alias("middleware", "layer"))]
 #[derive(Clone)]
 pub struct OneAtATime {
     manager: LockManager,
     key: Arc<KeyOf>,
     options: Arc<Options>,
+    label: &'static str,
 }
 
 impl OneAtATime {
     /// Locks of `manager`, by the key of each request.
+    ///
+    /// Their label in metrics and traces is the function that makes the key; for a closure, the function around it, as
+    /// in `my_service::router`. [`with`](Self::with) sets another one.
     ///
     /// ```
     /// use distlock::LockManager;
@@ -73,8 +82,9 @@ impl OneAtATime {
         manager: LockManager,
         key: impl Fn(&Parts) -> Option<K> + Send + Sync + 'static,
     ) -> Self {
+        let label = std::any::type_name_of_val(&key).trim_end_matches("::{{closure}}");
         let key = Arc::new(move |parts: &Parts| key(parts).map(IntoLockKey::into_lock_key));
-        OneAtATime { manager, key, options: Arc::new(|request| request) }
+        OneAtATime { manager, key, options: Arc::new(|request| request), label }
     }
 
     /// Options of the lock, such as its `wait`: without them, the manager's defaults.
@@ -94,7 +104,7 @@ impl OneAtATime {
     }
 
     fn request(&self, parts: &Parts) -> Option<LockRequest> {
-        let request = self.manager.lock((self.key)(parts)?).label("http");
+        let request = self.manager.lock((self.key)(parts)?).label(self.label);
         Some((self.options)(request))
     }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::LockError;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::key::LockKey;
 
 pub(crate) use crate::protocol::*;
@@ -158,14 +158,26 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(ListPage::default())))
     }
 
-    /// Looks for what endangers locks in this store, or makes them slow.
+    /// Looks for what endangers locks in this store, or makes them slow. One that cannot look says so: nothing found is
+    /// not the same as nothing examined.
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
+        let finding = Finding::new(Severity::Note, "settings", "not examined on this store")
+            .remedy("compare them with what the page about the store in the book asks for");
+        Box::pin(std::future::ready(Ok(vec![finding])))
     }
 
     /// Deletes the lock whichever token holds it, and hands on to the queue. Returns whether there was a
     /// lock.
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>>;
+
+    /// The same if `owner`, any text, is its holder or one of its holders: by one operation, so that nobody else's
+    /// lease is ended. Returns whether it was.
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>>;
+
+    /// Why the store refuses locks although it is connected, as far as is known.
+    fn refusal(&self) -> Option<OpError> {
+        None
+    }
 
     /// Whether [`Backend::run`] needs a runtime with I/O.
     fn uses_sockets(&self) -> bool {

@@ -42,7 +42,7 @@ use std::time::Duration;
 use crate::error::LockError;
 use crate::finding::Finding;
 use crate::key::IntoLockKey;
-use crate::manager::{Health, LockInfo, LockManagerBuilder, ShutdownReport};
+use crate::manager::{ForcedRelease, Health, LockInfo, LockManagerBuilder, ShutdownReport};
 use crate::scope::{self, Add};
 pub use leader::{Candidate, LeaderWatch};
 pub use looking::{Events, Locks};
@@ -284,6 +284,26 @@ impl LockManager {
     /// ```
     pub fn force_release(&self, key: impl IntoLockKey) -> Result<bool, LockError> {
         block_on(self.0.force_release(key))
+    }
+
+    /// See [`force_release_from`](crate::LockManager::force_release_from).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let guard = manager.lock("order:42").acquire()?;
+    /// let done = manager.force_release_from("order:42", guard.owner())?;
+    /// assert_eq!(done, distlock::ForcedRelease::Released { from: guard.owner() });
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn force_release_from(
+        &self,
+        key: impl IntoLockKey,
+        owner: impl AsRef<str>,
+    ) -> Result<ForcedRelease, LockError> {
+        block_on(self.0.force_release_from(key, owner))
     }
 
     /// See [`shutdown`](crate::LockManager::shutdown).

@@ -45,12 +45,12 @@ impl Acquiring {
 
     /// Whether it awaits the reply to a command itself.
     pub(crate) fn sends(&self) -> bool {
-        self.command.in_flight.is_some()
+        self.command.is_under_way()
     }
 
     /// The answer, if it has come by now.
     pub(crate) fn now(&mut self) -> Option<AcquireResult> {
-        if self.command.in_flight.is_some() {
+        if self.sends() {
             return None;
         }
         self.answer.now().map(|answer| self.picked_up(answer))

@@ -84,7 +84,7 @@ pub(crate) async fn acquire_all(
     };
     acquiring.core.clone().perform(effects, Some(&mut acquiring.command));
     if let Some(first) = keys.first()
-        && acquiring.command.in_flight.is_none()
+        && !acquiring.command.is_under_way()
         && acquiring.first_waits()
     {
         acquiring.core.report_wait_behind_others(first, &want.label, want.kind);

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use super::Core;
@@ -15,6 +15,7 @@ use crate::process::{self, Process};
 use crate::protocol::{
     AcquireReply, BatchReply, Failure, OpError, OpResult, ReleaseReply, RenewReply, Token, mutated,
 };
+use crate::take_over::{Entry, Lendable};
 
 /// A command whose reply is awaited.
 pub(super) enum InFlight {
@@ -121,10 +122,81 @@ impl AwaitedKind {
     }
 }
 
+/// A command that a caller polls, or that the I/O thread has taken over: others may wait for the answer.
+pub(super) struct Polled {
+    core: Weak<Core>,
+    place: Mutex<Place>,
+}
+
+/// Whoever polls a command has it out of here: no mutex is held meanwhile.
+enum Place {
+    /// Its caller has it, and does not poll it at this moment.
+    Here(InFlight),
+    /// Its caller polls it.
+    Out,
+    /// The same, and the I/O thread takes it over then.
+    Wanted,
+    /// It was answered, or the I/O thread has it.
+    Gone,
+}
+
+impl Polled {
+    fn new(core: &Arc<Core>, in_flight: InFlight) -> Arc<Self> {
+        Arc::new(Polled { core: Arc::downgrade(core), place: Mutex::new(Place::Here(in_flight)) })
+    }
+
+    /// Sets another place if the present one is left by that.
+    fn change(&self, change: impl FnOnce(Place) -> (Place, Option<InFlight>)) -> Option<InFlight> {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, taken) = change(std::mem::replace(&mut *place, Place::Gone));
+        *place = next;
+        taken
+    }
+
+    /// Takes it out to be polled. `None`: it is gone.
+    fn take_out(&self) -> Option<InFlight> {
+        self.change(|place| match place {
+            Place::Here(in_flight) => (Place::Out, Some(in_flight)),
+            other => (other, None),
+        })
+    }
+
+    /// It was polled, and has no answer yet. Returns it if it is the I/O thread's now.
+    fn put_back(&self, in_flight: InFlight) -> Option<InFlight> {
+        self.change(|place| match place {
+            Place::Out => (Place::Here(in_flight), None),
+            _ => (Place::Gone, Some(in_flight)),
+        })
+    }
+
+    fn answered(&self) {
+        self.change(|_| (Place::Gone, None));
+    }
+
+    /// The caller leaves it, or it is to be taken over: returns it, unless it is being polled or gone.
+    fn leave(&self) -> Option<InFlight> {
+        self.change(|place| match place {
+            Place::Here(in_flight) => (Place::Gone, Some(in_flight)),
+            Place::Out => (Place::Wanted, None),
+            other => (other, None),
+        })
+    }
+}
+
+impl Lendable for Polled {
+    fn call_home(self: Arc<Self>) {
+        if let (Some(core), Some(in_flight)) = (self.core.upgrade(), self.leave()) {
+            core.await_elsewhere(in_flight);
+        }
+    }
+
+    fn end(&self) {}
+}
+
 /// The caller's part in carrying out an event: the one command that it awaits, or its result.
 pub(super) struct AwaitedCommand {
     pub(super) kind: AwaitedKind,
-    pub(super) in_flight: Option<InFlight>,
+    in_flight: Option<(Arc<Polled>, Option<Entry>)>,
     pub(super) confirmation: Option<Confirmation>,
 }
 
@@ -133,26 +205,67 @@ impl AwaitedCommand {
         AwaitedCommand { kind, in_flight: None, confirmation: None }
     }
 
+    pub(super) fn is_under_way(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// The caller is to await this command. The I/O thread looks after one that asks for a lock: other requests of this
+    /// process may wait for what its answer says.
+    pub(super) fn begins(&mut self, core: &Arc<Core>, in_flight: InFlight) {
+        let polled = Polled::new(core, in_flight);
+        let asks = self.kind == AwaitedKind::Acquire && commands_are_taken_over();
+        let entry = if asks { core.lookout.keep(polled.clone()) } else { None };
+        self.in_flight = Some((polled, entry));
+    }
+
     /// Drives the command. Ready when there is none, or none any more.
     pub(super) fn poll(&mut self, core: &Arc<Core>, cx: &mut TaskContext<'_>) -> Poll<()> {
-        while let Some(in_flight) = &mut self.in_flight {
-            let Poll::Ready(answer) = Pin::new(in_flight).poll(cx) else { return Poll::Pending };
-            self.in_flight = None;
+        while let Some((polled, _)) = &self.in_flight {
+            let Some(mut in_flight) = polled.take_out() else {
+                self.forget(core);
+                return Poll::Ready(());
+            };
+            let Poll::Ready(answer) = Pin::new(&mut in_flight).poll(cx) else {
+                if let Some(in_flight) = polled.put_back(in_flight) {
+                    core.await_elsewhere(in_flight);
+                    self.forget(core);
+                    return Poll::Ready(());
+                }
+                return Poll::Pending;
+            };
+            polled.answered();
+            self.forget(core);
             core.answered(answer, Some(self));
         }
         Poll::Ready(())
     }
 
+    fn forget(&mut self, core: &Arc<Core>) -> Option<Arc<Polled>> {
+        let (polled, entry) = self.in_flight.take()?;
+        if let Some(entry) = entry {
+            core.lookout.forget(entry);
+        }
+        Some(polled)
+    }
+
     /// The caller stops awaiting the command; the I/O thread awaits it instead.
     pub(super) fn hand_over(&mut self, core: &Arc<Core>) {
-        let Some(in_flight) = self.in_flight.take() else { return };
         if core.is_forked() {
-            // The parent process awaits it. Nothing that it shares with connections may be touched here.
-            std::mem::forget(in_flight);
-        } else if commands_are_handed_over() {
+            // The parent process awaits it. Nothing that it shares with connections may be touched here, and a thread
+            // that does not exist here may hold the mutexes.
+            std::mem::forget(self.in_flight.take());
+            return;
+        }
+        let in_flight = self.forget(core).and_then(|polled| polled.leave());
+        if let Some(in_flight) = in_flight.filter(|_| commands_are_handed_over()) {
             core.await_elsewhere(in_flight);
         }
     }
+}
+
+/// A command is answered whether its caller is polled or not.
+fn commands_are_taken_over() -> bool {
+    !mutated!(CommandLeftToCaller)
 }
 
 /// The reply to every command reaches the engine, also if its caller has stopped waiting for it.

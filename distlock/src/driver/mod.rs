@@ -41,10 +41,11 @@ use crate::clock;
 use crate::contained::{Panicked, contained};
 use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome, Renewing};
 use crate::lease_cell::LeaseCell;
-use crate::observe::{Behind, Event as Happened, Observers};
+use crate::observe::{Behind, Event as Happened, Lock, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
 use crate::protocol::{Failure, OpError, OpResult, RenewReply, Time, Tuning, mutated, op};
+use crate::take_over::Lookout;
 pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
@@ -117,6 +118,8 @@ pub(crate) struct Core {
     idle_waiters: AtomicUsize,
     /// Signalled to them when one of the two was decremented.
     idle_changed: Event,
+    /// Commands that callers poll.
+    lookout: Arc<Lookout>,
 }
 
 /// What a task that waits for the link knows of it.
@@ -189,6 +192,7 @@ impl Core {
             in_background: AtomicUsize::new(0),
             idle_waiters: AtomicUsize::new(0),
             idle_changed: Event::new(),
+            lookout: Arc::new(Lookout::new()),
         }
     }
 
@@ -228,6 +232,9 @@ impl Core {
                 self.talk.count_lost();
                 self.report_lost(&cell, reason);
                 self.tell_listeners(&cell);
+            }
+            Effect::NotTaken { cell, after } => {
+                self.observers.tell(&Happened::NotTaken { lock: Lock::of(&cell), after });
             }
             Effect::Renewed { cell, left } => self.report_renewed(&cell, left),
             Effect::Queued { key, label, kind, waiting } => {
@@ -316,7 +323,7 @@ impl Core {
     /// The caller awaits the reply itself if it wants to and awaits no other.
     fn await_answer(self: &Arc<Self>, in_flight: InFlight, command: Option<&mut AwaitedCommand>) {
         match command {
-            Some(command) if command.in_flight.is_none() => command.in_flight = Some(in_flight),
+            Some(command) if !command.is_under_way() => command.begins(self, in_flight),
             _ => self.await_elsewhere(in_flight),
         }
     }
@@ -452,6 +459,20 @@ impl Core {
         tokio::select! {
             link = reached => link,
             () = self.sleep(d) => self.link.borrow().clone(),
+        }
+    }
+
+    /// Becomes ready when a connection to the store has come up since this was called.
+    pub(crate) fn connected_anew(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut seen = self.link.subscribe();
+        async move {
+            while seen.changed().await.is_ok() {
+                if matches!(*seen.borrow_and_update(), LinkSeen::Up) {
+                    return;
+                }
+            }
+            // The manager has ended.
+            std::future::pending().await
         }
     }
 

@@ -128,7 +128,7 @@ impl Released {
     pub(crate) fn now(&mut self) -> Option<Result<(), Failed>> {
         let (result, fine) = match &mut self.word {
             Word::Known(result) => (result.clone(), ReleaseOutcome::HandedOn),
-            Word::Awaited(awaited) if awaited.command.in_flight.is_none() => {
+            Word::Awaited(awaited) if !awaited.command.is_under_way() => {
                 (released(awaited.answer()), ReleaseOutcome::Confirmed)
             }
             Word::Awaited(_) => return None,
@@ -149,7 +149,7 @@ impl Released {
     /// too many already.
     pub(crate) fn leave_to_background(&mut self) {
         let Word::Awaited(awaited) = &mut self.word else { return };
-        if awaited.command.in_flight.is_none() {
+        if !awaited.command.is_under_way() {
             return;
         }
         let core = awaited.core.clone();

@@ -116,6 +116,11 @@ pub(crate) enum Effect<W> {
     Done(W, Outcome),
     /// A hold has ended without a release: wake its listeners and log the loss.
     Lost(Arc<LeaseCell>, LostReason),
+    /// A lease has ended that its caller was given, and has not taken, `after` so long.
+    NotTaken {
+        cell: Arc<LeaseCell>,
+        after: Duration,
+    },
     /// The lease goes on; when that was confirmed, `left` of it was left.
     Renewed {
         cell: Arc<LeaseCell>,

@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use super::state::{Door, Linger, Sends};
 use super::{CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM, Want};
+use crate::collection::KeyCollection;
 use crate::lease_cell::LeaseCell;
-use crate::protocol::{Failure, ServerTime, Time, mutated};
+use crate::protocol::{Failure, Fences, ServerTime, Time, mutated};
+
+/// How far ahead of the server's clock a pushed fencing token is believed.
+const FENCES_AHEAD: Duration = Duration::from_secs(60);
 
 // Replies and their order.
 
@@ -75,6 +79,14 @@ pub(super) fn grants_are_counted_from_when_they_were_made() -> bool {
 /// outdated.
 pub(super) fn made_after(known: ServerTime, granted: ServerTime) -> Option<u64> {
     granted.0.checked_sub(known.0).or(if mutated!(StalePushSaturates) { Some(0) } else { None })
+}
+
+/// A fencing token of a push is believed if it lies no further ahead of the time in the push than this. The data would
+/// refuse all honest tokens behind a larger one, and pushes can be forged by whoever may publish them; the server is
+/// asked then. It lies ahead at all only after the server's clock was set back, and where very many are reserved.
+pub(super) fn fence_is_plausible(fence: Option<u64>, granted: ServerTime, fences: Fences) -> bool {
+    let latest = granted.0.saturating_add(FENCES_AHEAD.as_micros() as u64);
+    fences == Fences::OfTheStore || fence.is_none_or(|fence| fence <= latest) || mutated!(FarFenceBelieved)
 }
 
 /// What we know about the server's clock is forgotten when the link breaks.
@@ -189,6 +201,11 @@ pub(super) fn silence_is_told_from_refusal() -> bool {
     !mutated!(BusyForUnavailable)
 }
 
+/// A request for several keys that has some of them has been answered: it may have had no time left for the next one.
+pub(super) fn has_had_a_reply(collection: Option<&KeyCollection>) -> bool {
+    collection.is_some_and(KeyCollection::has_begun) && !mutated!(SilenceOfOneKeyCounts)
+}
+
 /// Requests that do not wait learn at once that the lock is busy.
 pub(super) fn impatient_are_dismissed() -> bool {
     !mutated!(ImpatientNotDismissed)
@@ -296,6 +313,12 @@ pub(super) fn is_noticed(cell: &LeaseCell) -> bool {
     cell.is_claimed() || mutated!(UnclaimedLeaseRenewed)
 }
 
+/// A hold that its requester has not noticed ends when its own ttl is over, even on a lease that lasts longer.
+pub(super) fn end_unless_noticed(deadline: Time, cell: &LeaseCell, ttl: Duration) -> Time {
+    let is_whole = is_noticed(cell) || mutated!(UnclaimedTakesWholeLease);
+    if is_whole { deadline } else { deadline.min(cell.held_since.after(ttl)) }
+}
+
 /// How long after the start the first renewal is due. It is early, because a grant is short and must first be
 /// prolonged.
 pub(super) fn first_renewal_after(ttl: Duration) -> Duration {
@@ -345,10 +368,11 @@ pub(super) fn releases_are_repeated() -> bool {
     !mutated!(NoCompensationAfterLinkChange)
 }
 
-/// A release is repeated until nothing of its lease can be left, or until the server refuses it permanently.
+/// A release is repeated until nothing of its lease can be left, whatever the server says.
 pub(super) fn is_given_up(failure: Failure, sends: u32) -> bool {
     let refused_for_now = failure == Failure::Later && mutated!(LaterReleaseGivenUp);
-    refused_for_now || (mutated!(PendingReleaseGivenUp) && sends > 3)
+    let refused = failure == Failure::Refused && mutated!(RefusedReleaseGivenUp);
+    refused_for_now || refused || (mutated!(PendingReleaseGivenUp) && sends > 3)
 }
 
 /// A release answered with "not held" proves a loss only if it was the only one of its token (another may have

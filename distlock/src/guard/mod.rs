@@ -84,6 +84,11 @@ impl Guard {
         })
     }
 
+    /// As what `key` is held.
+    pub(crate) fn kind_of(&self, key: &str) -> Option<Kind> {
+        self.cells().find(|cell| &*cell.key == key).map(|cell| cell.kind)
+    }
+
     /// All of the locks are acquired: the time limits in `want` count from now on.
     pub(crate) fn begin(&self, want: &Want) {
         for lock in self.locks().filter(|lock| lock.nested.is_none()) {

@@ -27,7 +27,10 @@
 //! of its term: let the data check [`term`](Lead::term).
 
 mod lead;
+mod report;
 mod state;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
 mod watch;
 
 use std::borrow::Cow;
@@ -45,6 +48,7 @@ use crate::release::Release;
 use crate::section::{Hold, Holding, OnLost};
 use crate::token::FencingToken;
 pub use lead::Lead;
+use report::TermReport;
 use state::{Reign, State};
 pub use watch::{LeaderWatch, Leadership};
 
@@ -112,6 +116,7 @@ impl LockManager {
 struct Term {
     holding: Holding,
     _reign: Reign,
+    _report: Option<TermReport>,
 }
 
 /// The growing pause between campaigns that come to nothing.
@@ -162,7 +167,8 @@ impl Candidate {
     /// taken away), the body is dropped at its next await point, and the campaign begins again: `body` is called once
     /// for each term. When a body returns, the candidate resigns, and `run` returns the body's value.
     ///
-    /// While the store cannot be reached, it goes on trying, with pauses of up to 7.5 s.
+    /// While the store cannot be reached, it goes on trying, with pauses of up to 7.5 s, which end at once when the
+    /// connection is up again.
     ///
     /// [`shutdown`](LockManager::shutdown) ends a campaign at once. A leader may go on until the grace period is over;
     /// a body that awaits [`closing`](Lead::closing) can end earlier, and does not keep the shutdown waiting.
@@ -203,8 +209,12 @@ impl Candidate {
         Fut: Future,
     {
         let mut pause = Pause(FIRST_PAUSE);
+        if let Ok(key) = &self.key {
+            report::stands(self.manager.core(), self.label.clone(), key.shared());
+        }
         loop {
             let began = clock::now();
+            let connected = self.manager.core().connected_anew();
             let ended = match self.campaign().await {
                 Ok((guard, term)) => self.reign(guard, term, &mut body).await,
                 Err(error) => Err(error),
@@ -219,7 +229,7 @@ impl Candidate {
             if error.is_lost() && clock::now().duration_since(began) >= STABLE_AFTER {
                 pause = Pause(FIRST_PAUSE);
             }
-            self.rest(pause.next()).await;
+            self.rest(pause.next(), connected).await;
         }
     }
 
@@ -305,9 +315,13 @@ impl Candidate {
     {
         let holding = Holding::new(guard, Release::Confirmed);
         let lead = Lead::new(holding.handle().clone(), term, self.manager.core().closing());
-        let term = Term { _reign: Reign::begin(&self.state, lead.clone()), holding };
+        let term = Term {
+            _report: TermReport::begin(self.manager.core(), &lead, self.label.clone()),
+            _reign: Reign::begin(&self.state, lead.clone()),
+            holding,
+        };
         let held = term.holding.handle();
-        let result = Hold::new(Some(held), OnLost::Cancel, pin!(async { body(lead).await })).await;
+        let result = Hold::new(Some(held), OnLost::Cancel, pin!(Some(async { body(lead).await }))).await;
         held.release_and_report().await;
         result
     }
@@ -323,12 +337,13 @@ impl Candidate {
         }
     }
 
-    /// Ends early when the manager is shut down: the next campaign then says so.
-    async fn rest(&self, pause: Duration) {
+    /// Ends early when the store is `connected`, and when the manager is shut down: the next campaign then says so.
+    async fn rest(&self, pause: Duration, connected: impl Future<Output = ()>) {
         let core = self.manager.core();
         let mut closing = core.closing();
         tokio::select! {
             () = core.sleep(pause) => {}
+            () = connected => {}
             _ = closing.wait_for(|closed| *closed) => {}
         }
     }

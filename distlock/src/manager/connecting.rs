@@ -1,7 +1,5 @@
 //! From a builder to a manager: the options are checked, the store is opened, and the first connection is awaited.
 
-use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,33 +9,11 @@ use crate::backend::ConnectOn;
 use crate::backend::{Failure, OpError};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
+use crate::protocol::GaveUp;
 use crate::request::{NO_WAITERS, valid_linger};
 use crate::ttl::valid_ttl;
 
 const LONGEST_CLIENT_NAME: usize = 64;
-
-/// Why `connect` has failed: the last error, and how long it has tried.
-#[derive(Debug)]
-struct GaveUp {
-    error: OpError,
-    tried: Option<Duration>,
-}
-
-impl fmt::Display for GaveUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)?;
-        match self.tried {
-            Some(tried) => write!(f, " (tried again for {tried:?})"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Error for GaveUp {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source.source()
-    }
-}
 
 impl LockManagerBuilder {
     /// Connects. It tries again while the server cannot be reached: a refused connection, a name that is not

@@ -43,15 +43,15 @@ impl LockManager {
     /// process's last sign of life (if not given: the `default_ttl`): a crashed holder delays others by that
     /// time, and a process that cannot reach etcd for that time has lost its locks, whatever their ttls. Keys
     /// lie below `root` (if not given: `distlock`). The same parameters as above for TLS; more in
-    /// `docs/etcd.md` of the repository.
+    /// [docs/etcd.md](https://github.com/distlock/distlock/blob/main/docs/etcd.md).
     ///
     /// `zookeeper://[user:password@]host[:port],host[:port],…[/path]` (feature `zookeeper`): the members of a
     /// ZooKeeper ensemble, 3.5 or later. Locks survive the death of a minority of them without a second holder.
     /// They live as long as the session of the process (`?session_timeout=10s`), as with etcd. A process stays at
     /// a member that is cut off from the others until that member closes its connections, `syncLimit` ticks later:
     /// its locks outlive that if `session_timeout` is above twice that time, else they are lost, and their holders
-    /// are told. Exclusive locks only, without `min_hold`. Nodes lie below `path` (if not given: `/distlock`); more
-    /// in `docs/zookeeper.md` of the repository.
+    /// are told. Exclusive locks only, without `min_hold`. Nodes lie below `path` (if not given: `/distlock`);
+    /// more in [docs/zookeeper.md](https://github.com/distlock/distlock/blob/main/docs/zookeeper.md).
     ///
     /// # Errors
     /// [`LockError::InvalidOptions`] for a URL that is not understood, at once. [`LockError::Unavailable`] if

@@ -30,7 +30,8 @@ pub struct Health {
     pub last_answer: Option<Duration>,
     /// Whether the store reports hand-offs by itself. While it does not, waiters poll, and locks change hands later.
     pub pushes: bool,
-    /// Why it is not connected, if an attempt has failed.
+    /// Why it is not connected, if an attempt has failed; or why it refuses locks although it is, because somebody has
+    /// changed the permissions.
     pub cause: Option<String>,
     /// Whether the manager was shut down, or its thread has ended.
     pub closed: bool,
@@ -84,13 +85,14 @@ impl LockManager {
             lasted: look.lasted,
             last_answer: look.answered,
             pushes: look.up && look.pushes == Pushes::On,
-            cause: look.cause.map(|cause| cause.to_string()),
+            cause: look.cause.or_else(|| core.backend.refusal()).map(|cause| cause.to_string()),
             closed: *core.closing().borrow() || core.refusal().is_some(),
         }
     }
 
     /// Examines the store: what endangers locks there, or makes them slow, each with what to do about it. The command
-    /// `distlock doctor` prints it, and tries locks of all kinds beside. A few round trips; nothing is changed.
+    /// `distlock doctor` prints it, and tries locks of all kinds beside. A few round trips; nothing is changed. A store
+    /// whose settings cannot be examined has a note that says so.
     ///
     /// ```
     /// use distlock::Severity;

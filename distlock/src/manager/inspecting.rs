@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use super::asking::ask_all;
+use super::asking::{Patience, ask_all};
 use super::lock_info::{LockInfo, Told, client, clients_in};
 use crate::backend::Others;
+use crate::clock;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::protocol::Inspection;
@@ -14,6 +15,8 @@ use crate::protocol::inquiry::About;
 
 /// How long a client is waited for.
 const PATIENCE: Duration = Duration::from_millis(400);
+/// And all of them together, of which 64 are asked at a time.
+const PATIENCE_WITH_ALL: Duration = Duration::from_secs(5);
 /// The most bytes of an answer about one key.
 const ROOM: usize = 16 << 10;
 
@@ -62,7 +65,8 @@ impl LockManager {
         }
         if core.backend.others() == Others::Asked {
             let about = |_: &str| About::Key(key.shared().clone());
-            let asked = ask_all(core, clients_in(&found, &core.client), about, (ROOM, PATIENCE)).await;
+            let patience = Patience { each: PATIENCE, until: clock::now().after(PATIENCE_WITH_ALL) };
+            let asked = ask_all(core, clients_in(&found, &core.client), about, (ROOM, patience)).await;
             for (id, page) in asked {
                 match page {
                     Some(page) => {

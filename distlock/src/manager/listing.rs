@@ -15,9 +15,10 @@ use futures_core::Stream;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::LockManager;
-use super::asking::ask_all;
+use super::asking::{Patience, ask_all};
 use super::lock_info::{LockClient, LockEntry, Told, client};
 use crate::backend::{BoxFuture, Others};
+use crate::clock;
 use crate::driver::{Core, LinkSeen, Page};
 use crate::error::LockError;
 use crate::key::LockKey;
@@ -26,12 +27,19 @@ use crate::protocol::{Account, Failure, LONGEST_PATTERN, OpError, Pattern};
 
 /// How long a client is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// All clients together, for their first pages.
+const PATIENCE_WITH_FIRST_PAGES: Duration = Duration::from_secs(30);
+/// One client, for all its pages together; and all clients. A distant one needs its round trip for each page.
+const PATIENCE_WITH_PAGES: Duration = Duration::from_secs(10);
+const PATIENCE_WITH_ALL: Duration = Duration::from_secs(120);
+/// More pages of a client are not asked for: in that time it answers no more of them.
+const MOST_PAGES: u32 = 220;
 /// What all answers together may take, as text. In memory they need about seven times as much.
 const MEMORY: usize = 4 << 20;
 /// What one answer may take.
 const PAGE: (usize, usize) = (2 << 10, 64 << 10);
 /// So many entries are ready before somebody takes them.
-const AHEAD: usize = 64;
+const AHEAD: usize = 16;
 
 /// All locks, in the order of their keys; see [`LockManager::list`].
 ///
@@ -73,11 +81,13 @@ impl LockManager {
     /// character. In the order of the keys, but where the store has an order of its own.
     ///
     /// On Redis the connected clients are asked, each for a page at a time, so that neither they nor this process need
-    /// memory for all locks at once. A client that does not answer within a second is named by
-    /// [`Locks::unanswered`]; the locks that it holds are missing, unless a client that answers waits for them.
-    /// Missing are also locks of programs that do not use this library, and those of processes that have died, until
-    /// somebody waits for them: [`inspect`](LockManager::inspect) of their keys shows them. A client answers with
-    /// at most twenty pages a second.
+    /// memory for all locks at once. A client that does not answer within a second, or tells more than 220 pages (about
+    /// 200 000 locks), or is waited for for more than 10 s, is named by [`Locks::unanswered`]; so are those that have
+    /// not begun to answer within 30 s, or have not come to their end after two minutes of waiting for clients. The
+    /// locks of theirs that were not read are missing, unless a client that answers waits for them. Missing are also
+    /// locks of programs that do not use this library, and those of processes that have died, until somebody waits for
+    /// them: [`inspect`](LockManager::inspect) of their keys shows them. A client answers with at most twenty pages a
+    /// second.
     ///
     /// It costs nothing while nobody asks. The user needs `+pubsub|channels`, to learn which clients there are.
     ///
@@ -296,8 +306,9 @@ impl Items {
     /// As the clients tell.
     async fn told(&self, mut clients: Vec<String>, pattern: &Pattern) -> Result<Item, Unread> {
         clients.retain(|client| **client != *self.core.client);
-        let room = (MEMORY / (clients.len() + 1)).clamp(PAGE.0, PAGE.1);
-        let mut merge = Merge { items: self, pattern, room, sources: Vec::new(), first: BinaryHeap::new() };
+        let (going_on, left) = (clients.len() + 1, PATIENCE_WITH_ALL);
+        let (sources, first) = (Vec::new(), BinaryHeap::new());
+        let mut merge = Merge { items: self, pattern, going_on, left, sources, first };
         merge.begin(clients).await?;
         while let Some(entry) = merge.next().await? {
             self.send(Item::Lock(entry)).await?;
@@ -311,24 +322,38 @@ struct Source {
     client: Arc<LockClient>,
     page: VecDeque<Account>,
     rest: Rest,
+    /// How many pages it has told, and how much longer it is waited for.
+    pages: u32,
+    left: Duration,
 }
 
 /// The sources, in the order of the first key of each.
 struct Merge<'a> {
     items: &'a Items,
     pattern: &'a Pattern,
-    room: usize,
+    /// How many clients may have more to tell: they share the memory.
+    going_on: usize,
+    /// How much longer any of them is waited for. The time in which nobody reads does not count.
+    left: Duration,
     sources: Vec<Source>,
     first: BinaryHeap<Reverse<(Arc<str>, usize)>>,
 }
 
 impl Merge<'_> {
+    /// The most bytes of the next page.
+    fn room(&self) -> usize {
+        (MEMORY / self.going_on.max(1)).clamp(PAGE.0, PAGE.1)
+    }
+
     /// The first page of every client.
     async fn begin(&mut self, clients: Vec<String>) -> Result<(), Unread> {
         let core = &self.items.core;
-        let own = core.page(self.pattern, None, self.room);
+        let room = self.room();
+        let own = core.page(self.pattern, None, room);
         let about = |_: &str| About::List { pattern: self.pattern.clone(), after: None };
-        let answers = ask_all(core, clients, about, (self.room, PATIENCE)).await;
+        let patience = Patience { each: PATIENCE, until: clock::now().after(PATIENCE_WITH_FIRST_PAGES) };
+        let answers = ask_all(core, clients, about, (room, patience)).await;
+        self.going_on = 0;
         self.source(&core.client, own).await?;
         for (id, page) in answers {
             match page {
@@ -343,7 +368,9 @@ impl Merge<'_> {
         let Page { who, accounts, rest } = page;
         let client = Arc::new(client(id, &who));
         self.items.send(Item::Client((*client).clone())).await?;
-        self.sources.push(Source { client, page: accounts.into(), rest });
+        self.going_on += usize::from(rest == Rest::More);
+        let (page, pages, left) = (accounts.into(), 1, PATIENCE_WITH_PAGES);
+        self.sources.push(Source { client, page, rest, pages, left });
         self.stand(self.sources.len() - 1);
         Ok(())
     }
@@ -383,21 +410,33 @@ impl Merge<'_> {
 
     /// The page behind this key.
     async fn turn_page(&mut self, at: usize, after: Arc<str>) -> Result<(), Unread> {
-        let core = &self.items.core;
-        let id = self.sources[at].client.id.clone();
-        let page = if *id == *core.client {
-            Some(core.page(self.pattern, Some(&after), self.room))
-        } else {
-            let about = About::List { pattern: self.pattern.clone(), after: Some(after.clone()) };
-            core.ask(&id, about, self.room, PATIENCE).await
-        };
+        let (core, room) = (&self.items.core, self.room());
         let source = &mut self.sources[at];
+        let id = source.client.id.clone();
+        let page = if *id == *core.client {
+            Some(core.page(self.pattern, Some(&after), room))
+        } else if source.pages >= MOST_PAGES {
+            // It may go on for ever.
+            None
+        } else {
+            let begin = clock::now();
+            let patience = PATIENCE.min(source.left).min(self.left);
+            let about = About::List { pattern: self.pattern.clone(), after: Some(after) };
+            let page = core.ask(&id, about, room, patience).await;
+            let waited = clock::now().duration_since(begin);
+            source.left = source.left.saturating_sub(waited);
+            self.left = self.left.saturating_sub(waited);
+            page
+        };
+        source.pages += 1;
         source.rest = Rest::End;
+        self.going_on = self.going_on.saturating_sub(1);
         match page {
             Some(page) => {
+                source.page = page.accounts.into();
                 // Whatever a client says, the list goes on.
-                source.page = page.accounts.into_iter().filter(|account| account.key > after).collect();
                 source.rest = if source.page.is_empty() { Rest::End } else { page.rest };
+                self.going_on += usize::from(source.rest == Rest::More);
                 Ok(())
             }
             // What is left of its locks is missing.

@@ -31,7 +31,7 @@ pub use current::{init, with_manager};
 pub use health::Health;
 pub use listing::Locks;
 pub use lock_info::{LockClient, LockEntry, LockHolder, LockInfo, LockWaiter};
-pub use operations::ShutdownReport;
+pub use operations::{ForcedRelease, ShutdownReport};
 
 /// The source of locks. It has the connections to the store, one I/O thread, and the state of every lock that
 /// this process holds or waits for.

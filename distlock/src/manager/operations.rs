@@ -39,6 +39,43 @@ pub struct ShutdownReport {
     pub unconfirmed: usize,
 }
 
+/// So often it is tried to take a lock from a holder that the store names again after it had not found it.
+const TRIES: usize = 3;
+
+/// What [`force_release_from`](LockManager::force_release_from) has done.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// # let manager = distlock::LockManager::in_memory();
+/// use distlock::ForcedRelease;
+///
+/// match manager.force_release_from("order:42", "dl1:checkout.7f:3").await? {
+///     ForcedRelease::Released { from } => println!("it was taken from {from}"),
+///     ForcedRelease::HeldByAnother { holder } => println!("{holder} holds it by now: nothing was changed"),
+///     ForcedRelease::NotHeld => println!("nobody holds it"),
+///     _ => {}
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ForcedRelease {
+    /// The lock was taken from this holder, which is the one that was named.
+    Released {
+        /// Its owner token.
+        from: String,
+    },
+    /// It has another holder, which keeps it.
+    HeldByAnother {
+        /// The owner token of that one; of several, of the one whose lease lasts longest.
+        holder: String,
+    },
+    /// Nobody holds it.
+    NotHeld,
+}
+
 /// When dropped, asks whether this process still holds the key. This comes after the command that takes the
 /// lock away, whether or not that command was awaited.
 struct AskWhetherHeld<'a> {
@@ -56,6 +93,9 @@ impl LockManager {
     /// Takes the lock away from its holder, and hands it to the next in the queue. For operators: the holder
     /// may be in the middle of its work. A holder of this manager learns of it within a round trip, others at
     /// their next renewal. Returns whether the lock was held.
+    ///
+    /// It is taken from the holder of that moment. To take it from the holder that was looked at, use
+    /// [`force_release_from`](Self::force_release_from).
     ///
     /// # Errors
     /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
@@ -85,6 +125,67 @@ impl LockManager {
         let key = key?;
         let _ask = AskWhetherHeld { core: self.core(), key: &key };
         self.reaching(&key, |core, key| core.backend.force_release(key.shared())).await
+    }
+
+    /// The same if `owner` is the holder, or one of several: then only its lease is ended. The store decides that by
+    /// the operation that frees the lock, so one that was handed on in between stays with its new holder. `owner` is a
+    /// token as [`inspect`](Self::inspect) and [`list`](Self::list) show them, also of another program.
+    ///
+    /// # Errors
+    /// [`LockError::Unavailable`] if the server cannot be reached; the lock may have been taken away all the same.
+    /// [`LockError::InvalidKey`].
+    ///
+    /// # Cancel safety
+    /// Once polled it may take place although the future is dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use distlock::ForcedRelease;
+    ///
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// let seen = manager.inspect("order:42").await?.expect("it is held");
+    /// guard.release().await?;
+    /// let next = manager.lock("order:42").acquire().await?;
+    /// let done = manager.force_release_from("order:42", &seen.holder).await?;
+    /// assert_eq!(done, ForcedRelease::HeldByAnother { holder: next.owner() });
+    /// assert!(next.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias("forceUnlock", "compare and delete"))]
+    pub fn force_release_from(
+        &self,
+        key: impl IntoLockKey,
+        owner: impl AsRef<str>,
+    ) -> impl Future<Output = Result<ForcedRelease, LockError>> + Send {
+        Box::pin(self.force_release_key_from(key.into_lock_key(), owner.as_ref().into()))
+    }
+
+    async fn force_release_key_from(
+        &self,
+        key: Result<LockKey, LockError>,
+        owner: Arc<str>,
+    ) -> Result<ForcedRelease, LockError> {
+        let key = key?;
+        let _ask = AskWhetherHeld { core: self.core(), key: &key };
+        for _ in 0..TRIES {
+            let release = |core: &Core, key: &LockKey| core.backend.force_release_from(key.shared(), &owner);
+            if self.reaching(&key, release).await? {
+                return Ok(ForcedRelease::Released { from: owner.to_string() });
+            }
+            match self.look_up(&key).await? {
+                None => return Ok(ForcedRelease::NotHeld),
+                Some(found) if !found.is_held_by(&owner) => {
+                    return Ok(ForcedRelease::HeldByAnother { holder: found.holder.to_string() });
+                }
+                // It has taken the lock in between, under the same name.
+                Some(_) => {}
+            }
+        }
+        let text = format!("the store names {owner} as its holder, and does not find it there");
+        Err(LockError::unavailable(key.as_str(), text))
     }
 
     /// Carries out `operation`. If there was no link for it, tries again for as long as a request may take.

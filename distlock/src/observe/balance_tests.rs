@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::recorder::{Ended, Recorder, Seen};
+use super::recorder::{Ended, LeaderSeen, Recorder, Seen};
 use super::{Event, Observer, Observers};
 use crate::lease_cell::How;
 use crate::manager::LockManager;
@@ -229,6 +229,47 @@ async fn what_a_redis_store_notices_reaches_the_observers_of_its_manager() {
         let odd = |seen: &Seen| matches!(seen, Seen::Noticed { text } if text.contains("makes no sense"));
         assert_eq!(recorder.count(odd), 0);
     }
+}
+
+fn steps(recorder: &Recorder) -> Vec<LeaderSeen> {
+    let step = |seen| if let Seen::Leader(step) = seen { Some(step) } else { None };
+    recorder.under("office").into_iter().filter_map(step).collect()
+}
+
+#[tokio::test]
+async fn each_term_of_a_leader_begins_and_ends_once_however_it_ends() {
+    let resigned = [LeaderSeen::Stands, LeaderSeen::TermBegins, LeaderSeen::Resigned];
+    let (manager, recorder) = observed();
+    manager.leader("office").run(async |_lead| {}).await.unwrap();
+    assert_eq!(steps(&recorder), resigned);
+
+    let (manager, recorder) = observed();
+    let mut terms = 0;
+    let body = |_lead| {
+        terms += 1;
+        let (term, manager) = (terms, manager.clone());
+        async move {
+            if term == 1 {
+                manager.force_release("office").await.unwrap();
+                pending::<()>().await;
+            }
+        }
+    };
+    manager.leader("office").run(body).await.unwrap();
+    let [stands, begins, ends] = resigned;
+    assert_eq!(steps(&recorder), [stands, begins, LeaderSeen::TermLost, begins, ends]);
+
+    let (manager, recorder) = observed();
+    let candidate = manager.leader("office");
+    {
+        let mut running = pin!(candidate.run(async |_lead| pending::<()>().await));
+        poll_fn(|cx| {
+            assert!(running.as_mut().poll(cx).is_pending());
+            if candidate.is_leader() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+    assert_eq!(steps(&recorder), resigned, "its future was dropped");
 }
 
 /// Many requests, of which some are dropped and some lose their locks.

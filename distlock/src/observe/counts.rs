@@ -122,9 +122,12 @@ impl Observer for CountsOf {
             | Event::Abandoned { .. }
             | Event::LongWait { .. }
             | Event::LongHold { .. }
+            | Event::NotTaken { .. }
             | Event::Renewed { .. }
             | Event::Released { .. }
+            | Event::Leader { .. }
             | Event::Link { .. }
+            | Event::LiteralPlaceholder { .. }
             | Event::Failed { .. } => {}
             #[cfg(feature = "redis")]
             Event::Notice { .. } => {}

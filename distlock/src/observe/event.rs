@@ -18,6 +18,7 @@ use crate::protocol::{Kind, OpError};
 ///   lost before, exactly one `Lost` is reported too. A lock that was granted and given back before its request ended
 ///   is reported by none of the three. A lock that is entered again (`How::Nested`) has an `Acquired` and a `Released`
 ///   of its own; its loss is the outer section's.
+/// - Each `TermBegins` of a leader is followed by exactly one `TermEnds`.
 /// - Events that two threads cause at the same moment may arrive in either order: a `Lost`, which the manager's thread
 ///   reports, may arrive after the `Released` of a holder that lets go just then.
 ///
@@ -44,6 +45,9 @@ pub(crate) enum Event<'a> {
     LongWait { label: &'a Cow<'static, str>, key: &'a Arc<str>, waited: Duration },
     /// A lock has been in hand for longer than its `warn_hold`; again after twice that time, and so on.
     LongHold { lock: Lock<'a>, held: Duration },
+    /// A lock was granted to a request that was not polled `after` so long: its lease has ended, and it was given back.
+    /// The request has not ended.
+    NotTaken { lock: Lock<'a>, after: Duration },
     /// The store has confirmed that the lease goes on, for `remaining` from now on at least; when it did, `left` of the
     /// lease was left. Of readers that share it, for one of them.
     Renewed { lock: Lock<'a>, left: Duration, remaining: Duration },
@@ -51,10 +55,14 @@ pub(crate) enum Event<'a> {
     Released { lock: Lock<'a>, held: Duration, outcome: ReleaseOutcome<'a> },
     /// The lock is not held any more, although its holder has not released it.
     Lost { lock: Lock<'a>, reason: LostReason, held: Duration },
+    /// What a candidate for an office does. Rare: once when it runs, and twice for each term.
+    Leader { label: &'a Cow<'static, str>, key: &'a Arc<str>, step: LeaderStep },
     /// The link to the store has changed, or has not been made once more.
     Link { store: &'a str, change: LinkChange<'a> },
     /// The manager is of no use any more: every lock is lost.
     Failed { defect: &'a str },
+    /// The key of an expression has the placeholder of an argument in it, as text. Once for each annotated function.
+    LiteralPlaceholder { label: &'a str, name: &'a str },
     /// The Redis store has noticed something on the manager's own thread: see [`notice`](super::notice()).
     #[cfg(feature = "redis")]
     Notice { notice: super::notice::Notice<'a> },
@@ -79,6 +87,21 @@ impl<'a> Lock<'a> {
         let (label, key) = (&cell.label, &cell.key);
         Lock { label, key, kind: cell.kind, token: cell.token.number(), fenced: cell.fence.is_some() }
     }
+}
+
+/// A step of a candidate for an office.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "tracing", feature = "metrics")),
+    allow(dead_code, reason = "not all observers are here")
+)]
+pub(crate) enum LeaderStep {
+    /// It stands for the office from now on.
+    Stands,
+    /// It leads.
+    TermBegins { term: u64 },
+    /// It does not lead any more. `lost`: why, if it has not resigned.
+    TermEnds { term: u64, led: Duration, lost: Option<LostReason> },
 }
 
 /// For whom a request waits.

@@ -25,7 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::contained::contained;
-pub(crate) use event::{Behind, Event, Lock, ReleaseOutcome};
+pub(crate) use event::{Behind, Event, LeaderStep, Lock, ReleaseOutcome};
 #[cfg(feature = "redis")]
 pub(crate) use notice::{Failures, Notice};
 use stream::Readers;

@@ -1,6 +1,8 @@
 //! What a Redis store notices that is no event of a lock or of a link.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Display, Formatter, Write};
+
+use crate::protocol::Escaping;
 
 /// Something that the operator of a server should change, or that explains what happened afterwards. `server` says
 /// which one; `error` and `cause` are the words of the server or the system.
@@ -108,6 +110,7 @@ impl Notice<'_> {
 
 impl Display for Notice<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let f = &mut Escaping(f);
         match self {
             Notice::Evicts { server, policy } => write!(
                 f,
@@ -115,7 +118,7 @@ impl Display for Notice<'_> {
                  give locks a server of their own"
             ),
             Notice::LinkLost { server, cause } => write!(f, "{server}: link lost: {cause}"),
-            Notice::NoLink { cause } | Notice::NoMap { cause } => cause.fmt(f),
+            Notice::NoLink { cause } | Notice::NoMap { cause } => write!(f, "{cause}"),
             Notice::PlainHandshake { server } => {
                 write!(f, "{server}: closed the connection when it was asked what it is")
             }

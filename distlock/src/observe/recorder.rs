@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Behind, Event, Lock, Observer, ReleaseOutcome};
+use super::{Behind, Event, LeaderStep, Lock, Observer, ReleaseOutcome};
 use crate::lease_cell::How;
 
 /// An event without its numbers.
@@ -31,10 +31,19 @@ pub(crate) enum Seen {
     Lost {
         key: String,
     },
+    Leader(LeaderSeen),
     #[cfg(feature = "redis")]
     Noticed {
         text: String,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaderSeen {
+    Stands,
+    TermBegins,
+    Resigned,
+    TermLost,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +113,22 @@ impl Observer for Recorder {
                 let (label, key) = of(lock);
                 (label, Seen::Lost { key })
             }
-            Event::LongWait { .. } | Event::LongHold { .. } => return,
-            Event::Link { .. } | Event::Failed { .. } => return,
+            Event::Leader { label, step, .. } => (label.to_string(), Seen::Leader(seen(step))),
+            Event::LongWait { .. } | Event::LongHold { .. } | Event::NotTaken { .. } => return,
+            Event::Link { .. } | Event::Failed { .. } | Event::LiteralPlaceholder { .. } => return,
             #[cfg(feature = "redis")]
             Event::Notice { notice } => (String::new(), Seen::Noticed { text: notice.to_string() }),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((label, seen));
+    }
+}
+
+fn seen(step: LeaderStep) -> LeaderSeen {
+    match step {
+        LeaderStep::Stands => LeaderSeen::Stands,
+        LeaderStep::TermBegins { .. } => LeaderSeen::TermBegins,
+        LeaderStep::TermEnds { lost: None, .. } => LeaderSeen::Resigned,
+        LeaderStep::TermEnds { lost: Some(_), .. } => LeaderSeen::TermLost,
     }
 }
 

@@ -20,17 +20,21 @@ mod with_tracing {
     use tracing::{Level, enabled, info_span};
 
     use super::Request;
-    use crate::error::LockError;
+    use crate::error::{LockError, LostReason};
     use crate::lease_cell::LeaseCell;
     use crate::observe::words::{self, KindOfLock};
 
     pub(crate) use tracing::Span;
 
+    /// What OpenTelemetry's layer takes for the status of the span.
+    const ERROR: &str = "ERROR";
+
     /// Entered whenever a request is polled. Full keys are recorded only where debug events are wanted.
     pub(crate) fn acquiring(request: &Request<'_>) -> Span {
         let Request { label, kind, key, keys } = *request;
         let span = info_span!(
-            target: "distlock", "lock.acquire", label, kind = %KindOfLock(kind), keys, key = Empty, outcome = Empty, holder = Empty
+            target: "distlock", "lock.acquire", label, kind = %KindOfLock(kind), keys, key = Empty, outcome = Empty, holder = Empty,
+            "error.type" = Empty, "otel.status_code" = Empty
         );
         if enabled!(target: "distlock", Level::DEBUG) {
             span.record("key", key);
@@ -41,6 +45,10 @@ mod with_tracing {
     /// The request has ended.
     pub(crate) fn acquired<T>(span: &Span, result: &Result<T, LockError>) {
         span.record("outcome", result.as_ref().err().map_or("acquired", words::kind));
+        if let Err(error) = result {
+            span.record("error.type", words::error_type(error));
+            span.record("otel.status_code", ERROR);
+        }
         if let Err(LockError::Busy { holder: Some(holder), .. }) = result {
             span.record("holder", &**holder);
         }
@@ -49,12 +57,30 @@ mod with_tracing {
     /// Entered whenever the body of a section runs.
     pub(crate) fn holding(cell: &LeaseCell) -> Span {
         let span = info_span!(
-            target: "distlock", "lock.hold", label = &*cell.label, kind = %KindOfLock(cell.kind), token = cell.token.number(), key = Empty
+            target: "distlock", "lock.hold", label = &*cell.label, kind = %KindOfLock(cell.kind), token = cell.token.number(), key = Empty,
+            reason = Empty, "error.type" = Empty, "otel.status_code" = Empty
         );
         if enabled!(target: "distlock", Level::DEBUG) {
             span.record("key", &*cell.key);
         }
         span
+    }
+
+    /// The body has ended, or is dropped. `state`: whether its locks were held until then.
+    pub(crate) fn held(span: &Span, state: impl FnOnce() -> Result<(), LockError>) {
+        if span.is_disabled() {
+            return;
+        }
+        match state() {
+            // Released is what a section is that was dropped from outside.
+            Ok(()) | Err(LockError::Lost { reason: LostReason::Released, .. }) => {}
+            Err(LockError::Lost { reason, .. }) => {
+                span.record("reason", tracing::field::display(reason));
+                span.record("error.type", "lost");
+                span.record("otel.status_code", ERROR);
+            }
+            Err(_) => {}
+        }
     }
 }
 
@@ -85,6 +111,8 @@ mod without_tracing {
     pub(crate) fn holding(_: &LeaseCell) -> Span {
         Span
     }
+
+    pub(crate) fn held(_: &Span, _: impl FnOnce() -> Result<(), LockError>) {}
 }
 
 #[cfg(not(feature = "tracing"))]

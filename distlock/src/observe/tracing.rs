@@ -9,7 +9,7 @@ use tracing::{debug, error, info, warn};
 #[cfg(feature = "redis")]
 use super::notice::Severity;
 use super::words::KindOfLock;
-use super::{Behind, Event, Lock, Observer, ReleaseOutcome, words};
+use super::{Behind, Event, LeaderStep, Lock, Observer, ReleaseOutcome, words};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
 use crate::protocol::Pushes;
 
@@ -54,6 +54,10 @@ impl Observer for Tracing {
                 warn!(target: "distlock", label = &**label, token, held_ms = millis(held), "is held for a long time");
                 debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "is held for a long time");
             }
+            Event::NotTaken { lock: Lock { label, key, token, .. }, after } => {
+                warn!(target: "distlock", label = &**label, token, after_ms = millis(after), "granted, not taken, and given back: is the request's future polled?");
+                debug!(target: "distlock", label = &**label, key = &**key, token, after_ms = millis(after), "granted, not taken, and given back");
+            }
             Event::Renewed { lock: Lock { label, key, token, .. }, left, remaining } => {
                 debug!(target: "distlock", label = &**label, key = &**key, token, remaining_ms = millis(remaining), left_ms = millis(left), "renewed");
             }
@@ -82,13 +86,34 @@ impl Observer for Tracing {
                 warn!(target: "distlock", label = &**label, %reason, "lost");
                 debug!(target: "distlock", key = &**key, token, held_ms = millis(held), %reason, "lost");
             }
+            Event::Leader { label, key, step } => leader(label, key, step),
             Event::Link { store, change } => link(store, change),
             Event::Failed { defect } => error!(target: "distlock", defect, "every lock is lost"),
+            Event::LiteralPlaceholder { label, name } => warn!(
+                target: "distlock",
+                label,
+                "`<{name}>` in the key is text, the same for every call: only a literal in the attribute is a template; write \
+                 it there, or put the value into the expression"
+            ),
             #[cfg(feature = "redis")]
             Event::Notice { notice } => match notice.severity() {
                 Severity::Warning => warn!(target: "distlock", "{notice}"),
                 Severity::Detail => debug!(target: "distlock", "{notice}"),
             },
+        }
+    }
+}
+
+fn leader(label: &str, key: &str, step: LeaderStep) {
+    match step {
+        LeaderStep::Stands => debug!(target: "distlock", label, key, "stands for the office"),
+        LeaderStep::TermBegins { term } => info!(target: "distlock", label, term, "leads"),
+        LeaderStep::TermEnds { term, led, lost: None } => {
+            info!(target: "distlock", label, term, led_ms = millis(led), "has resigned");
+        }
+        // The loss itself is a warning.
+        LeaderStep::TermEnds { term, led, lost: Some(reason) } => {
+            info!(target: "distlock", label, term, led_ms = millis(led), %reason, "does not lead any more");
         }
     }
 }

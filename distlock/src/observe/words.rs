@@ -20,6 +20,18 @@ pub(super) fn kind(error: &LockError) -> &'static str {
     }
 }
 
+/// The same for `error.type`, whose values are words without spaces.
+pub(super) fn error_type(error: &LockError) -> &'static str {
+    match error {
+        LockError::WrongKind { .. } => "wrong_kind",
+        LockError::WouldDeadlock { .. } => "would_deadlock",
+        LockError::InvalidKey { .. } => "invalid_key",
+        LockError::InvalidOptions { .. } => "invalid_options",
+        LockError::NotInitialized => "not_initialized",
+        other => kind(other),
+    }
+}
+
 /// A kind of lock, in the words of the command `distlock`.
 pub(super) struct KindOfLock(pub(super) Kind);
 

@@ -9,6 +9,7 @@ use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
 use crate::blocking::block_on;
 use crate::request::Acquire;
+use crate::scope::{self, Add};
 use crate::section::Holding;
 pub use crate::section::{Hold, OnLost};
 use crate::{FencingToken, Guard, Held, LockError, LockRequest, Release};
@@ -92,6 +93,44 @@ impl Slot {
     }
 }
 
+/// Around what the patterns of arguments leave behind, which the body does not have: it is dropped in the scope of the
+/// section, too. Dropped last of the three.
+#[derive(Debug)]
+pub struct Outside<'a> {
+    slot: &'a Slot,
+    /// Until this is dropped.
+    entered: OnceLock<scope::Entered>,
+}
+
+/// Dropped first of the three: what is dropped next is in the scope.
+#[derive(Debug)]
+pub struct Inside<'a>(&'a Outside<'a>);
+
+impl Slot {
+    /// Declared before what is left behind.
+    #[must_use]
+    pub fn outside(&self) -> Outside<'_> {
+        Outside { slot: self, entered: OnceLock::new() }
+    }
+}
+
+impl Outside<'_> {
+    /// Declared behind it.
+    #[must_use]
+    pub fn inside(&self) -> Inside<'_> {
+        Inside(self)
+    }
+}
+
+impl Drop for Inside<'_> {
+    #[inline(never)]
+    fn drop(&mut self) {
+        if let Some(held) = self.0.slot.held() {
+            self.0.entered.get_or_init(|| scope::enter_thread(Add::Held(held.clone())));
+        }
+    }
+}
+
 /// Behind a pointer: its code is compiled in this crate, and its size is not part of the annotated function's.
 type UnderWay<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
 
@@ -163,7 +202,11 @@ impl Future for Releasing {
 
 /// Runs a body while the lease is watched, or just runs it. The body is pinned by the caller, so that its size
 /// is paid for once.
-pub fn hold<'a, F: Future>(held: Option<&'a Held>, on_lost: OnLost, body: Pin<&'a mut F>) -> Hold<'a, F> {
+pub fn hold<'a, F: Future>(
+    held: Option<&'a Held>,
+    on_lost: OnLost,
+    body: Pin<&'a mut Option<F>>,
+) -> Hold<'a, F> {
     Hold::new(held, on_lost, body)
 }
 

@@ -1,8 +1,10 @@
 //! Keys: rendered templates, and expressions.
 
 use std::fmt::{self, Display, Write};
+use std::sync::{Mutex, PoisonError};
 
-use crate::{IntoLockKey, LockError, LockKey};
+use crate::observe::Event;
+use crate::{IntoLockKey, LockError, LockKey, LockManager};
 
 /// A piece of a key.
 #[derive(Clone, Copy)]
@@ -200,6 +202,38 @@ impl<T: ?Sized> AnyKey<T> for KeyOf<'_, T> {
     {
         LockKey::new(self.0)
     }
+}
+
+/// An expression whose key has the text of a placeholder in it, as a constant `"order:<id>"` has: the compiler sees no
+/// template there, and one lock serves all orders. Warns once for each such place. `names`: the arguments of the
+/// function.
+pub fn literal_placeholder(
+    manager: &LockManager,
+    label: &str,
+    key: &LockKey,
+    names: &'static [&'static str],
+) {
+    if key.as_str().contains('<') {
+        warn_of_placeholder(manager, label, key.as_str(), names);
+    }
+}
+
+#[cold]
+fn warn_of_placeholder(manager: &LockManager, label: &str, key: &str, names: &'static [&'static str]) {
+    static WARNED: Mutex<Vec<&[&str]>> = Mutex::new(Vec::new());
+    let is_placeholder = |name: &&str| {
+        let mut behind = key.match_indices('<').filter_map(|(at, _)| key[at + 1..].strip_prefix(name));
+        behind.any(|behind| behind.starts_with(['>', '.', ':']))
+    };
+    let Some(name) = names.iter().copied().find(is_placeholder) else { return };
+    {
+        let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.iter().any(|before| std::ptr::eq(*before, names)) {
+            return;
+        }
+        warned.push(names);
+    }
+    manager.core().observers.tell(&Event::LiteralPlaceholder { label, name });
 }
 
 /// What an expression in `key = expr` can yield.

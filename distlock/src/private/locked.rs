@@ -56,7 +56,7 @@ pub fn section_in<'a, F: Future>(
 pin_project! {
     /// The future of [`section`]: [`LockError::Lost`] if the lock was lost and the body was dropped because of it, or
     /// why the lock was not acquired.
-    // Dropped in this order: whatever the body was given is gone before the lock is released.
+    // Whatever the body was given is gone before the lock is released.
     #[must_use = "futures do nothing unless polled"]
     pub struct Locked<F: Future> {
         #[pin]
@@ -64,6 +64,13 @@ pin_project! {
         // Set while the lock is released.
         result: Option<Result<F::Output, LockError>>,
         entered: Entered,
+    }
+
+    impl<F: Future> PinnedDrop for Locked<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            this.entered.entry.leave(&mut || this.body.set(None));
+        }
     }
 }
 
@@ -90,6 +97,13 @@ pub struct LockedIn<'a, F: Future> {
     slot: &'a Slot,
     body: Pin<&'a mut Option<F>>,
     result: Option<Result<F::Output, LockError>>,
+}
+
+impl<F: Future> Drop for LockedIn<'_, F> {
+    fn drop(&mut self) {
+        let LockedIn { entry, body, .. } = self;
+        entry.leave(&mut || body.set(None));
+    }
 }
 
 /// The body is pinned elsewhere, and its result never.
@@ -130,7 +144,7 @@ fn poll<F: Future>(
         return Poll::Pending;
     }
     // Whatever the body has is gone before the lock is released.
-    body.set(None);
+    entry.leave(&mut || body.set(None));
     ready!(entry.poll_release(slot, cx));
     result.take().map_or(Poll::Pending, Poll::Ready)
 }
@@ -184,6 +198,14 @@ impl Entry {
         match &mut self.stage {
             Stage::Inside(section) => Section::poll_any(section, cx, body),
             Stage::Acquiring(_) | Stage::Releasing(_) => None,
+        }
+    }
+
+    /// Drops what is left of the body.
+    fn leave(&mut self, drop_body: &mut dyn FnMut()) {
+        match &mut self.stage {
+            Stage::Inside(section) => Section::leave(section, drop_body),
+            Stage::Acquiring(_) | Stage::Releasing(_) => drop_body(),
         }
     }
 

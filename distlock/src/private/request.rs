@@ -22,6 +22,14 @@ pub fn request_all(
 #[deprecated(note = "the option `name` is called `label` now, as everywhere else: write `label = \"..\"`")]
 pub const fn former_name() {}
 
+/// Makes the compiler warn of `key = "order:id"` where `id` is an argument.
+#[deprecated(
+    note = "a word of this template is the name of an argument, and the same text for every call: for its \
+                     value write it as `<name>`; if the text is meant, give the key as an expression, as in \
+                     `key = String::from(\"order:id\")`"
+)]
+pub const fn literal_name() {}
+
 /// A duration that was checked at compile time.
 #[must_use]
 pub const fn millis(millis: u64) -> Duration {

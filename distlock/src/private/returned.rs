@@ -5,6 +5,8 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
@@ -31,20 +33,67 @@ pub const fn type_of<T>(_: &T) -> TypeOf<T> {
     TypeOf::new()
 }
 
-impl<T, E> TypeOf<Result<T, E>> {
-    /// The type inside.
-    #[must_use]
-    pub fn result(self) -> TypeOf<T> {
-        TypeOf::new()
+impl<T: ?Sized> Clone for TypeOf<T> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<T> TypeOf<Option<T>> {
-    /// The type inside.
-    #[must_use]
-    pub fn option(self) -> TypeOf<T> {
-        TypeOf::new()
+impl<T: ?Sized> Copy for TypeOf<T> {}
+
+macro_rules! look_inside {
+    ($([$($parameter:tt)*] $outer:ty => $inner:ty;)*) => {$(
+        impl<$($parameter)*> TypeOf<$outer> {
+            /// The type inside.
+            #[must_use]
+            pub fn inside(self) -> TypeOf<$inner> {
+                TypeOf::new()
+            }
+        }
+    )*};
+}
+
+look_inside! {
+    [T, E] Result<T, E> => T;
+    [T] Option<T> => T;
+    [T] Vec<T> => T;
+    [T] Box<T> => T;
+    [T] std::thread::JoinHandle<T> => JoinHandle<T>;
+    ['scope, T] std::thread::ScopedJoinHandle<'scope, T> => JoinHandle<T>;
+    [T] tokio::task::JoinSet<T> => JoinHandle<T>;
+}
+
+/// Stands for what goes on by itself: it counts as a future.
+#[derive(Debug)]
+pub struct JoinHandle<T>(PhantomData<fn() -> T>);
+
+impl<T> Future for JoinHandle<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        Poll::Pending
     }
+}
+
+macro_rules! elements {
+    ($([$($parameter:ident)*] $($name:ident: $element:ident,)*;)*) => {$(
+        impl<$($parameter),*> TypeOf<($($parameter,)*)> {
+            $(
+                /// The element there.
+                #[must_use]
+                pub fn $name(self) -> TypeOf<$element> {
+                    TypeOf::new()
+                }
+            )*
+        }
+    )*};
+}
+
+elements! {
+    [A] first: A,;
+    [A B] first: A, second: B,;
+    [A B C] first: A, second: B, third: C,;
+    [A B C D] first: A, second: B, third: C, fourth: D,;
 }
 
 impl<T: IntoFuture + ?Sized> TypeOf<T> {
@@ -71,16 +120,34 @@ impl<T: Stream + ?Sized> TypeOf<T> {
 
 /// The same for every other type, which stays what it is; the inherent methods come first.
 pub trait AnyType: Sized {
-    /// Not a `Result`.
+    /// Nothing that is looked into.
     #[must_use]
-    fn result(self) -> Self {
+    fn inside(self) -> Self {
         self
     }
 
-    /// Not an `Option`.
+    /// Not a tuple.
     #[must_use]
-    fn option(self) -> Self {
-        self
+    fn first(self) -> TypeOf<()> {
+        TypeOf::new()
+    }
+
+    /// Not a tuple of so many.
+    #[must_use]
+    fn second(self) -> TypeOf<()> {
+        TypeOf::new()
+    }
+
+    /// Not a tuple of so many.
+    #[must_use]
+    fn third(self) -> TypeOf<()> {
+        TypeOf::new()
+    }
+
+    /// Not a tuple of so many.
+    #[must_use]
+    fn fourth(self) -> TypeOf<()> {
+        TypeOf::new()
     }
 
     /// Not a future.

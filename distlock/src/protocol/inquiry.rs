@@ -9,11 +9,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account::{Account, HoldAccount, Met, WaitAccount, Who};
-use super::pattern::Pattern;
+use super::pattern::{LONGEST_PATTERN, Pattern};
 use super::{Kind, LIMITED_MARKER, SHARED_MARKER, Token, kind_of};
 
-/// A longer label is cut.
+/// The longest fields, in bytes. What is longer is cut by the writer; a message in which it is longer is no message.
+pub(crate) const LONGEST_CLIENT: usize = 128;
+pub(crate) const LONGEST_KEY: usize = 1024;
 const LONGEST_LABEL: usize = 128;
+/// The names of a host, of a program and of a version.
+const LONGEST_NAME: usize = 255;
+/// An owner token, or what another program has put in its place.
+const LONGEST_OWNER: usize = 256;
+/// With more bytes than this, an answer tells of no further lease, not even of the same key.
+const MOST_LINES: usize = 64 << 10;
+/// The longest message: so many bytes of lines, the last two of them with the longest fields, all escaped, and the
+/// first two.
+const LONGEST_MESSAGE: usize = 80 << 10;
+/// An escaped character takes so many bytes.
+const ESCAPED: usize = 3;
 
 /// `i <asker> <number> <room> k <key>`, or `i <asker> <number> <room> l <pattern> [<after>]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +81,11 @@ impl Message {
         text.starts_with("i ") || text.starts_with("a ")
     }
 
+    /// `None`: it is none, or one with a field that is too long. Nothing of it is kept then.
     pub(crate) fn read(text: &str) -> Option<Message> {
+        if text.len() > LONGEST_MESSAGE {
+            return None;
+        }
         let (kind, rest) = text.split_once(' ')?;
         match kind {
             "i" => Question::read(rest).map(Message::Question),
@@ -81,14 +98,18 @@ impl Message {
 impl Question {
     fn read(rest: &str) -> Option<Question> {
         let mut fields = rest.split(' ');
-        let asker = text(&mut fields)?;
+        let asker = text(&mut fields, LONGEST_CLIENT)?;
         let number = fields.next()?.parse().ok()?;
         let room = fields.next()?.parse().ok()?;
         let about = match fields.next()? {
-            "k" => About::Key(text(&mut fields)?.into()),
+            "k" => About::Key(text(&mut fields, LONGEST_KEY)?.into()),
             "l" => {
-                let pattern = Pattern::read(&text(&mut fields)?)?;
-                About::List { pattern, after: text(&mut fields).map(Arc::from) }
+                let pattern = Pattern::read(&text(&mut fields, LONGEST_PATTERN)?)?;
+                let after = match fields.next() {
+                    Some(after) => Some(unescape(after, LONGEST_KEY)?.into()),
+                    None => None,
+                };
+                About::List { pattern, after }
             }
             _ => return None,
         };
@@ -121,7 +142,7 @@ impl Answer {
     fn read(rest: &str) -> Option<Answer> {
         let mut lines = rest.split('\n');
         let mut head = lines.next()?.split(' ');
-        let (client, number) = (text(&mut head)?, head.next()?.parse().ok()?);
+        let (client, number) = (text(&mut head, LONGEST_CLIENT)?, head.next()?.parse().ok()?);
         let rest = if head.next()? == "m" { Rest::More } else { Rest::End };
         let mut answer = Answer { client, number, rest, who: Who::default(), accounts: Vec::new() };
         for line in lines {
@@ -179,15 +200,19 @@ impl AnswerText {
         let before = self.lines.len();
         let key = Field(&account.key);
         for HoldAccount { token, kind, users, label, since, left } in &account.holds {
+            if self.lines.len() > MOST_LINES {
+                break;
+            }
             let (kind, since, left) = (KindWord(*kind), since.as_millis(), left.as_millis());
-            let label = Field(cut(label));
+            let label = Field(cut(label, LONGEST_LABEL));
             let token = token.0;
             push(&mut self.lines, format_args!("\nh {key} {kind} {token} {users} {since} {left} {label}"));
         }
         if let Some(WaitAccount { token, kind, requests, label, since, behind }) = &account.wait {
             let token = token.map(|token| token.0.to_string());
-            let (kind, since, label) = (KindWord(*kind), since.as_millis(), Field(cut(label)));
-            let (token, behind) = (Optional(token.as_deref()), Optional(behind.as_deref()));
+            let (kind, since, label) = (KindWord(*kind), since.as_millis(), Field(cut(label, LONGEST_LABEL)));
+            let behind = behind.as_deref().map(|behind| cut(behind, LONGEST_OWNER));
+            let (token, behind) = (Optional(token.as_deref()), Optional(behind));
             push(
                 &mut self.lines,
                 format_args!("\nw {key} {kind} {token} {requests} {since} {behind} {label}"),
@@ -213,8 +238,8 @@ impl AnswerText {
 /// A process, as fields.
 pub(crate) fn who_text(who: &Who) -> String {
     let pid = who.pid.map(|pid| pid.to_string());
-    let fields =
-        [&who.host, &pid, &who.program, &who.version].map(|field| Optional(field.as_deref()).to_string());
+    let fields = [&who.host, &pid, &who.program, &who.version]
+        .map(|field| Optional(field.as_deref().map(|name| cut(name, LONGEST_NAME))).to_string());
     let mut text = fields.join(" ");
     if let Some(Met { busy, lost }) = who.met {
         push(&mut text, format_args!(" {busy} {lost}"));
@@ -234,39 +259,42 @@ fn push(to: &mut String, text: fmt::Arguments<'_>) {
     let _written: fmt::Result = to.write_fmt(text);
 }
 
-fn cut(label: &str) -> &str {
-    let end = label.char_indices().map(|(at, _)| at).take_while(|at| *at <= LONGEST_LABEL).last();
-    if label.len() <= LONGEST_LABEL { label } else { &label[..end.unwrap_or(0)] }
+fn cut(text: &str, longest: usize) -> &str {
+    let mut end = longest.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 type Fields<'a> = Split<'a, char>;
 
 fn read_who(fields: &mut Fields<'_>) -> Option<Who> {
-    let mut next = || fields.next().and_then(optional);
-    let (host, pid, program, version) = (next(), next(), next(), next());
+    let mut next = || fields.next().map_or(Some(None), |name| optional(name, LONGEST_NAME));
+    let (host, pid, program, version) = (next()?, next()?, next()?, next()?);
     let mut count = || fields.next().and_then(|count| count.parse().ok());
     let met = count().zip(count()).map(|(busy, lost)| Met { busy, lost });
     Some(Who { host, pid: pid.and_then(|pid| pid.parse().ok()), program, version, met })
 }
 
 fn read_hold(fields: &mut Fields<'_>) -> Option<(String, HoldAccount)> {
-    let key = text(fields)?;
+    let key = text(fields, LONGEST_KEY)?;
     let kind = kind(fields.next()?);
     let token = Token(fields.next()?.parse().ok()?);
     let users = fields.next()?.parse().ok()?;
     let (since, left) = (millis(fields)?, millis(fields)?);
-    let label = text(fields)?;
+    let label = text(fields, LONGEST_LABEL)?;
     Some((key, HoldAccount { token, kind, users, label, since, left }))
 }
 
 fn read_wait(fields: &mut Fields<'_>) -> Option<(String, WaitAccount)> {
-    let key = text(fields)?;
+    let key = text(fields, LONGEST_KEY)?;
     let kind = kind(fields.next()?);
-    let token = optional(fields.next()?).and_then(|token| token.parse().ok()).map(Token);
+    let token = optional(fields.next()?, LONGEST_OWNER)?.and_then(|token| token.parse().ok()).map(Token);
     let requests = fields.next()?.parse().ok()?;
     let since = millis(fields)?;
-    let behind = optional(fields.next()?).map(Arc::from);
-    let label = text(fields)?;
+    let behind = optional(fields.next()?, LONGEST_OWNER)?.map(Arc::from);
+    let label = text(fields, LONGEST_LABEL)?;
     Some((key, WaitAccount { token, kind, requests, label, since, behind }))
 }
 
@@ -324,15 +352,20 @@ impl Display for Optional<'_> {
     }
 }
 
-fn optional(field: &str) -> Option<String> {
-    if field == "-" { None } else { unescape(field) }
+/// `None`: it is garbled or too long; `Some(None)`: it is missing.
+fn optional(field: &str, longest: usize) -> Option<Option<String>> {
+    if field == "-" { Some(None) } else { unescape(field, longest).map(Some) }
 }
 
-fn text(fields: &mut Fields<'_>) -> Option<String> {
-    unescape(fields.next()?)
+fn text(fields: &mut Fields<'_>, longest: usize) -> Option<String> {
+    unescape(fields.next()?, longest)
 }
 
-fn unescape(field: &str) -> Option<String> {
+/// `None`: it is garbled, or the text is too long.
+fn unescape(field: &str, longest: usize) -> Option<String> {
+    if field.len() > ESCAPED * longest {
+        return None;
+    }
     if field == "%" {
         return Some(String::new());
     }
@@ -344,117 +377,8 @@ fn unescape(field: &str) -> Option<String> {
         text.push(char::from(code));
         text.push_str(rest);
     }
-    Some(text)
+    Some(text).filter(|text| text.len() <= longest)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ODD: [&str; 8] = ["order:42", "a b", "line\nend", "100%", "%", "", "\u{e4}\u{1f512}", "-"];
-
-    fn accounts() -> Vec<Account> {
-        let label = String::from;
-        let (since, left) = (Duration::from_millis(1_500), Duration::from_secs(28));
-        let each = ODD.iter().enumerate().map(|(at, key)| {
-            let hold = HoldAccount {
-                token: Token(7),
-                kind: [Kind::Exclusive, Kind::Shared, Kind::Limited(3)][at % 3],
-                users: 2,
-                label: label(ODD[(at + 1) % ODD.len()]),
-                since,
-                left,
-            };
-            let wait = WaitAccount {
-                token: (at % 2 == 0).then_some(Token(9)),
-                kind: Kind::Exclusive,
-                requests: 12,
-                label: label("nightly report"),
-                since,
-                behind: Some(ODD[(at + 2) % ODD.len()].into()),
-            };
-            Account {
-                key: (*key).into(),
-                holds: if at == 3 { Vec::new() } else { vec![hold.clone(), hold] },
-                wait: (at != 5).then_some(wait),
-            }
-        });
-        each.collect()
-    }
-
-    #[test]
-    fn what_is_written_is_read_whatever_the_keys_contain() {
-        let who = Who {
-            host: Some("web 1".into()),
-            pid: Some(4711),
-            program: Some("-".into()),
-            version: None,
-            met: Some(Met { busy: 3, lost: 1 }),
-        };
-        let mut text = Answer::begin("checkout.0a", 5, &who);
-        for account in accounts() {
-            assert_eq!(text.add(&account, usize::MAX), Room::Enough);
-        }
-        let answer =
-            Answer { client: "checkout.0a".into(), number: 5, rest: Rest::More, who, accounts: accounts() };
-        assert_eq!(Message::read(&text.end(Rest::More)), Some(Message::Answer(answer)));
-    }
-
-    #[test]
-    fn questions_are_read_as_they_were_written() {
-        for key in ODD {
-            let list = |after: Option<&str>| About::List {
-                pattern: Pattern::read(key).unwrap(),
-                after: after.map(Arc::from),
-            };
-            for about in [About::Key(key.into()), list(None), list(Some(key))] {
-                let question = Question { asker: "a.1".into(), number: 3, room: 4096, about };
-                assert_eq!(Message::read(&question.to_string()), Some(Message::Question(question)));
-            }
-        }
-    }
-
-    #[test]
-    fn an_account_that_has_no_room_is_left_out() {
-        let all = accounts();
-        let mut text = Answer::begin("c", 1, &Who::default());
-        let released = Account { holds: Vec::new(), wait: None, ..all[2].clone() };
-        assert_eq!((text.add(&released, 10), text.tells()), (Room::Enough, false));
-        assert_eq!(text.add(&all[0], 10), Room::Enough, "else there would be no end");
-        assert_eq!((text.add(&all[1], 10), text.tells()), (Room::Full, true));
-        let Some(Message::Answer(answer)) = Message::read(&text.end(Rest::End)) else { panic!("an answer") };
-        assert_eq!((answer.accounts, answer.rest), (vec![all[0].clone()], Rest::End));
-    }
-
-    #[test]
-    fn what_a_later_version_adds_is_ignored_and_what_is_garbled_is_nothing() {
-        let text = "a c 1 e later\nc host 1 prog 0.1 later\nz later\nh k dl1:x 7 1 5 6 label later";
-        let Some(Message::Answer(answer)) = Message::read(text) else { panic!("an answer") };
-        assert_eq!(answer.accounts.len(), 1);
-        assert!(Message::read("i a 1 100 k key later").is_some());
-        for odd in [
-            "",
-            "i",
-            "i a",
-            "i a x 1 k k",
-            "i a 1 1 z k",
-            "i a 1 1 k %G1",
-            "i a 1 1 k %C3",
-            "a c 1",
-            "q 1",
-            "a c 1 e\nh k dl1:x x 1 5 6 l",
-            "a c 1 e\nh k",
-            "i a 1 1 k %\u{e4}",
-        ] {
-            assert_eq!(Message::read(odd), None, "{odd}");
-        }
-    }
-
-    #[test]
-    fn a_long_label_is_cut_between_two_characters() {
-        assert_eq!(cut("short"), "short");
-        let long = "\u{e4}".repeat(LONGEST_LABEL);
-        assert_eq!(cut(&long).len(), LONGEST_LABEL);
-        assert_eq!(cut(&format!("x{long}")).len(), LONGEST_LABEL - 1);
-    }
-}
+mod tests;

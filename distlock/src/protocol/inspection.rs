@@ -23,6 +23,13 @@ pub(crate) struct Inspection {
     pub(crate) details: Vec<(Arc<str>, Details)>,
 }
 
+impl Inspection {
+    /// Whether this token is the holder's, or that of one of several.
+    pub(crate) fn is_held_by(&self, token: &str) -> bool {
+        *self.holder == *token || self.holders.iter().any(|(holder, _)| **holder == *token)
+    }
+}
+
 /// What a store knows of a holder or a waiter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Details {

@@ -10,6 +10,7 @@
 //! Nothing in this module acts by itself or depends on its users.
 
 mod account;
+mod escaped;
 mod failure;
 #[cfg_attr(not(feature = "_remote"), allow(dead_code, reason = "there are no other clients"))]
 pub(crate) mod inquiry;
@@ -28,7 +29,9 @@ mod token;
 mod tuning;
 
 pub(crate) use account::{Account, HoldAccount, Met, WaitAccount, Who};
-pub(crate) use failure::{Failure, OpError};
+pub use escaped::Escaped;
+pub(crate) use escaped::Escaping;
+pub(crate) use failure::{Failure, GaveUp, OpError, OwnLines, is_told, show_cause, told};
 pub(crate) use inspection::{Details, Inspection, ListPage};
 pub(crate) use kind::{Kind, LIMITED_MARKER, SHARED_MARKER, kind_of};
 pub(crate) use link::{LATE_COMMANDS_BOUND, LinkEvent, Pushes};
@@ -45,4 +48,4 @@ pub(crate) use time::{ServerTime, Time, When, drift, lease_end, ttl_end};
 pub(crate) use token::{
     KEPT, MARK, Token, client_of, parse_owner, parse_token, shared_token_text, token_text,
 };
-pub(crate) use tuning::{Clocks, LeaseEnds, Tuning, Wanted};
+pub(crate) use tuning::{Clocks, Fences, LeaseEnds, Tuning, Wanted};

@@ -42,6 +42,14 @@ pub(crate) enum Wanted {
     NeverTold,
 }
 
+/// What fencing tokens are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fences {
+    /// They follow the clock that the times in replies and pushes are read from, in microseconds.
+    OfTheClock,
+    OfTheStore,
+}
+
 /// How the queue on the server behaves. The same for every client of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
@@ -58,6 +66,7 @@ pub(crate) struct Tuning {
     /// The most fencing tokens that can be reserved at once.
     pub(crate) most_fences: u32,
     pub(crate) wanted: Wanted,
+    pub(crate) fences: Fences,
 }
 
 impl Default for Tuning {
@@ -73,6 +82,7 @@ impl Default for Tuning {
             leases: LeaseEnds::WithTtl { granularity: Duration::from_millis(1) },
             most_fences: 1024,
             wanted: Wanted::Pushed,
+            fences: Fences::OfTheClock,
         }
     }
 }

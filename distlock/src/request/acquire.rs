@@ -283,8 +283,17 @@ impl LockRequest {
     pub(super) fn enter_again(&self, key: &LockKey) -> Option<Result<Guard, LockError>> {
         let id = self.manager.core().id;
         let outer = scope::find_held(|held| held.covers(Some(id), key.as_str()))?;
-        if !self.reentrant {
-            return Some(Err(LockError::WouldDeadlock { key: key.clone() }));
+        let held = outer.kind_of(key.as_str())?;
+        match nesting(held, self.kind) {
+            Nesting::Inside if self.reentrant => {}
+            Nesting::Inside | Nesting::Upgrade => {
+                let (held, wanted) = (held.into(), self.kind.into());
+                return Some(Err(LockError::WouldDeadlock { key: key.clone(), held, wanted }));
+            }
+            Nesting::WrongKind => {
+                let (wanted, found) = (self.kind.to_string().into(), held.to_string().into());
+                return Some(Err(LockError::WrongKind { key: key.clone(), wanted, found }));
+            }
         }
         if self.fenced && outer.fencing_token().is_none() {
             return Some(Err(LockError::options(
@@ -293,6 +302,27 @@ impl LockRequest {
             )));
         }
         outer.nested(key.as_str(), self.label.clone()).map(Ok)
+    }
+}
+
+/// What a request is to a section of the same task that holds its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nesting {
+    /// The section keeps out whoever the request wants to keep out.
+    Inside,
+    /// The section lets readers in, the request wants to be alone.
+    Upgrade,
+    /// A key has one of these kinds at a time, whoever asks.
+    WrongKind,
+}
+
+/// The one rule for a call inside a section that holds its key.
+fn nesting(held: Kind, wanted: Kind) -> Nesting {
+    match (held, wanted) {
+        (Kind::Exclusive, Kind::Exclusive | Kind::Shared) | (Kind::Shared, Kind::Shared) => Nesting::Inside,
+        (Kind::Limited(held), Kind::Limited(wanted)) if held == wanted => Nesting::Inside,
+        (Kind::Shared, Kind::Exclusive) => Nesting::Upgrade,
+        (Kind::Limited(_), _) | (_, Kind::Limited(_)) => Nesting::WrongKind,
     }
 }
 

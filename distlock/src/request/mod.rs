@@ -146,10 +146,11 @@ impl LockRequest {
     /// that was just acquired is released in the background. The place in the queue is lost.
     ///
     /// A future that is kept but not polled (as `select!` on `&mut future` with a slow branch does) may be
-    /// granted the lock all the same. Such a lock is not renewed: when its ttl is over, it is released and
-    /// passed on to the next waiter. If the future is polled again, the request goes on waiting if its time
-    /// allows; otherwise it fails with [`LockError::Unavailable`]. The same applies to those of several keys
-    /// that it has already acquired.
+    /// granted the lock all the same. Such a lock is not renewed: when the request's ttl is over, it is released
+    /// and passed on to the next waiter, with a warning and a
+    /// [`LockEvent::NotTaken`](crate::LockEvent::NotTaken). If the future is polled again, the request goes on
+    /// waiting if its time allows; otherwise it fails with [`LockError::Unavailable`]. The same applies to those of
+    /// several keys that it has already acquired.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -228,7 +229,7 @@ impl LockRequest {
         let holding = Holding::new(Acquire::new(self).await?, release);
         let held = holding.handle();
         let inner = held.clone();
-        let body = pin!(async move { body(inner).await });
+        let body = pin!(Some(async move { body(inner).await }));
         let output = Hold::new(Some(held), OnLost::Cancel, body).await;
         drop(holding.begin_release().await);
         output

@@ -239,6 +239,11 @@ impl LockRequest {
     /// instead of failing with [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock). The outer section
     /// releases the lock. If the outer section loses the lock, the inner one has lost it, too.
     ///
+    /// The section must hold the key as the same kind of lock, or exclusively for a shared one. A shared lock cannot be
+    /// made an exclusive one: that stays `WouldDeadlock`. Other kinds inside each other are
+    /// [`LockError::WrongKind`](crate::LockError::WrongKind), as they are for everybody else. Several re-entrant calls
+    /// at the same time, as in a `join!` inside the section, do not exclude each other.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), distlock::LockError> {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::protocol::Failure;
+use crate::protocol::{Escaped, Failure, OwnLines, is_told, told};
 
 /// Why there is no answer, and what that says about the command. What it promises counts: choose
 /// [`unknown`](StoreError::unknown) when in doubt.
@@ -79,8 +79,29 @@ impl StoreError {
         StoreError::new(Failure::Refused, source)
     }
 
+    /// As [`refused`](Self::refused), with a script that somebody has to run. The script is shown as it is, line by
+    /// line, while everything else in an error is shown in one line (see [`Escaped`](crate::Escaped)).
+    ///
+    /// ```
+    /// let error = distlock::store::StoreError::refused_with_script("no table: run this", "CREATE TABLE t (\n);");
+    /// assert_eq!(error.to_string(), "no table: run this\n\nCREATE TABLE t (\n);");
+    /// ```
+    pub fn refused_with_script(text: impl fmt::Display, script: &str) -> Self {
+        StoreError::refused(OwnLines(format!("{}\n\n{script}", Escaped(text))))
+    }
+
+    /// Whether it was made of an error of the type `T`.
+    ///
+    /// ```
+    /// let error = distlock::store::StoreError::unknown(std::io::Error::other("reset"));
+    /// assert!(error.is::<std::io::Error>() && !error.is::<std::fmt::Error>());
+    /// ```
+    pub fn is<T: Error + 'static>(&self) -> bool {
+        is_told::<T>(&*self.source)
+    }
+
     fn new(kind: Failure, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        StoreError { kind, source: Arc::from(source.into()) }
+        StoreError { kind, source: told(source.into()) }
     }
 }
 

@@ -218,6 +218,11 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     fn renew(&self, request: &Renew) -> impl Future<Output = Result<RenewReply, StoreError>> + Send;
 
     /// Ends the owner's lease or its place in the queue, whichever there is, and lets the next in.
+    ///
+    /// The owner may be another process's, or be called in any way: so
+    /// [`force_release_from`](crate::LockManager::force_release_from) takes a lock from the holder that
+    /// [`inspect`](Self::inspect) has shown, and from no other. So what decides is what the store knows of the owner,
+    /// not what this process remembers of it.
     fn release(&self, request: &Release) -> impl Future<Output = Result<ReleaseReply, StoreError>> + Send;
 
     /// Reads who holds the key. `None`: it is free.

@@ -4,13 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{MARK, Token, shared_token_text};
+use crate::backend::{MARK, Token, client_of, shared_token_text};
 use crate::lock_kind::LockKind;
 
 /// Who holds a lock or waits for it: one attempt of one process. Never used again for another attempt, so a store
 /// may compare it and do nothing else with it.
 ///
-/// Its text reads `dl1:<client>:<number>`, in letters, digits, `.`, `_`, `-` and `:`, at most 128 bytes.
+/// Its text reads `dl1:<client>:<number>`, in letters, digits, `.`, `_`, `-` and `:`, at most 128 bytes. Only the owner
+/// of a [`Release`] may be called otherwise: an operator takes the lock from a holder that was seen, which may be
+/// [`KEPT`](super::KEPT), or of another program.
 ///
 /// ```
 /// use distlock::store::Owner;
@@ -35,6 +37,11 @@ impl Owner {
     #[must_use]
     pub fn new(client: &str, number: u64) -> Self {
         Owner { text: format!("{MARK}{client}:{number}").into(), client: client.len() }
+    }
+
+    /// With this text, which may be that of another program.
+    pub(crate) fn of_text(text: &Arc<str>) -> Self {
+        Owner { text: text.clone(), client: client_of(text).map_or(0, str::len) }
     }
 
     pub(crate) fn of(client: &str, token: Token) -> Self {
@@ -212,7 +219,8 @@ impl Renew {
 pub struct Release {
     /// The key, with the manager's prefix.
     pub key: Arc<str>,
-    /// Whose lease, or whose place in the queue.
+    /// Whose lease, or whose place in the queue. Not always one of this process: see
+    /// [`LockStore::release`](super::LockStore::release).
     pub owner: Owner,
     /// The lease is over, but the key (of a shared or limited lock: the place) is to stay taken so much longer,
     /// by [`KEPT`](super::KEPT). In multiples of the store's granularity.
@@ -244,5 +252,10 @@ mod tests {
         assert_eq!(owner.as_str(), "dl1:checkout-7.0a:42");
         assert_eq!(owner.client(), "checkout-7.0a");
         assert_ne!(owner, Owner::new("checkout-7.0a", 43));
+        assert_eq!(Owner::of_text(&"dl1:checkout-7.0a:42".into()), owner);
+        for text in ["dl1:hold", "somebody", "dl1:", ""] {
+            let owner = Owner::of_text(&text.into());
+            assert_eq!((owner.as_str(), owner.client()), (text, ""));
+        }
     }
 }

@@ -26,6 +26,7 @@ const ROOMS: &[Room] = &[
         1,
         &[
             "shrink.rs",
+            "take_over.rs",
             "contained.rs",
             "contended.rs",
             "process.rs",

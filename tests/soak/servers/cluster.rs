@@ -5,8 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use distlock_tests::{ClusterServers, Proxy, RedisServer, eventually_blocking};
 use fastrand::Rng;
 
-use super::{Harm, Lane, Servers, disturb, sleep};
-use crate::plan::Offer;
+use super::{Harm, Lane, Servers, redis, sleep};
 
 /// Below what the nodes take for a death.
 const SILENCE_MS: u64 = 600;
@@ -66,7 +65,7 @@ impl Cluster {
                 self.move_slot(rng);
                 return Harm::None;
             }
-            _ => return disturb(self.server(rng.usize(..MASTERS)), rng, SILENCE_MS),
+            _ => return redis::disturb(self.server(rng.usize(..MASTERS)), rng, SILENCE_MS),
         }
         Harm::MayForget
     }
@@ -89,7 +88,7 @@ impl Cluster {
             let replicas: Vec<usize> = pair.into_iter().filter(|&at| self.is_following(at)).collect();
             let whole = self.cluster.servers().iter().all(|one| {
                 let info = one.try_raw(&["CLUSTER", "INFO"]).ok();
-                info.and_then(|info| redis::from_redis_value::<String>(info).ok())
+                info.and_then(|info| ::redis::from_redis_value::<String>(info).ok())
                     .is_some_and(|info| info.contains("cluster_state:ok"))
             });
             follows = *replicas.first().unwrap_or(&usize::MAX);
@@ -122,7 +121,7 @@ impl Cluster {
         set(source, &["MIGRATING", &to_id]);
         eventually_blocking("the slot is empty", || {
             let keys: Vec<String> =
-                redis::from_redis_value(source.raw(&["CLUSTER", "GETKEYSINSLOT", &number, "100"])).unwrap();
+                ::redis::from_redis_value(source.raw(&["CLUSTER", "GETKEYSINSLOT", &number, "100"])).unwrap();
             let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
             migrate.extend(keys.iter().map(String::as_str));
             keys.is_empty() || {
@@ -139,10 +138,6 @@ impl Cluster {
 }
 
 impl Servers for Cluster {
-    fn offer(&self) -> Offer {
-        Offer::EveryKind
-    }
-
     fn urls(&self) -> Vec<String> {
         vec![self.cluster.url()]
     }
@@ -161,7 +156,7 @@ impl Servers for Cluster {
         if self.primaries[0] == known { Harm::None } else { Harm::MayForget }
     }
 
-    fn masters(&self) -> Vec<&RedisServer> {
-        (0..MASTERS).map(|primary| self.server(primary)).collect()
+    fn residue(&self) -> Vec<String> {
+        redis::residue((0..MASTERS).map(|primary| self.server(primary)))
     }
 }

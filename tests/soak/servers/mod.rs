@@ -1,22 +1,41 @@
 //! The servers of a soak, and what can be done to them.
+//!
+//! | store | a second holder is possible by design after |
+//! |---|---|
+//! | Redis: one server, which writes before it answers | nothing |
+//! | Redis: Sentinel, cluster | a fail-over, asked for or not |
+//! | Redis: quorum | `FLUSHALL` on one server, while a lock is on a bare majority |
+//! | PostgreSQL, MariaDB, etcd, ZooKeeper | nothing |
+//! | Memcached | a kill of the server, `flush_all` |
+//!
+//! Clocks of servers that jump ahead are not among the faults, because that makes a second holder possible everywhere.
 
 mod cluster;
+mod ensemble;
+mod mariadb;
+mod memcached;
 mod one;
+mod postgres;
 mod quorum;
+mod redis;
 mod sentinel;
 
 use std::{sync::Arc, time::Duration};
 
-use distlock_tests::{Direction, Proxy, RedisServer};
+use distlock_tests::{Direction, EtcdServers, Proxy, ZooKeeperServers};
 use fastrand::Rng;
 
-pub(crate) use self::{
+use self::{
     cluster::Cluster,
+    ensemble::Members,
+    mariadb::MariaDb,
+    memcached::Memcached,
     one::{Clients, One},
+    postgres::Postgres,
     quorum::Quorum,
     sentinel::Sentinel,
 };
-use crate::plan::Offer;
+use crate::options::Store;
 
 /// Whether a fault makes two holders possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +50,6 @@ pub(crate) enum Harm {
 pub(crate) type Lane<'a> = Box<dyn FnMut(&mut Rng) -> Harm + Send + 'a>;
 
 pub(crate) trait Servers: Send {
-    fn offer(&self) -> Offer;
     /// What clients connect to, in turn.
     fn urls(&self) -> Vec<String>;
     /// The links that some of these lead through.
@@ -43,42 +61,32 @@ pub(crate) trait Servers: Send {
     fn heal(&mut self) -> Harm {
         Harm::None
     }
-    /// Those that accept writes now.
-    fn masters(&self) -> Vec<&RedisServer>;
+    /// Locks, and what belongs to them, that are there now and should not be when all clients have ended.
+    fn residue(&self) -> Vec<String>;
+}
+
+pub(crate) fn start(store: Store) -> Box<dyn Servers> {
+    match store {
+        Store::Redis => Box::new(One::start(Clients::Correct)),
+        Store::Sentinel => Box::new(Sentinel::start()),
+        Store::Cluster => Box::new(Cluster::start()),
+        Store::Quorum => Box::new(Quorum::start()),
+        Store::Postgres => Box::new(Postgres::start()),
+        Store::MariaDb => Box::new(MariaDb::start()),
+        Store::Etcd => Box::new(Members::<EtcdServers>::start()),
+        Store::ZooKeeper => Box::new(Members::<ZooKeeperServers>::start()),
+        Store::Memcached => Box::new(Memcached::start()),
+        Store::Control => Box::new(One::start(Clients::HalfBroken)),
+    }
 }
 
 fn sleep(rng: &mut Rng, millis: std::ops::Range<u64>) {
     std::thread::sleep(Duration::from_millis(rng.u64(millis)));
 }
 
-/// A fault that a server survives with all its data. `longest`: of what looks like silence, in milliseconds.
-fn disturb(server: &RedisServer, rng: &mut Rng, longest: u64) -> Harm {
-    match rng.u32(..7) {
-        0 => drop(server.raw(&["CLIENT", "KILL", "TYPE", "normal"])),
-        1 => drop(server.raw(&["CLIENT", "KILL", "TYPE", "pubsub"])),
-        2 => {
-            let time = rng.u64(20..longest);
-            let what = if rng.bool() { "ALL" } else { "WRITE" };
-            server.raw(&["CLIENT", "PAUSE", &time.to_string(), what]);
-            std::thread::sleep(Duration::from_millis(time));
-        }
-        3 => drop(server.raw(&["SCRIPT", "FLUSH"])),
-        4 => for_a_while(server, rng, ["maxmemory", "1", "0"]),
-        5 => for_a_while(server, rng, ["min-replicas-to-write", "3", "0"]),
-        _ => {
-            server.stop();
-            sleep(rng, 20..longest);
-            server.cont();
-        }
-    }
-    Harm::None
-}
-
-/// Sets an option, and back: every write is refused in the meantime.
-fn for_a_while(server: &RedisServer, rng: &mut Rng, [option, value, normal]: [&str; 3]) {
-    server.raw(&["CONFIG", "SET", option, value]);
-    sleep(rng, 50..1_500);
-    server.raw(&["CONFIG", "SET", option, normal]);
+/// What an administrator does, whose client is asynchronous.
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 /// A fault of a link.

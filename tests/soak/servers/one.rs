@@ -1,11 +1,10 @@
-//! One server, which writes everything to disk before it answers. Half of the clients reach it over a link.
+//! One Redis server, which writes everything to disk before it answers. Half of the clients reach it over a link.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use distlock_tests::{Proxy, RedisServer};
 
-use super::{Harm, Lane, Servers, disturb, sleep};
-use crate::plan::Offer;
+use super::{Harm, Lane, Servers, redis, sleep};
 
 const SILENCE_MS: u64 = 3_000;
 
@@ -24,17 +23,13 @@ pub(crate) enum Clients {
 
 impl One {
     pub(crate) fn start(clients: Clients) -> Self {
-        let server = RedisServer::options().append_only().start();
+        let server = RedisServer::options().append_only().stepped_clock().start();
         let link = Arc::new(Proxy::to(&server.address()));
         One { server, link, clients }
     }
 }
 
 impl Servers for One {
-    fn offer(&self) -> Offer {
-        Offer::EveryKind
-    }
-
     fn urls(&self) -> Vec<String> {
         match self.clients {
             Clients::Correct => vec![self.server.url(), self.link.url()],
@@ -49,17 +44,20 @@ impl Servers for One {
     fn lanes(&mut self) -> Vec<Lane<'_>> {
         let server = &mut self.server;
         vec![Box::new(move |rng| {
-            if rng.u32(..8) > 0 {
-                return disturb(server, rng, SILENCE_MS);
+            match rng.u32(..9) {
+                0 => {
+                    server.kill9();
+                    sleep(rng, 0..1_500);
+                    server.restart();
+                }
+                1 => server.step_clock_back(Duration::from_millis(rng.u64(..3_000))),
+                _ => return redis::disturb(server, rng, SILENCE_MS),
             }
-            server.kill9();
-            sleep(rng, 0..1_500);
-            server.restart();
             Harm::None
         })]
     }
 
-    fn masters(&self) -> Vec<&RedisServer> {
-        vec![&self.server]
+    fn residue(&self) -> Vec<String> {
+        redis::residue([&self.server])
     }
 }

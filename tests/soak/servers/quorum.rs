@@ -6,8 +6,7 @@ use std::sync::Arc;
 use distlock_tests::{Proxy, QuorumServers, RedisServer};
 use fastrand::Rng;
 
-use super::{Harm, Lane, Servers, disturb, sleep};
-use crate::plan::Offer;
+use super::{Harm, Lane, Servers, redis, sleep};
 
 const SILENCE_MS: u64 = 3_000;
 
@@ -25,10 +24,6 @@ impl Quorum {
 }
 
 impl Servers for Quorum {
-    fn offer(&self) -> Offer {
-        Offer::ExclusiveOnly
-    }
-
     fn urls(&self) -> Vec<String> {
         let hosts: Vec<_> = self.links.iter().map(|link| link.address().to_string()).collect();
         vec![self.servers.url(), format!("redis+quorum://{}", hosts.join(","))]
@@ -43,8 +38,8 @@ impl Servers for Quorum {
         vec![Box::new(|rng| strike(some, rng)), Box::new(|rng| strike(others, rng))]
     }
 
-    fn masters(&self) -> Vec<&RedisServer> {
-        self.servers.servers().iter().collect()
+    fn residue(&self) -> Vec<String> {
+        redis::residue(self.servers.servers())
     }
 }
 
@@ -62,6 +57,6 @@ fn strike(servers: &mut [RedisServer], rng: &mut Rng) -> Harm {
             server.restart();
             Harm::None
         }
-        _ => disturb(server, rng, SILENCE_MS),
+        _ => redis::disturb(server, rng, SILENCE_MS),
     }
 }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use distlock_tests::{Proxy, RedisServer, SentinelGroup, eventually_blocking};
+use distlock_tests::{Proxy, SentinelGroup, eventually_blocking};
 use fastrand::Rng;
 
-use super::{Harm, Lane, Servers, disturb, sleep};
-use crate::plan::Offer;
+use super::{Harm, Lane, Servers, redis, sleep};
 
 /// Below what the sentinels take for a death.
 const SILENCE_MS: u64 = 600;
@@ -47,7 +46,7 @@ impl Sentinel {
                     self.wait_for_master(1 - at);
                 }
             }
-            _ => return disturb(&self.group.servers()[at], rng, SILENCE_MS),
+            _ => return redis::disturb(&self.group.servers()[at], rng, SILENCE_MS),
         }
         self.settle();
         Harm::MayForget
@@ -83,10 +82,6 @@ impl Sentinel {
 }
 
 impl Servers for Sentinel {
-    fn offer(&self) -> Offer {
-        Offer::EveryKind
-    }
-
     fn urls(&self) -> Vec<String> {
         vec![self.group.url()]
     }
@@ -104,7 +99,7 @@ impl Servers for Sentinel {
         if std::mem::replace(&mut self.known, master) == master { Harm::None } else { Harm::MayForget }
     }
 
-    fn masters(&self) -> Vec<&RedisServer> {
-        vec![&self.group.servers()[self.master()]]
+    fn residue(&self) -> Vec<String> {
+        redis::residue([&self.group.servers()[self.master()]])
     }
 }

@@ -2,7 +2,7 @@
 //! home here, takes it over.
 //!
 //! A caller may be dropped, and nobody promises that it is polled: its runtime may be blocked. Others wait for the
-//! command's turn meanwhile. So home looks after all commands that are lent (see [`lookout`](super::lookout)), and
+//! command's turn meanwhile. So home looks after all commands that are lent (see [`take_over`](crate::take_over)), and
 //! carries on those that are older than a moment, as it does all others: with their time-out, and whatever becomes of
 //! the caller. A store's future is polled by one of them at a time, with the runtime of the I/O thread entered, and
 //! polled at once by who takes it over.
@@ -17,12 +17,12 @@ use std::task::{Context, Poll, Waker};
 use tokio::runtime::Handle;
 
 use super::command::{Submitted, Turn, failed, in_time};
-use super::lookout::{Entry, Lendable, Lookout};
 use super::{ended, lock};
 use crate::backend::{BoxFuture, OpError, ServerTime};
 use crate::contained::{Panicked, contained};
 use crate::process;
 use crate::store::StoreError;
+use crate::take_over::{Entry, Lendable, Lookout};
 
 /// What the store has said, and when it was asked.
 pub(super) type Said<T> = Result<(T, ServerTime), OpError>;

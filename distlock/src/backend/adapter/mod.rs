@@ -10,7 +10,6 @@
 mod command;
 mod lanes;
 mod lent;
-mod lookout;
 mod reports;
 mod several;
 #[cfg(test)]
@@ -35,11 +34,13 @@ use crate::clock;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol;
-use crate::store::{Abilities, AcquireReply, List, LockStore, Queue, StoreError};
+use crate::store::{
+    Abilities, AcquireReply, List, LockStore, Owner, Queue, Release, ReleaseReply, StoreError,
+};
+use crate::take_over::Lookout;
 use command::{Queued, Started, Submitted, Turn, Work, in_time};
 use lanes::{Added, Lanes};
 use lent::{Loan, Said};
-use lookout::Lookout;
 use reports::{Link, Reports};
 use translate::Translator;
 
@@ -278,7 +279,7 @@ impl<S: LockStore> StoreBackend<S> {
         *lock(&self.events) = Some(Arc::downgrade(&events));
         if let Some(started) = lock(&self.started).take() {
             tokio::spawn(command::dispatch(started, self.lanes.clone(), self.start.clone()));
-            tokio::spawn(self.lookout.clone().look_after());
+            tokio::spawn(self.lookout.clone().look_after(tokio::time::sleep));
             self.home.get_or_init(Handle::current);
         }
         let _closes = CloseWhenDropped(&self);
@@ -358,6 +359,13 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         let call = |this: Arc<Self>, _| boxed(async move { this.store.force_release(&full).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {});
         Box::pin(async { answer?.await.map(|(held, _)| held) })
+    }
+
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        let request = Release::new(self.translator.full(key), &Owner::of_text(owner));
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
+        let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {});
+        Box::pin(async { answer?.await.map(|(reply, _)| reply == ReleaseReply::Released) })
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {

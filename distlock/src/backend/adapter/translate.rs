@@ -8,6 +8,7 @@ use crate::backend::{
     OpError, OpResult, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted, op,
 };
 use crate::error::LockError;
+use crate::protocol::Fences;
 use crate::protocol::session::Session;
 use crate::store::{
     self, Abilities, Ability, Acquire, Fencing, HolderRelease, LeaseRule, Owner, Queue, Release, Renew,
@@ -43,8 +44,8 @@ impl Translator {
         };
         // A store has no use for gaps, and its times are only those of the moment at which we asked.
         let (poll_gap, clocks) = (Duration::ZERO, Clocks::Many);
-        let wanted = Wanted::NeverTold;
-        let tuning = Tuning { poll_gap, clocks, leases, most_fences, wanted, ..Tuning::default() };
+        let (wanted, fences) = (Wanted::NeverTold, Fences::OfTheStore);
+        let tuning = Tuning { poll_gap, clocks, leases, most_fences, wanted, fences, ..Tuning::default() };
         Translator { client, prefix, waiting: abilities.waiting, granularity, tuning }
     }
 

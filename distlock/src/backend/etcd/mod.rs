@@ -27,13 +27,13 @@ use tokio::sync::Notify;
 
 use crate::connection::ConnectionOptions;
 use crate::store::{
-    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, LeaseRule, List, LockStore, Release,
+    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, KEPT, LeaseRule, List, LockStore, Release,
     ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting as Waits,
 };
 use config::Config;
 use errors::Trouble;
 use link::Link;
-use transactions::{Answer, Said, Seen};
+use transactions::{Answer, Place, Said, Seen};
 use waiting::{Turn, Waiting};
 
 /// So many keys are read by one transaction; a server takes 128 if it is not told otherwise (`--max-txn-ops`).
@@ -112,6 +112,21 @@ impl EtcdStore {
         let answer = self.ask(link, transactions::look(&self.config.names.places(key))).await?;
         let seen = transactions::looked(&answer, &self.config.names);
         self.counts(link, seen.map_or(Answer::Garbled, Answer::Counts))
+    }
+
+    /// Ends the place of the holder, if it is one that is meant. Whether there was one.
+    async fn evict(&self, key: &str, is_meant: impl Fn(&Place) -> bool + Send) -> Result<bool, StoreError> {
+        let link = self.linked()?;
+        for _ in 0..MOST_ATTEMPTS {
+            let seen = self.places(&link, key).await?;
+            let Some(first) = seen.places.first().filter(|first| is_meant(first)) else { return Ok(false) };
+            let txn = transactions::evict(&link.epoch, &first.name, first.create_revision);
+            let answer = self.ask(&link, txn).await?;
+            if self.counts(&link, transactions::done(&answer, &link.epoch))? {
+                return Ok(true);
+            }
+        }
+        Err(StoreError::later(format!("{}: the holders of `{key}` change too fast", self.describe())))
     }
 
     /// Asks for a place, once.
@@ -219,6 +234,10 @@ impl LockStore for EtcdStore {
 
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
         let owner = request.owner.as_str();
+        if owner == KEPT {
+            let ended = self.evict(&request.key, |first| first.kept).await?;
+            return Ok(if ended { ReleaseReply::Released } else { ReleaseReply::NotHeld });
+        }
         self.waiting().goes(&request.key, owner);
         let link = self.linked()?;
         let place = self.config.names.place(&request.key, owner);
@@ -253,17 +272,7 @@ impl LockStore for EtcdStore {
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
-        let link = self.linked()?;
-        for _ in 0..MOST_ATTEMPTS {
-            let seen = self.places(&link, key).await?;
-            let Some(first) = seen.places.first() else { return Ok(false) };
-            let txn = transactions::evict(&link.epoch, &first.name, first.create_revision);
-            let answer = self.ask(&link, txn).await?;
-            if self.counts(&link, transactions::done(&answer, &link.epoch))? {
-                return Ok(true);
-            }
-        }
-        Err(StoreError::later(format!("{}: the holders of `{key}` change too fast", self.describe())))
+        self.evict(key, |_| true).await
     }
 
     async fn run(&self, events: StoreEvents) {

@@ -14,11 +14,18 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::leases::Leases;
-use super::meta::{Command, Line, Said, written};
+use super::meta::{Command, Line, Said, TICK, Ttl, written};
+use super::server_clock::ServerClock;
+use crate::clock::{self, Time};
 use crate::store::StoreError;
 
 /// No line of an answer is longer, and no value: what is not ours is not read to its end.
 const MOST_BYTES: usize = 1024 * 1024;
+/// No item is written if nothing shows how late the server's clock is: it would outlive a process that dies by as much.
+/// An idle connection is looked at more often; but this process may have stood still.
+const MOST_BEHIND: Duration = Duration::from_secs(10);
+/// By how much an item may last longer than was asked for.
+pub(super) const LONGER: Duration = Duration::from_secs(13);
 /// So many bytes are read at a time.
 const READ_TOGETHER: usize = 8 * 1024;
 
@@ -47,12 +54,15 @@ struct Queue {
     awaited: VecDeque<Awaited>,
     /// When something was last read.
     heard: Instant,
+    clock: ServerClock,
     has_ended: bool,
 }
 
 #[derive(Debug)]
 struct Awaited {
     sent: Instant,
+    /// The same, for leases.
+    asked: Time,
     number: u32,
     reply: oneshot::Sender<Said>,
 }
@@ -83,18 +93,37 @@ impl fmt::Debug for Link {
 }
 
 impl Connection {
-    /// Over a stream; nothing is read unless the driver does it.
-    pub(super) fn over(stream: TcpStream, patience: Duration) -> (Arc<Self>, Driver) {
+    /// Over a stream that was asked for at `begun`; nothing is read unless the driver does it.
+    pub(super) fn over(stream: TcpStream, begun: Time, patience: Duration) -> (Arc<Self>, Driver) {
         let (reader, writer) = stream.into_split();
-        let (unsent, awaited) = (Vec::new(), VecDeque::new());
+        let (unsent, awaited, heard) = (Vec::new(), VecDeque::new(), Instant::now());
+        let clock = ServerClock::accepted_after(begun);
         let connection = Arc::new(Connection {
             writer,
-            queue: Mutex::new(Queue { unsent, awaited, heard: Instant::now(), has_ended: false }),
+            queue: Mutex::new(Queue { unsent, awaited, heard, clock, has_ended: false }),
             unsent: Notify::new(),
             next: AtomicU32::new(0),
             leases: Mutex::default(),
         });
         (connection.clone(), Driver { connection, reader, patience })
+    }
+
+    /// What makes an item last for so long from now at least, if it is written from now on.
+    pub(super) fn lasting(&self, time: Duration) -> Result<Ttl, StoreError> {
+        let now = clock::now();
+        let behind = lock(&self.queue).clock.behind(now);
+        if behind > MOST_BEHIND {
+            return Err(StoreError::later(format!(
+                "for {behind:?} nothing has shown that Memcached runs, by whose clock the item would end"
+            )));
+        }
+        Ok(Ttl::at_least(time, now, behind))
+    }
+
+    /// How long an item lasts at least of which the server says that so much remains.
+    pub(super) fn certain(&self, remaining: Duration) -> Duration {
+        let behind = lock(&self.queue).clock.behind(clock::now());
+        remaining.saturating_sub(behind + TICK)
     }
 
     /// Asks about the item of a key.
@@ -110,7 +139,8 @@ impl Connection {
 
     async fn send(&self, bytes: Vec<u8>, number: u32) -> Result<Said, StoreError> {
         let (reply, said) = oneshot::channel();
-        if !self.enqueue(&bytes, Awaited { sent: Instant::now(), number, reply }) {
+        let awaited = Awaited { sent: Instant::now(), asked: clock::now(), number, reply };
+        if !self.enqueue(&bytes, awaited) {
             return Err(StoreError::not_sent("the connection to Memcached was closed"));
         }
         match said.await {
@@ -240,14 +270,16 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
         let mut read = 0;
         let mut queue = lock(&connection.queue);
         queue.heard = Instant::now();
+        let now = clock::now();
         while let Some(rest) = bytes.get(read..).filter(|rest| !rest.is_empty()) {
             let Some(Answer { line, value, length }) = Answer::first_of(rest).ok_or_else(garbled)? else {
                 break;
             };
             read += length;
-            let Some(Awaited { number, reply, .. }) = queue.awaited.pop_front() else {
+            let Some(Awaited { asked, number, reply, .. }) = queue.awaited.pop_front() else {
                 return Err(garbled());
             };
+            queue.clock.answered(asked, now);
             told.push((reply, line.said(value, number).ok_or_else(garbled)?));
         }
         drop(queue);

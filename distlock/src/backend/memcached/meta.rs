@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::clock::Time;
+
 /// Stands before our keys: what a lock protects is often cached on the same server, under the very same key.
 const MARK: &str = "dl1:";
 /// The longest key, with what stands before it, as base64 in 250 bytes.
@@ -23,18 +25,32 @@ pub(super) enum Command<'a> {
     Get,
 }
 
-/// How long an item lasts, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ttl(u64);
+/// By so much the end of an item lies before what was asked for, at most, by a clock that is set in time.
+pub(super) const TICK: Duration = Duration::from_secs(2);
+
+/// How long an item lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ttl {
+    /// As the server counts.
+    seconds: u64,
+    /// It certainly lasts until then.
+    pub(super) until: Time,
+}
 
 impl Ttl {
-    /// The server counts whole seconds, of which the first is already running: it ends an item up to a second early.
-    pub(super) fn at_least(time: Duration) -> Self {
-        Ttl(time.as_secs() + u64::from(time.subsec_nanos() > 0) + 1)
+    /// The server counts whole seconds, and its clock is set once a second. So what the clock shows is up to two
+    /// seconds ago: one of which only the beginning is shown, and one until it is set. (Mostly it is one: the two are
+    /// the same until the timer has drifted over the end of a second, of which it then shows nothing at all.)
+    ///
+    /// `behind`: by how much more the clock may be behind.
+    pub(super) fn at_least(time: Duration, now: Time, behind: Duration) -> Self {
+        let counted = time + behind + TICK;
+        Ttl { seconds: counted.as_secs() + u64::from(counted.subsec_nanos() > 0), until: now.after(time) }
     }
 
-    pub(super) fn duration(self) -> Duration {
-        Duration::from_secs(self.0)
+    #[cfg(test)]
+    pub(super) fn seconds(self) -> u64 {
+        self.seconds
     }
 }
 
@@ -71,11 +87,11 @@ pub(super) enum Said {
 pub(super) fn written(key: &str, command: Command<'_>, number: u32) -> Vec<u8> {
     let (key, coding) = key_of(key);
     let text = match command {
-        Command::Add { value, ttl: Ttl(ttl) } => {
-            format!("ms {key} {} T{ttl} ME c O{number}{coding}\r\n{value}\r\n", value.len())
+        Command::Add { value, ttl: Ttl { seconds, .. } } => {
+            format!("ms {key} {} T{seconds} ME c O{number}{coding}\r\n{value}\r\n", value.len())
         }
-        Command::Replace { value, ttl: Ttl(ttl), cas } => {
-            format!("ms {key} {} T{ttl} C{cas} MS c O{number}{coding}\r\n{value}\r\n", value.len())
+        Command::Replace { value, ttl: Ttl { seconds, .. }, cas } => {
+            format!("ms {key} {} T{seconds} C{cas} MS c O{number}{coding}\r\n{value}\r\n", value.len())
         }
         Command::Delete { cas } => format!("md {key} C{cas} O{number}{coding}\r\n"),
         Command::Get => format!("mg {key} v c t O{number}{coding}\r\n"),
@@ -199,8 +215,8 @@ mod tests {
     }
 
     #[test]
-    fn an_item_outlives_the_ttl_although_the_server_ends_it_up_to_a_second_early() {
-        let ttl = |millis| Ttl::at_least(Duration::from_millis(millis)).duration().as_secs();
-        assert_eq!((ttl(1), ttl(1_000), ttl(1_001), ttl(30_000)), (2, 2, 3, 31));
+    fn an_item_outlives_the_ttl_although_the_server_ends_it_up_to_two_seconds_early() {
+        let ttl = |millis| Ttl::at_least(Duration::from_millis(millis), Time(0), Duration::ZERO).seconds;
+        assert_eq!((ttl(1), ttl(1_000), ttl(1_001), ttl(30_000)), (3, 3, 4, 32));
     }
 }

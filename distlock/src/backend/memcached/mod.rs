@@ -9,14 +9,15 @@ mod config;
 mod leases;
 mod link;
 mod meta;
+mod server_clock;
 mod supervisor;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
-use link::{Connection, Link, lock};
-use meta::{Cas, Command, Item, LONGEST_KEY, Said, Ttl};
+use link::{Connection, LONGER, Link, lock};
+use meta::{Cas, Command, Item, LONGEST_KEY, Said};
 
 use crate::connection::ConnectionOptions;
 use crate::contended::Contended;
@@ -26,8 +27,8 @@ use crate::store::{
     ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
 };
 
-/// A longer time is read as a date. One second is added to every ttl.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600 - 2);
+/// A longer time is read as a date.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600 - LONGER.as_secs());
 const SECOND: Duration = Duration::from_secs(1);
 /// How often a change is tried that finds the item changed in between.
 const TRIES: usize = 4;
@@ -64,13 +65,9 @@ impl MemcachedStore {
     }
 
     /// Creates the item, or returns the one that is there.
-    async fn add(
-        &self,
-        connection: &Connection,
-        request: &Acquire,
-        ttl: Ttl,
-    ) -> Result<Result<(), Item>, StoreError> {
+    async fn add(&self, connection: &Connection, request: &Acquire) -> Result<Result<(), Item>, StoreError> {
         let (key, owner) = (&*request.key, request.owner.as_str());
+        let ttl = connection.lasting(request.ttl)?;
         for _ in 0..TRIES {
             match connection.ask(key, Command::Add { value: owner, ttl }).await? {
                 Said::Done(Some(cas)) => {
@@ -88,8 +85,8 @@ impl MemcachedStore {
         Err(StoreError::later("the item changes all the time"))
     }
 
-    /// Carries out what `command` makes of the version of the owner's item and of how long it lasts. `None`: it is as
-    /// it should be, if it is still the owner's.
+    /// Carries out what `command` makes of the version of the owner's item and of how long it lasts at least. `None`:
+    /// it is as it should be, if it is still the owner's.
     async fn change<'a>(
         &self,
         connection: &Connection,
@@ -103,7 +100,9 @@ impl MemcachedStore {
             let (cas, left) = match known.take() {
                 Some(known) => known,
                 None => match self.look(connection, key).await? {
-                    Some(item) if item.value == owner => (item.cas, item.remaining.unwrap_or_default()),
+                    Some(item) if item.value == owner => {
+                        (item.cas, connection.certain(item.remaining.unwrap_or_default()))
+                    }
                     _ => break,
                 },
             };
@@ -138,11 +137,10 @@ impl MemcachedStore {
         connection: &Connection,
         key: &str,
         owner: &str,
-        ttl: Duration,
+        time: Duration,
     ) -> Result<RenewReply, StoreError> {
-        let ttl = Ttl::at_least(ttl);
-        let replace =
-            |cas, left| (left < ttl.duration()).then_some(Command::Replace { value: owner, ttl, cas });
+        let ttl = connection.lasting(time)?;
+        let replace = |cas, left| (left < time).then_some(Command::Replace { value: owner, ttl, cas });
         Ok(match self.change(connection, key, owner, replace).await? {
             Changed::Done => RenewReply::Renewed,
             Changed::NotOurs => RenewReply::NotHeld,
@@ -188,7 +186,7 @@ impl LockStore for MemcachedStore {
         }
         let item = match found {
             Some(item) => item,
-            None => match self.add(&connection, request, Ttl::at_least(request.ttl)).await? {
+            None => match self.add(&connection, request).await? {
                 Ok(()) => {
                     self.contended.ended(key);
                     return Ok(AcquireReply::Acquired { fence: None });
@@ -219,9 +217,10 @@ impl LockStore for MemcachedStore {
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
         let Release { key, owner, keep, .. } = request;
         let connection = self.connection()?;
+        let kept = keep.map(|keep| connection.lasting(keep)).transpose()?;
         let end = |cas, _| {
-            Some(match keep {
-                Some(keep) => Command::Replace { value: KEPT, ttl: Ttl::at_least(*keep), cas },
+            Some(match kept {
+                Some(ttl) => Command::Replace { value: KEPT, ttl, cas },
                 None => Command::Delete { cas },
             })
         };

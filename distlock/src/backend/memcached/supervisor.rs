@@ -10,12 +10,14 @@ use super::MemcachedStore;
 use super::link::{Connection, Driver};
 use super::meta::Said;
 use crate::backoff::Backoff;
+use crate::clock;
 use crate::store::{EarlierCommands, StoreError, StoreEvents};
 
 /// Between the first two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// How often an idle connection is looked at, so that one that has died is found.
-const LOOK: Duration = Duration::from_secs(5);
+/// How often a connection is looked at, so that one that has died is found, and the server's clock is known to run: an
+/// item lasts longer by the time since (see `server_clock`).
+const LOOK: Duration = Duration::from_secs(1);
 /// A connection that lived so long was a good one.
 const GOOD: Duration = Duration::from_secs(5);
 /// The first version whose meta commands are these.
@@ -52,14 +54,14 @@ impl MemcachedStore {
     }
 
     async fn dial(&self) -> Result<(Arc<Connection>, Driver), StoreError> {
-        let (host, limit) = (&self.config.host, self.config.connect_timeout);
+        let (host, limit, begun) = (&self.config.host, self.config.connect_timeout, clock::now());
         let connecting = TcpStream::connect((host.name.as_str(), host.port));
         let stream = match timeout(limit, connecting).await {
             Ok(stream) => stream.map_err(StoreError::not_sent)?,
             Err(_) => return Err(StoreError::not_sent(format!("no connection within {limit:?}"))),
         };
         stream.set_nodelay(true).map_err(StoreError::not_sent)?;
-        Ok(Connection::over(stream, self.config.response_timeout))
+        Ok(Connection::over(stream, begun, self.config.response_timeout))
     }
 
     /// Makes sure that the server can be used, says so, and looks from time to time whether it is still there. Says

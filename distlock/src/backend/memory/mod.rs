@@ -13,6 +13,7 @@ use once_cell::sync::OnceCell;
 use super::{AcquireReply, Backend, BatchReply, BoxFuture, Events, Inspection, LinkEvent, OpError, OpResult};
 use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use crate::clock::{self, Time};
+use crate::finding::Finding;
 use server::{ModelServer, Note, Sender};
 
 /// The client of a manager, and what hears its news.
@@ -168,9 +169,20 @@ impl Backend for Memory {
         Box::pin(std::future::ready(Ok(found)))
     }
 
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
         let mut notes = Vec::new();
         let held = self.server().force_release(self.now(), key, &mut notes);
+        self.deliver(notes);
+        Box::pin(std::future::ready(Ok(held)))
+    }
+
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        let mut notes = Vec::new();
+        let held = self.server().force_release_from(self.now(), key, owner, &mut notes);
         self.deliver(notes);
         Box::pin(std::future::ready(Ok(held)))
     }

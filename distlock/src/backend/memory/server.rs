@@ -472,6 +472,27 @@ impl ModelServer {
         true
     }
 
+    /// The same if `owner` is its holder, or ends the lease of that one of several holders. False: it is not.
+    pub(crate) fn force_release_from(
+        &mut self,
+        server_time: ServerTime,
+        key: &Arc<str>,
+        owner: &Arc<str>,
+        notes: &mut Vec<Note>,
+    ) -> bool {
+        let slot = self.slot(key);
+        if slot.live(server_time).is_some_and(|value| value.holder == *owner) {
+            return self.force_release(server_time, key, notes);
+        }
+        if !slot.is_member(server_time, owner) {
+            return false;
+        }
+        slot.members.retain(|(member, _)| member != owner);
+        slot.drop_expired_members(server_time);
+        self.serve(server_time, key, None, notes);
+        true
+    }
+
     fn slot(&mut self, key: &Arc<str>) -> &mut KeyEntry {
         self.slots.entry(key.clone()).or_default()
     }

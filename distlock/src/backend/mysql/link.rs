@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::{Protocol, Queryable};
 use mysql_async::{Conn, Error, QueryResult, Row};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout_at;
 
 use super::errors::{self, Moment};
@@ -43,8 +43,8 @@ pub(super) struct Lines {
     count: AtomicUsize,
     /// Somebody waits for a connection.
     pub(super) crowded: Notify,
-    /// One has ended, or does not answer: all are to be replaced.
-    pub(super) broken: Notify,
+    /// Why all are to be replaced: one has ended, or does not answer, or may not write any more.
+    broken: watch::Sender<Option<StoreError>>,
     /// What the server's clock showed, and when it said so.
     clock: Mutex<(Instant, i64)>,
     /// How long an answer may take.
@@ -117,7 +117,7 @@ impl Link {
                     lines.give_back(line.conn, Instant::now());
                     if errors::is_read_only(&error) {
                         // Another server may be the one to write to.
-                        lines.broken.notify_one();
+                        return Err(lines.fail(errors::of(&error, Moment::Asking)));
                     }
                     let pause = pauses.next();
                     if !errors::is_conflict(&error) || tokio::time::Instant::now() + pause >= limit.0 {
@@ -125,19 +125,16 @@ impl Link {
                     }
                     tokio::time::sleep(pause).await;
                 }
-                Ok(Err(error)) => {
-                    lines.broken.notify_one();
-                    return Err(errors::of(&error, Moment::Asking));
-                }
+                Ok(Err(error)) => return Err(lines.fail(errors::of(&error, Moment::Asking))),
                 Err(_) => {
+                    let silent = StoreError::unknown("the server does not answer");
                     // The connection ends here, with what it was doing.
                     if end < limit.0 {
-                        lines.broken.notify_one();
-                    } else {
-                        // Most of the time has gone before: that says nothing of the server.
-                        lines.is_one_less();
+                        return Err(lines.fail(silent));
                     }
-                    return Err(StoreError::unknown("the server does not answer"));
+                    // Most of the time has gone before: that says nothing of the server.
+                    lines.is_one_less();
+                    return Err(silent);
                 }
             }
         }
@@ -158,7 +155,7 @@ impl Lines {
             turns: Semaphore::new(0),
             count: AtomicUsize::new(0),
             crowded: Notify::new(),
-            broken: Notify::new(),
+            broken: watch::Sender::new(None),
             clock: Mutex::new(clock),
             patience,
         };
@@ -169,6 +166,20 @@ impl Lines {
     pub(super) fn add(&self, conn: Conn) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.give_back(conn, Instant::now());
+    }
+
+    /// All are to be replaced, because of this, which is returned.
+    fn fail(&self, cause: StoreError) -> StoreError {
+        self.broken.send_replace(Some(cause.clone()));
+        cause
+    }
+
+    /// Becomes ready when all are to be replaced: why.
+    pub(super) async fn broken(&self) -> StoreError {
+        let mut broken = self.broken.subscribe();
+        // The sender lives as long as this.
+        let cause = broken.wait_for(Option::is_some).await.ok().and_then(|cause| cause.clone());
+        cause.unwrap_or_else(|| StoreError::unknown("a connection has ended"))
     }
 
     /// How many there are, in use or not.

@@ -232,13 +232,15 @@ impl LockStore for MysqlStore {
                 Acquired::Busy { remaining } => remaining,
             };
             self.contended.noted(key);
-            match self.look(&lines, key, limit).await.map(is_in_the_way) {
-                Ok(Some(holder)) => return Ok(busy(holder)),
-                // It was given back just now.
-                Ok(None) => {}
-                // It is busy all the same.
-                Err(_) => break,
+            // It is busy all the same if nothing more can be learnt.
+            let Ok(found) = self.look(&lines, key, limit).await else { break };
+            if found.ends_ahead {
+                let values = |not_after: i64| vec![bytes(key), not_after.into()];
+                self.prepared(&lines, &self.statements.end_now, &values, limit).await?;
+            } else if let Some(holder) = is_in_the_way(found) {
+                return Ok(busy(holder));
             }
+            // It can be taken now.
         }
         Ok(AcquireReply::Busy(Busy::by_somebody().is_not_reported().remaining(remaining)))
     }

@@ -76,11 +76,12 @@ impl Schema {
 
     fn not_allowed(&self, error: &Error) -> StoreError {
         let (reason, grants, sql) = (errors::words(error), self.grants(), self.sql());
-        StoreError::refused(format!(
+        let text = format!(
             "the database has no tables for locks yet and this user may not create them, or it may not use those that \
              are there ({reason}). Let somebody who may run the SQL below in this database, and give this user the \
-             use of it: {grants}.\n\n{sql}"
-        ))
+             use of it: {grants}."
+        );
+        StoreError::refused_with_script(text, &sql)
     }
 }
 

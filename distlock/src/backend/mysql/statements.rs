@@ -28,6 +28,8 @@ pub(super) struct Statements {
     pub(super) release: String,
     /// key, not_after.
     pub(super) force_release: String,
+    /// key, not_after. A row that is free, and whose end lies ahead because the clock was set back since: it ends now.
+    pub(super) end_now: String,
     /// key. Always one row: the server's clock, the holder and how long its lease lasts.
     pub(super) look: String,
     /// The first key, the end of the keys, how many. Each that is held, its holder, and how long its lease lasts.
@@ -75,6 +77,10 @@ impl Statements {
             force_release: schema.fill(&format!(
                 "UPDATE @lock SET owner = '-', expires = UTC_TIMESTAMP(6), fence_from = fence + 1 \
                  WHERE k = ? AND owner <> '-' AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
+            )),
+            end_now: schema.fill(&format!(
+                "UPDATE @lock SET expires = UTC_TIMESTAMP(6) \
+                 WHERE k = ? AND owner = '-' AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
             )),
             look: schema.fill(
                 "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), owner, \
@@ -166,6 +172,8 @@ pub(super) struct Found {
     pub(super) clock: i64,
     /// Who holds it, and for how long.
     pub(super) holder: Option<(String, Duration)>,
+    /// It is free, and its end lies ahead all the same: the clock was set back since it was released.
+    pub(super) ends_ahead: bool,
 }
 
 impl Found {
@@ -173,12 +181,13 @@ impl Found {
         let row = rows.first().ok_or_else(|| garbled("no row"))?;
         let clock = column(row, 0)?;
         let (owner, remaining): (Option<Vec<u8>>, Option<i64>) = (column(row, 1)?, column(row, 2)?);
-        let holder = owner.zip(remaining).and_then(|(owner, remaining)| {
+        let lasting = owner.zip(remaining).and_then(|(owner, remaining)| {
             let owner = String::from_utf8_lossy(&owner).into_owned();
             let remaining = u64::try_from(remaining).ok().filter(|remaining| *remaining > 0)?;
-            (owner != FREE).then_some((owner, Duration::from_micros(remaining)))
+            Some((owner, Duration::from_micros(remaining)))
         });
-        Ok(Found { clock, holder })
+        let ends_ahead = lasting.as_ref().is_some_and(|(owner, _)| owner == FREE);
+        Ok(Found { clock, holder: lasting.filter(|_| !ends_ahead), ends_ahead })
     }
 
     pub(super) fn is_held_by(&self, owner: &str) -> bool {

@@ -81,7 +81,9 @@ impl MysqlStore {
         let mut conn = Conn::new(opts).await.map_err(failed)?;
         // A statement is a transaction of its own; it waits for a row for a second.
         conn.query_drop("SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1").await.map_err(failed)?;
-        conn.query_drop("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await.map_err(failed)?;
+        // Whatever the user's or the server's default is (`tx_read_only`).
+        let transactions = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
+        conn.query_drop(transactions).await.map_err(failed)?;
         let sql = "SELECT VERSION(), CAST(@@GLOBAL.read_only AS CHAR)";
         let said: Option<(String, String)> = conn.query_first(sql).await.map_err(failed)?;
         let (version, is_read_only) = said.unwrap_or_default();
@@ -97,7 +99,7 @@ impl MysqlStore {
     /// Until they are to be replaced; says why.
     async fn watch(&self, server: &Opts, lines: &Lines, pruning: &mut Pruning) -> StoreError {
         tokio::select! {
-            () = lines.broken.notified() => StoreError::unknown("a connection has ended, or does not answer"),
+            cause = lines.broken() => cause,
             () = self.grow(server, lines) => StoreError::unknown("the connections were closed"),
             cause = self.look_after(lines, pruning) => cause,
         }

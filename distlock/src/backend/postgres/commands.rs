@@ -34,6 +34,7 @@ const LIST: &str = "\
         SELECT l.key, l.kind, l.owner, l.expires FROM @.lock_1 l, t \
         WHERE t.now < $1 AND l.key >= $2 AND substring(l.key FOR octet_length($2)) = $2 \
             AND ($3 IS NULL OR l.key > $3) AND (l.owner IS NOT NULL AND l.expires > t.now \
+            OR EXISTS (SELECT FROM @.holder_1 o WHERE o.key = l.key AND o.expires > t.now AND l.kind <> 0) \
             OR EXISTS (SELECT FROM @.waiter_1 w WHERE w.key = l.key AND w.dies > t.now)) \
         ORDER BY l.key LIMIT $4) \
     SELECT p.key, p.kind, h.owner, (extract(epoch FROM h.expires - t.now) * 1000000)::bigint, 0::bigint AS place \

@@ -1,6 +1,7 @@
 //! What an error of the server or of the client means for its command.
 
 use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 
 use tokio_postgres::Error as ClientError;
@@ -30,6 +31,30 @@ pub(super) fn is_of_preparation(error: &ClientError) -> bool {
     let codes = [&SqlState::INVALID_SQL_STATEMENT_NAME, &SqlState::FEATURE_NOT_SUPPORTED];
     error.code().is_some_and(|code| codes.contains(&code))
 }
+
+/// The schema, a table or a function is not there.
+pub(super) fn is_of_missing_tables(error: &ClientError) -> bool {
+    error.code().is_some_and(|code| MISSING.contains(&code.code()))
+}
+
+const MISSING: [&str; 3] = ["3F000", "42P01", "42883"];
+
+/// A row, or a table, was locked by somebody's transaction for as long as a command waits for it.
+pub(super) fn is_of_a_lock(error: &StoreError) -> bool {
+    error.is::<LockedRow>()
+}
+
+/// In the server's words.
+#[derive(Debug)]
+struct LockedRow(String);
+
+impl fmt::Display for LockedRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for LockedRow {}
 
 pub(super) fn is_forbidden(error: &ClientError) -> bool {
     // Also a schema that is not there, in a database in which none may be created.
@@ -92,10 +117,7 @@ fn remedy(code: &SqlState) -> Option<&'static str> {
         "42501" => {
             "GRANT USAGE ON SCHEMA, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA, to this role"
         }
-        "3F000" | "42P01" | "42883" => {
-            "the tables and functions of distlock are gone or another schema is meant; they are made again when the \
-             program connects anew, if it may"
-        }
+        missing if MISSING.contains(&missing) => return None,
         other if other.starts_with("42") || other.starts_with("22") || other.starts_with("0A") => {
             "the functions in the schema are not those of this version of distlock"
         }
@@ -108,12 +130,18 @@ fn remedy(code: &SqlState) -> Option<&'static str> {
 fn temporary(code: &SqlState, said: String) -> StoreError {
     match code.code() {
         "25006" => StoreError::later(format!(
-            "{said}: it is a standby; name all servers in the URL (host1,host2) with \
+            "{said}: it is a standby, or transactions were made read-only (default_transaction_read_only), as some do when \
+             the disk is full. If it is a standby, name all servers in the URL (host1,host2) with \
              `target_session_attrs=read-write`"
         )),
+        // Nothing was done, and nothing will be before we have connected anew.
+        missing if MISSING.contains(&missing) => StoreError::later(format!(
+            "{said}: the tables or functions of distlock are gone; they are made again now, if this role may make them"
+        )),
+        "55P03" => StoreError::later(LockedRow(said)),
         "57P03" | "53300" => StoreError::later(said),
-        // Rolled back: a deadlock, a row that somebody else keeps locked, a limit of the role, a full disk.
-        "40001" | "40P01" | "55P03" | "57014" | "53100" | "53200" | TOO_LATE => StoreError::later(said),
+        // Rolled back: a deadlock, a limit of the role, a full disk.
+        "40001" | "40P01" | "57014" | "53100" | "53200" | TOO_LATE => StoreError::later(said),
         // The connection ends; what it was doing may have been committed.
         _ => StoreError::unknown(said),
     }

@@ -36,20 +36,27 @@ impl Grants {
         lock(&self.waiting).clear();
     }
 
-    /// Passes a grant on: OWNER FENCE KEY, the key in hexadecimal digits. Anything else is somebody else's.
+    /// Passes on what one that waits is told. OWNER FENCE KEY: the key is its own; OWNER `free` KEY: it may ask for it.
+    /// The key is in hexadecimal digits. Anything else comes from other programs.
+    ///
+    /// Every role of the database may notify. With a fencing token that one of them has made up, the data would refuse
+    /// all later ones: so a fenced grant is asked about, and its token is read from the table.
     pub(super) fn heard(&self, payload: &str, events: &StoreEvents) {
         let mut words = payload.split(' ');
         let (Some(owner), Some(fence), Some(key)) = (words.next(), words.next(), words.next()) else {
             return;
         };
-        let (Ok(fence), Some(key)) = (fence.parse(), unhex(key)) else { return };
+        let Some(key) = unhex(key) else { return };
+        if fence == "free" {
+            return events.released(&key);
+        }
+        if fence.parse::<i64>().is_err() {
+            return;
+        }
         let grant = match lock(&self.waiting).remove(owner) {
-            Some(place) => {
-                let grant = Grant::new().at_most_old(place.asked.elapsed());
-                if place.is_fenced { grant.fence(fence) } else { grant }
-            }
-            // The answer that it waits is still on its way, or it has given up.
-            None => Grant::new(),
+            Some(Place { asked, is_fenced: false }) => Grant::new().at_most_old(asked.elapsed()),
+            // Or the answer that it waits is still on its way, or it has given up.
+            Some(Place { is_fenced: true, .. }) | None => Grant::new(),
         };
         events.granted(&key, owner, grant);
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};
@@ -16,6 +16,7 @@ use tokio_postgres::{Error, Row};
 use super::dial::Connection;
 use super::errors::{self, Moment};
 use super::prepared::{Parameter, Prepared};
+use super::schema::Functions;
 use crate::store::StoreError;
 
 /// No command is awaited longer. The contract gives it 5 s.
@@ -30,8 +31,6 @@ const UNREAD: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub(super) struct Link {
     lines: Mutex<Option<Arc<Lines>>>,
-    /// Connections that do not answer are to be replaced.
-    broken: Notify,
 }
 
 /// Connections to one server, which come and go together.
@@ -44,6 +43,9 @@ pub(super) struct Lines {
     patience: Duration,
     /// By which waiters are told. `None`: they are not.
     pub(super) channel: Option<i64>,
+    pub(super) functions: Functions,
+    /// Why they are to be replaced, once they are.
+    broken: watch::Sender<Option<StoreError>>,
 }
 
 #[derive(Debug)]
@@ -61,14 +63,9 @@ impl Link {
         *lock(&self.lines) = lines;
     }
 
-    /// Becomes ready when connections do not answer.
-    pub(super) async fn broken(&self) {
-        self.broken.notified().await;
-    }
-
     /// The connections, if there are any now.
     pub(super) fn lines(&self) -> Result<Arc<Lines>, StoreError> {
-        let lines = lock(&self.lines).clone();
+        let lines = lock(&self.lines).clone().filter(|lines| lines.broken.borrow().is_none());
         lines.ok_or_else(|| StoreError::not_sent("there is no connection to PostgreSQL"))
     }
 
@@ -80,18 +77,25 @@ impl Link {
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, StoreError> {
         let limit = tokio::time::Instant::now() + COMMAND;
-        let said = match lines.ask(self, sql, parameters, limit).await {
+        let said = match lines.ask(sql, parameters, limit).await {
             Some(Err(error)) if errors::is_too_late(&error) => {
                 // It has done nothing. Its clock was set, or we have slept: look, and ask again.
-                lines.read_clock(self, limit).await?;
-                lines.ask(self, sql, parameters, limit).await
+                lines.read_clock(limit).await?;
+                lines.ask(sql, parameters, limit).await
             }
             said => said,
         };
-        match said {
-            Some(said) => said.map_err(|error| errors::of(&error, Moment::Asking)),
-            None => Err(StoreError::unknown("the server does not answer")),
+        let error = match said {
+            Some(Ok(rows)) => return Ok(rows),
+            Some(Err(error)) => error,
+            None => return Err(StoreError::unknown("the server does not answer")),
+        };
+        let meaning = errors::of(&error, Moment::Asking);
+        if errors::is_of_missing_tables(&error) {
+            // They are made when we connect: nothing more is sent before that.
+            lines.broken.send_replace(Some(meaning.clone()));
         }
+        Err(meaning)
     }
 }
 
@@ -108,6 +112,7 @@ impl Lines {
         clock: SystemTime,
         patience: Duration,
         channel: Option<i64>,
+        functions: Functions,
     ) -> Self {
         let now = Instant::now();
         let line = |(connection, prepared)| Line {
@@ -117,7 +122,15 @@ impl Lines {
             heard: Mutex::new(now),
         };
         let lines = connections.into_iter().map(line).collect();
-        Lines { lines, clock: Mutex::new((now, clock)), patience, channel }
+        let clock = Mutex::new((now, clock));
+        Lines { lines, clock, patience, channel, functions, broken: watch::Sender::new(None) }
+    }
+
+    /// Waits until they are to be replaced although none has ended, and says why.
+    pub(super) async fn broken(&self) -> StoreError {
+        let mut broken = self.broken.subscribe();
+        let cause = broken.wait_for(Option::is_some).await.ok().and_then(|cause| cause.clone());
+        cause.unwrap_or_else(|| StoreError::unknown("the connections are gone"))
     }
 
     /// Waits until one of them has ended, and says why.
@@ -133,13 +146,9 @@ impl Lines {
     }
 
     /// Asks each connection for the time.
-    pub(super) async fn read_clock(
-        &self,
-        link: &Link,
-        limit: tokio::time::Instant,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn read_clock(&self, limit: tokio::time::Instant) -> Result<(), StoreError> {
         for line in &self.lines {
-            let said = line.ask(self.patience, link, CLOCK, &[], limit).await;
+            let said = line.ask(self, CLOCK, &[], limit).await;
             let row = said.ok_or_else(|| StoreError::unknown("the server does not answer"))?;
             *lock(&self.clock) =
                 row.and_then(|rows| clock_of(&rows)).map_err(|error| errors::of(&error, Moment::Asking))?;
@@ -150,7 +159,6 @@ impl Lines {
     /// `None`: no answer.
     async fn ask(
         &self,
-        link: &Link,
         sql: &str,
         parameters: &[Parameter<'_>],
         limit: tokio::time::Instant,
@@ -160,7 +168,7 @@ impl Lines {
         let first: Parameter<'_> = (&not_after, Type::TIMESTAMPTZ);
         let all: Vec<Parameter<'_>> = std::iter::once(first).chain(parameters.iter().cloned()).collect();
         let least = |line: &&Line| line.in_flight.load(Ordering::Relaxed);
-        self.lines.iter().min_by_key(least)?.ask(self.patience, link, sql, &all, limit).await
+        self.lines.iter().min_by_key(least)?.ask(self, sql, &all, limit).await
     }
 }
 
@@ -186,8 +194,7 @@ impl Line {
     /// `None`: no answer before the limit, or none at all for as long as one may be awaited.
     async fn ask(
         &self,
-        patience: Duration,
-        link: &Link,
+        all: &Lines,
         sql: &str,
         parameters: &[Parameter<'_>],
         limit: tokio::time::Instant,
@@ -198,7 +205,7 @@ impl Line {
         let _in_flight = InFlight(self);
         let mut asking = std::pin::pin!(self.prepared.query(&self.connection.client, sql, parameters));
         loop {
-            let silent_at = tokio::time::Instant::from_std(*lock(&self.heard) + patience).min(limit);
+            let silent_at = tokio::time::Instant::from_std(*lock(&self.heard) + all.patience).min(limit);
             let said = timeout(silent_at.saturating_duration_since(tokio::time::Instant::now()), &mut asking);
             let mut said = said.await;
             if said.is_err() {
@@ -210,8 +217,9 @@ impl Line {
                 *lock(&self.heard) = Instant::now();
                 return Some(said);
             }
-            if lock(&self.heard).elapsed() >= patience {
-                link.broken.notify_one();
+            if lock(&self.heard).elapsed() >= all.patience {
+                let cause = StoreError::unknown("the server has stopped to answer");
+                all.broken.send_replace(Some(cause));
                 return None;
             }
             if tokio::time::Instant::now() >= limit {

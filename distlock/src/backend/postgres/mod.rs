@@ -26,11 +26,13 @@ use commands::{Statements, acquired, garbled, kind_of, millis, number_of};
 use grants::Grants;
 use link::{Lines, Link};
 use prepared::Parameter;
+use schema::Functions;
 use url::Listening;
 pub(crate) use url::PostgresConfig;
 
+use crate::lock_kind::LockKind;
 use crate::store::{
-    Abilities, Acquire, AcquireReply, Fencing, List, LockStore, Queue, Release, ReleaseReply, Renew,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, List, LockStore, Queue, Release, ReleaseReply, Renew,
     RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
@@ -39,6 +41,8 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many keys one command takes or renews.
 const TOGETHER: usize = 256;
 
+/// Who is in the way of an acquisition that has waited for its row for as long as any does.
+const LOCKED: &str = "a transaction that has locked its row";
 /// So many rows are removed at once.
 const MOST_PRUNED: i32 = 10_000;
 
@@ -79,6 +83,12 @@ impl PostgresStore {
         row.try_get(0).map_err(|error| garbled(&error.to_string()))
     }
 
+    /// Earlier functions are not safe for every kind of lock.
+    fn refuse_outdated(&self, lines: &Lines, request: &Acquire) -> Result<(), StoreError> {
+        let is_refused = lines.functions == Functions::Outdated && request.kind != LockKind::Exclusive;
+        if is_refused { Err(self.config.schema.outdated()) } else { Ok(()) }
+    }
+
     /// Removes some of the rows of keys that have been free for long.
     async fn prune(&self) -> Result<i64, StoreError> {
         self.value(&self.statements.prune, &[(&MOST_PRUNED, Type::INT4)]).await
@@ -116,8 +126,9 @@ impl LockStore for PostgresStore {
         let wanted = i32::try_from(*fences).unwrap_or(i32::MAX);
         let (ttl, kind) = (millis(*ttl), number_of(*kind));
         let (channel, claim, entry) = place(queue.as_ref(), &lines);
+        self.refuse_outdated(&lines, request)?;
         let asked = Instant::now();
-        let said: String = self
+        let said: Result<String, StoreError> = self
             .value_by(
                 &lines,
                 &self.statements.acquire,
@@ -133,8 +144,11 @@ impl LockStore for PostgresStore {
                     (&entry, Type::INT8),
                 ],
             )
-            .await?;
-        let reply = acquired(&said)?;
+            .await;
+        if said.as_ref().is_err_and(errors::is_of_a_lock) {
+            return Ok(locked());
+        }
+        let reply = acquired(&said?)?;
         match &reply {
             AcquireReply::Busy(_) if channel.is_some() => self.grants.waits(owner, asked, *fences),
             _ => self.grants.ends(owner),
@@ -201,12 +215,13 @@ impl LockStore for PostgresStore {
         let ttls: Vec<i64> = requests.iter().map(|request| millis(request.ttl)).collect();
         let kinds: Vec<i32> = requests.iter().map(|request| number_of(request.kind)).collect();
         let lines = self.link.lines()?;
+        requests.iter().try_for_each(|request| self.refuse_outdated(&lines, request))?;
         let places: Vec<_> = requests.iter().map(|request| place(request.queue.as_ref(), &lines)).collect();
         let channels: Vec<Option<i64>> = places.iter().map(|place| place.0).collect();
         let claims: Vec<i64> = places.iter().map(|place| place.1).collect();
         let entries: Vec<i64> = places.iter().map(|place| place.2).collect();
         let asked = Instant::now();
-        let said: String = self
+        let said: Result<String, StoreError> = self
             .value_by(
                 &lines,
                 &self.statements.acquire_all,
@@ -221,8 +236,12 @@ impl LockStore for PostgresStore {
                     (&entries, Type::INT8_ARRAY),
                 ],
             )
-            .await?;
-        let replies: Vec<AcquireReply> = said.lines().map(acquired).collect::<Result<_, _>>()?;
+            .await;
+        if said.as_ref().is_err_and(errors::is_of_a_lock) {
+            // Of one of the keys: the statement was rolled back, so none of them was acquired.
+            return Ok(vec![locked()]);
+        }
+        let replies: Vec<AcquireReply> = said?.lines().map(acquired).collect::<Result<_, _>>()?;
         for (request, reply) in requests.iter().zip(&replies) {
             if request.queue.is_some() && matches!(reply, AcquireReply::Busy(_)) {
                 self.grants.waits(&request.owner, asked, request.fences);
@@ -269,6 +288,10 @@ impl LockStore for PostgresStore {
 }
 
 /// The channel by which to tell the one that waits, how long a grant lasts, and how long the place: `None`, no place.
+fn locked() -> AcquireReply {
+    AcquireReply::Busy(Busy::by(LOCKED).is_not_reported())
+}
+
 fn place(queue: Option<&Queue>, lines: &Lines) -> (Option<i64>, i64, i64) {
     let place = queue.zip(lines.channel);
     place.map_or((None, 0, 0), |(queue, channel)| {

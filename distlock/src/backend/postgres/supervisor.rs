@@ -55,12 +55,12 @@ impl PostgresStore {
         let first = &dialled[0].0;
         let prepare = async {
             check(first).await?;
-            config.schema.ensure(&first.client).await?;
-            clock(first).await
+            let functions = config.schema.ensure(&first.client).await?;
+            Ok((functions, clock(first).await?))
         };
         let limit = config.connect_timeout;
         let no_answer = |_| Err(StoreError::not_sent(format!("no answer within {limit:?}")));
-        let clock = tokio::time::timeout(limit, prepare).await.unwrap_or_else(no_answer)?;
+        let (functions, clock) = tokio::time::timeout(limit, prepare).await.unwrap_or_else(no_answer)?;
         let listener = match &config.listening {
             Listening::Here => Some(Listener::open(config, &config.server, &first.client).await?),
             Listening::At(server) => Some(Listener::open(config, server, &first.client).await?),
@@ -75,7 +75,7 @@ impl PostgresStore {
             connections.push((connection, prepared));
         }
         let channel = listener.as_ref().map(|listener| listener.channel);
-        Ok((Lines::new(connections, clock, config.response_timeout, channel), listener))
+        Ok((Lines::new(connections, clock, config.response_timeout, channel, functions), listener))
     }
 
     async fn dial_for_commands(&self) -> Result<(Connection, Notifications), StoreError> {
@@ -120,7 +120,7 @@ impl PostgresStore {
         };
         tokio::select! {
             cause = lines.ended() => cause,
-            () = self.link.broken() => StoreError::unknown("the server has stopped to answer"),
+            cause = lines.broken() => cause,
             cause = listen => cause,
             cause = self.look(lines, listener) => cause,
         }
@@ -137,7 +137,7 @@ impl PostgresStore {
                 drop(self.prune().await);
                 next_pruning = Instant::now() + PRUNE.mul_f64(0.5 + fastrand::f64());
             }
-            let read = lines.read_clock(&self.link, tokio::time::Instant::now() + patience).await;
+            let read = lines.read_clock(tokio::time::Instant::now() + patience).await;
             let checked = match (read, listener) {
                 (Ok(()), Some(listener)) => listener.check(patience).await,
                 (read, _) => read,
@@ -176,11 +176,11 @@ const OLDEST: i32 = 130_000;
 /// Whether the server is one that can be used.
 async fn check(connection: &Connection) -> Result<(), StoreError> {
     let sql = "SELECT current_setting('server_version_num')::integer, pg_is_in_recovery(), \
-               current_setting('transaction_isolation')";
+               current_setting('transaction_isolation'), current_setting('transaction_read_only')::boolean";
     let row = connection.client.query_typed_one(sql, &[]).await;
-    let said =
-        row.and_then(|row| Ok::<(i32, bool, String), _>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
-    let (version, is_standby, isolation) = said.map_err(|error| errors::of(&error, Moment::Connecting))?;
+    let said = row.and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)));
+    let (version, is_standby, isolation, is_read_only): (i32, bool, String, bool) =
+        said.map_err(|error| errors::of(&error, Moment::Connecting))?;
     if version < OLDEST {
         let major = version / 10_000;
         return Err(StoreError::refused(format!("PostgreSQL {major} is too old: 13 or later is needed")));
@@ -193,9 +193,17 @@ async fn check(connection: &Connection) -> Result<(), StoreError> {
     }
     if isolation != "read committed" {
         return Err(StoreError::refused(format!(
-            "transactions of this role are `{isolation}` by default; locks need `read committed`: ALTER ROLE … SET \
+            "transactions of this role are `{isolation}` by default; locks need `read committed`: add \
+             `options=-c%20default_transaction_isolation%3Dread%5C%20committed` to the URL, or ALTER ROLE … SET \
              default_transaction_isolation = 'read committed'"
         )));
+    }
+    if is_read_only {
+        return Err(StoreError::refused(
+            "transactions of this role are read-only by default; locks are written: add \
+             `options=-c%20default_transaction_read_only%3Doff` to the URL, or ALTER ROLE … SET \
+             default_transaction_read_only = off. If the server was set so, its disk may be full",
+        ));
     }
     Ok(())
 }

@@ -343,6 +343,21 @@ impl Backend for QuorumBackend {
         })
     }
 
+    /// A holder holds it on a majority. What a former holder has left on fewer servers goes too, and is no lock.
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        let asked: Vec<_> = self.nodes.iter().map(|node| node.force_release_from(key, owner)).collect();
+        Box::pin(async move {
+            let all = asked.len();
+            let (found, error) = gathered(asked).await;
+            let (most, held) = (round::majority(all), found.iter().filter(|held| **held).count());
+            match error {
+                // Those that have not answered decide.
+                Some(error) if held < most && held + (all - found.len()) >= most => Err(error),
+                _ => Ok(held >= most),
+            }
+        })
+    }
+
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
         Box::pin(async move {
             let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -158,12 +158,19 @@ impl Wire {
         cmd
     }
 
-    pub(super) fn force(&self, script_ref: ScriptRef, key: &str, from: Option<&str>) -> Cmd {
+    /// `owner`: only if that is a holder.
+    pub(super) fn force(
+        &self,
+        script_ref: ScriptRef,
+        key: &str,
+        from: Option<&str>,
+        owner: Option<&str>,
+    ) -> Cmd {
         let mut cmd = self.on_queue(script_ref, &SCRIPTS.force, key);
         cmd.write_arg_fmt(self.names.channel(""));
-        cmd.arg(self.counts);
-        if let Some(from) = from {
-            cmd.arg(from);
+        cmd.arg(self.counts).arg(from.unwrap_or_default());
+        if let Some(owner) = owner {
+            cmd.arg(owner);
         }
         cmd
     }

@@ -113,6 +113,12 @@ pub(super) fn is_wrong_type(error: &ServerError) -> bool {
     error.code() == "WRONGTYPE" || error.details().is_some_and(|details| details.contains("-WRONGTYPE"))
 }
 
+/// Whether the user may not run scripts at all, whatever the key.
+pub(super) fn forbids_scripts(error: &ServerError) -> bool {
+    let names_eval = |details: &str| details.to_lowercase().contains("'eval");
+    error.code() == "NOPERM" && error.details().is_some_and(names_eval)
+}
+
 /// One of the keys `names`, which belong to a lock, holds a value that we have not written.
 pub(super) fn foreign_value(names: &[String], error: ServerError) -> OpError {
     let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");

@@ -35,6 +35,10 @@ pub(super) struct Exec {
     whole: AtomicBool,
     /// Locks for which others were found to wait.
     awaited: Contended,
+    /// Why the server runs no scripts for us any more, since somebody has changed the permissions. Without them a lock
+    /// could be acquired, and not released.
+    refusal: RwLock<Option<OpError>>,
+    is_refused: AtomicBool,
     /// If there are several servers: how this one is named in the grants that it pushes.
     from: RwLock<Option<Arc<str>>>,
 }
@@ -46,6 +50,8 @@ impl Exec {
             set_get: AtomicBool::new(true),
             whole: AtomicBool::new(false),
             awaited: Contended::default(),
+            refusal: RwLock::new(None),
+            is_refused: AtomicBool::new(false),
             from: RwLock::new(None),
         }
     }
@@ -74,8 +80,8 @@ impl Exec {
         op.script(&self.wire, script_ref, key, self.name().as_deref())
     }
 
-    pub(super) fn force_cmd(&self, script_ref: ScriptRef, key: &str) -> Cmd {
-        self.wire.force(script_ref, key, self.name().as_deref())
+    pub(super) fn force_cmd(&self, script_ref: ScriptRef, key: &str, owner: Option<&str>) -> Cmd {
+        self.wire.force(script_ref, key, self.name().as_deref(), owner)
     }
 
     /// An operation that is sent by itself, in its shortest form.
@@ -86,8 +92,23 @@ impl Exec {
         short.map_or_else(|| self.encode(key, op), |cmd| (cmd, Encoding::Short))
     }
 
+    /// Why the server runs no scripts for us, if it was found that it does not.
+    pub(super) fn refusal(&self) -> Option<OpError> {
+        self.refusal.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A script was run, or was not permitted.
+    fn scripts_are(&self, refused: Option<OpError>) {
+        let is_refused = refused.is_some();
+        if is_refused || self.is_refused.load(Ordering::Relaxed) {
+            *self.refusal.write().unwrap_or_else(PoisonError::into_inner) = refused;
+            self.is_refused.store(is_refused, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn encode(&self, key: &str, op: &dyn Encode) -> (Cmd, Encoding) {
-        let native = if self.set_get.load(Ordering::Relaxed) { op.native(&self.wire, key) } else { None };
+        let may_be_native = self.set_get.load(Ordering::Relaxed) && !self.is_refused.load(Ordering::Relaxed);
+        let native = if may_be_native { op.native(&self.wire, key) } else { None };
         match native {
             Some(cmd) => (cmd, Encoding::Native),
             None => (self.script(ScriptRef::Hash, key, op), Encoding::Script),
@@ -234,6 +255,9 @@ impl Exec {
             }
             value => value,
         };
+        if encoding != Encoding::Native {
+            self.scripts_are(None);
+        }
         op.read(&self.wire.client, encoding, &value).map_err(|reply::Garbled| garbled(link))
     }
 
@@ -246,6 +270,9 @@ impl Exec {
         encoding: Encoding,
         error: ServerError,
     ) -> OpError {
+        if encoding != Encoding::Native && errors::forbids_scripts(&error) {
+            self.scripts_are(Some(errors::replied(error.clone())));
+        }
         match op.queues_for().filter(|_| encoding == Encoding::Script) {
             // The script has checked the lock itself before, so another key is the cause.
             Some(kind) if errors::is_wrong_type(&error) => {
@@ -423,10 +450,17 @@ impl Exec {
         }
     }
 
-    pub(super) async fn force(self: Arc<Self>, link: Arc<Link>, key: Arc<str>) -> Result<bool, OpError> {
-        let mut value = self.ask(&link, self.force_cmd(ScriptRef::Hash, &key)).await?;
+    /// `owner`: only if that is a holder.
+    pub(super) async fn force(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        key: Arc<str>,
+        owner: Option<Arc<str>>,
+    ) -> Result<bool, OpError> {
+        let cmd = |script_ref| self.force_cmd(script_ref, &key, owner.as_deref());
+        let mut value = self.ask(&link, cmd(ScriptRef::Hash)).await?;
         if is_unknown_script(&value) {
-            value = self.ask(&link, self.force_cmd(ScriptRef::Text, &key)).await?;
+            value = self.ask(&link, cmd(ScriptRef::Text)).await?;
         }
         match value {
             Value::ServerError(error) => Err(failed(&link, error)),

@@ -13,7 +13,9 @@ use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::names::Names;
 use super::{cluster, errors, handshake, info, push, reply};
+use crate::backend::inquiry::{LONGEST_KEY, Message};
 use crate::backend::{AcquireMode, Kind, Token, Tuning, op};
+use crate::protocol::Escaped;
 
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";
@@ -58,6 +60,7 @@ pub fn server(data: &[u8]) {
     reply(data);
     if let Ok(text) = str::from_utf8(data) {
         push(text);
+        message(text);
         info(text);
     }
     // The text of `CLUSTER INFO` follows a zero byte.
@@ -116,6 +119,21 @@ fn push(text: &str) {
         let key = push.key();
         assert!(text.ends_with(&**key), "a push for another key");
     }
+}
+
+/// A message of another client on the same channel, and its words in an error.
+fn message(text: &str) {
+    match Message::read(text) {
+        Some(Message::Question(question)) => {
+            let again = Message::read(&question.to_string());
+            assert_eq!(again, Some(Message::Question(question)));
+        }
+        Some(Message::Answer(answer)) => {
+            assert!(answer.accounts.iter().all(|account| account.key.len() <= LONGEST_KEY));
+        }
+        None => {}
+    }
+    assert!(!Escaped(text).to_string().contains(char::is_control));
 }
 
 /// The inputs from which the fuzz targets start pass. So do inputs that have found a bug, which are kept with

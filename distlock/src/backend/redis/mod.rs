@@ -84,6 +84,7 @@ mod tests;
 mod tls_tests;
 
 pub(crate) use cluster::ClusterBackend;
+pub(crate) use conduit::this_runtime_has_io;
 pub(crate) use config::RedisConfig;
 pub(crate) use config_error::ConfigError;
 pub(crate) use membership::{Mark, Note, Origin};

@@ -54,6 +54,8 @@ pub(super) enum Deed {
     ForceRelease {
         client: usize,
         key: &'static str,
+        /// Only if this one holds it.
+        owner: Option<Arc<str>>,
     },
     /// `SET key text NX PX ttl`, by a client of another kind.
     SetPlainly {
@@ -168,7 +170,8 @@ fn draw(rng: &mut Rng, sides: &mut Sides) -> Deed {
     let texts = sides.texts(key);
     let text = if texts.is_empty() { String::new() } else { pick(rng, &texts) };
     match rng.u32(0..40) {
-        0 => Deed::ForceRelease { client, key },
+        0 => Deed::ForceRelease { client, key, owner: None },
+        10..12 => Deed::ForceRelease { client, key, owner: Some(text.into()) },
         1 => Deed::SetPlainly { key, ttl: seconds(rng, &[60, 120]) },
         2 => Deed::LoseValue { key, whole: rng.bool() },
         3..5 => Deed::ExpireMember { key },

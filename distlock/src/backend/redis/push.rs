@@ -20,7 +20,7 @@ use super::endpoint::{Connects, Endpoint};
 use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, info};
-use crate::backend::inquiry::Message;
+use crate::backend::inquiry::{LONGEST_KEY, Message};
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
 use crate::backoff::{Backoff, jittered};
 use crate::observe::{Notice, notice};
@@ -345,7 +345,7 @@ pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a 
             let handoffs_began = ServerTime(parts.next()?.parse().ok()?);
             let fence: u64 = parts.next()?.parse().ok()?;
             let token = parse_token(&wire.client, parts.next()?)?;
-            let key = Arc::from(wire.names.key_of(parts.next()?)?);
+            let key = key(wire, parts.next()?)?;
             Some((
                 Push::Grant { key, token, server_time, handoffs_began, fence: (fence != 0).then_some(fence) },
                 from,
@@ -354,15 +354,20 @@ pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a 
         "p" => {
             let (token, lock) = rest.split_once(' ')?;
             let token = parse_token(&wire.client, token)?;
-            Some((Push::Gap { key: Arc::from(wire.names.key_of(lock)?), token }, None))
+            Some((Push::Gap { key: key(wire, lock)?, token }, None))
         }
         "w" => {
             let (token, lock) = rest.split_once(' ')?;
             let token = parse_token(&wire.client, token)?;
-            Some((Push::Wanted { key: Arc::from(wire.names.key_of(lock)?), token }, None))
+            Some((Push::Wanted { key: key(wire, lock)?, token }, None))
         }
         _ => None,
     }
+}
+
+/// The key of a lock of ours. A longer one than a program may ask for was never pushed by a script.
+fn key(wire: &Wire, lock: &str) -> Option<Arc<str>> {
+    wire.names.key_of(lock).filter(|key| key.len() <= LONGEST_KEY).map(Arc::from)
 }
 
 #[cfg(test)]
@@ -397,6 +402,12 @@ mod tests {
         let wire = Wire::new(Names::new("p:".into()), "c".into(), &Tuning::default());
         for text in ["", "g", "x 1", "g 5 4 0 dl1:other:7 p:k", "g 5 4 0 dl1:c:7 k", "g a 4 0 dl1:c:7 p:k"] {
             assert_eq!(parse(&wire, text), None, "{text}");
+        }
+        for (bytes, is_read) in [(LONGEST_KEY, true), (LONGEST_KEY + 1, false)] {
+            let key = "k".repeat(bytes);
+            for kind in ["g 5 4 0 dl1:c:7", "p dl1:c:7", "w dl1:c:7"] {
+                assert_eq!(parse(&wire, &format!("{kind} p:{key}")).is_some(), is_read, "{kind} {bytes}");
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::backend::{
     AcquireReply, BatchReply, FenceReply, Inspection, Kind, ReleaseReply, Remaining, RenewReply, ServerTime,
     Token, kind_of, op, parse_token,
 };
+use crate::protocol::inquiry::LONGEST_CLIENT;
 
 /// A reply that cannot belong to the command.
 #[derive(Debug)]
@@ -150,11 +151,11 @@ pub(super) fn of_enter_all(
     Ok(replies)
 }
 
-/// The reply of the `force` script: whether there was a lock.
+/// The reply of the `force` script: whether there was a lock, of the owner that was named.
 pub(super) fn of_force(value: &Value) -> Result<bool, Garbled> {
     let Value::Array(fields) = value else { return Err(Garbled) };
     match text(fields.first())? {
-        "FREE" => Ok(false),
+        "FREE" | "NOT_HELD" => Ok(false),
         "RELEASED" => Ok(true),
         _ => Err(Garbled),
     }
@@ -180,9 +181,10 @@ fn other_kind(wanted: Kind, holder: &str) -> Arc<str> {
 /// The reply to PUBSUB CHANNELS.
 pub(super) fn of_channels(names: &Names, value: &Value) -> Vec<String> {
     let Value::Array(channels) = value else { return Vec::new() };
-    let client =
-        |channel| text(Some(channel)).ok().and_then(|channel| names.client_of(channel)).map(str::to_owned);
-    channels.iter().filter_map(client).collect()
+    let client = |channel| text(Some(channel)).ok().and_then(|channel| names.client_of(channel));
+    // Whoever listens under a longer name is none of ours.
+    let clients = channels.iter().filter_map(client).filter(|client| client.len() <= LONGEST_CLIENT);
+    clients.map(str::to_owned).collect()
 }
 
 /// The replies to GET, PTTL, LLEN, ZREVRANGE and LRANGE.

@@ -307,10 +307,10 @@ impl ZooKeeperStore {
         }
     }
 
-    /// The place of an owner, if it has one.
+    /// The place of an owner, if it has one: in whichever session, of whichever process.
     async fn find(&self, link: &Link, owner: &Owner, lock: &str) -> Result<Option<PlaceName>, StoreError> {
         let seen = self.list_now(link, lock).await?;
-        Ok(seen.find(&PlaceName::prefix(owner.as_str(), link.session)))
+        Ok(seen.places.into_iter().find(|place| place.owner() == owner.as_str()))
     }
 }
 

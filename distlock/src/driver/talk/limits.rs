@@ -1,56 +1,52 @@
 //! How often a client answers: others cannot keep it busy with questions.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crate::protocol::Time;
 use crate::protocol::inquiry::{About, Question};
 
-/// What may be saved up for questions that come together.
-const MOST: u64 = 100 * SHARE;
-/// What comes in each second: a hundred questions about keys, or twenty pages of a list.
-const EACH_SECOND: u64 = 100 * SHARE;
-/// A question about a key costs one.
-const SHARE: u64 = 1_000;
-const PAGE_COSTS: u64 = 5 * SHARE;
+/// What is answered in a second, and what may be saved up for questions that come together: a hundred questions about
+/// keys, or twenty pages of a list.
+const SAVED: Duration = Duration::from_secs(1);
+const QUESTION_TAKES: Duration = Duration::from_millis(10);
+const PAGE_TAKES: Duration = Duration::from_millis(50);
 
 /// The same question comes once from every server; after this time it was sent again.
 const COPIES_WITHIN: Duration = Duration::from_millis(100);
-/// How many questions are remembered, to know copies of them.
-const REMEMBERED: usize = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct Limits {
-    /// What is left, and when that was counted.
-    left: Option<(u64, Time)>,
-    answered: VecDeque<(String, u64, Time)>,
+    /// Until when the questions take that were answered, one after the other. It lies no further ahead than what is
+    /// saved up.
+    busy_until: Option<Time>,
+    /// What was answered just now: no more than is admitted in that time. Hashes, which whoever asks cannot choose, so
+    /// that nothing of a question is kept.
+    answered: VecDeque<(u64, Time)>,
+    hasher: RandomState,
 }
 
 impl Limits {
     /// Whether a question is to be answered now.
     pub(super) fn admit(&mut self, question: &Question, now: Time) -> bool {
-        let is_copy = |(asker, number, at): &(String, u64, Time)| {
-            *number == question.number && *asker == question.asker && now.duration_since(*at) < COPIES_WITHIN
-        };
-        if self.answered.iter().any(is_copy) {
-            return false;
-        }
-        let (left, counted) = self.left.unwrap_or((MOST, now));
-        let millis = u64::try_from(now.duration_since(counted).as_millis()).unwrap_or(MOST);
-        let left = millis.saturating_mul(EACH_SECOND / 1_000).saturating_add(left).min(MOST);
-        let cost = match question.about {
-            About::Key(_) => SHARE,
-            About::List { .. } => PAGE_COSTS,
-        };
-        let Some(rest) = left.checked_sub(cost) else {
-            self.left = Some((left, now));
-            return false;
-        };
-        self.left = Some((rest, now));
-        if self.answered.len() >= REMEMBERED {
+        while self.answered.front().is_some_and(|(_, at)| now.duration_since(*at) >= COPIES_WITHIN) {
             self.answered.pop_front();
         }
-        self.answered.push_back((question.asker.clone(), question.number, now));
+        let name = self.hasher.hash_one((&question.asker, question.number));
+        if self.answered.iter().any(|(answered, _)| *answered == name) {
+            return false;
+        }
+        let takes = match question.about {
+            About::Key(_) => QUESTION_TAKES,
+            About::List { .. } => PAGE_TAKES,
+        };
+        let until = self.busy_until.map_or(now, |until| until.max(now)).after(takes);
+        if until > now.after(SAVED) {
+            return false;
+        }
+        self.busy_until = Some(until);
+        self.answered.push_back((name, now));
         true
     }
 }
@@ -91,9 +87,34 @@ mod tests {
         let another = Question { asker: "b".into(), ..page(1) };
         assert!(limits.admit(&another, Time(0)));
         assert!(limits.admit(&page(1), Time(0).after(COPIES_WITHIN)));
-        for number in 10..10 + 2 * REMEMBERED as u64 {
-            limits.admit(&page(number), Time(0).after(Duration::from_secs(number)));
+    }
+
+    /// However short the pauses are: what is refused costs nothing of what comes in.
+    #[test]
+    fn a_steady_stream_of_questions_is_answered_at_the_rate_that_is_promised() {
+        for pause in [1, 10, 600, 900, 999, 1_000, 1_100, 5_000].map(Duration::from_micros) {
+            let (mut limits, mut now, mut admitted, end) = (Limits::default(), Time(0), 0, 2);
+            while now < Time(0).after(Duration::from_secs(end)) {
+                admitted += u64::from(limits.admit(&about_a_key(now.0), now));
+                now = now.after(pause);
+            }
+            let promised = (100 + 100 * end).min(end * 1_000_000 / pause.as_micros() as u64);
+            assert!(admitted.abs_diff(promised) <= 1, "every {pause:?}: {admitted} of {promised}");
         }
-        assert_eq!(limits.answered.len(), REMEMBERED);
+    }
+
+    /// Whoever asks, however often and for however long.
+    #[test]
+    fn nothing_of_a_question_is_kept_for_longer_than_its_copies_take() {
+        let mut limits = Limits::default();
+        let mut most = 0;
+        for number in 0..100_000 {
+            let question = Question { asker: "x".repeat(128), ..about_a_key(number) };
+            limits.admit(&question, Time(number * 100_000));
+            most = most.max(limits.answered.capacity());
+        }
+        assert!(most * size_of::<(u64, Time)>() <= 4096, "{most}");
+        limits.admit(&about_a_key(0), Time(0).after(Duration::from_secs(3600)));
+        assert_eq!(limits.answered.len(), 1);
     }
 }

@@ -20,7 +20,6 @@ use limits::Limits;
 /// What one manager asks and is asked.
 #[derive(Debug, Default)]
 pub(super) struct Talk {
-    next: AtomicU64,
     /// Who awaits which answer.
     awaited: Mutex<HashMap<u64, Awaited>>,
     limits: Mutex<Limits>,

@@ -292,7 +292,7 @@ impl Fleet {
             match effect {
                 Effect::Send(context, command) => self.send(process, context, command),
                 Effect::Done(task, Outcome::Acquired(cell)) => self.acquired(task, cell),
-                Effect::Renewed { .. } | Effect::Queued { .. } => {}
+                Effect::NotTaken { .. } | Effect::Renewed { .. } | Effect::Queued { .. } => {}
                 other => panic!("process {process}: {other:?}"),
             }
         }

@@ -385,7 +385,7 @@ impl World {
                 }
                 Effect::Done(request, outcome) => self.done(c, request, outcome),
                 Effect::Lost(cell, reason) => self.lost(c, &cell, reason),
-                Effect::Renewed { .. } | Effect::Queued { .. } => {}
+                Effect::NotTaken { .. } | Effect::Renewed { .. } | Effect::Queued { .. } => {}
             }
         }
         if !sends.is_empty() {

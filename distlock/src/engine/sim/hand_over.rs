@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::config::{MILLI, Profile, SECOND, Use};
+use super::config::{Level, MILLI, Profile, SECOND, Use};
 use super::oracle::{Lease, Who};
 use super::workload::Request;
 use super::world::{Event, World};
@@ -244,7 +244,11 @@ impl World {
 
     /// Enough for a push to be delivered, and its answer too.
     pub(super) fn reaction(&self) -> u64 {
-        8 * self.cfg.delay.1 * 1000 + 6 * self.cfg.notice * 1000 + (50 + self.cfg.late) * MILLI
+        // The driver takes over from callers that are not polled, after two ticks whose alarms may be late.
+        let taken_over =
+            if self.cfg.level == Level::Driver && self.cfg.unpolled > 0.0 { 40 * MILLI } else { 0 };
+        let late = (50 + self.cfg.late) * MILLI + taken_over;
+        8 * self.cfg.delay.1 * 1000 + 6 * self.cfg.notice * 1000 + late
     }
 
     /// The lease ended by itself while its release was on the way: that hands it on to nobody.

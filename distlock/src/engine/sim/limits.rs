@@ -10,7 +10,7 @@ use super::world::{Event, World};
 use crate::engine::{Command, Context, LONGEST_CLAIM, Renewal, Renewing};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
-use crate::protocol::{Kind, Time, Token, op, parse_owner, token_text};
+use crate::protocol::{Time, Token, op, parse_owner, token_text};
 
 impl World {
     pub(super) fn check_limits(&mut self) {
@@ -51,10 +51,9 @@ impl World {
         if request.renewal == Renewal::Never && until > own {
             return Some(format!("holds the lock {} ms beyond its ttl", beyond(own)));
         }
-        // A grant, which is short, is made as long as the ttl even so; a lease that was handed on may be longer; and
-        // readers renew for each other.
-        let unclaimed = since.after(Duration::from_nanos(self.cfg.longest_ttl()) * 3 / 2);
-        if !request.picked_up && request.kind != Kind::Shared && until > unclaimed {
+        // A grant, which is short, is made as long as the ttl even so.
+        let unclaimed = since.after(request.ttl);
+        if !request.picked_up && until > unclaimed {
             return Some(format!("keeps the lock {} ms beyond its ttl, and nobody knows", beyond(unclaimed)));
         }
         None
@@ -218,7 +217,7 @@ impl World {
     fn is_orphan(&self, key: usize, text: &str) -> bool {
         let Some((name, token)) = parse_owner(text) else { return false };
         let Some(c) = self.clients.iter().position(|c| c.alive && *c.name == *name) else { return false };
-        let calm = self.is_able(c) && !self.may_be_left(text);
+        let calm = self.is_able(c);
         let client = &self.clients[c];
         let key = &self.keys[key].name;
         let known = client.knows(key, token) || client.pending_releases().contains(&(key.clone(), token));

@@ -124,23 +124,6 @@ fn cancelled_and_lost(c: &mut Config) {
     c.longest_hold = 50;
 }
 
-/// Processes are cut off while another server takes over, and hear its pushes.
-fn new_server(c: &mut Config) {
-    crowded(c);
-    c.clients = 4;
-    c.requests = 40;
-    c.restarts = 2;
-    c.breaks = 10;
-    c.ttls = vec![1_000];
-    c.longest_hold = 3_000;
-    c.horizon = 8_000_000_000;
-    c.no_renew = 0.0;
-    c.min_hold = 0.0;
-    c.max_hold = 0.0;
-    c.forever = 1.0;
-    c.cancel = 0.0;
-}
-
 /// Many readers of one process come together and go one after the other.
 fn busy_readers(c: &mut Config) {
     crowded(c);
@@ -261,6 +244,31 @@ fn unpolled(c: &mut Config) {
     c.ttls = vec![1_000];
 }
 
+/// The same, and some say much shorter leases than others.
+fn unpolled_and_unequal(c: &mut Config) {
+    unequal(c);
+    c.unpolled = 0.5;
+    c.no_renew = 0.0;
+}
+
+/// Callers whose commands are under way are not polled, and requests that do not wait, or not for long, are behind.
+fn unpolled_and_in_the_way(c: &mut Config) {
+    crowded(c);
+    (c.delay, c.notice) = ((50, 300), 10);
+    (c.unpolled, c.once, c.forever, c.cancel) = (0.5, 0.4, 0.2, 0.0);
+    c.longest_hold = 20;
+    c.ttls = vec![10_000];
+}
+
+/// Requests for several keys, on links that take time, and many wait for little longer than a round trip.
+fn several_in_a_hurry(c: &mut Config) {
+    several(c);
+    (c.delay, c.notice, c.late) = ((5_000, 15_000), 10, 1);
+    c.forever = 0.0;
+    c.longest_hold = 300;
+    c.ttls = vec![10_000];
+}
+
 fn bounded(c: &mut Config) {
     crowded(c);
     c.bounded = 0.5;
@@ -284,8 +292,8 @@ fn renewed_after_a_step(c: &mut Config) {
 }
 
 use Profile::{
-    Alone, Backward, Calm, Cluster, Crashes, Deaf, Failover, Flapping, Forced, Foreign, FormerLinksAlive,
-    Forward, Links, Polling, Pushes, Refusing, Short, Wiped,
+    Alone, Backward, Calm, Cluster, Crashes, Deaf, Flapping, Forced, Foreign, FormerLinksAlive, Forward,
+    Links, Polling, Pushes, Refusing, Short, Wiped,
 };
 
 pub(super) const fn case(fault: Mutant, profiles: &'static [Profile], bias: fn(&mut Config)) -> Case {
@@ -303,6 +311,7 @@ pub(super) const fn driven(fault: Mutant, profiles: &'static [Profile], bias: fn
 /// Rules of the driver, and some of the engine's that depend on it.
 const DRIVER_CASES: &[Case] = &[
     driven(Mutant::CommandDroppedWithCaller, &[Calm, Links], cancelled),
+    driven(Mutant::CommandLeftToCaller, &[Calm], unpolled_and_in_the_way),
     driven(Mutant::RearmForgotten, &[Calm], crowded),
     driven(Mutant::DroppedHandleKept, &[Calm], cancelled),
     driven(Mutant::DroppedRequestWaits, &[Calm], cancelled),
@@ -312,6 +321,8 @@ const DRIVER_CASES: &[Case] = &[
     driven(Mutant::HandOnAfterLoss, &[Calm, Crashes], to_the_end),
     driven(Mutant::LateAnswerNotCompensated, &[Links, FormerLinksAlive], cancelled),
     driven(Mutant::UnclaimedLeaseRenewed, &[Calm], unpolled),
+    driven(Mutant::UnclaimedTakesWholeLease, &[Calm], unpolled_and_unequal),
+    driven(Mutant::SilenceOfOneKeyCounts, &[Calm], several_in_a_hurry),
     driven(Mutant::AcquireAllGoesOn, &[Calm], several),
     driven(Mutant::FollowerNotCompensated, &[Links, FormerLinksAlive], several_cut_off),
     driven(Mutant::NoCompensationAfterLinkChange, &[Links, FormerLinksAlive], crowded),
@@ -349,7 +360,6 @@ const CASES: &[Case] = &[
     case(Mutant::GrantReservesOneChainUsesTwo, &[Backward, Alone], fenced),
     case(Mutant::TimerIsRemainingOnly, &[Pushes], lost_pushes),
     case(Mutant::HeartbeatLongerThanClaim, &[Pushes], lost_pushes),
-    case(Mutant::PairKeptOverReconnect, &[Failover], new_server),
     case(Mutant::NoDrift, &[Calm], at_the_bounds_of_drift),
     case(Mutant::ReleaseWithoutCompare, &[Calm, Short], cancelled),
     case(Mutant::StaleReplyBelieved, &[Pushes, Calm], slow_answers),
@@ -378,8 +388,12 @@ const CASES: &[Case] = &[
     case(Mutant::MinHoldDroppedAtLoss, &[Calm], kept_and_capped),
     case(Mutant::LaterDismissesWaiters, &[Refusing], crowded),
     case(Mutant::LaterReleaseGivenUp, &[Refusing], crowded),
+    case(Mutant::RefusedReleaseGivenUp, &[Refusing], crowded),
     case(Mutant::MaxWaitersIgnored, &[Calm], bounded),
     case(Mutant::UnclaimedLeaseRenewed, &[Calm], unpolled),
+    case(Mutant::UnclaimedTakesWholeLease, &[Calm], unpolled_and_unequal),
+    other(Mutant::UnclaimedTakesWholeLease, &[Calm], Use::Readers(0.9), unpolled_and_unequal),
+    case(Mutant::SilenceOfOneKeyCounts, &[Calm], several_in_a_hurry),
     case(Mutant::NoServeAfterLoss, &[Calm, Crashes], to_the_end),
     case(Mutant::LateRefusalReported, &[Calm, Crashes, Links], to_the_end),
     case(Mutant::BusyForUnavailable, &[Links], crowded),

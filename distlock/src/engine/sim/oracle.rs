@@ -362,14 +362,9 @@ impl World {
 
     pub(super) fn gave_up_unavailable(&mut self, c: usize, index: usize, why: Failure) {
         self.check_unavailable_after(c, index, why);
-        // Who does not wait for a round trip cannot tell.
-        let patient = match self.requests[index].time_left(&self.clients[c].clock) {
-            // The keys before it may have taken nearly all of its time.
-            Some(left) if self.requests[index].group.is_some() => {
-                left > Duration::from_nanos(self.reaction())
-            }
-            _ => self.requests[index].waits.longer_than(self.reaction()),
-        };
+        // Who does not wait for a round trip cannot tell. The keys before this one may have taken nearly all of the
+        // time: then the server was there.
+        let patient = self.requests[index].waits.longer_than(self.reaction());
         // A step forward ends a lease that it came upon before its answer was noticed.
         let stepped = self.stepped_at >= self.requests[index].started;
         if self.cfg.is_whole() && !self.cfg.is_short() && patient && !stepped {

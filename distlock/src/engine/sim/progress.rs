@@ -112,7 +112,7 @@ impl World {
     fn may_stay(&self, text: &str) -> bool {
         let Some((name, token)) = parse_owner(text) else { return true };
         let found = self.clients.iter().position(|c| c.alive && *c.name == *name);
-        let Some(c) = found.filter(|c| self.is_able(*c) && !self.may_be_left(text)) else { return true };
+        let Some(c) = found.filter(|c| self.is_able(*c)) else { return true };
         // A release that was refused is repeated, ever less often.
         let pending = |(_, other): (Arc<str>, Token)| other == token;
         if self.cfg.refusals > 0 && self.clients[c].pending_releases().into_iter().any(pending) {
@@ -139,7 +139,8 @@ impl World {
         let mut found = None;
         for (index, request) in self.requests.iter().enumerate() {
             let c = request.client;
-            if request.key != key || !request.is_waiting() || !request.is_patient() || !self.is_able(c) {
+            let waits = request.is_waiting() && request.is_patient() && !self.is_left(index);
+            if request.key != key || !waits || !self.is_able(c) {
                 continue;
             }
             let free = if request.kind == Kind::Exclusive { vacant } else { room.or(vacant) };
@@ -209,7 +210,7 @@ impl World {
             let client = &self.clients[request.client];
             let calm = now.saturating_sub(client.disturbed_at.max(request.started)) > slack
                 && client.paused_until <= now;
-            if request.is_waiting() && calm {
+            if request.is_waiting() && calm && !self.is_left(index) {
                 let local = client.clock.at(now);
                 let out_of_reach = !request.is_patient()
                     && now > request.started + 2 * SECOND + SECOND * 3

@@ -5,8 +5,8 @@ use super::config::{MILLI, SECOND, pick};
 use super::faults::Fault;
 use super::world::{Event, World};
 use crate::engine::Command;
+use crate::protocol::Failure;
 use crate::protocol::op::Ask;
-use crate::protocol::{Failure, token_text};
 
 /// Why it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +61,6 @@ impl World {
             Refusal::NoMemory | Refusal::NoPermission => Failure::Refused,
         };
         note!(self, "server: refuses {job} {:?}: {kind:?}", op_of(&self.jobs[job].command));
-        if kind == Failure::Refused && matches!(self.jobs[job].command, Command::Release(..)) {
-            let text = token_text(&self.name_of(job), self.jobs[job].context.token);
-            self.never_left.insert(text);
-        }
         self.refuse_script(job, kind);
         Some(kind)
     }
@@ -85,10 +81,5 @@ impl World {
         for part in all {
             self.jobs[part].answer = Some(failed(&self.jobs[part].command, kind));
         }
-    }
-
-    /// Its process asked to have it back, and was refused for good.
-    pub(super) fn may_be_left(&self, text: &str) -> bool {
-        self.never_left.contains(text)
     }
 }

@@ -34,8 +34,7 @@ impl World {
             // Processes that live have cleared up already.
             let alive: Vec<_> = self.clients.iter().filter(|c| c.alive).map(|c| c.name.clone()).collect();
             let left = self.server.contents(server_time).into_iter().find(|(_, text)| {
-                !self.may_be_left(text)
-                    && parse_owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))
+                parse_owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))
             });
             if let Some((key, text)) = left {
                 self.fail("no residue", format!("{text} is left in {key} though its process lives"));

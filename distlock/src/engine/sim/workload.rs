@@ -11,7 +11,6 @@ use crate::engine::{Outcome, Release, Renewal, WaitLimit, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Ticket};
 use crate::protocol::{Kind, Time};
-use crate::simulation::clocks::LocalClock;
 
 /// How long a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,11 +158,6 @@ impl Request {
     /// There is more than `slack` to go at `local`.
     pub(super) fn ends_after(&self, local: Time, slack: Duration) -> bool {
         matches!(self.waits, Waits::For(_)) && local.after(slack) < self.until
-    }
-
-    /// The time that it had left when it began to wait; `None`: no limit.
-    pub(super) fn time_left(&self, clock: &LocalClock) -> Option<Duration> {
-        matches!(self.waits, Waits::For(_)).then(|| self.until.duration_since(clock.at(self.started)))
     }
 
     /// Its time is up at `local`, whatever the engine says.
@@ -361,11 +355,13 @@ impl World {
                     let (held, effects) = self.clients[c].engine.extend(local, &cell, ttl);
                     (held, Some(effects))
                 };
+                // The thread may have been preempted since it looked at the clock: another one may have sent a renewal.
+                let stepped = self.clients[c].clock.at(self.now);
                 let request = &mut self.requests[index];
                 if held {
                     request.extended_until = request.extended_until.max(local.after(ttl));
                     if ttl > request.longest.map_or(request.ttl, |(_, longest)| longest) {
-                        request.longest = Some((local, ttl));
+                        request.longest = Some((stepped, ttl));
                     }
                 }
                 if let Some(effects) = effects {

@@ -136,8 +136,6 @@ pub(super) struct World {
     pub(super) wall: WallClock,
     pub(super) server_is_up: bool,
     pub(super) refusal: Option<Refusal>,
-    /// Tokens whose `leave` was refused for good.
-    pub(super) never_left: HashSet<String>,
     /// Connections that the server has closed.
     pub(super) killed: HashSet<(usize, u32)>,
     pub(super) clients: Vec<Client>,
@@ -191,7 +189,6 @@ impl World {
             wall: WallClock::new(),
             server_is_up: true,
             refusal: None,
-            never_left: HashSet::new(),
             killed: HashSet::new(),
             clients: Vec::new(),
             jobs: Vec::new(),

@@ -63,6 +63,16 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    /// Until when the holder may rely on its lease, which lasts until `deadline`.
+    pub(crate) fn may_rely_until(&self, deadline: Time) -> Time {
+        self.cell.capped(rules::end_unless_noticed(deadline, &self.cell, self.ttl))
+    }
+
+    /// It wants renewal, and `max_hold` allows for more.
+    fn is_renewed(&self) -> bool {
+        self.renewal == Renewal::Keep && self.cell.may_last_beyond(self.until)
+    }
+
     /// When the hold ends, unless a renewal or a session heartbeat is answered before.
     fn ends(&self) -> Time {
         self.cell.session_end().map_or(self.until, |end| self.until.min(end))
@@ -113,27 +123,31 @@ impl Lease {
 
     /// The ttl of the next renewal: the longest among the holders that want renewal.
     pub(crate) fn renewal_ttl(&self) -> Option<Duration> {
-        let renewing =
-            |holder: &&Holder| holder.renewal == Renewal::Keep && holder.cell.may_last_beyond(holder.until);
-        self.holders.iter().filter(renewing).map(|holder| holder.ttl).max()
+        self.holders.iter().filter(|holder| holder.is_renewed()).map(|holder| holder.ttl).max()
     }
 
     /// True if a renewal is of use to a holder. It is not while no requester has noticed the grant; the lease
     /// then ends with its ttl. A grant is shorter than the ttl, so it is prolonged to the ttl once.
     pub(crate) fn is_worth_renewing(&self) -> bool {
-        self.holders.iter().any(|holder| {
-            let is_short = self.grant.deadline < holder.cell.held_since.after(holder.ttl / 2);
-            holder.renewal == Renewal::Keep && (is_short || rules::is_noticed(&holder.cell))
-        })
+        let is_of_use = |holder: &Holder| self.is_short(holder) || rules::is_noticed(&holder.cell);
+        self.holders.iter().any(|holder| holder.renewal == Renewal::Keep && is_of_use(holder))
     }
 
-    /// A renewal is due when two thirds of the ttl are left. For a grant, which is short, the first renewal
+    fn is_short(&self, holder: &Holder) -> bool {
+        self.grant.deadline < holder.cell.held_since.after(holder.ttl / 2)
+    }
+
+    /// A renewal is due when two thirds of a holder's ttl are left. For a grant, which is short, the first renewal
     /// is due earlier.
     pub(crate) fn plan_renewal(&mut self, now: Time) {
-        self.renew_at = self.renewal_ttl().map(|ttl| {
-            let first = now.after(rules::first_renewal_after(ttl));
-            in_batches(self.grant.deadline.before(ttl * 2 / 3), ttl).max(first)
-        });
+        let due = |holder: &Holder| {
+            let ttl = holder.ttl;
+            // It may be of no use to a holder that has not noticed its grant: it is no reason to hurry.
+            let is_urgent = self.is_short(holder) || rules::is_noticed(&holder.cell);
+            let first = if is_urgent { rules::first_renewal_after(ttl) } else { ttl / 6 };
+            in_batches(holder.until.before(ttl * 2 / 3), ttl).max(now.after(first))
+        };
+        self.renew_at = self.holders.iter().filter(|holder| holder.is_renewed()).map(due).min();
     }
 
     /// A holder has come or gone. This may bring the next renewal forward but never postpones it: readers
@@ -149,7 +163,8 @@ impl Lease {
 
     /// Called after a renewal was sent: plans the next one in case this one gets no reply.
     pub(crate) fn plan_retry(&mut self, now: Time, ttl: Duration) {
-        let left = self.grant.deadline.duration_since(now);
+        let ends = self.holders.iter().filter(|holder| holder.is_renewed()).map(|holder| holder.until);
+        let left = ends.min().unwrap_or(self.grant.deadline).duration_since(now);
         let pause = (ttl / 6).min(left / 3).max(Duration::from_millis(10));
         self.renew_at = Some(now.after(pause));
     }

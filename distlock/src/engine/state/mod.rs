@@ -23,6 +23,6 @@ pub(super) use few::Few;
 pub(super) use key::KeyState;
 pub(super) use lease::{Grant, Holder, Lease};
 pub(super) use linger::Linger;
-pub(super) use pending::{PendingRelease, PendingReleases};
+pub(super) use pending::{LONGEST_RETRY_PAUSE, PendingRelease, PendingReleases};
 pub(super) use releases::Sends;
 pub(super) use waiters::{SpareQueue, Waiter};

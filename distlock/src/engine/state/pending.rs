@@ -14,6 +14,8 @@ use crate::protocol::{Time, Token, When};
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// … this many times: in the end about one try in three seconds.
 const DOUBLINGS: u32 = 6;
+/// In the end, and from the beginning for one that the server refuses.
+pub(crate) const LONGEST_RETRY_PAUSE: Duration = FIRST_RETRY_PAUSE.saturating_mul(1 << DOUBLINGS);
 /// The most pending releases in one machine. Above that, the one that is due first is given up: its lock ends
 /// with its ttl.
 pub(crate) const MOST: usize = 2048;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Grant, PendingRelease};
+use crate::engine::state::{Grant, LONGEST_RETRY_PAUSE, PendingRelease};
 use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, Releasing};
 use crate::error::LostReason;
 use crate::protocol::op::Ends;
@@ -140,11 +140,11 @@ impl<W> Step<'_, W> {
             }
             Err(error) => {
                 let given_up = rules::is_given_up(error.kind, release.sends);
-                let for_good = error.kind == Failure::Refused && self.env.session().is_none();
                 let may_be_left = release.until.is_none_or(|until| self.now < until);
-                let worth_repeating = !for_good && may_be_left && !given_up;
-                if worth_repeating && rules::releases_are_repeated() {
-                    let pause = release.pause();
+                if may_be_left && !given_up && rules::releases_are_repeated() {
+                    // Somebody may mend what makes the server refuse, but not at once.
+                    let is_refused = error.kind == Failure::Refused;
+                    let pause = if is_refused { LONGEST_RETRY_PAUSE } else { release.pause() };
                     let pause = pause - self.env.jitter(pause / 2);
                     let at = if self.env.link.is_down() {
                         When::OnLinkUp

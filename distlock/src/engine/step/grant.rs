@@ -24,9 +24,9 @@ impl<W> Step<'_, W> {
             }
             attempt.handoffs_began = Some(handoffs_began);
             attempt.how = Some(How::Granted);
-            let Some(deadline) = step.grant_deadline(&attempt, server_time) else {
-                return step.confirm(attempt, server_time);
-            };
+            let is_plausible = rules::fence_is_plausible(fence, server_time, step.env.tuning.fences);
+            let deadline = step.grant_deadline(&attempt, server_time).filter(|_| is_plausible);
+            let Some(deadline) = deadline else { return step.confirm(attempt, server_time) };
             let fences = u64::from(attempt.fences.unwrap_or(0));
             let first = fence.unwrap_or(0);
             let fences = first..first.saturating_add(fence.map_or(0, |_| rules::granted_fences(fences)));

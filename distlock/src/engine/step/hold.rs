@@ -105,7 +105,7 @@ impl<W> Step<'_, W> {
         };
         let collection = want.collection;
         if let Some(collection) = &collection {
-            collection.answered();
+            collection.acquired();
         }
         let hold = Hold {
             key,
@@ -120,9 +120,13 @@ impl<W> Step<'_, W> {
             session,
         };
         let cell = Arc::new(LeaseCell::new(hold, until, cap));
-        let until = cell.capped(until);
         let Want { ttl, renewal, linger, .. } = want;
-        lease.holders.push(Holder { cell: cell.clone(), ttl, renewal, linger, until });
+        let mut holder = Holder { cell: cell.clone(), ttl, renewal, linger, until: cell.capped(until) };
+        if renewal == Renewal::Keep {
+            holder.until = holder.may_rely_until(until);
+            cell.shorten(now, holder.until);
+        }
+        lease.holders.push(holder);
         lease.min_until = lease.min_until.max(want.min_hold.map(|hold| now.after(hold)));
         lease.replan_renewal(now);
         self.out.push(Effect::Done(who, Outcome::Acquired(cell)));

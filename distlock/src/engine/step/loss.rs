@@ -38,6 +38,12 @@ impl<W> Step<'_, W> {
         if !unclaimed {
             self.out.push(Effect::Lost(holder.cell.clone(), reason));
         }
+        if reason == LostReason::Expired && !holder.cell.is_claimed() {
+            self.out.push(Effect::NotTaken {
+                cell: holder.cell.clone(),
+                after: now.duration_since(holder.cell.held_since),
+            });
+        }
         if !lease.holders.is_empty() {
             lease.replan_renewal(now);
             return;

@@ -18,15 +18,15 @@ impl<W> Step<'_, W> {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
         lease.grant.deadline = lease.grant.deadline.max(deadline);
-        let kept: Vec<Ticket> = lease
+        let kept: Vec<(Ticket, Time)> = lease
             .holders
             .iter()
             .filter(|holder| holder.renewal == Renewal::Keep || !rules::others_renewals_do_not_count())
-            .map(|holder| holder.cell.ticket)
+            .map(|holder| (holder.cell.ticket, holder.may_rely_until(deadline)))
             .collect();
         lease.plan_renewal(now);
-        for ticket in kept {
-            self.hold_until(token, ticket, deadline);
+        for (ticket, until) in kept {
+            self.hold_until(token, ticket, until);
         }
     }
 

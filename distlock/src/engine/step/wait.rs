@@ -92,9 +92,10 @@ impl<W> Step<'_, W> {
         for waiter in overdue {
             // The server has not replied during the whole wait, or is known to be unreachable.
             let unavailable = silent.is_some_and(|silent| {
-                link_is_down
-                    || (holder.is_none() && silent <= waiter.waiting_since)
-                    || waiter.out_of_reach_at(silent) <= now
+                let never_replied = holder.is_none()
+                    && silent <= waiter.waiting_since
+                    && !rules::has_had_a_reply(waiter.want.collection.as_deref());
+                link_is_down || never_replied || waiter.out_of_reach_at(silent) <= now
             });
             let outcome = if unavailable && rules::silence_is_told_from_refusal() {
                 Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))

@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::Clocks;
+use crate::protocol::{Clocks, Fences};
 
 /// `t_S + (1 − ρ)·((G − S) + C) − margin`
 #[test]
@@ -58,7 +58,7 @@ fn a_grant_that_leaves_less_than_half_the_claim_is_confirmed() {
 }
 
 #[test]
-fn a_grant_after_a_reconnection_is_confirmed() {
+pub(super) fn a_grant_after_a_reconnection_is_confirmed() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
     desk.down();
@@ -79,6 +79,62 @@ fn a_grant_from_the_future_is_confirmed() {
     desk.grant(token, ServerTime(server_time + 2_000_000), None);
     desk.nobody_is_done();
     desk.next_enter();
+}
+
+/// Whoever may publish on our channel can forge a grant. With its fencing token the data would refuse every later one.
+#[test]
+pub(super) fn a_fencing_token_far_ahead_of_the_servers_clock_is_asked_about() {
+    for ahead in [61_000_000, 3_600_000_000, 1 << 53, u64::MAX] {
+        let mut desk = Desk::new();
+        desk.acquire(0, fenced());
+        let (context, ..) = desk.next_enter();
+        let token = context.token;
+        desk.busy(context);
+        desk.pass(ms(5));
+        let granted = desk.server_time();
+        desk.grant(token, granted, Some(granted.0.saturating_add(ahead)));
+        desk.nobody_is_done();
+        // It was forged: somebody else has the lock.
+        let (context, ..) = desk.next_enter();
+        desk.busy(context);
+        desk.nobody_is_done();
+        desk.pass(ms(5));
+        // And this one is true, by a server whose clock was set back: what the server says is believed.
+        let granted = desk.server_time();
+        desk.grant(token, granted, Some(granted.0.saturating_add(ahead)));
+        let (context, ..) = desk.next_enter();
+        let fence = Some(granted.0 + 3_600_000_000);
+        desk.answer(context, Ok(AcquireReply::AlreadyHeld { server_time: Some(granted), fence }));
+        assert_eq!(desk.acquired().fence, fence);
+    }
+}
+
+/// So far ahead it comes if a clock is corrected, or if very many tokens are reserved: no question is needed.
+#[test]
+fn a_fencing_token_that_is_a_little_ahead_of_the_servers_clock_is_believed() {
+    let mut desk = Desk::new();
+    desk.acquire(0, fenced());
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy(context);
+    desk.pass(ms(5));
+    let granted = desk.server_time();
+    let fence = Some(granted.0 + 59_000_000);
+    desk.grant(token, granted, fence);
+    assert_eq!(desk.acquired().fence, fence);
+}
+
+/// A store that counts its tokens in another way knows what they are worth.
+#[test]
+fn tokens_that_do_not_follow_a_clock_are_not_compared_with_it() {
+    let mut desk = Desk::with(&Tuning { fences: Fences::OfTheStore, ..Tuning::default() });
+    desk.acquire(0, fenced());
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy(context);
+    desk.pass(ms(5));
+    desk.grant(token, desk.server_time(), Some(1 << 60));
+    assert_eq!(desk.acquired().fence, Some(1 << 60));
 }
 
 #[test]

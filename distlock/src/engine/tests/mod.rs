@@ -129,6 +129,8 @@ struct Desk {
     lost: Vec<LostReason>,
     /// How many waited here when it was reported that the store has queued this process.
     queued: Vec<usize>,
+    /// After how long each lock was given back that nobody had taken.
+    not_taken: Vec<Duration>,
 }
 
 impl Desk {
@@ -153,6 +155,7 @@ impl Desk {
             done: VecDeque::new(),
             lost: Vec::new(),
             queued: Vec::new(),
+            not_taken: Vec::new(),
         };
         desk.up(FormerLinks::Dead);
         desk
@@ -176,6 +179,7 @@ impl Desk {
                 Effect::SendAcquireAll(batch) => self.together.push_back(batch),
                 Effect::Done(who, outcome) => self.done.push_back((who, outcome)),
                 Effect::Lost(_, reason) => self.lost.push(reason),
+                Effect::NotTaken { after, .. } => self.not_taken.push(after),
                 Effect::Renewed { .. } => {}
                 Effect::Queued { waiting, .. } => self.queued.push(waiting),
             }

@@ -27,8 +27,12 @@ const CASES: &[(Mutant, fn())] = &[
         Mutant::NewestClaimAssumed,
         granting::a_grant_lasts_as_long_as_the_shortest_claim_that_may_stand_in_the_queue,
     ),
+    // A hold lasts no longer than its own ttl until its caller has noticed it, and then it is renewed.
+    (Mutant::PairKeptOverReconnect, granting::a_grant_after_a_reconnection_is_confirmed),
     // The clock must have been set back as well: otherwise the tokens that were not reserved are in the past.
     (Mutant::MostFencesAssumed, granting::a_grant_comes_with_as_many_tokens_as_the_most_modest_question),
+    // Nobody in the simulation forges anything.
+    (Mutant::FarFenceBelieved, granting::a_fencing_token_far_ahead_of_the_servers_clock_is_asked_about),
     // The simulation has no sessions.
     (Mutant::AnswerOfLostSessionBelieved, session::an_answer_from_the_lost_session_is_not_believed),
     (

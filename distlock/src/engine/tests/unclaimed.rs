@@ -22,10 +22,89 @@ fn it_is_not_renewed_and_ends_with_its_ttl() {
     assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
     // It is released at once: no body has to end first.
     assert_eq!(desk.next_leave().0.token, cell.token);
-    // A requester that never noticed the grant is not told of the loss.
+    // A requester that never noticed the grant is not told of the loss, but others are.
     assert!(desk.lost.is_empty());
+    assert_eq!(desk.not_taken, [desk.now.duration_since(cell.held_since)]);
     desk.release(&cell);
     desk.quiet();
+}
+
+/// Request 1, which wants a short lease, has been handed the long one of request 0, and has not noticed.
+fn handed_on(desk: &mut Desk, kind: Kind) -> Arc<LeaseCell> {
+    desk.acquire(0, Want { kind, ..want() });
+    let (context, _) = desk.next();
+    desk.fresh(context);
+    let (_, outcome) = desk.outcome();
+    let Outcome::Acquired(first) = outcome else { panic!("{outcome:?}") };
+    first.claim();
+    desk.acquire(1, Want { kind, ttl: ms(600), ..want() });
+    desk.release(&first);
+    desk.unclaimed()
+}
+
+#[test]
+fn on_a_longer_lease_it_ends_with_its_own_ttl() {
+    for kind in [Kind::Exclusive, Kind::Shared] {
+        let mut desk = Desk::new();
+        let cell = handed_on(&mut desk, kind);
+        let granted = cell.held_since;
+        while matches!(cell.peek(desk.now), CellState::Until(_)) {
+            desk.now = desk.now.max(desk.engine.next_due().unwrap());
+            desk.timer();
+        }
+        assert_eq!(desk.now, granted.after(ms(600)), "{kind}");
+        assert_eq!(desk.next_leave().0.token, cell.token, "{kind}");
+        assert_eq!(desk.not_taken, [ms(600)], "{kind}");
+        desk.quiet();
+    }
+}
+
+#[test]
+fn on_a_longer_lease_it_is_renewed_once_it_was_noticed() {
+    for late in [1, 200, 450] {
+        let mut desk = Desk::new();
+        let cell = handed_on(&mut desk, Kind::Exclusive);
+        let noticed = desk.now.after(ms(late));
+        while let Some(due) = desk.engine.next_due().filter(|due| *due < noticed) {
+            desk.now = desk.now.max(due);
+            desk.timer();
+        }
+        desk.quiet();
+        desk.now = noticed;
+        cell.claim();
+        desk.sleep();
+        let (context, command) = desk.next();
+        assert!(matches!(command, Command::Renew(..)), "after {late} ms");
+        let server_time = desk.server_time();
+        desk.answer(context, Ok(RenewReply::Renewed { server_time }));
+        assert!(desk.until(&cell) > cell.held_since.after(ms(600)), "after {late} ms");
+    }
+}
+
+/// Those who renew the lease that it shares do not keep it, and are not made to renew more often.
+#[test]
+fn a_reader_that_others_renew_for_ends_with_its_own_ttl() {
+    let mut desk = Desk::new();
+    let reader = || Want { kind: Kind::Shared, ..want() };
+    let stuck = granted(&mut desk, reader());
+    desk.acquire(1, reader());
+    desk.acquired();
+    let granted = stuck.held_since;
+    let mut renewals = 0;
+    while desk.now < granted.after(ms(12_000)) {
+        desk.now = desk.now.max(desk.engine.next_due().unwrap());
+        desk.timer();
+        while let Some((context, command)) = desk.sent.pop_front() {
+            assert!(matches!(command, Command::Renew(..)));
+            renewals += 1;
+            let server_time = desk.server_time();
+            desk.answer(context, Ok(RenewReply::Renewed { server_time }));
+        }
+        let is_held = matches!(stuck.peek(desk.now), CellState::Until(_));
+        assert_eq!(is_held, desk.now < granted.after(want().ttl));
+    }
+    assert!(renewals <= 8, "{renewals}");
+    assert_eq!(desk.not_taken.len(), 1);
 }
 
 #[test]

@@ -344,6 +344,30 @@ impl LockManagerBuilder {
         LockManagerBuilder { client_name: Some(name.into()), ..self }
     }
 
+    /// Says that the tokio runtime on which this is called has I/O enabled, as those of `#[tokio::main]` and of
+    /// `enable_all()` have. While tasks of that runtime send requests to a Redis server that follow each other within a
+    /// millisecond, the runtime then reads the replies itself. Otherwise the manager's own thread reads all of them,
+    /// which costs one switch of threads more for each.
+    ///
+    /// It holds for all managers of the process. No effect outside of a runtime, on other stores, and on Windows. On a
+    /// runtime without I/O do not call it: tokio panics there, and although that is caught, a panic hook runs.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .this_runtime_has_io()
+    ///     .connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn this_runtime_has_io(self) -> Self {
+        crate::backend::redis::this_runtime_has_io();
+        self
+    }
+
     /// How long a key under contention is left free now and then, so that other kinds of clients, which poll
     /// for it with `SET NX PX`, can acquire it; 5 ms if not set.
     ///

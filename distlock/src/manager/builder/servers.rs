@@ -42,9 +42,9 @@ impl LockManagerBuilder {
         LockManagerBuilder { replicas: Some(replicas), ..self }
     }
 
-    /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake;
-    /// 3 s if not set. For servers that are far away, or that start on demand. From 10 ms to a minute. The
-    /// same as `?connect_timeout=5s` in the URL.
+    /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake:
+    /// 3 s if not set, 5 s on ZooKeeper. For servers that are far away, or that start on demand. From 10 ms to
+    /// a minute. The same as `?connect_timeout=5s` in the URL.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -64,12 +64,18 @@ impl LockManagerBuilder {
     }
 
     /// How long the server may be silent while it owes a reply, before the connection counts as broken and is
-    /// replaced; 500 ms if not set. The same limit applies to sentinels, to the nodes of a cluster, and to
-    /// replicas that must confirm (see [`replicas`](Self::replicas)). From 10 ms to a minute. The same as
-    /// `?response_timeout=1s` in the URL.
+    /// replaced. The same as `?response_timeout=1s` in the URL.
+    ///
+    /// | store | if not set | from 10 ms to |
+    /// |---|---|---|
+    /// | Redis: servers, sentinels, nodes, and replicas that must confirm (see [`replicas`](Self::replicas)) | 500 ms | 60 s |
+    /// | Memcached | 1 s | 4 s |
+    /// | etcd | 2 s | 60 s |
+    /// | PostgreSQL, MySQL | 3 s | 4 s |
+    /// | ZooKeeper | 4 s, and at most two fifths of `session_timeout` | 60 s |
     ///
     /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
-    /// again: set ttls to a multiple of this time.
+    /// again: choose a ttl that is a multiple of this time.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
 
-use super::{Behind, Event, Observer, ReleaseOutcome};
+use super::{Behind, Event, LeaderStep, Observer, ReleaseOutcome};
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::How;
 use crate::outage::{LinkChange, LinkStart, OutageIs};
@@ -49,6 +49,10 @@ impl Labelled {
 
     fn shift(&self, level: Level, by: i64) {
         self.series.shift(&self.levels, level, by);
+    }
+
+    fn shift_leaders(&self, by: i64) {
+        self.series.shift_leaders(&self.levels, by);
     }
 }
 
@@ -98,6 +102,27 @@ impl Metrics {
         of.shift(Level::Waiting, -signed(keys));
         of.series.requested(outcome, u64::try_from(keys.max(1)).unwrap_or(u64::MAX), waited);
     }
+
+    fn leader(&self, label: &str, step: LeaderStep) {
+        let of = self.of(label);
+        match step {
+            LeaderStep::Stands => {
+                of.shift_leaders(0);
+                // At 0 from now on.
+                of.series.terms(0);
+                of.series.terms_ended("resigned", 0);
+                of.series.terms_ended("lost", 0);
+            }
+            LeaderStep::TermBegins { .. } => {
+                of.shift_leaders(1);
+                of.series.terms(1);
+            }
+            LeaderStep::TermEnds { lost, .. } => {
+                of.shift_leaders(-1);
+                of.series.terms_ended(if lost.is_some() { "lost" } else { "resigned" }, 1);
+            }
+        }
+    }
 }
 
 impl Observer for Metrics {
@@ -121,6 +146,7 @@ impl Observer for Metrics {
             Event::Renewed { lock, left, remaining } => {
                 let of = self.of(lock.label);
                 of.series.renewed();
+                of.series.left_at_renewal(left);
                 if left * 2 < remaining {
                     of.series.renewed_late();
                 }
@@ -136,8 +162,10 @@ impl Observer for Metrics {
                     self.of(lock.label).series.lost(word);
                 }
             }
+            Event::Leader { label, step, .. } => self.leader(label, step),
             // The histograms show them.
-            Event::LongWait { .. } | Event::LongHold { .. } => {}
+            Event::LongWait { .. } | Event::LongHold { .. } | Event::NotTaken { .. } => {}
+            Event::LiteralPlaceholder { .. } => {}
             Event::Link { store, change } => link(store, change),
             Event::Failed { .. } => counter!(names::FAILED).increment(1),
             #[cfg(feature = "redis")]

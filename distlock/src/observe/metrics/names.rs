@@ -37,6 +37,11 @@ metrics_of_the_crate! {
     RENEWALS: Counter, "distlock_renewals_total", "Confirmed renewals";
     RENEWALS_LATE: Counter, "distlock_renewals_late_total",
         "Renewals that were confirmed when less than half of the lease was left";
+    LEASE_LEFT: Histogram, "distlock_lease_left_seconds", "How much of a lease was left when its renewal was confirmed";
+    LEADER: Gauge, "distlock_leader", "How many candidates of this process lead: 1, or 0 while they wait for the office";
+    TERMS: Counter, "distlock_leader_terms_total", "Terms of a leader that have begun";
+    TERMS_ENDED: Counter, "distlock_leader_terms_ended_total", "Terms of a leader that have ended, by how";
+    BUILD_INFO: Gauge, "distlock_build_info", "1, with the version of the library";
     LINK_UP: Gauge, "distlock_link_up", "Whether the store is connected: 1 or 0";
     PUSHES_ON: Gauge, "distlock_pushes_on", "Whether the store reports hand-offs by itself: 1 or 0";
     OUTAGES: Counter, "distlock_outages_total", "How often the connection was lost, or could not be made at first";
@@ -44,8 +49,9 @@ metrics_of_the_crate! {
     FAILED: Counter, "distlock_failed_total", "Managers that are of no use any more, because of a defect";
 }
 
-/// Tells the recorder what they are.
+/// Tells the recorder what they are, and of which version.
 pub(super) fn describe() {
+    metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     for Metric { name, form, what } in ALL {
         match form {
             Form::Counter => metrics::describe_counter!(*name, *what),
@@ -57,10 +63,13 @@ pub(super) fn describe() {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const PAGE: &str = include_str!("../../metrics.md");
     const DASHBOARD: &str = include_str!("../../../../docs/grafana.json");
+    const ALERTS: &str = include_str!("../../../../docs/alerts.yml");
 
     #[test]
     fn every_metric_is_documented_and_nothing_else_is() {
@@ -75,18 +84,51 @@ mod tests {
         }
     }
 
-    /// The dashboard asks for nothing that does not exist.
-    #[test]
-    fn the_dashboard_shows_what_there_is() {
+    /// The metrics that a text names. All of them exist.
+    fn named_in(text: &str) -> BTreeSet<&'static str> {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let mut found = 0;
-        for (at, _) in DASHBOARD.match_indices("distlock_") {
-            let name: String = DASHBOARD[at..].chars().take_while(|c| word(*c)).collect();
+        let known = |(at, _): (usize, &str)| {
+            let name: String = text[at..].chars().take_while(|c| word(*c)).collect();
             let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
             let base = base.unwrap_or(&name);
-            assert!(ALL.iter().any(|metric| metric.name == base), "`{name}` does not exist");
-            found += 1;
+            let metric = ALL.iter().find(|metric| metric.name == base);
+            metric.unwrap_or_else(|| panic!("`{name}` does not exist")).name
+        };
+        text.match_indices("distlock_").map(known).collect()
+    }
+
+    /// The dashboard asks for nothing that does not exist, and shows all that there is.
+    #[test]
+    fn the_dashboard_shows_what_there_is() {
+        assert_eq!(named_in(DASHBOARD), ALL.iter().map(|metric| metric.name).collect());
+    }
+
+    /// A level is added up while it lasts; a sum of what has ended shows nothing of a holder that is stuck.
+    #[test]
+    fn the_dashboard_chooses_instances_and_measures_what_lasts() {
+        let queries: Vec<&str> = DASHBOARD.lines().filter(|line| line.contains("\"expr\"")).collect();
+        for query in &queries {
+            let metrics = query.matches("distlock_").count();
+            assert_eq!(
+                query.matches("{namespace=~\\\"$namespace\\\",job=~\\\"$job\\\"").count(),
+                metrics,
+                "{query}"
+            );
+            assert!(!query.contains("_seconds_sum"), "{query}");
         }
-        assert!(found > 15, "{found}");
+        assert!(queries.iter().any(|query| query.contains("avg_over_time(distlock_held")));
+    }
+
+    #[test]
+    fn the_alerts_ask_for_what_there_is() {
+        let named = named_in(ALERTS);
+        for name in [LINK_UP, LOST, HELD, WAITING, RENEWALS_LATE, FAILED, LEADER] {
+            assert!(named.contains(name), "no alert looks at {name}");
+        }
+        let rules = ALERTS.matches("- alert: Distlock").count();
+        for part in ["severity: ", "summary: ", "description: ", "expr: "] {
+            assert_eq!(ALERTS.matches(part).count(), rules, "{part}");
+        }
+        assert!(rules >= 10, "{rules}");
     }
 }

@@ -2,6 +2,7 @@
 //! a collector sees the increase from 0 to 1, but not a series that begins with 1.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
@@ -35,6 +36,8 @@ const WAITS: [&str; 2] = ["acquired", "not_acquired"];
 pub(super) struct Levels {
     held: AtomicI64,
     waiting: AtomicI64,
+    /// `None`: the label is that of no office.
+    leaders: Mutex<Option<i64>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,7 @@ pub(super) struct Series {
     acquired: [OnceCell<Counter>; HOW.len()],
     held: Gauge,
     hold: OnceCell<Histogram>,
+    lease_left: OnceCell<Histogram>,
     lost: [Counter; REASONS.len()],
     releases: [OnceCell<Counter>; RELEASES.len()],
     renewals: OnceCell<Counter>,
@@ -76,6 +80,10 @@ impl Series {
             gauge.increment(exact(levels.of(level).load(Ordering::Relaxed)));
             gauge
         };
+        let leaders = levels.leaders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(leaders) = *leaders {
+            gauge!(names::LEADER, "label" => label.to_owned()).set(exact(leaders));
+        }
         Series {
             label: label.to_owned(),
             requests: Default::default(),
@@ -85,6 +93,7 @@ impl Series {
             acquired: Default::default(),
             held: level(names::HELD, Level::Held),
             hold: OnceCell::new(),
+            lease_left: OnceCell::new(),
             lost: REASONS
                 .map(|reason| counter!(names::LOST, "label" => label.to_owned(), "reason" => reason)),
             releases: Default::default(),
@@ -148,6 +157,28 @@ impl Series {
 
     pub(super) fn renewed_late(&self) {
         self.plain(&self.renewals_late, names::RENEWALS_LATE);
+    }
+
+    pub(super) fn left_at_renewal(&self, left: Duration) {
+        let made = || histogram!(names::LEASE_LEFT, "label" => self.label.clone());
+        self.lease_left.get_or_init(made).record(left.as_secs_f64());
+    }
+
+    /// Those of leaders are rare: no handles are kept.
+    pub(super) fn terms(&self, count: u64) {
+        counter!(names::TERMS, "label" => self.label.clone()).increment(count);
+    }
+
+    pub(super) fn terms_ended(&self, how: &'static str, count: u64) {
+        counter!(names::TERMS_ENDED, "label" => self.label.clone(), "how" => how).increment(count);
+    }
+
+    /// So many more candidates of this process lead.
+    pub(super) fn shift_leaders(&self, levels: &Levels, by: i64) {
+        let mut leaders = levels.leaders.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = leaders.unwrap_or_default() + by;
+        *leaders = Some(now);
+        gauge!(names::LEADER, "label" => self.label.clone()).set(exact(now));
     }
 
     /// Moves a gauge by so many.

@@ -11,7 +11,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use super::{MOST_LABELS, Metrics};
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::How;
-use crate::observe::{Event, Lock, Observer, ReleaseOutcome};
+use crate::observe::{Event, LeaderStep, Lock, Observer, ReleaseOutcome};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
 use crate::protocol::{Failure, Kind, OpError, Pushes};
 
@@ -82,6 +82,7 @@ fn a_lock_is_counted_from_its_request_to_its_release() {
         &snapshots,
         &[
             ("distlock_acquired_total{label=order,how=granted}", 1.0),
+            (concat!("distlock_build_info{version=", env!("CARGO_PKG_VERSION"), "}"), 1.0),
             ("distlock_held{label=order}", 0.0),
             ("distlock_hold_seconds{label=order}", 1.0),
             ("distlock_releases_total{label=order,outcome=confirmed}", 1.0),
@@ -125,6 +126,43 @@ fn a_renewal_is_late_when_less_than_half_of_the_lease_was_left() {
     let found = recorded(&snapshots);
     assert!(found.contains(&("distlock_renewals_total{label=a}".to_owned(), 3.0)), "{found:?}");
     assert!(found.contains(&("distlock_renewals_late_total{label=a}".to_owned(), 2.0)), "{found:?}");
+}
+
+/// A holder that is stuck, and a lease that comes near its end, are seen while they last.
+#[test]
+fn what_is_left_of_a_lease_is_measured_at_each_renewal() {
+    let renewed = |left| Event::Renewed { lock: lock(A), left, remaining: SECOND * 3 };
+    let found = recorded(&observe(&[renewed(SECOND * 2), renewed(SECOND)]));
+    assert!(found.contains(&("distlock_lease_left_seconds{label=a}".to_owned(), 3.0)), "{found:?}");
+}
+
+#[test]
+fn a_candidate_is_at_0_until_it_leads_and_its_terms_are_counted() {
+    let step = |step| Event::Leader { label: A, key: &KEY, step };
+    let ends = |lost| step(LeaderStep::TermEnds { term: 7, led: SECOND, lost });
+    let (stands, begins) = (step(LeaderStep::Stands), step(LeaderStep::TermBegins { term: 7 }));
+    let value = |events: &[Event<'_>], name: &str| {
+        recorded(&observe(events)).into_iter().find(|(found, _)| found == name).map(|(_, value)| value)
+    };
+    assert_eq!(value(&[requested(A, 1)], "distlock_leader{label=a}"), None, "it is no office");
+    assert_eq!(value(&[stands], "distlock_leader{label=a}"), Some(0.0));
+    assert_eq!(value(&[stands, begins], "distlock_leader{label=a}"), Some(1.0));
+    let all = [stands, begins, ends(Some(LostReason::Taken)), begins, ends(None)];
+    assert_eq!(value(&all, "distlock_leader{label=a}"), Some(0.0));
+    assert_eq!(value(&all, "distlock_leader_terms_total{label=a}"), Some(2.0));
+    for how in ["lost", "resigned"] {
+        assert_eq!(
+            value(&all, &format!("distlock_leader_terms_ended_total{{label=a,how={how}}}")),
+            Some(1.0)
+        );
+    }
+    let metrics = Metrics::default();
+    [stands, begins].iter().for_each(|event| metrics.event(event));
+    let recorder = DebuggingRecorder::new();
+    let snapshots = recorder.snapshotter();
+    with_local_recorder(&recorder, || metrics.event(&requested(B, 1)));
+    let found = recorded(&snapshots);
+    assert!(found.contains(&("distlock_leader{label=a}".to_owned(), 1.0)), "a late recorder: {found:?}");
 }
 
 #[test]

@@ -95,6 +95,19 @@ pub enum LockEvent {
         /// From the acquisition on.
         held: Duration,
     },
+    /// A lock was granted to a request whose future was not polled until the lease ended: it was given back.
+    ///
+    /// The request has not ended: when its future is polled again, it goes on waiting if its time allows. See the
+    /// frequent question "Everybody waits, and nobody holds the lock".
+    #[non_exhaustive]
+    NotTaken {
+        /// The label of the request.
+        label: String,
+        /// The key, without the manager's prefix.
+        key: String,
+        /// From the grant on.
+        after: Duration,
+    },
     /// The store has confirmed that a lease goes on.
     #[non_exhaustive]
     Renewed {

@@ -39,6 +39,7 @@ pub(super) enum OfLock {
     Acquired { kind: Kind, waited: Duration },
     LongWait { waited: Duration },
     LongHold { held: Duration },
+    NotTaken { after: Duration },
     Renewed { left: Duration },
     Released { held: Duration, pending: bool },
     Lost { reason: LostReason, held: Duration },
@@ -53,7 +54,8 @@ impl Sent {
         };
         let of_lock = |lock: Lock<'_>, what| lock_sent(lock.label, lock.key, what);
         Some(match *event {
-            Event::Requested { .. } => return None,
+            // Of its terms a candidate's own `watch` tells.
+            Event::Requested { .. } | Event::Leader { .. } | Event::LiteralPlaceholder { .. } => return None,
             #[cfg(feature = "redis")]
             Event::Notice { .. } => return None,
             Event::Queued { label, key, kind, .. } => lock_sent(label, key, OfLock::Queued { kind }),
@@ -66,6 +68,7 @@ impl Sent {
             Event::Abandoned { label, waited, .. } => Sent::Abandoned { label: label.clone(), waited },
             Event::LongWait { label, key, waited } => lock_sent(label, key, OfLock::LongWait { waited }),
             Event::LongHold { lock, held } => of_lock(lock, OfLock::LongHold { held }),
+            Event::NotTaken { lock, after } => of_lock(lock, OfLock::NotTaken { after }),
             Event::Renewed { lock, left, .. } => of_lock(lock, OfLock::Renewed { left }),
             Event::Released { lock, held, outcome } => {
                 let pending = matches!(outcome, ReleaseOutcome::Unconfirmed(_) | ReleaseOutcome::Dropped);
@@ -115,6 +118,7 @@ fn of_lock(label: String, key: String, what: OfLock) -> LockEvent {
         OfLock::Acquired { kind, waited } => LockEvent::Acquired { label, key, kind: kind.into(), waited },
         OfLock::LongWait { waited } => LockEvent::LongWait { label, key, waited },
         OfLock::LongHold { held } => LockEvent::LongHold { label, key, held },
+        OfLock::NotTaken { after } => LockEvent::NotTaken { label, key, after },
         OfLock::Renewed { left } => LockEvent::Renewed { label, key, left },
         OfLock::Released { held, pending } => LockEvent::Released { label, key, held, pending },
         OfLock::Lost { reason, held } => LockEvent::Lost { label, key, reason, held },

@@ -20,6 +20,8 @@ macro_rules! __conformance {
             try_acquire_with_a_wait_waits wait_forever_outlives_the_default_wait
             retries_are_so_many_further_attempts a_retry_gets_a_lock_that_became_free
             every_waiter_gets_its_turn a_lock_that_nobody_picks_up_is_passed_on_when_its_ttl_is_over
+            a_lock_that_is_handed_on_and_not_picked_up_is_passed_on_when_its_own_ttl_is_over
+            behind_a_request_that_is_not_polled_nobody_is_told_that_the_store_is_away
             a_request_that_was_not_polled_in_time_says_that_nothing_was_run
             more_waiters_than_are_allowed_are_turned_away_at_once
         );
@@ -46,6 +48,8 @@ macro_rules! __conformance {
         $crate::__conformance!(@tests $fixture operations:
             a_free_lock_has_nothing_to_inspect inspect_shows_the_holder
             force_release_frees_the_lock force_release_of_a_free_lock_changes_nothing
+            force_release_from_leaves_the_lock_to_its_next_holder
+            force_release_from_takes_the_lock_from_the_holder_that_is_named
         );
         $crate::__conformance!(@tests $fixture several_keys:
             all_of_them_are_held_and_all_are_released one_busy_key_keeps_all_the_others_free
@@ -83,6 +87,7 @@ macro_rules! __conformance {
         $crate::__conformance!(@ttl $fixture [$($lacking)*]);
         $crate::__conformance!(@leader_and_link $fixture [$($lacking)*]);
         $crate::__conformance!(@kinds $fixture [$($lacking)*]);
+        $crate::__conformance!(@kinds_and_min_hold $fixture [$($lacking)*]);
         $($crate::__conformance!(@is_known $lacking);)*
     };
     (@tests $fixture:ident $about:ident: $($rule:ident)*) => {
@@ -133,7 +138,9 @@ macro_rules! __conformance {
             readers_share_all_of_them_and_writers_none inspect_and_busy_name_those_who_hold_a_shared_lock
             a_forced_release_reaches_the_readers_at_once readers_may_be_threads
             readers_come_together_and_keep_writers_out
+            one_of_several_readers_is_taken_out_by_force
         );
+        $crate::__conformance!(@rule $fixture joining a_reader_that_joins_outlives_the_first_one);
     };
     (@limited $fixture:ident [limited $($rest:ident)*]) => {
         $crate::__conformance!(@not_applicable $fixture limited);
@@ -148,6 +155,7 @@ macro_rules! __conformance {
             inspect_and_busy_name_those_who_hold_a_limited_lock a_forced_release_reaches_the_holders_at_once
             holders_may_be_threads no_more_than_the_limit_run_at_once
         );
+        $crate::__conformance!(@rule $fixture joining a_holder_that_joins_outlives_the_first_one);
     };
     (@fencing $fixture:ident [fencing $($rest:ident)*]) => {
         $crate::__conformance!(@not_applicable $fixture fencing);
@@ -179,6 +187,7 @@ macro_rules! __conformance {
         $crate::__conformance!(@tests $fixture min_hold:
             min_hold_keeps_the_key_after_the_release min_hold_keeps_the_key_after_a_drop
             min_hold_outlives_a_loss_by_max_hold min_hold_outlives_a_shutdown min_hold_counts_from_the_guard
+            a_key_that_is_kept_is_freed_by_force
         );
     };
     (@linger $fixture:ident [linger $($rest:ident)*]) => {
@@ -288,7 +297,28 @@ macro_rules! __conformance {
     (@kinds $fixture:ident []) => {
         $crate::__conformance!(@tests $fixture kinds:
             shared_and_limited_locks_do_not_mix a_lock_of_another_kind_among_them_is_named_and_nothing_is_kept
+            a_reentrant_call_gets_no_more_than_its_section_has
         );
+        $crate::__conformance!(@rule $fixture joining who_joins_keeps_other_kinds_out_when_the_first_has_gone);
+    };
+    // Of two kinds, and with `min_hold`.
+    (@kinds_and_min_hold $fixture:ident [shared $($rest:ident)*]) => {};
+    (@kinds_and_min_hold $fixture:ident [limited $($rest:ident)*]) => {};
+    (@kinds_and_min_hold $fixture:ident [min_hold $($rest:ident)*]) => {};
+    (@kinds_and_min_hold $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@kinds_and_min_hold $fixture [$($rest)*]);
+    };
+    (@kinds_and_min_hold $fixture:ident []) => {
+        $crate::__conformance!(@rule $fixture joining who_joins_outlives_a_min_hold);
+    };
+    // A rule that stands beside the modules, because it is about what several of them are about.
+    (@rule $fixture:ident $about:ident $rule:ident) => {
+        #[test]
+        fn $rule() {
+            $crate::testing::conformance::run::<$fixture>(|place| {
+                ::std::boxed::Box::pin($crate::testing::conformance::rules::$about::$rule(place))
+            });
+        }
     };
     (@is_known shared) => {};
     (@is_known limited) => {};

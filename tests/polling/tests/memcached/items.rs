@@ -20,7 +20,7 @@ async fn a_lock_is_not_taken_for_what_is_cached_under_its_key() {
     assert_eq!(server.keys(), ["order%3A42"]);
 }
 
-/// The server ends an item up to a second early; the holder relies on its ttl all the same.
+/// The server ends an item up to two seconds early; the holder relies on its ttl all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_outlives_what_its_holder_relies_on() {
     let server = MemcachedServer::start();
@@ -30,7 +30,7 @@ async fn an_item_outlives_what_its_holder_relies_on() {
         let guard = one.lock("k").ttl(ttl).no_renew().acquire().await.unwrap();
         let next = other.lock("k").wait(LONG).acquire().await.unwrap();
         assert!(asked.elapsed() >= ttl, "{ttl:?}: {:?}", asked.elapsed());
-        assert!(asked.elapsed() <= ttl + Duration::from_secs(4), "{ttl:?}: {:?}", asked.elapsed());
+        assert!(asked.elapsed() <= ttl + Duration::from_secs(6), "{ttl:?}: {:?}", asked.elapsed());
         assert!(!guard.is_held(), "{ttl:?}");
         next.release().await.unwrap();
     }
@@ -43,11 +43,11 @@ async fn a_renewal_neither_shortens_a_lease_nor_lets_it_grow() {
     let guard = manager.lock("k").ttl(Duration::from_secs(1)).acquire().await.unwrap();
     guard.extend(Duration::from_secs(30)).await.unwrap();
     let first = seconds_left(&server, "k").unwrap();
-    assert!((28..=33).contains(&first), "{first}");
+    assert!((28..=35).contains(&first), "{first}");
     // Many renewals later.
     tokio::time::sleep(Duration::from_secs(4)).await;
     let later = seconds_left(&server, "k").unwrap();
-    assert!(later < first && later >= first - 6, "{first}, then {later}");
+    assert!(later < first && later >= first - 7, "{first}, then {later}");
     guard.check().unwrap();
     guard.release().await.unwrap();
 }

@@ -8,3 +8,4 @@ mod cost;
 mod faults;
 mod forgetting;
 mod items;
+mod stopped;

@@ -68,3 +68,33 @@ async fn a_table_without_its_floor_says_what_to_do_and_hands_out_no_token() {
     let error = manager.lock("k").fenced().try_acquire().await.unwrap_err();
     assert!(error.to_string().contains(&format!("INSERT INTO `{prefix}floor_1`")), "{error}");
 }
+
+/// A key that was released before the server's clock was set back is free, and its next lease lasts for its own ttl,
+/// not for the jump.
+#[tokio::test]
+async fn a_free_row_from_before_the_clock_was_set_back_keeps_nobody_out() {
+    let server = MariaDbServer::start();
+    for mode in ["", "SIMULTANEOUS_ASSIGNMENT"] {
+        server.run(&format!("SET GLOBAL sql_mode = '{mode}'")).await;
+        let (knows, knows_not) = (manager(&server.url()).await, manager(&server.url()).await);
+        let mut last = 0;
+        for manager in [&knows, &knows_not] {
+            knows.lock("k").acquire().await.unwrap().release().await.unwrap();
+            let back = "UPDATE distlock_lock_1 SET expires = expires + INTERVAL 1 HOUR WHERE owner = '-'";
+            server.run(back).await;
+            assert!(knows.inspect("k").await.unwrap().is_none());
+            let guard =
+                manager.lock("k").fenced().ttl(LONG).try_acquire().await.unwrap().expect("it is free");
+            let remaining = knows.inspect("k").await.unwrap().unwrap().holders[0].remaining.unwrap();
+            assert!(remaining <= LONG, "{mode}: {remaining:?}");
+            let token = guard.fencing_token().unwrap().get();
+            assert!(token > last, "{token} after {last}");
+            last = token;
+            // It is renewed and extended as ever.
+            guard.extend(LONG * 2).await.unwrap();
+            let remaining = knows.inspect("k").await.unwrap().unwrap().holders[0].remaining.unwrap();
+            assert!(remaining > LONG && remaining <= LONG * 2, "{mode}: {remaining:?}");
+            guard.release().await.unwrap();
+        }
+    }
+}

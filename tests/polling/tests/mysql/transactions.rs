@@ -61,3 +61,13 @@ async fn the_lock_is_given_to_nobody_before_the_transaction_has_ended() {
     conn.query_drop("COMMIT").await.unwrap();
     next.await.unwrap().unwrap().release().await.unwrap();
 }
+
+/// A default of the server, or of a program beside it, is not that of the locks.
+#[tokio::test]
+async fn locks_are_written_where_transactions_are_read_only_by_default() {
+    let server = MariaDbServer::start();
+    drop(manager(&server.url()).await);
+    server.run("SET GLOBAL tx_read_only = 1").await;
+    let manager = manager(&server.url()).await;
+    manager.lock("k").fenced().acquire().await.unwrap().release().await.unwrap();
+}

@@ -137,11 +137,21 @@ async fn a_standby_is_told_from_a_server_that_can_be_written_to() {
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();
 }
 
+/// The remedy needs no administrator.
 #[tokio::test]
-async fn a_role_whose_transactions_are_isolated_otherwise_is_told() {
+async fn a_role_whose_transactions_are_isolated_otherwise_or_read_only_is_told_what_to_add_to_the_url() {
     let server = PostgresServer::start();
-    server.run("CREATE ROLE strict LOGIN; GRANT CREATE ON DATABASE postgres TO strict").await;
-    server.run("ALTER ROLE strict SET default_transaction_isolation = 'serializable'").await;
-    let error = refusal(&server.url_as("strict", "")).await;
-    assert!(error.to_string().contains("ALTER ROLE"), "{error}");
+    for (role, setting) in [
+        ("strict", "default_transaction_isolation = 'serializable'"),
+        ("reader", "default_transaction_read_only = on"),
+    ] {
+        let make = format!("CREATE ROLE {role} LOGIN; GRANT CREATE ON DATABASE postgres TO {role}");
+        server.run(&format!("{make}; ALTER ROLE {role} SET {setting}")).await;
+        let url = server.url_as(role, "");
+        let text = refusal(&url).await.to_string();
+        assert!(text.contains("ALTER ROLE") && !text.contains("standby"), "{text}");
+        let addition = text.split('`').find(|part| part.starts_with("options=")).expect("what to add");
+        let manager = manager(&format!("{url}?{addition}"), role).await;
+        manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+    }
 }

@@ -143,3 +143,34 @@ async fn a_holder_behind_a_stopped_server_is_told_when_its_lease_is_over() {
     server.cont();
     manager.lock("k").wait(LONG).acquire().await.unwrap().release().await.unwrap();
 }
+
+/// A crash may forget who holds what if commits are not awaited; it gives no token twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_rise_over_crashes_although_commits_are_not_awaited() {
+    // What no commit waits for is written after ten seconds.
+    let mut server = PostgresServer::with(&["wal_writer_delay=10s", "autovacuum=off"]);
+    let url = format!("{}?synchronous_commit=off", server.url());
+    let (one, other) = (manager(&url, "distlock").await, manager(&url, "distlock").await);
+    server.run("CHECKPOINT").await;
+    let mut last = 0;
+    for round in 0..4 {
+        let ttl = Duration::from_secs(2);
+        let request = |manager: &LockManager| manager.lock("k").ttl(ttl).wait(LONG).fenced();
+        let guard = request(&one).acquire().await.unwrap();
+        let token = guard.fencing_token().unwrap().get();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        // By hand-off every other time.
+        if round % 2 == 1 {
+            let waiter = tokio::spawn(request(&other).acquire());
+            distlock_tests::until_waiting(&one, "k", 1).await;
+            guard.release().await.unwrap();
+            let next = waiter.await.unwrap().unwrap();
+            last = next.fencing_token().unwrap().get();
+        }
+        server.restart();
+    }
+    let guard = one.lock("k").wait(LONG).fenced().acquire().await.unwrap();
+    let token = guard.fencing_token().unwrap().get();
+    assert!(token > last, "{token} after {last}");
+}

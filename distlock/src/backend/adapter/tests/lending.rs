@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::super::lookout::TICK;
 use super::*;
 use crate::backend::{BoxFuture, Failure};
+use crate::take_over::TICK;
 
 const TIME_OUT: Duration = crate::backend::LATE_COMMANDS_BOUND;
 

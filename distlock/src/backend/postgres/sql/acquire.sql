@@ -1,7 +1,6 @@
 -- Acquisition.
 
--- Makes the row of a key. Who gives the key to anybody first locks the row FOR UPDATE, which waits for those who hold it
--- FOR KEY SHARE (see assert_held_1). Renewals do not, nor does a release that nobody waits for.
+-- Makes the row of a key.
 CREATE OR REPLACE FUNCTION @.make_row_1(k bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     least bigint;
@@ -13,6 +12,15 @@ BEGIN
         SELECT fence INTO least FROM @.floor_1;
         UPDATE @.lock_1 SET fence = least, fence_from = least + 1 WHERE key = k AND least > 0;
     END IF;
+END $$;
+
+-- Whether a transaction asserts the key (see assert_held_1), whose row the caller has locked FOR NO KEY UPDATE. Then the
+-- key may be given to nobody, and nobody waits: such a transaction may stay open for long. Otherwise none can assert it
+-- before the caller's transaction ends.
+CREATE OR REPLACE FUNCTION @.is_asserted_1(k bytea) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM @.lock_1 WHERE key = k FOR UPDATE SKIP LOCKED;
+    RETURN NOT FOUND;
 END $$;
 
 -- Puts `who` into the queue of a key whose row the caller has locked, or keeps the place alive. `queued`: whether
@@ -57,6 +65,12 @@ RETURNS text LANGUAGE sql IMMUTABLE AS $$
         || CASE WHEN front THEN ' 1 ' ELSE ' 0 ' END || holder
 $$;
 
+-- What `who` is told while a transaction asserts the key. Nobody tells when that ends: behind a holder with such a name
+-- the first that waits polls. The time is how long the others leave it alone.
+CREATE OR REPLACE FUNCTION @.asserted_1(front boolean) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT 'busy 1000000' || CASE WHEN front THEN ' 1 ' ELSE ' 0 ' END || 'a transaction that asserts it'
+$$;
+
 -- Lets `who` in, or tells who is in the way. `via`: the channel to be told by; NULL: do not queue.
 -- Answers: acquired FENCE, held FENCE, busy MICROSECONDS FRONT HOLDER, kind KIND.
 CREATE OR REPLACE FUNCTION @.acquire_1(
@@ -68,9 +82,11 @@ DECLARE
     now timestamptz;
     was text := @.settle_1(sync);
 BEGIN
-    -- An exclusive lock on a key that nobody has: by two statements, which look at no column that they do not need.
+    was := @.fence_durably_1(want);
+    -- An exclusive lock on a key that nobody has: by two statements, which look at no column that they do not need. A
+    -- row that is locked is left to take_1, which tells who works on it from who asserts it.
     SELECT fence INTO last FROM @.lock_1
-        WHERE key = k AND what = 0 AND kind = 0 AND owner IS NULL AND NOT queued FOR UPDATE;
+        WHERE key = k AND what = 0 AND kind = 0 AND owner IS NULL AND NOT queued FOR UPDATE SKIP LOCKED;
     IF FOUND THEN
         now := clock_timestamp();
         IF now > not_after THEN
@@ -83,7 +99,7 @@ BEGIN
     RETURN @.take_1(k, who, ttl, what, want, via, claims, entry, not_after);
 END $$;
 
--- The rest of acquire_1: a new key, somebody in the way, or another kind of lock.
+-- The rest of acquire_1: a new key, somebody in the way, a row that is locked, or another kind of lock.
 CREATE OR REPLACE FUNCTION @.take_1(
     k bytea, who text, ttl bigint, what integer, want integer, via bigint, claims bigint, entry bigint,
     not_after timestamptz
@@ -97,7 +113,7 @@ BEGIN
         -- A look that finds the key busy writes nothing.
         SELECT * INTO l FROM @.lock_1
             WHERE key = k AND (via IS NOT NULL OR owner IS NULL OR owner = who OR expires <= now OR kind <> 0)
-            FOR UPDATE;
+            FOR NO KEY UPDATE;
         EXIT WHEN FOUND;
         SELECT * INTO l FROM @.lock_1 WHERE key = k AND owner <> who AND expires > now AND kind = 0;
         IF FOUND THEN
@@ -110,8 +126,16 @@ BEGIN
     IF now > not_after THEN
         PERFORM @.too_late_1();
     END IF;
-    is_ours := l.kind = 0 AND l.owner = who AND l.expires > now;
+    IF l.kind <> 0 AND l.owner IS NOT NULL AND l.expires <= now THEN
+        -- Its holders decide.
+        SELECT coalesce(max(expires), l.expires) INTO l.expires FROM @.holder_1 WHERE key = k;
+    END IF;
+    is_ours := l.kind = 0 AND l.owner IS NOT DISTINCT FROM who AND l.expires > now;
     IF what = 0 AND (is_ours OR l.owner IS NULL OR l.expires <= now) THEN
+        IF NOT is_ours AND @.is_asserted_1(k) THEN
+            RETURN @.asserted_1(via IS NULL
+                OR @.enqueue_1(k, l.queued, who, what, want, via, claims, now, now + @.ms_1(entry)));
+        END IF;
         IF l.kind <> 0 THEN
             DELETE FROM @.holder_1 WHERE key = k;
         END IF;
@@ -146,7 +170,7 @@ BEGIN
     END IF;
     IF l.kind <> 0 THEN
         SELECT owner INTO holder FROM @.holder_1 WHERE key = l.key AND expires > now
-            ORDER BY expires DESC, owner LIMIT 1;
+            ORDER BY expires DESC, owner DESC LIMIT 1;
     END IF;
     RETURN @.busy_1(holder, l.expires, now, front);
 END $$;
@@ -157,9 +181,10 @@ CREATE OR REPLACE FUNCTION @.join_1(
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     ends timestamptz := now + @.ms_1(ttl);
+    -- When the lease ends that is ours already; NULL: there is none.
+    mine timestamptz;
     front boolean := true;
     first @.holder_1;
-    word text := 'acquired ';
 BEGIN
     DELETE FROM @.holder_1 WHERE key = l.key AND expires <= now;
     IF l.owner IS NOT NULL AND l.expires > now THEN
@@ -167,26 +192,28 @@ BEGIN
             RETURN 'kind ' || l.kind;
         END IF;
         UPDATE @.holder_1 SET expires = greatest(expires, ends) WHERE key = l.key AND owner = who
-            RETURNING expires INTO ends;
-        IF FOUND THEN
-            word := 'held ';
-        ELSIF NOT @.has_room_1(l.key, what) OR @.others_wait_1(l.key, who, now) THEN
+            RETURNING expires INTO mine;
+        IF mine IS NULL AND (NOT @.has_room_1(l.key, what) OR @.others_wait_1(l.key, who, now)) THEN
             IF via IS NOT NULL THEN
                 front := @.enqueue_1(l.key, l.queued, who, what, 0, via, claims, now, until);
             END IF;
             SELECT * INTO first FROM @.holder_1 WHERE key = l.key ORDER BY expires, owner LIMIT 1;
             RETURN @.busy_1(first.owner, first.expires, now, front);
         END IF;
-        ends := greatest(ends, l.expires);
+        -- The row lasts as long as the last holder.
+        ends := greatest(ends, mine, l.expires);
+    ELSIF @.is_asserted_1(l.key) THEN
+        RETURN @.asserted_1(via IS NULL
+            OR @.enqueue_1(l.key, l.queued, who, what, 0, via, claims, now, until));
     END IF;
-    IF word = 'acquired ' THEN
+    IF mine IS NULL THEN
         INSERT INTO @.holder_1 VALUES (l.key, who, now + @.ms_1(ttl));
     END IF;
     UPDATE @.lock_1 SET kind = what, owner = '', expires = ends, fence_from = l.fence + 1 WHERE key = l.key;
     IF l.queued THEN
         PERFORM @.dequeue_1(l.key, who);
     END IF;
-    RETURN word || 0;
+    RETURN CASE WHEN mine IS NULL THEN 'acquired 0' ELSE 'held 0' END;
 END $$;
 
 -- Whether one more can hold a lock that is shared or limited. Dead holders were removed before.
@@ -210,11 +237,14 @@ CREATE OR REPLACE FUNCTION @.acquire_all_1(
 DECLARE
     said text;
     lines text[] := '{}';
+    durable text := coalesce(sync, current_setting('synchronous_commit'));
 BEGIN
     FOR i IN 1..cardinality(ks) LOOP
         said := @.acquire_1(ks[i], whos[i], ttls[i], whats[i], 0, vias[i], claims[i], entries[i], not_after, sync);
         lines := lines || said;
         EXIT WHEN said NOT LIKE 'acquired %' AND said NOT LIKE 'held %';
     END LOOP;
+    -- A place in the last queue does not decide how durable the locks are that were taken before it.
+    PERFORM set_config('synchronous_commit', durable, true) WHERE cardinality(lines) > 1;
     RETURN array_to_string(lines, E'\n');
 END $$;

@@ -47,7 +47,7 @@ RETURNS TABLE (kind integer, holder text, micros bigint, waiters bigint) LANGUAG
         UNION ALL
         SELECT o.owner, o.expires FROM @.holder_1 o WHERE o.key = k AND l.kind <> 0
     ) h
-    WHERE l.key = k AND l.owner IS NOT NULL AND l.expires > t.now AND h.expires > t.now
+    WHERE l.key = k AND l.owner IS NOT NULL AND h.expires > t.now
 $$;
 
 -- Removes rows of keys that have been free for a day, at most so many; their fencing tokens go on rising all the same.
@@ -85,5 +85,6 @@ BEGIN
     END IF;
 END $$;
 
--- Created last: it is there when all of the above is.
-CREATE OR REPLACE FUNCTION @.installed_1() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+-- The revision of all of these functions: a client that knows a later one replaces them, and an earlier one works with
+-- them. Created last: it is there when all of the above is.
+CREATE OR REPLACE FUNCTION @.installed_1() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 2';

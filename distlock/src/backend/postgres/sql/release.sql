@@ -5,12 +5,18 @@ CREATE OR REPLACE FUNCTION @.tell_1(via bigint, who text, token bigint, k bytea)
     SELECT pg_notify('distlock_' || via, who || ' ' || token || ' ' || encode(k, 'hex'))
 $$;
 
+-- Tells one that waits that the key is free, and that it has to ask for it.
+CREATE OR REPLACE FUNCTION @.tell_free_1(via bigint, who text, k bytea) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_notify('distlock_' || via, who || ' free ' || encode(k, 'hex'))
+$$;
+
 -- Serves the queue of a key whose row the caller has locked: lets in as many from its front as go together with the
 -- holders, and tells them. Writes the row.
 CREATE OR REPLACE FUNCTION @.serve_1(l @.lock_1, now timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     w @.waiter_1;
     is_free boolean;
+    may_give boolean;
     told text;
 BEGIN
     IF l.kind <> 0 THEN
@@ -21,6 +27,7 @@ BEGIN
         END IF;
     END IF;
     is_free := l.owner IS NULL;
+    may_give := NOT l.queued OR NOT is_free OR NOT @.is_asserted_1(l.key);
     WHILE l.queued LOOP
         SELECT * INTO w FROM @.waiter_1 WHERE key = l.key ORDER BY place LIMIT 1;
         IF NOT FOUND THEN
@@ -28,7 +35,12 @@ BEGIN
         ELSIF w.dies <= now OR pg_try_advisory_xact_lock_shared(w.channel) THEN
             -- Nobody listens any more for what it would be told.
             DELETE FROM @.waiter_1 WHERE key = l.key AND place = w.place;
+        ELSIF NOT may_give THEN
+            -- A transaction asserts the key: the first that waits keeps its place, and looks after it.
+            PERFORM @.tell_free_1(w.channel, w.owner, l.key);
+            EXIT;
         ELSIF is_free AND w.kind = 0 THEN
+            told := @.fence_durably_1(w.fences);
             DELETE FROM @.waiter_1 WHERE key = l.key AND place = w.place;
             UPDATE @.lock_1 SET kind = 0, owner = w.owner, expires = now + @.ms_1(w.claim),
                 fence = l.fence + w.fences, fence_from = l.fence + 1 WHERE key = l.key
@@ -43,6 +55,7 @@ BEGIN
                 l.fence_from := l.fence + 1;
                 is_free := false;
             END IF;
+            told := @.fence_durably_1(w.fences);
             INSERT INTO @.holder_1 VALUES (l.key, w.owner, now + @.ms_1(w.claim));
             l.expires := greatest(l.expires, now + @.ms_1(w.claim));
             PERFORM @.tell_1(w.channel, w.owner, l.fence + 1, l.key);
@@ -69,7 +82,7 @@ BEGIN
         WHERE key = k AND owner = who AND kind = 0 AND NOT queued AND expires > clock_timestamp() AND keep IS NULL
         RETURNING set_config('synchronous_commit', 'off', true) INTO was;
     IF NOT FOUND THEN
-        SELECT * INTO l FROM @.lock_1 WHERE key = k AND (owner = who OR queued OR kind <> 0) FOR UPDATE;
+        SELECT * INTO l FROM @.lock_1 WHERE key = k AND (owner = who OR queued OR kind <> 0) FOR NO KEY UPDATE;
         IF NOT FOUND THEN
             RETURN false;
         END IF;
@@ -102,7 +115,7 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     did boolean := false;
 BEGIN
-    IF l.kind <> 0 AND l.owner IS NOT NULL AND l.expires > now THEN
+    IF l.kind <> 0 AND l.owner IS NOT NULL THEN
         DELETE FROM @.holder_1 WHERE key = l.key AND owner = who AND expires > now;
         did := FOUND;
         IF did AND keep IS NOT NULL THEN
@@ -133,7 +146,7 @@ DECLARE
     held boolean;
     was text := @.settle_1(sync);
 BEGIN
-    SELECT * INTO l FROM @.lock_1 WHERE key = k FOR UPDATE;
+    SELECT * INTO l FROM @.lock_1 WHERE key = k FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;

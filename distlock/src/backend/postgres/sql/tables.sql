@@ -1,7 +1,8 @@
 -- Tables of distlock, version 1. `@` stands for the schema.
 
 -- A row for each key that was ever locked. A lock is held while `owner` is set and `expires` lies in the future. The
--- row stays when the lock is free, because fencing tokens of the key must go on rising; prune_1 removes old ones.
+-- row stays when the lock is free, because fencing tokens of the key must go on rising; prune_1 removes old ones. Who
+-- changes it locks it FOR NO KEY UPDATE first; who gives the key to anybody locks it FOR UPDATE, too (is_asserted_1).
 CREATE TABLE IF NOT EXISTS @.lock_1 (
     key bytea PRIMARY KEY,
     -- 0: exclusive; -1: shared; above: limited to so many holders.
@@ -53,11 +54,18 @@ INSERT INTO @.floor_1 VALUES (0) ON CONFLICT DO NOTHING;
 
 -- Every command that changes something
 -- - is refused if it comes too late, because its sender has given it up;
--- - waits for a row that somebody else has locked for a second at most (`lock_timeout`);
+-- - waits for a row that another transaction has locked for half a second at most (`lock_timeout`): a request for one
+--   attempt waits a second in all, and is told that the key is busy;
 -- - counts as committed when the caller says so (`sync` is a `synchronous_commit`; NULL: as the server is set).
 CREATE OR REPLACE FUNCTION @.settle_1(sync text) RETURNS text LANGUAGE sql AS $$
-    SELECT set_config('lock_timeout', '1000', true)
+    SELECT set_config('lock_timeout', '500', true)
         || CASE WHEN sync IS NULL THEN '' ELSE set_config('synchronous_commit', sync, true) END
+$$;
+
+-- Fencing tokens that are handed out survive a crash of the server, whatever else does.
+CREATE OR REPLACE FUNCTION @.fence_durably_1(fences integer) RETURNS text LANGUAGE sql AS $$
+    SELECT CASE WHEN fences > 0 AND current_setting('synchronous_commit') = 'off'
+        THEN set_config('synchronous_commit', 'local', true) END
 $$;
 
 CREATE OR REPLACE FUNCTION @.too_late_1() RETURNS void LANGUAGE plpgsql AS $$

@@ -43,6 +43,9 @@ pub(super) struct Config {
     pub(super) flushes: u32,
     /// If it comes, processes look at a server as soon as that happens.
     pub(super) notice: Notice,
+    /// Servers also lose locks that no majority of the others has, which nobody promises to survive: overlaps are
+    /// measured.
+    pub(super) unrepaired: bool,
     /// Connections after which commands of the former one may still arrive.
     pub(super) former_links_alive: f64,
     /// Connections that hear no pushes.
@@ -110,6 +113,7 @@ impl Config {
             spread: [1, 1, 4][rng.usize(0..3)],
             flushes: sometimes(rng, 4),
             notice: if rng.bool() { Notice::Comes } else { Notice::Never },
+            unrepaired: false,
             former_links_alive: often(rng, 0.5),
             deaf: often(rng, 0.5),
             later: often(rng, 0.05),

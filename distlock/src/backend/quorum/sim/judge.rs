@@ -23,7 +23,7 @@ impl World {
             .into_iter()
             .filter(|other| self.processes[other.process].clock.at(self.now) < other.until);
         let still: Vec<Believer> = still.collect();
-        if let Some(other) = still.first() {
+        if let Some(other) = still.first().filter(|_| !self.cfg.unrepaired) {
             self.fail(format!(
                 "overlap: process {process} holds k{key} with {token:?} and so does {other:?}"
             ));
@@ -104,10 +104,23 @@ impl World {
 
     pub(super) fn gives_up(&mut self, process: usize, key: usize, token: Token) {
         self.judge_width(process, key, token);
+        self.measure_overlaps(process, key, token);
         let watch = &mut self.keys[key];
         watch.believers.retain(|one| one.process != process || one.token != token);
         if watch.believers.is_empty() {
             watch.free_since = self.kernel.now;
+        }
+    }
+
+    /// This process stops believing it now.
+    fn measure_overlaps(&mut self, process: usize, key: usize, token: Token) {
+        let is_it = |one: &&Believer| one.process == process && one.token == token;
+        let believers = &self.keys[key].believers;
+        let Some(since) = believers.iter().find(is_it).map(|one| one.since) else { return };
+        for other in believers.iter().filter(|one| !is_it(one)) {
+            let both = self.kernel.now - since.max(other.since);
+            self.stats.overlaps += 1;
+            self.stats.longest_overlap = self.stats.longest_overlap.max(both);
         }
     }
 
@@ -138,7 +151,7 @@ impl World {
             self.keys[key].believers.iter().find(|one| one.process == process && one.token == token);
         let Some(&Believer { since, until, .. }) = believer else { return };
         let left = self.processes[process].clock.at(self.now) < until;
-        if !left || self.now - since < WIDE || self.cfg.later > 0.0 {
+        if !left || self.now - since < WIDE || self.cfg.later > 0.0 || self.cfg.unrepaired {
             return;
         }
         let text = token_text(&self.processes[process].name, token);
@@ -164,7 +177,7 @@ impl World {
         let believer =
             self.keys[key].believers.iter().find(|one| one.process == process && one.token == token);
         let Some(&Believer { since, .. }) = believer else { return };
-        if ttl < SHORT || self.cfg.later > 0.0 || self.cfg.slow.is_some() {
+        if ttl < SHORT || self.cfg.later > 0.0 || self.cfg.slow.is_some() || self.cfg.unrepaired {
             return;
         }
         // What it was told by servers while it asked may have been forgotten since.
@@ -190,7 +203,7 @@ impl World {
             return false;
         }
         let counter = self.nodes[node].server.counter();
-        if notice == Notice::Comes {
+        if notice == Notice::Comes || self.cfg.unrepaired {
             return true;
         }
         let know = others().filter(|other| self.nodes[*other].server.counter() >= counter).count();

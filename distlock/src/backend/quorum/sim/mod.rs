@@ -42,6 +42,9 @@ struct Stats {
     busy: u64,
     commands: u64,
     overtaken: u32,
+    /// Pairs of holders that believed it at the same time, where that is only measured, and for how long.
+    overlaps: u64,
+    longest_overlap: u64,
 }
 
 /// Runs one seed; again with a trace if it broke a rule.

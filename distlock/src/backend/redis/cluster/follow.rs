@@ -230,8 +230,9 @@ impl ClusterShared {
         self: Arc<Self>,
         route: (Arc<Node>, Arc<Link>),
         key: Arc<str>,
+        owner: Option<Arc<str>>,
     ) -> Result<bool, OpError> {
-        let answered = self.inquire(route, &key, Question::Force).await?;
+        let answered = self.inquire(route, &key, Question::Force(owner.as_deref())).await?;
         let value = answered.values.first().unwrap_or(&Value::Nil);
         reply::of_force(value).map_err(|reply::Garbled| exec::garbled(&answered.link))
     }

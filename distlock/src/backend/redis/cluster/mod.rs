@@ -279,13 +279,25 @@ impl Backend for ClusterBackend {
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
         match self.shared.route(key) {
-            Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key))),
+            Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key), None)),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        let owner = Some(Arc::clone(owner));
+        match self.shared.route(key) {
+            Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key), owner)),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
         Box::pin(supervisor::run(Arc::clone(&self.shared), events))
+    }
+
+    fn refusal(&self) -> Option<OpError> {
+        self.shared.map().nodes.iter().find_map(|node| node.exec.refusal())
     }
 
     fn prefix(&self) -> &str {

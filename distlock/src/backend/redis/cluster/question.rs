@@ -18,7 +18,8 @@ pub(super) enum Question<'a> {
     /// Several locks of one slot.
     AcquireAll(&'a [(Arc<str>, op::Acquire)]),
     Inspect,
-    Force,
+    /// Of this owner, or of any.
+    Force(Option<&'a str>),
 }
 
 impl Question<'_> {
@@ -37,7 +38,7 @@ impl Question<'_> {
             }
             Question::AcquireAll(batch) => (vec![exec.wire.enter_all(script_ref, batch)], Encoding::Script),
             Question::Inspect => (exec.wire.inspect(key).into(), Encoding::Script),
-            Question::Force => (vec![exec.force_cmd(script_ref, key)], Encoding::Script),
+            Question::Force(owner) => (vec![exec.force_cmd(script_ref, key, owner)], Encoding::Script),
         }
     }
 

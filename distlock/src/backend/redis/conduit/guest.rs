@@ -20,20 +20,31 @@ use super::{Conduit, Queue, broken};
 use crate::clock;
 use crate::contained::contained;
 
-/// Not where a socket belongs to its runtime for good, and not where a runtime without an I/O driver would end
-/// the process: tokio tells of that by a panic.
+/// Not where a socket belongs to its runtime for good, and not where a runtime without an I/O driver, which tokio tells
+/// of by a panic alone, would end the process.
 const LENDS: bool = cfg!(unix) && cfg!(panic = "unwind");
 
-/// Runtimes that no socket could be registered with. A program has few.
-pub(super) static WITHOUT_SOCKETS: Mutex<Vec<Id>> = Mutex::new(Vec::new());
-/// With so many of them in it, nobody is invited any more.
-const MOST_WITHOUT_SOCKETS: usize = 64;
+/// Runtimes of which the program has said that they have an I/O driver. There is no way to ask a runtime: tokio panics
+/// if a socket is registered with one that has none, and a panic that is caught has run the program's panic hook, which
+/// may end the process. So no other runtime is invited.
+static WITH_IO: Mutex<Vec<Id>> = Mutex::new(Vec::new());
+/// So many of them are remembered: the latest. A program has few.
+const MOST_WITH_IO: usize = 64;
 
-/// Whether this was found of the current runtime.
-fn without_sockets() -> bool {
-    let without = WITHOUT_SOCKETS.lock().unwrap_or_else(PoisonError::into_inner);
-    let here = Handle::try_current().ok().map(|handle| handle.id());
-    here.is_none_or(|here| without.contains(&here)) || without.len() >= MOST_WITHOUT_SOCKETS
+/// The current runtime, if there is one, has an I/O driver.
+pub(crate) fn this_runtime_has_io() {
+    let Ok(here) = Handle::try_current() else { return };
+    let mut known = WITH_IO.lock().unwrap_or_else(PoisonError::into_inner);
+    if !known.contains(&here.id()) {
+        if known.len() >= MOST_WITH_IO {
+            known.remove(0);
+        }
+        known.push(here.id());
+    }
+}
+
+fn has_io(runtime: Id) -> bool {
+    WITH_IO.lock().unwrap_or_else(PoisonError::into_inner).contains(&runtime)
 }
 
 /// A change of readers that the sender of a request has to make.
@@ -55,7 +66,14 @@ impl Queue {
         });
         match asked {
             Asked::Nothing => None,
-            Asked::Invite(visit) => host.map(|host| Change::Invite(visit, host)),
+            Asked::Invite(visit) => match host.filter(|host| has_io(host.id())) {
+                Some(host) => Some(Change::Invite(visit, host)),
+                None => {
+                    // It is asked again after a second, and then less and less often.
+                    self.lending.left(visit);
+                    None
+                }
+            },
             Asked::CallHome => Some(Change::CallHome),
         }
     }
@@ -87,16 +105,12 @@ impl Conduit {
 
     /// Registers the connection with the current runtime, which is the guest's. `false`: it is not to read.
     fn arrive(&self, visit: Visit) -> bool {
-        if !self.queue().lending.expects(visit, clock::now()) || without_sockets() {
+        if !self.queue().lending.expects(visit, clock::now()) {
             return false;
         }
         let Some(Ok(duplicate)) = self.with_socket(|socket| socket.stream.duplicate()) else { return false };
-        let Ok(registered) = contained(|| duplicate.register()) else {
-            let mut without = WITHOUT_SOCKETS.lock().unwrap_or_else(PoisonError::into_inner);
-            without.extend(Handle::try_current().ok().map(|handle| handle.id()));
-            return false;
-        };
-        let Ok(registered) = registered else { return false };
+        // It panics if the program was wrong about its runtime.
+        let Ok(Ok(registered)) = contained(|| duplicate.register()) else { return false };
         let has_arrived = self.with_socket(|socket| {
             let has_arrived = self.queue().lending.arrived(visit);
             if has_arrived && let Err(fault) = socket.stream.lend(registered) {

@@ -8,17 +8,20 @@
 //!
 //! Rule: whoever uses the socket holds its mutex. A caller never waits for that mutex: if somebody else has
 //! it, that one looks at the queue once more after giving it back. So nothing stays in the queue that may be
-//! written.
+//! written. What is held back is written by a timer of the I/O thread, if no reply comes before: on a connection that
+//! takes its time, a burst of commands would take two round trips otherwise.
 
 mod guest;
 #[cfg(test)]
 mod guest_tests;
+mod held_back;
 mod lending;
 mod lent;
 mod on_ready;
 mod pace;
 mod reading;
 mod replies;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -36,11 +39,13 @@ use tokio::io::AsyncWrite;
 use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
 
+pub(crate) use self::guest::this_runtime_has_io;
 use self::lending::{Lending, Reader};
 use self::lent::Lent;
 use self::pace::Pace;
 use self::reading::Reading;
-use self::replies::{Expected, Look, Place, Replies, Reply};
+use self::replies::{Expected, Place, Replies, Reply};
+use self::request::Request;
 use super::spare;
 use super::stream::Stream;
 use crate::clock;
@@ -70,12 +75,19 @@ struct Queue {
     home: Option<Waker>,
     home_runtime: Option<Id>,
     guest: Option<Waker>,
+    /// Of the timer for what is held back. `None`: it runs, or there is none.
+    timer: Option<Waker>,
 }
 
 impl Queue {
     fn may_write(&self) -> bool {
         !self.unsent.is_empty()
             && self.pace.may_write(self.replies.untaken(), self.lending.reader(), clock::now)
+    }
+
+    /// What has to be woken because something is held back. `None`: it is awake, or nothing is.
+    fn timer_of_the_rest(&mut self) -> Option<Waker> {
+        if self.unsent.is_empty() { None } else { self.timer.take() }
     }
 
     /// Sets what wakes the driver, if that is `reader`, and returns the former waker.
@@ -179,15 +191,18 @@ impl Conduit {
     }
 
     fn enqueue(self: &Arc<Self>, expected: Expected, write: impl FnOnce(&mut Vec<u8>)) -> RedisResult<Place> {
-        let (place, may_write, change) = {
+        let (place, may_write, change, timer) = {
             let mut queue = self.queue();
             if queue.ended {
                 return Err(broken());
             }
             write(&mut queue.unsent);
             queue.pace.expect(expected.count());
-            (queue.replies.expect(expected), queue.may_write(), queue.change_of_reader())
+            let (place, may_write) = (queue.replies.expect(expected), queue.may_write());
+            let timer = if may_write { None } else { queue.timer_of_the_rest() };
+            (place, may_write, queue.change_of_reader(), timer)
         };
+        wake(timer);
         if may_write {
             self.write();
         }
@@ -195,6 +210,16 @@ impl Conduit {
             self.make(change);
         }
         Ok(place)
+    }
+
+    /// Whether commands are to be written now. Those that are held back are left to the timer.
+    fn may_write(&self) -> bool {
+        let mut queue = self.queue();
+        let may_write = queue.may_write();
+        let timer = if may_write { None } else { queue.timer_of_the_rest() };
+        drop(queue);
+        wake(timer);
+        may_write
     }
 
     /// Writes the queue to the socket, on the caller's thread.
@@ -213,7 +238,7 @@ impl Conduit {
                 drop(contained(|| driver.map(Waker::wake)));
                 return;
             }
-            if !self.queue().may_write() {
+            if !self.may_write() {
                 return;
             }
         }
@@ -223,7 +248,7 @@ impl Conduit {
     fn with_socket<T>(&self, work: impl FnOnce(&mut Socket) -> T) -> Option<T> {
         let done = self.socket.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(work);
         // Of a caller that has found the mutex locked.
-        if self.queue().may_write() {
+        if self.may_write() {
             self.write();
         }
         done
@@ -252,7 +277,11 @@ impl Conduit {
         let end = EndOnDrop(self);
         async move {
             let conduit = &*end.0;
-            let error = conduit.read_to_the_end().await;
+            let error = tokio::select! {
+                biased;
+                error = conduit.read_to_the_end() => error,
+                never = conduit.write_what_is_held_back() => match never {},
+            };
             conduit.end(&error);
         }
     }
@@ -288,15 +317,25 @@ impl Conduit {
         woken: &mut Vec<Waker>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Stop>> {
-        let (read, is_full, fault, former) = {
+        let driven = {
             let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(socket) = &mut *socket else { return Poll::Ready(Some(Stop::Ended(broken()))) };
-            let Ok(former) = self.queue().attend(reader, cx.waker()) else {
-                return Poll::Ready(Some(Stop::Replaced));
-            };
-            let read = self.poll_read(socket, woken, cx);
-            let is_full = self.poll_write(socket, cx).is_pending();
-            (read, is_full, socket.fault.clone(), former)
+            let attends = self.queue().attend(reader, cx.waker());
+            match attends {
+                Ok(former) => {
+                    let read = self.poll_read(socket, woken, cx);
+                    let is_full = self.poll_write(socket, cx).is_pending();
+                    Some((read, is_full, socket.fault.clone(), former))
+                }
+                Err(Replaced) => None,
+            }
+        };
+        let Some((read, is_full, fault, former)) = driven else {
+            // A caller that found the socket's mutex locked relies on this look, too.
+            if self.may_write() {
+                self.write();
+            }
+            return Poll::Ready(Some(Stop::Replaced));
         };
         drop(former);
         for waker in woken.drain(..) {
@@ -307,7 +346,7 @@ impl Conduit {
         }
         // A caller that found the socket's mutex locked relies on this look. If the socket takes no more,
         // its own wake-up is enough.
-        if read.is_pending() && (is_full || !self.queue().may_write()) {
+        if read.is_pending() && (is_full || !self.may_write()) {
             return Poll::Pending;
         }
         Poll::Ready(None)
@@ -395,67 +434,15 @@ impl Socket {
     }
 }
 
-/// A request whose command has its place in the order.
-struct Request<'a> {
-    conduit: &'a Conduit,
-    place: Place,
-    is_over: bool,
-}
-
-impl Future for Request<'_> {
-    type Output = RedisResult<Reply>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<RedisResult<Reply>> {
-        let mut waker = None;
-        loop {
-            let mut queue = self.conduit.queue();
-            match (queue.replies.look(self.place, cx.waker()), waker.take()) {
-                (Look::Ready(reply), _) => {
-                    let may_write = queue.replies.untaken() == 0 && queue.may_write();
-                    drop(queue);
-                    self.is_over = true;
-                    if may_write {
-                        self.conduit.write();
-                    }
-                    return Poll::Ready(reply);
-                }
-                (Look::Known, _) => return Poll::Pending,
-                (Look::Other, Some(new)) => {
-                    let former = queue.replies.set_waker(self.place, new);
-                    drop(queue);
-                    drop(former);
-                    return Poll::Pending;
-                }
-                (Look::Other, None) => {
-                    // A waker is foreign code.
-                    drop(queue);
-                    waker = Some(cx.waker().clone());
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Request<'_> {
-    fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
-        let mut queue = self.conduit.queue();
-        let former = queue.replies.forget(self.place);
-        let may_write = queue.may_write();
-        drop(queue);
-        drop(former);
-        if may_write {
-            self.conduit.write();
-        }
-    }
-}
-
 impl fmt::Debug for Conduit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Conduit").finish_non_exhaustive()
     }
+}
+
+/// A waker is foreign code: not while a mutex is held.
+fn wake(waker: Option<Waker>) {
+    drop(contained(|| waker.map(Waker::wake)));
 }
 
 fn broken() -> RedisError {

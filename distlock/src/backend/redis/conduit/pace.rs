@@ -9,7 +9,8 @@
 //! goes out when half of them have, so that the server works while the other half run.
 //!
 //! Whatever is held back is written when a reply comes, so that nothing waits for long on a connection of low
-//! latency. On others a command is held back for no longer than [`LONGEST_HOLD`] while others follow it.
+//! latency. On others a command is held back for [`LONGEST_HOLD`]: then the next one that follows takes it along, or a
+//! timer of the I/O thread writes it, which is late by a millisecond or two.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::clock::Time;
 /// How many writes may be under way before commands are held back.
 const WRITES_UNDER_WAY: usize = 2;
 /// When the last write was longer ago than this, nothing is held back.
-const LONGEST_HOLD: Duration = Duration::from_micros(200);
+pub(super) const LONGEST_HOLD: Duration = Duration::from_micros(200);
 
 #[derive(Debug)]
 pub(super) struct Pace {

@@ -1,17 +1,20 @@
 //! A conduit on a real server.
 
 use std::future::poll_fn;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 use redis::{Pipeline, RedisConnectionInfo, Value, cmd};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-use super::Conduit;
+use super::lending::A_GUEST;
+use super::{Conduit, Stop};
 use crate::backend::redis::config::{Address, Place, RedisConfig};
 use crate::backend::redis::stream::{Pulse, Stream};
 use crate::backend::redis::test_server::TestServer;
@@ -137,6 +140,55 @@ fn what_the_socket_does_not_take_at_once_is_written_later() {
     for task in tasks {
         callers.block_on(task).unwrap();
     }
+}
+
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+/// Reads so many commands, and only then replies to all of them.
+fn reply_when_all_are_here(peer: &mut TcpStream, commands: usize) {
+    peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut read = vec![0; commands * PING.len()];
+    peer.read_exact(&mut read).expect("commands are held back until a reply comes");
+    assert_eq!(read, PING.repeat(commands));
+    peer.write_all(&b"+PONG\r\n".repeat(commands)).unwrap();
+}
+
+/// On a connection that takes its time.
+#[test]
+fn a_burst_of_commands_takes_one_round_trip() {
+    let mut rig = Rig::to_peer();
+    let callers = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for burst in [1, 2, 3, 16, 200] {
+        let pings: Vec<_> = (0..burst)
+            .map(|_| {
+                let conduit = Arc::clone(&rig.conduit);
+                callers.spawn(async move { conduit.request(cmd("PING")).await })
+            })
+            .collect();
+        reply_when_all_are_here(&mut rig.server, burst);
+        for ping in pings {
+            callers.block_on(ping).unwrap().unwrap();
+        }
+    }
+}
+
+/// A reader that learns that it has been replaced has kept the socket locked meanwhile.
+#[test]
+fn a_reader_that_was_replaced_writes_what_a_caller_has_left() {
+    let mut rig = Rig::to_peer();
+    let mut asking = pin!(rig.conduit.request(cmd("PING")));
+    {
+        let _stale_reader_looks = rig.conduit.socket.lock().unwrap();
+        assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    let stop = {
+        let _entered = rig.io.enter();
+        let mut cx = Context::from_waker(Waker::noop());
+        rig.conduit.poll_drive_once(A_GUEST, &mut Vec::new(), &mut cx)
+    };
+    assert!(matches!(stop, Poll::Ready(Some(Stop::Replaced))));
+    reply_when_all_are_here(&mut rig.server, 1);
+    rig.io.block_on(asking).unwrap();
 }
 
 #[test]

@@ -168,10 +168,19 @@ impl Sides {
                     }
                 }
             }
-            Deed::ForceRelease { client, key } => {
-                let key = Arc::from(key);
-                let real = block_on(self.rigs[client].backend.force_release(&key)).unwrap();
-                let model = self.model.force_release(server_time, &key, &mut notes);
+            Deed::ForceRelease { client, key, owner } => {
+                let (key, backend) = (Arc::from(key), &self.rigs[client].backend);
+                let (real, model) = match owner {
+                    None => (
+                        block_on(backend.force_release(&key)),
+                        self.model.force_release(server_time, &key, &mut notes),
+                    ),
+                    Some(owner) => (
+                        block_on(backend.force_release_from(&key, &owner)),
+                        self.model.force_release_from(server_time, &key, &owner, &mut notes),
+                    ),
+                };
+                let real = real.unwrap();
                 self.same("whether there was a lock", &real, &model);
             }
             other => self.expire(server_time, other),

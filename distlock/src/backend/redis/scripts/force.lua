@@ -1,9 +1,11 @@
--- Deletes a lock whichever token holds it, and serves the queue.
+-- Deletes a lock whichever token holds it, or ends the lease of one holder, and serves the queue.
 -- (Behind clock.lua, gap.lua, queue.lua, members.lua and serve.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
--- ARGV   channel prefix  count  from (the last two as for leave)
--- Reply  {FREE}, {RELEASED, holder, 0}, or a WRONGTYPE error for a key that is not a string
+-- ARGV   channel prefix  count  [from  [owner]]
+--        count, from: as for leave; from: '' for none
+--        owner: only if this token, of whichever client, holds the lock, alone or with others
+-- Reply  {FREE}, {RELEASED, holder, 0}, {NOT_HELD} by the owner, or a WRONGTYPE error for a key that is not a string
 
 local keys = {lock = KEYS[1], queue = KEYS[2], entries = KEYS[3], counter = KEYS[4], members = KEYS[5]}
 local holder = redis.pcall('GET', keys.lock)
@@ -13,11 +15,20 @@ end
 if not holder then
   return {'FREE'}
 end
-redis.call('DEL', keys.lock, keys.members)
-tell_wanted(holder, keys.lock, ARGV[1])
+local owner, now, held = ARGV[4] or holder, server_time(), ''
+if owner == holder then
+  redis.call('DEL', keys.lock, keys.members)
+  tell_wanted(holder, keys.lock, ARGV[1])
+elseif is_marker(holder) and is_paired(keys.lock, keys.members)
+  and drop_expired_members(keys.lock, keys.members, now)
+  and redis.call('ZREM', keys.members, owner) == 1 then
+  held = drop_expired_members(keys.lock, keys.members, now) and holder or ''
+else
+  return {'NOT_HELD'}
+end
 serve(keys, {
-  now = server_time(), held = '', waiter = redis.call('LPOP', keys.queue),
+  now = now, held = held, waiter = redis.call('LPOP', keys.queue),
   handoffs_began = 0, poll_gap = 0, poll_gap_interval = 0,
   count = ARGV[2] == '1', channels = ARGV[1], from = ARGV[3] or '',
 })
-return {'RELEASED', holder, 0}
+return {'RELEASED', owner, 0}

@@ -319,9 +319,21 @@ impl Backend for RedisBackend {
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
         match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).force(link, Arc::clone(key))),
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).force(link, Arc::clone(key), None)),
             Err(error) => Box::pin(async { Err(error) }),
         }
+    }
+
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        let owner = Some(Arc::clone(owner));
+        match self.shared.link_or_connect() {
+            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).force(link, Arc::clone(key), owner)),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn refusal(&self) -> Option<OpError> {
+        self.shared.exec.refusal()
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {

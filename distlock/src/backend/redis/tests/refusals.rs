@@ -7,7 +7,7 @@ use super::{CLAIM, TTL, busy, enter, failure, leave, renew, set};
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_operations::AnyOp;
 use crate::backend::redis::test_server::{Rig, TestServer, wait_until};
-use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, Push, ReleaseReply, Token, op};
+use crate::backend::{AcquireMode, AcquireReply, Backend, Failure, Kind, Push, ReleaseReply, Token, op};
 
 #[test]
 fn a_replica_is_refused_for_now_and_an_operation_that_meets_one_replaces_the_link() {
@@ -36,6 +36,36 @@ fn a_replica_never_says_that_a_lock_is_not_ours() {
         wait_until("the data of the master is here", TTL / 2, || server.run::<i64>("EXISTS k") == 0);
         assert_eq!(failure(rig.send("k", op)), Failure::Later);
     }
+}
+
+/// A lock that could be acquired by a plain command could not be released.
+#[test]
+fn without_the_permission_to_run_scripts_nothing_is_acquired() {
+    let server = TestServer::start(&[]);
+    let allow = |rules: &[&str]| {
+        let words = ["ACL", "SETUSER", "somebody"].iter().chain(rules).copied().collect::<Vec<_>>();
+        server.run_words::<()>(&words);
+    };
+    allow(&["on", ">secret", "~*", "&*", "+@all"]);
+    let url = server.url().replacen("redis://", "redis://somebody:secret@", 1);
+    let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
+    rig.wait_until_up();
+    rig.send("k", set(1)).unwrap();
+    allow(&["-evalsha", "-eval"]);
+    assert_eq!(failure(rig.send("k", leave(1))), Failure::Refused);
+    assert_eq!(failure(rig.send("j", set(2))), Failure::Refused);
+    assert_eq!(server.run::<i64>("EXISTS j"), 0);
+    let cause = rig.backend.refusal().unwrap().to_string();
+    assert!(cause.contains("+evalsha"), "{cause}");
+    allow(&["+@all"]);
+    assert_eq!(rig.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
+    assert!(rig.backend.refusal().is_none());
+    rig.send("j", set(3)).unwrap();
+    assert_eq!(server.run::<i64>("EXISTS j"), 1);
+    // A refusal that is about one key says nothing of others.
+    allow(&["resetkeys", "~j"]);
+    assert_eq!(failure(rig.send("k", leave(1))), Failure::Refused);
+    assert!(rig.backend.refusal().is_none());
 }
 
 #[test]

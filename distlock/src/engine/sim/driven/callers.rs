@@ -44,7 +44,8 @@ impl World {
 
     /// Somebody looks at a request that was granted.
     pub(super) fn look_driven(&mut self, c: usize, local: Time, index: usize) {
-        let Some(driver) = &self.clients[c].driver else { return };
+        let Some(driver) = &mut self.clients[c].driver else { return };
+        driver.left.remove(&index);
         let Some(task) = driver.waiting.get(&Caller::Request(index)).copied() else { return };
         if self.requests[index].drops && self.requests[index].looks_late.is_some() {
             return self.end_request(c, local, index);

@@ -62,6 +62,8 @@ pub(super) struct Driver {
     told: Arc<Mutex<Vec<Told>>>,
     /// The tasks of callers who wait for locks.
     waiting: HashMap<Caller, TaskId>,
+    /// Requests whose callers are not polled any more since their commands were sent, until they look.
+    left: HashSet<usize>,
     /// What callers have in hand.
     handles: HashMap<usize, Arc<LeaseHandle>>,
     /// The holds that the oracle has heard of.
@@ -82,6 +84,7 @@ impl Driver {
             losses,
             told: Arc::default(),
             waiting: HashMap::new(),
+            left: HashSet::new(),
             handles: HashMap::new(),
             seen: HashSet::new(),
             next_ticket: 1,

@@ -128,7 +128,7 @@ impl World {
         let request = &self.requests[index];
         let Some(driver) = &self.clients[request.client].driver else { return false };
         let caller = request.group.map_or(Caller::Request(index), Caller::Group);
-        driver.waiting.get(&caller).is_none_or(|task| driver.tasks.is_woken(*task))
+        self.is_left(index) || driver.waiting.get(&caller).is_none_or(|task| driver.tasks.is_woken(*task))
     }
 
     /// A caller whose lock was granted notices that a little later, and is polled then.
@@ -138,9 +138,31 @@ impl World {
             Some(Caller::Request(index)) => self.requests[index].cell().is_some(),
             Some(Caller::Group(_)) | None => false,
         };
-        if !is_granted {
+        let is_left = matches!(caller, Some(Caller::Request(index)) if self.is_left(index));
+        if !is_granted && !is_left {
             self.enter(c, local, |driver| driver.tasks.poll(task));
+            if let Some(Caller::Request(index)) = caller {
+                self.is_polled_no_more(c, index);
+            }
         }
+    }
+
+    /// Nobody polls the caller any more that has just sent its command, or waits.
+    fn is_polled_no_more(&mut self, c: usize, index: usize) {
+        let request = &self.requests[index];
+        let (Some(late), true) = (request.looks_late, index.is_multiple_of(2) && request.is_waiting()) else {
+            return;
+        };
+        let Some(driver) = &mut self.clients[c].driver else { return };
+        if driver.left.insert(index) {
+            self.post(c, late, What::PickUp(index));
+        }
+    }
+
+    /// What has become of it is not known: its caller is not polled.
+    pub(in super::super) fn is_left(&self, index: usize) -> bool {
+        let driver = self.clients[self.requests[index].client].driver.as_ref();
+        driver.is_some_and(|driver| driver.left.contains(&index))
     }
 
     /// What the code that has just run leaves to the world.

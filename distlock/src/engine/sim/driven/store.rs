@@ -241,6 +241,10 @@ impl Backend for SimulatedStore {
         Box::pin(async { Ok(false) })
     }
 
+    fn force_release_from(&self, _: &Arc<str>, _: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+        Box::pin(async { Ok(false) })
+    }
+
     fn run(self: Arc<Self>, _: Arc<dyn Events>) -> BoxFuture<()> {
         Box::pin(pending())
     }

@@ -75,3 +75,13 @@ pub async fn min_hold_counts_from_the_guard(place: Place) {
         assert!(start.elapsed() >= short / 2, "{key} was free after {:?}", start.elapsed());
     }
 }
+
+/// What is shown as the holder of a key that is kept can be taken away as any other.
+pub async fn a_key_that_is_kept_is_freed_by_force(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    one.lock("k").ttl(LONG).min_hold(LONG).acquire().await.unwrap().release().await.unwrap();
+    let kept = other.inspect("k").await.unwrap().expect("it is kept").holder;
+    let done = other.force_release_from("k", &kept).await.unwrap();
+    assert_eq!(done, crate::ForcedRelease::Released { from: kept });
+    one.lock("k").no_wait().acquire().await.unwrap().release().await.unwrap();
+}

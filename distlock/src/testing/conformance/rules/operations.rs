@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::testing::conformance::Place;
-use crate::{LockError, LockKind};
+use crate::{ForcedRelease, LockError, LockKind};
+
+const LONG: Duration = Duration::from_secs(60);
 
 pub async fn a_free_lock_has_nothing_to_inspect(place: Place) {
     assert!(place.manager().await.inspect("k").await.unwrap().is_none());
@@ -50,4 +52,39 @@ pub async fn force_release_of_a_free_lock_changes_nothing(place: Place) {
     let manager = place.manager().await;
     assert!(!manager.force_release("k").await.unwrap());
     place.is_clean("k").await;
+}
+
+/// What was seen of a lock may be over when it is taken away: the holder that it was handed on to keeps it.
+pub async fn force_release_from_leaves_the_lock_to_its_next_holder(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let first = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    let seen = other.inspect("k").await.unwrap().expect("it is held").holder;
+    assert_eq!(seen, first.owner());
+    first.release().await.unwrap();
+    let next = other.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();
+    for named in [&*seen, "somebody"] {
+        for manager in [&one, &other] {
+            let kept = ForcedRelease::HeldByAnother { holder: next.owner() };
+            assert_eq!(manager.force_release_from("k", named).await.unwrap(), kept);
+        }
+    }
+    next.check().unwrap();
+    assert!(one.lock("k").try_acquire().await.unwrap().is_none());
+    next.release().await.unwrap();
+    for named in [&*seen, "somebody"] {
+        assert_eq!(one.force_release_from("k", named).await.unwrap(), ForcedRelease::NotHeld);
+    }
+    place.is_clean("k").await;
+}
+
+/// By a process that does not hold it, and although others wait.
+pub async fn force_release_from_takes_the_lock_from_the_holder_that_is_named(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let lost = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    let next = tokio::spawn(other.lock("k").wait(LONG).acquire());
+    place.until_waiting(&one, &other, "k", 1).await;
+    let from = lost.owner();
+    let done = other.force_release_from("k", &from).await.unwrap();
+    assert_eq!(done, ForcedRelease::Released { from });
+    next.await.unwrap().unwrap().release().await.unwrap();
 }

@@ -6,7 +6,7 @@ use super::loss::is_lost_at_once;
 use super::operations::{holder_of, is_owner};
 use super::threads::{join, spawn};
 use crate::testing::conformance::Place;
-use crate::{LockError, LockKind, LockManager, distributed_lock};
+use crate::{ForcedRelease, LockError, LockKind, LockManager, distributed_lock};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -117,4 +117,24 @@ pub async fn readers_come_together_and_keep_writers_out(place: Place) {
     let together = tokio::sync::Barrier::new(2);
     let (a, b) = tokio::join!(read(&one, &together), read(&other, &together));
     assert!(a.unwrap() && b.unwrap());
+}
+
+/// The others read on, and keep writers out.
+pub async fn one_of_several_readers_is_taken_out_by_force(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let first = one.lock("k").shared().ttl(LONG).acquire().await.unwrap();
+    let second = other.lock("k").shared().ttl(LONG).acquire().await.unwrap();
+    if first.owner() != second.owner() {
+        let from = first.owner();
+        let done = other.force_release_from("k", &from).await.unwrap();
+        assert_eq!(done, ForcedRelease::Released { from: from.clone() });
+        let kept = ForcedRelease::HeldByAnother { holder: second.owner() };
+        assert_eq!(other.force_release_from("k", &from).await.unwrap(), kept);
+    }
+    second.check().unwrap();
+    assert!(other.lock("k").try_acquire().await.unwrap().is_none());
+    second.release().await.unwrap();
+    drop(first);
+    one.lock("k").wait(LONG).acquire().await.unwrap().release().await.unwrap();
+    place.is_clean("k").await;
 }

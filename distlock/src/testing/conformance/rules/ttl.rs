@@ -10,6 +10,7 @@ pub async fn inspect_shows_the_remaining_time(place: Place) {
     let guard = one.lock("k").ttl(ttl).acquire().await.unwrap();
     let info = other.inspect("k").await.unwrap().expect("somebody holds it");
     let remaining = info.remaining.expect("a lease has an end");
-    assert!(remaining <= ttl + Duration::from_secs(2) && remaining > ttl / 2, "{info:?}");
+    // A store may keep it for some seconds longer than the lease, as Memcached does.
+    assert!(remaining <= ttl + Duration::from_secs(5) && remaining > ttl / 2, "{info:?}");
     guard.release().await.unwrap();
 }

@@ -1,11 +1,13 @@
 //! How long a request waits, and what it says when that was in vain.
 
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::testing::conformance::Place;
 use crate::testing::eventually;
-use crate::{LockError, LockManager, Retry};
+use crate::{Guard, LockError, LockManager, Retry};
 
 /// Shorter than any wait below, longer than any attempt takes on a loaded machine.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -141,6 +143,54 @@ pub async fn a_lock_that_nobody_picks_up_is_passed_on_when_its_ttl_is_over(place
     // It goes on waiting, and gets the lock.
     request.await.unwrap().release().await.unwrap();
     place.is_clean("k").await;
+}
+
+type Result = std::result::Result<Guard, LockError>;
+
+/// Polls it once. `None`: it waits.
+async fn begins(mut request: Pin<&mut (dyn Future<Output = Result> + Send)>) -> Option<Result> {
+    poll_fn(|cx| match request.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+pub async fn a_lock_that_is_handed_on_and_not_picked_up_is_passed_on_when_its_own_ttl_is_over(place: Place) {
+    let (one, other) = (place.manager().await, place.manager().await);
+    let long = one.lock("k").ttl(Duration::from_secs(60)).acquire().await.unwrap();
+    let mut request =
+        pin!(one.lock("k").ttl(Duration::from_secs(1)).wait(Duration::from_secs(600)).acquire());
+    assert!(begins(request.as_mut()).await.is_none());
+    // It gets the long lease.
+    long.release().await.unwrap();
+    for manager in [&one, &other] {
+        let next = manager.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+        next.release().await.unwrap();
+    }
+    request.await.unwrap().release().await.unwrap();
+    place.is_clean("k").await;
+}
+
+pub async fn behind_a_request_that_is_not_polled_nobody_is_told_that_the_store_is_away(place: Place) {
+    let manager = place.manager().await;
+    let wait = Duration::from_secs(60);
+    for left in [manager.lock("a"), manager.lock_all(["a", "b"])] {
+        let mut left = pin!(left.wait(wait).acquire());
+        let begun = begins(left.as_mut()).await;
+        for behind in [manager.lock("a").no_wait(), manager.lock_all(["a", "b"]).no_wait()] {
+            match behind.acquire().await {
+                Ok(guard) => guard.release().await.unwrap(),
+                Err(error) => assert!(error.is_busy(), "{error}"),
+            }
+        }
+        let guard = match begun {
+            Some(result) => result,
+            None => left.await,
+        };
+        guard.unwrap().release().await.unwrap();
+    }
+    place.is_clean("a").await;
 }
 
 pub async fn a_request_that_was_not_polled_in_time_says_that_nothing_was_run(place: Place) {

@@ -1,20 +1,19 @@
-//! The commands that callers poll, and the task of the I/O thread that looks after them.
+//! The commands that callers poll, and the task of the I/O thread that looks after them: nobody promises that a caller
+//! is polled, and others may wait for the answer.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::sleep;
 
-use super::lock;
 use crate::process::Process;
 
 /// How often commands that are lent are looked at. One is taken over at the second look: a store that takes longer
 /// loses nothing by one more wake-up, and others who wait for its turn wait for a blocked caller for two of these.
-pub(super) const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// A command that a caller polls.
-pub(super) trait Lendable: Send + Sync {
+pub(crate) trait Lendable: Send + Sync {
     /// It is to be carried on at home.
     fn call_home(self: Arc<Self>);
 
@@ -23,15 +22,15 @@ pub(super) trait Lendable: Send + Sync {
 }
 
 /// All of them.
-pub(super) struct Lookout {
-    pub(super) made_in: Process,
+pub(crate) struct Lookout {
+    pub(crate) made_in: Process,
     register: Mutex<Register>,
     begun: Notify,
 }
 
 /// Names a command in the register.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     index: usize,
     number: u64,
 }
@@ -79,12 +78,12 @@ impl Register {
 }
 
 impl Lookout {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Lookout { made_in: Process::current(), register: Mutex::default(), begun: Notify::new() }
     }
 
     /// `None`: there is nobody to look after it.
-    pub(super) fn keep(&self, command: Arc<dyn Lendable>) -> Option<Entry> {
+    pub(crate) fn keep(&self, command: Arc<dyn Lendable>) -> Option<Entry> {
         let mut register = lock(&self.register);
         if register.has_ended {
             return None;
@@ -112,7 +111,7 @@ impl Lookout {
     }
 
     /// It needs no look any more. No effect the second time.
-    pub(super) fn forget(&self, entry: Entry) {
+    pub(crate) fn forget(&self, entry: Entry) {
         let mut register = lock(&self.register);
         let is_there = |kept: &Kept| kept.number == entry.number;
         let kept = register.slots.get(entry.index).and_then(Option::as_ref).is_some_and(is_there);
@@ -124,7 +123,7 @@ impl Lookout {
 
     /// Calls all of them home that were there the last time.
     #[cfg(test)]
-    pub(super) fn hurry(&self) {
+    pub(crate) fn hurry(&self) {
         let mut register = lock(&self.register);
         register.is_busy = true;
         let old = register.look();
@@ -133,17 +132,21 @@ impl Lookout {
     }
 
     /// Looks after them until the runtime ends.
-    pub(super) fn look_after(self: Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) fn look_after<F, P>(self: Arc<Self>, pause: F) -> impl Future<Output = ()> + Send + use<F, P>
+    where
+        F: Fn(Duration) -> P + Send + Sync,
+        P: Future<Output = ()> + Send,
+    {
         // Before the first poll, which does not come if the runtime ends at once.
         let end = EndOnDrop(self);
-        async move { end.0.look_again_and_again().await }
+        async move { end.0.look_again_and_again(pause).await }
     }
 
-    async fn look_again_and_again(&self) {
+    async fn look_again_and_again<P: Future<Output = ()>>(&self, pause: impl Fn(Duration) -> P) {
         loop {
             self.begun.notified().await;
             loop {
-                sleep(TICK).await;
+                pause(TICK).await;
                 let old = lock(&self.register).look();
                 let Some(old) = old else { break };
                 old.into_iter().for_each(Lendable::call_home);
@@ -165,6 +168,10 @@ impl Drop for EndOnDrop {
             kept.command.end();
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -229,7 +236,7 @@ mod tests {
     fn whatever_is_lent_at_the_end_is_told_and_nothing_is_lent_afterwards() {
         let (lookout, command) = (Arc::new(Lookout::new()), Arc::new(Counted::default()));
         lookout.keep(command.clone()).unwrap();
-        drop(lookout.clone().look_after());
+        drop(lookout.clone().look_after(tokio::time::sleep));
         assert_eq!(command.ended.load(Ordering::Relaxed), 1);
         assert!(lookout.keep(command).is_none());
     }

@@ -1,0 +1,30 @@
+//! Taking a lock from the holders that were shown, and from no others.
+
+use distlock::{ForcedRelease, LockError, LockManager};
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It was taken from these owners.
+    From(Vec<String>),
+    /// None of them holds it; this one does.
+    HeldByAnother(String),
+    NotHeld,
+}
+
+/// Ends the leases of these owners, those that they have still.
+pub(crate) async fn take_from(
+    manager: &LockManager,
+    key: &str,
+    owners: &[String],
+) -> Result<Taken, LockError> {
+    let (mut taken, mut otherwise) = (Vec::new(), Taken::NotHeld);
+    for owner in owners {
+        match manager.force_release_from(key, owner).await? {
+            ForcedRelease::Released { from } => taken.push(from),
+            ForcedRelease::HeldByAnother { holder } => otherwise = Taken::HeldByAnother(holder),
+            _ => otherwise = Taken::NotHeld,
+        }
+    }
+    Ok(if taken.is_empty() { otherwise } else { Taken::From(taken) })
+}

@@ -1,0 +1,55 @@
+//! `distlock leader`: a command in each term.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use distlock_tests::RedisServer;
+use rustix::process::Signal;
+
+use super::{Running, assert_status, distlock, holding, is_free, output, text};
+
+#[test]
+fn a_leader_runs_its_command_again_in_a_later_term() {
+    let server = RedisServer::start();
+    let arguments = ["leader", "office", "--ttl", "3s", "--kill-after", "500ms", "-c"];
+    let arguments = [&arguments[..], &["echo $DISTLOCK_FENCE; sleep 1000"]].concat();
+    let mut running = Running::start(&mut distlock(&server, &arguments));
+    let first: u64 = running.line().parse().unwrap();
+    assert_status(&output(&mut distlock(&server, &["release", "office", "--force"])), 0);
+    let second: u64 = running.line().parse().unwrap();
+    assert!(second > first);
+    running.signal(Signal::TERM);
+    assert_eq!(running.status().signal(), Some(15));
+    assert!(is_free(&server, "office"));
+}
+
+#[test]
+fn a_term_is_told_and_has_a_label_and_a_limit() {
+    let server = RedisServer::start();
+    let options = ["--name", "first", "leader", "office", "--ttl", "3s", "--kill-after", "500ms"];
+    let script = ["--max-hold", "2s", "-c", "echo $DISTLOCK_FENCE; sleep 1000"];
+    let mut command = distlock(&server, &[&options[..], &script].concat());
+    let mut running = Running::start(command.stderr(Stdio::piped()));
+    let mut terms = Vec::new();
+    for _ in 0..2 {
+        terms.push(running.line());
+        let shown = output(&mut distlock(&server, &["show", "office"]));
+        assert!(text(&shown.stdout).contains("label distlock leader"), "{}", text(&shown.stdout));
+    }
+    running.signal(Signal::TERM);
+    assert_eq!(running.status().signal(), Some(15));
+    let mut told = String::new();
+    std::io::Read::read_to_string(&mut running.process.stderr.take().unwrap(), &mut told).unwrap();
+    for term in terms {
+        assert!(told.contains(&format!("leader of office: term {term} begins")), "{told}");
+        assert!(told.contains(&format!("leader of office: term {term} has ended")), "{told}");
+    }
+}
+
+#[test]
+fn a_candidate_may_wait_for_some_time_only() {
+    let server = RedisServer::start();
+    let _holder = holding(&server, "holder", "office");
+    let arguments = ["leader", "office", "--wait", "100ms", "--", "true"];
+    assert_status(&output(&mut distlock(&server, &arguments)), 75);
+}

@@ -1,0 +1,187 @@
+//! Beside a client that keeps to no rule: the command ends, needs no more memory than it should, believes nothing that
+//! was forged, and prints nothing that acts on a terminal.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use distlock_fixtures::{ESCAPE_CODES, RogueClient, peak_memory, wait_until};
+use distlock_tests::{BOUND, RedisServer};
+use serde_json::Value;
+
+use super::top::Terminal;
+use super::{distlock, holding, is_free, text, waiting};
+
+/// It needs about 15 MB when nobody sends it anything.
+const MOST_MEMORY: u64 = 96 << 20;
+/// It waits for clients for half a minute at most, and it may have to print a hundred thousand lines.
+const ENDS_WITHIN: Duration = Duration::from_secs(300);
+
+/// What a command has done.
+struct Done {
+    status: i32,
+    lines: Vec<String>,
+    errors: String,
+}
+
+/// A pipe is read to its end beside the process, which would wait otherwise.
+fn read(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+/// Runs it to its end, with its memory under observation.
+fn run(command: &mut Command) -> Done {
+    let mut process =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be started");
+    let (lines, errors) = (read(process.stdout.take().unwrap()), read(process.stderr.take().unwrap()));
+    let status = ended(&mut process);
+    let lines = text(&lines.join().unwrap());
+    let lines = lines.strip_suffix('\n').unwrap_or(&lines).split('\n').map(str::to_owned).collect();
+    Done { status, lines, errors: text(&errors.join().unwrap()) }
+}
+
+fn ended(process: &mut Child) -> i32 {
+    let mut status = None;
+    wait_until("it ends", ENDS_WITHIN, || {
+        assert_memory(process.id());
+        status = process.try_wait().unwrap();
+        status.is_some()
+    });
+    status.and_then(|status| status.code()).expect("it was not killed")
+}
+
+#[track_caller]
+fn assert_memory(pid: u32) {
+    let most = peak_memory(pid).unwrap_or(0);
+    assert!(most < MOST_MEMORY, "{} MiB", most >> 20);
+}
+
+impl Done {
+    /// Nothing that was printed acts on a terminal, or begins a line that is not the command's own.
+    #[track_caller]
+    fn assert_harmless(&self) {
+        let all = format!("{}\n{}", self.lines.join("\n"), self.errors);
+        for code in ESCAPE_CODES.chars().filter(|c| !c.is_ascii_graphic() && !matches!(c, ' ' | '\n')) {
+            assert!(!all.contains(code), "{code:?} in {all:?}");
+        }
+        assert!(!all.contains("\nforged line"), "{all:?}");
+    }
+}
+
+#[test]
+fn a_list_without_an_end_ends() {
+    let server = RedisServer::start();
+    let _one = holding(&server, "nightly", "honest");
+    let rogue = RogueClient::endless(&server);
+
+    let all = run(&mut distlock(&server, &["ls"]));
+    assert_eq!(all.status, 0, "{}", all.errors);
+    assert!(all.lines.iter().any(|line| line.starts_with("honest ")));
+    assert!(all.lines.len() > 1_000 && all.errors.contains(rogue.id()), "{}", all.errors);
+
+    let sorted = run(&mut distlock(&server, &["--json", "ls", "--sort", "age"]));
+    let last: Value = serde_json::from_str(sorted.lines.last().unwrap()).unwrap();
+    assert_eq!(last["unanswered"], serde_json::json!([rogue.id()]), "{}", sorted.errors);
+
+    // What was not asked for is not shown.
+    let some = run(&mut distlock(&server, &["ls", "honest*"]));
+    assert_eq!((some.status, some.lines.len()), (0, 2), "{:?}", some.lines);
+    assert_eq!(run(&mut distlock(&server, &["show", "honest"])).status, 0);
+    let examined = run(&mut distlock(&server, &["doctor"]));
+    assert_eq!(examined.status, 0, "{:?} {}", examined.lines, examined.errors);
+}
+
+#[test]
+fn top_shows_the_others_beside_a_list_without_an_end() {
+    let server = RedisServer::start();
+    let _one = holding(&server, "nightly", "honest");
+    let _rogue = RogueClient::endless(&server);
+    let mut terminal = Terminal::start(&server, "--every 200ms");
+    terminal.until_shown("1 clients do not answer");
+    terminal.types("/honest\r");
+    terminal.until_shown("filter: honest");
+    terminal.until_shown(" distlock");
+    terminal.types("q");
+    terminal.until_shown("status: 0");
+}
+
+#[test]
+fn names_and_keys_of_others_are_shown_and_do_nothing() {
+    let server = RedisServer::start();
+    let _one = holding(&server, "nightly", "k");
+    let _waits = waiting(&server, "late", "k");
+    let foreign = format!("foreign{ESCAPE_CODES}");
+    server.raw(&["SET", "foreign", &foreign, "PX", "600000"]);
+    let (_silent, _codes) = (RogueClient::silent(&server), RogueClient::with_escape_codes(&server, "k"));
+    for arguments in [
+        &["ls"][..],
+        &["ls", "--sort", "waiters"],
+        &["--json", "ls"],
+        &["show", "k"],
+        &["show", "foreign"],
+        &["--json", "show", "foreign"],
+        &["doctor"],
+        &["--json", "doctor"],
+        &["run", "--key", "foreign", "--wait", "0", "--", "true"],
+        &["run", "--key", &foreign, "--shared", "--", "true"],
+        &["wait", "foreign", "--wait", "0"],
+        &["release", "foreign", "--token", "another", "--force"],
+        &["release", "foreign", "--force"],
+    ] {
+        let done = run(&mut distlock(&server, arguments));
+        done.assert_harmless();
+        if arguments.contains(&"--json") {
+            for line in &done.lines {
+                serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            }
+        }
+    }
+    let listed = run(&mut distlock(&server, &["ls"]));
+    assert!(listed.lines.iter().any(|line| line.contains(r"\u{1b}[31m") && line.contains(r"\u{202e}")));
+    let examined = run(&mut distlock(&server, &["doctor"]));
+    assert!(examined.lines.iter().any(|line| line.contains("no answer from rogue.")), "{:?}", examined.lines);
+}
+
+#[test]
+fn fields_of_megabytes_are_not_kept() {
+    let server = RedisServer::start();
+    let one = holding(&server, "nightly", "honest");
+    let huge = RogueClient::with_huge_fields(&server);
+    for arguments in [&["ls"][..], &["ls", "--sort", "age"], &["doctor"]] {
+        let done = run(&mut distlock(&server, arguments));
+        let all = done.lines.concat() + &done.errors;
+        assert!(done.status == 0 && all.contains(huge.id()), "{:?} {}", done.lines, done.errors);
+    }
+    let garbage = RogueClient::garbage(&server);
+    wait_until("it has sent much", BOUND * 4, || garbage.sent() > 300);
+    assert_memory(one.process.id());
+    drop(garbage);
+    // It has not lost its lock, and answers still.
+    assert!(!is_free(&server, "honest"));
+    wait_until("it answers", BOUND, || {
+        let shown = run(&mut distlock(&server, &["show", "honest"]));
+        shown.status == 0 && shown.lines.len() == 2 && shown.lines[1].contains(" distlock")
+    });
+}
+
+/// Whoever answers in the name of another client has to know the number of the question.
+#[test]
+fn answers_in_the_name_of_another_client_are_not_believed() {
+    let server = RedisServer::start();
+    let _one = holding(&server, "nightly", "honest");
+    let owner = server.get("honest").unwrap();
+    let impostor = RogueClient::impostor(&server, "honest", &owner);
+    for _ in 0..3 {
+        for arguments in [&["show", "honest"][..], &["ls"]] {
+            let done = run(&mut distlock(&server, arguments));
+            let all = done.lines.join("\n") + &done.errors;
+            assert!(done.status == 0 && !all.contains("FORGED"), "{all}");
+            assert!(all.contains(" distlock"), "the holder itself has answered: {all}");
+        }
+    }
+    assert!(impostor.sent() > 0);
+}

@@ -1,0 +1,22 @@
+//! A word of a fixed template that is the name of an argument.
+
+#![deny(warnings)]
+
+use distlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order:id")]
+pub async fn f(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = String::from("order:id"))]
+pub async fn meant(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = "order:<id>:item")]
+pub async fn beside_a_placeholder(id: u64, item: u64) -> Result<u64, LockError> {
+    Ok(id + item)
+}
+
+fn main() {}
