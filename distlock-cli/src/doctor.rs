@@ -108,46 +108,23 @@ async fn hand_off(
     Ok(())
 }
 
-/// Whether `ls`, `show` and `top` can see everybody. A client that has just ended, as that of the hand-off has, may be
-/// known to the server for a moment longer.
+/// Whether `ls`, `show` and `top` can see the locks.
 async fn listing(manager: &LockManager, key: &str, report: &mut Report) {
-    let until = Instant::now() + PROMPT;
-    let locks = loop {
-        let mut locks = manager.list(key);
-        while let Some(entry) = locks.next().await {
-            if let Err(error) = entry {
-                return report.note("list", &error.to_string());
-            }
+    let mut locks = manager.list(key);
+    while let Some(entry) = locks.next().await {
+        if let Err(error) = entry {
+            return report.note("list", &error.to_string());
         }
-        if locks.unanswered().is_empty() || Instant::now() > until {
-            break locks;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    match locks.unanswered() {
-        [] => {
-            let others = locks.clients().iter().filter(|client| !is_own(client)).count();
-            let text = match others {
-                0 => "no other client is there".to_owned(),
-                1 => "1 other client answers".to_owned(),
-                others => format!("{others} other clients answer"),
-            };
-            report.fine("list", &text);
-        }
-        silent => report.tell_all(
-            Severity::Note,
+    }
+    match locks.unread() {
+        [] => report.fine("list", "the locks can be listed"),
+        unread => report.tell_all(
+            Severity::Warning,
             "list",
-            &format!("no answer from {}", silent.join(", ")),
-            Some("they are stopped, or run an earlier version: their locks are not listed"),
+            &format!("{} cannot be read", unread.join(", ")),
+            Some("bring the servers back: their locks are not listed"),
         ),
     }
-}
-
-/// The examination uses two clients itself.
-fn is_own(client: &LockClient) -> bool {
-    let name = rustix::system::uname();
-    client.pid == Some(std::process::id())
-        && client.host.as_deref().is_some_and(|host| name.nodename().to_bytes() == host.as_bytes())
 }
 
 struct Report {

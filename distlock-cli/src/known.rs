@@ -1,19 +1,12 @@
-//! Holders that were seen and are not listed any more: on Redis the clients list their locks, so those of a process
-//! that has stopped answering are missing, although the store has them still. It is asked.
+//! Holders that were seen at the last look.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use distlock::{LockClient, LockHolder, LockInfo, LockKind, LockManager};
-use futures_util::StreamExt;
-use futures_util::stream::iter;
+use distlock::LockHolder;
 
-/// The store is asked about so many locks at each look.
-const MOST_ASKED: usize = 128;
-/// So many that are not listed any more are remembered: a client may make up names without end.
+/// So many that were not listed by a look that did not come to its end are remembered.
 const MOST_KEPT: usize = 10_000;
-/// So many at a time: of a process that stands still an answer is awaited for a while.
-const AT_A_TIME: usize = 64;
 
 /// The key and the token.
 pub(crate) type Name = (String, String);
@@ -22,117 +15,39 @@ pub(crate) type Name = (String, String);
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) holder: LockHolder,
-    pub(crate) kind: LockKind,
-    pub(crate) at: Instant,
-    pub(crate) silent: Silent,
+    at: Instant,
 }
 
-/// Whether the process of a holder has stopped to answer, although its lease lasts still.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Silent {
-    No,
-    Yes,
-}
-
-/// The holders of the last look, and those before that have not ended since.
+/// The holders of the last look, and those before of which a look that was cut off has said nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Known(BTreeMap<Name, Seen>);
-
-/// What became of holders that are not listed any more.
-#[derive(Debug, Default)]
-pub(crate) struct Missing {
-    /// The store has them still, and their processes do not answer.
-    pub(crate) silent: Vec<(Name, Seen)>,
-    /// Their processes do not answer, and the store was not asked yet.
-    pub(crate) unasked: usize,
-    /// They have released the lock, or lost it.
-    pub(crate) ended: Vec<(Name, Seen)>,
-}
 
 impl Known {
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// Takes in what one look has listed. `clients`: those that have answered, and of these all of it.
-    pub(crate) async fn update(
-        &mut self,
-        manager: &LockManager,
-        listed: BTreeMap<Name, Seen>,
-        clients: &HashSet<&str>,
-    ) -> Missing {
+    /// Takes in what a look has listed. Returns the holders that have released the lock since the last look, or lost it:
+    /// those that a whole look does not list any more.
+    pub(crate) fn update(&mut self, listed: BTreeMap<Name, Seen>, is_whole: bool) -> Vec<(Name, Seen)> {
         let before = std::mem::replace(&mut self.0, listed);
-        let (mut missing, mut asked) = (Missing::default(), Vec::new());
-        for (name, seen) in before.into_iter().filter(|(name, _)| !self.0.contains_key(name)) {
-            match &seen.holder.client {
-                // It says itself that it does not hold the lock any more.
-                Some(client) if clients.contains(&*client.id) => missing.ended.push((name, seen)),
-                _ => asked.push((name, seen)),
-            }
+        let missing: Vec<(Name, Seen)> =
+            before.into_iter().filter(|(name, _)| !self.0.contains_key(name)).collect();
+        if is_whole {
+            return missing;
         }
-        // First those that were never asked about or whose lease should be over, then in turn.
-        asked.sort_by_key(|(_, seen)| (seen.silent == Silent::Yes && !seen.left().is_zero(), seen.at));
-        let later = asked.split_off(asked.len().min(MOST_ASKED));
-        let answers = iter(asked)
-            .map(|(name, seen)| async move {
-                let info = manager.inspect(&*name.0).await;
-                (name, seen, info)
-            })
-            .buffer_unordered(AT_A_TIME);
-        let mut kept: Vec<(Name, Seen)> = later;
-        kept.truncate(MOST_KEPT);
-        let answers: Vec<_> = answers.collect().await;
-        for (name, seen, info) in answers {
-            match info.map(|info| holder_of(info, &name.1)) {
-                Ok(Some(holder)) => kept.push((name, seen.still(holder))),
-                Ok(None) => missing.ended.push((name, seen)),
-                Err(_) => kept.push((name, seen)),
-            }
-        }
-        for (name, seen) in kept {
-            self.0.insert(name.clone(), seen.clone());
-            match seen.silent {
-                Silent::No => missing.unasked += 1,
-                Silent::Yes => missing.silent.push((name, seen)),
-            }
-        }
-        missing
+        self.0.extend(missing.into_iter().take(MOST_KEPT));
+        Vec::new()
     }
 }
 
-fn holder_of(info: Option<LockInfo>, token: &str) -> Option<LockHolder> {
-    info.into_iter().flat_map(|info| info.holders).find(|holder| holder.token == token)
-}
-
-/// The clients that have told all that they know.
-pub(crate) fn answering<'a>(clients: &'a [LockClient], unanswered: &[String]) -> HashSet<&'a str> {
-    let silent: HashSet<&str> = unanswered.iter().map(String::as_str).collect();
-    clients.iter().map(|client| &*client.id).filter(|id| !silent.contains(id)).collect()
-}
-
 impl Seen {
-    pub(crate) fn now(holder: LockHolder, kind: LockKind) -> Self {
-        Seen { holder, kind, at: Instant::now(), silent: Silent::No }
+    pub(crate) fn now(holder: LockHolder) -> Self {
+        Seen { holder, at: Instant::now() }
     }
 
     /// What is left of its lease now, if nobody has renewed it.
     pub(crate) fn left(&self) -> Duration {
         self.holder.remaining.unwrap_or(Duration::MAX).saturating_sub(self.at.elapsed())
-    }
-
-    /// The store has it still. What it has told before is true still.
-    fn still(self, mut holder: LockHolder) -> Self {
-        let told = self.holder;
-        holder.since = told.since.map(|since| since + self.at.elapsed());
-        (holder.client, holder.label) = (told.client, told.label);
-        Seen { holder, kind: self.kind, at: Instant::now(), silent: Silent::Yes }
-    }
-
-    /// As it is now.
-    pub(crate) fn aged(&self) -> LockHolder {
-        let mut holder = self.holder.clone();
-        holder.since = holder.since.map(|since| since + self.at.elapsed());
-        holder.remaining = holder.remaining.map(|left| left.saturating_sub(self.at.elapsed()));
-        holder
     }
 }

@@ -36,7 +36,7 @@ pub(crate) async fn ls(general: &General, options: Ls) -> Result<Exit, Exit> {
                     return Ok(Exit::Success);
                 }
             }
-            out.end(locks.unanswered(), 0);
+            out.end(&locks, 0);
             return Ok(Exit::Success);
         }
         Sort::Age => |entry| Parties::from(entry).age().map_or(0, |age| 1 + age.as_nanos()),
@@ -50,7 +50,7 @@ pub(crate) async fn ls(general: &General, options: Ls) -> Result<Exit, Exit> {
     }
     sorted.cut();
     if sorted.lines.iter().try_for_each(|(_, line)| out.print(line)).is_ok() {
-        out.end(locks.unanswered(), sorted.hidden);
+        out.end(&locks, sorted.hidden);
     }
     Ok(Exit::Success)
 }
@@ -126,14 +126,17 @@ impl Out {
         writeln!(out, "{text}")
     }
 
-    /// What is missing.
-    fn end(&self, unanswered: &[String], hidden: usize) {
+    /// Who is silent, and what is missing.
+    fn end(&self, locks: &Locks, hidden: usize) {
+        let (unanswered, unread) = (locks.unanswered(), locks.unread());
         if self.json {
-            return say_json(&json!({ "unanswered": unanswered, "hidden": hidden }));
+            return say_json(&json!({ "unanswered": unanswered, "unread": unread, "hidden": hidden }));
         }
         if !unanswered.is_empty() {
-            let names = unanswered.join(", ");
-            complain(format_args!("no answer, or too many, from {names}: locks of theirs are missing"));
+            complain(format_args!("no sign of life from {}", unanswered.join(", ")));
+        }
+        if !unread.is_empty() {
+            complain(format_args!("{} cannot be read: locks there are missing", unread.join(", ")));
         }
         if hidden > 0 {
             complain(format_args!("{hidden} more are not shown: name a pattern, or sort by key"));

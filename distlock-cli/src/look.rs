@@ -84,7 +84,7 @@ fn print(info: &LockInfo) {
         say(format_args!("  {}. waits {}  ({})", place + 1, shown(id.unwrap_or("?")), facts.join(", ")));
     }
     for silent in &info.unanswered {
-        say(format_args!("  no answer from {}: stopped, dead, or an earlier version", shown(silent)));
+        say(format_args!("  no sign of life from {}: stopped, dead or cut off", shown(silent)));
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::LockError;
 pub use crate::lock_key::LockKey;
 use crate::protocol::MARK;
-use crate::protocol::inquiry::LONGEST_KEY;
+use crate::protocol::records::LONGEST_KEY;
 
 impl LockKey {
     /// Checks a key.

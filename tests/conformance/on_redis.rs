@@ -22,11 +22,14 @@ async fn free_keys_cost_one_command_and_their_release_one_each() {
         let request = if kind == "shared" { request.shared() } else { request };
         let scripts = || server.calls("evalsha");
         let before = scripts();
-        let (texts, sets) = (server.calls("eval"), server.calls("set"));
+        let (texts, sets, start) = (server.calls("eval"), server.calls("set"), std::time::Instant::now());
         let guard = request.acquire().await.unwrap();
         assert_eq!(scripts() - before, 1, "{kind}");
         // Those inside the script are counted too: there are no others.
-        assert_eq!(server.calls("set") - sets, 5, "{kind}");
+        let sets = server.calls("set") - sets;
+        // The manager also writes who it is, every five seconds.
+        let most = 5 + 1 + start.elapsed().as_secs() / 5;
+        assert!((5..=most).contains(&sets), "{kind}: {sets}");
         guard.release().await.unwrap();
         assert_eq!(scripts() - before, 1 + 5, "{kind}");
         assert_eq!(server.calls("eval"), texts, "{kind}");
@@ -41,7 +44,7 @@ async fn behind_a_busy_key_one_command_takes_the_rest() {
     let guard = one.lock("b").acquire().await.unwrap();
     let before = server.calls("evalsha");
     let waiter = tokio::spawn(other.lock_all(["a", "b", "c", "d", "e"]).wait(LONG).acquire());
-    until_waiting(&one, "b", 1).await;
+    eventually("it waits", async || server.run::<u64>("LLEN dl1:q:b") == 1).await;
     guard.release().await.unwrap();
     let all = waiter.await.unwrap().unwrap();
     // For `a` and `b`, to queue for `b`, its release, and for the rest. A renewal may come in between.

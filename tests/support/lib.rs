@@ -7,7 +7,7 @@
 //!   from `distlock_fixtures`.
 //! - [`Ensemble`]: what stores have in common whose members agree by a majority.
 //! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
-//! - [`Crowd`]: a thousand clients that answer questions about their locks.
+//! - [`Plan`]: very many locks of very many clients.
 //! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
 //!   kinds, tokens increasing.
 //! - [`FencedRegister`]: a store that refuses writes with an old fencing token.
@@ -38,7 +38,7 @@ mod tally;
 mod waiting;
 
 pub use backend::Backend;
-pub use crowd::{Crowd, Plan};
+pub use crowd::Plan;
 pub use distlock::testing::{drop_after, eventually};
 pub use distlock_fixtures::{
     BOUND, ClusterServers, Direction, EtcdServers, PostgresServer, Proxy, QuorumServers, RedisServer,

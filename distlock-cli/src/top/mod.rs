@@ -3,21 +3,19 @@
 mod model;
 mod screen;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::io::{IsTerminal, stdout};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use distlock::{LockEntry, LockManager};
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::args::{General, Top};
 use crate::connect::connect;
 use crate::exit::Exit;
-use crate::known::{Known, Seen, answering};
 use crate::look::clients;
 use crate::take::{Taken, take_from};
 use crate::words::shown;
@@ -25,10 +23,11 @@ use model::{Action, Look, Model};
 
 /// More locks than this, with their holders and waiters, are counted, and not shown.
 const MOST: usize = 10_000;
-/// What clients have not told by then is told of at the next look.
+/// What was not listed by then is missing in this look.
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
-/// It does not look more often: clients answer twenty times a second, whoever asks.
+/// It does not look more often, and rests so many times as long as a look takes: each costs the store a search.
 const SHORTEST: Duration = Duration::from_millis(100);
+const RESTS: u32 = 9;
 /// What is old says how old it is, so the screen is drawn without news, too.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -45,9 +44,7 @@ pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
     let mut keys = keyboard();
     let every = options.every.0.max(SHORTEST);
     let mut model = Model::new(options.pattern.clone());
-    // A look may be given up in the middle, and another begun.
-    let known = Arc::new(Mutex::new(Known::default()));
-    let look_in = |pause| tokio::spawn(look(manager.clone(), options.pattern.clone(), pause, known.clone()));
+    let look_in = |pause| tokio::spawn(look(manager.clone(), options.pattern.clone(), pause));
     let mut looking = look_in(Duration::ZERO);
     let mut releasing = None;
     let mut ticks = tokio::time::interval(TICK);
@@ -66,8 +63,10 @@ pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
                 Some(Action::Quit) | None => return Ok(Exit::Success),
             },
             found = &mut looking => {
-                model.looked(found.unwrap_or_else(|error| Err(error.to_string())));
-                looking = look_in(every);
+                let found = found.unwrap_or_else(|error| Err(error.to_string()));
+                let pause = every.max(found.as_ref().map_or(every, |look| look.took * RESTS));
+                model.looked(found);
+                looking = look_in(pause);
             }
             said = outcome(&mut releasing) => {
                 releasing = None;
@@ -118,21 +117,16 @@ fn keyboard() -> mpsc::Receiver<KeyEvent> {
     keys
 }
 
-async fn look(
-    manager: LockManager,
-    pattern: String,
-    pause: Duration,
-    known: Arc<Mutex<Known>>,
-) -> Result<Look, String> {
+async fn look(manager: LockManager, pattern: String, pause: Duration) -> Result<Look, String> {
     tokio::time::sleep(pause).await;
+    let began = Instant::now();
     let mut locks = manager.list(pattern);
     let (mut entries, mut held, mut awaited, mut waiting) = (Vec::<LockEntry>::new(), 0, 0, 0);
     let mut parties = 0;
-    let (until, mut unanswered) = (tokio::time::Instant::now() + LONGEST_LOOK, Vec::new());
+    let until = tokio::time::Instant::now() + LONGEST_LOOK;
     let mut is_whole = true;
     loop {
         let Ok(next) = tokio::time::timeout_at(until, locks.next()).await else {
-            unanswered.push("those that have more to tell".to_owned());
             is_whole = false;
             break;
         };
@@ -146,18 +140,20 @@ async fn look(
             entries.push(entry);
         }
     }
-    let (at, clients) = (Instant::now(), locks.clients().to_vec());
-    unanswered.extend_from_slice(locks.unanswered());
-    let told = |entry: &LockEntry| {
-        let (key, kind) = (entry.key.clone(), entry.kind);
-        let told = entry.holders.clone().into_iter().filter(|holder| holder.remaining.is_some());
-        told.map(move |holder| ((key.clone(), holder.token.clone()), Seen::now(holder, kind)))
-    };
-    let listed: BTreeMap<_, _> = entries.iter().flat_map(told).collect();
-    let told_all = if is_whole { answering(&clients, &unanswered) } else { HashSet::new() };
-    let missing = known.lock().await.update(&manager, listed, &told_all).await;
-    let silent = missing.silent.len() + missing.unasked;
-    Ok(Look { at, entries, held, awaited, waiting, clients, unanswered, silent })
+    let clients = locks.clients().to_vec();
+    let silent = locks.unanswered().iter().cloned().collect();
+    is_whole &= locks.unread().is_empty();
+    Ok(Look {
+        at: Instant::now(),
+        entries,
+        held,
+        awaited,
+        waiting,
+        clients,
+        silent,
+        is_whole,
+        took: began.elapsed(),
+    })
 }
 
 /// Takes a lock from the holders that were shown.

@@ -1,12 +1,13 @@
 //! What the screen shows, and what the keys do.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use distlock::{LockClient, LockEntry};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::rates::{Meter, Rates};
+use crate::rates::{Meter, RATES_OVER, Rates};
 use crate::words::Parties;
 
 /// What was found at one look.
@@ -19,9 +20,11 @@ pub(super) struct Look {
     /// Processes.
     pub(super) waiting: usize,
     pub(super) clients: Vec<LockClient>,
-    pub(super) unanswered: Vec<String>,
-    /// Locks of processes that have stopped answering: they are not among the entries.
-    pub(super) silent: usize,
+    /// Clients among them that give no sign of life.
+    pub(super) silent: HashSet<String>,
+    /// Whether the look has come to its end, on every server.
+    pub(super) is_whole: bool,
+    pub(super) took: Duration,
 }
 
 /// What the keyboard is used for.
@@ -83,7 +86,7 @@ impl Model {
             look: None,
             rates: None,
             // Since the look before.
-            meter: Meter::new(Duration::ZERO),
+            meter: Meter::new(RATES_OVER),
             filter: String::new(),
             mode: Mode::Browse,
             order: Order::Waiters,
@@ -271,8 +274,9 @@ mod tests {
             waiting: 0,
             entries,
             clients,
-            unanswered: Vec::new(),
-            silent: 0,
+            silent: HashSet::new(),
+            is_whole: true,
+            took: Duration::ZERO,
         };
         let mut model = Model::new("*".to_owned());
         model.looked(Ok(look));

@@ -85,11 +85,11 @@ fn header(model: &Model) -> Vec<Line<'static>> {
         second += &format!("  filter: {}", shown(&model.filter));
     }
     let mut second = vec![Span::from(second)];
-    if look.silent > 0 {
-        second.push(format!("  {} more held by processes that stopped answering", look.silent).red().bold());
+    if !look.silent.is_empty() {
+        second.push(format!("  {} clients without a sign of life", look.silent.len()).red().bold());
     }
-    if !look.unanswered.is_empty() {
-        second.push(format!("  {} clients do not answer", look.unanswered.len()).yellow());
+    if !look.is_whole {
+        second.push("  some locks are missing".yellow());
     }
     vec![counts, Line::from(second)]
 }

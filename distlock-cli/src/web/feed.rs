@@ -16,6 +16,8 @@ use crate::take::{Taken, take_from};
 
 /// The pause between two looks: what happens is seen within a second.
 const PAUSE: Duration = Duration::from_millis(500);
+/// And rests so many times as long as a look takes.
+const RESTS: u32 = 9;
 /// So many pages may be open.
 const MOST_VIEWERS: usize = 32;
 /// So many locks are shown.
@@ -84,7 +86,8 @@ impl Feed {
             let found =
                 memory.look(&self.manager, &self.pattern, |key, owner| self.take_released(key, owner)).await;
             self.publish(began, found, &memory);
-            tokio::time::sleep(PAUSE).await;
+            // However long a look takes, most of the time the store has its rest.
+            tokio::time::sleep(PAUSE.max(began.elapsed() * RESTS)).await;
         }
     }
 
@@ -155,7 +158,7 @@ impl Feed {
             "held": found.held,
             "awaited": found.awaited,
             "waiting": found.waiting,
-            "silent": found.silent + found.unasked,
+            "silent": found.silent,
             "oldest": millis(found.oldest),
             "lost": snapshot.lost,
             "busy_per_second": found.rates.map(|rates| rates.busy),

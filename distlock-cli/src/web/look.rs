@@ -1,37 +1,49 @@
 //! One look at all locks, and what is remembered from one look to the next.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use distlock::{LockClient, LockError, LockManager};
 
-use super::view::{Holder, Loss, Row};
-use crate::known::{Known, Missing, Name, Seen, Silent, answering};
-use crate::rates::{Meter, Rates};
+use super::view::{Loss, Row, Silent};
+use crate::known::{Known, Name, Seen};
+use crate::rates::{Meter, RATES_OVER, Rates};
 use crate::words::shown;
 
-/// What clients have not told by then is missing.
+/// What was not listed by then is missing.
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
-/// Busy and lost in a second are those of so much time.
-const RATES_OVER: Duration = Duration::from_secs(5);
+/// A client writes every five seconds how many holds it has lost.
+const SAID_WITHIN: Duration = Duration::from_secs(10);
 /// So many locks are known by key; more are counted only.
 const MOST_KNOWN: usize = 10_000;
 /// So many losses are remembered.
 const MOST_LOSSES: usize = 50;
-/// If a holder does not answer, and its lease had no more left than this when its end was noticed, nobody renewed it.
+/// If a lease had no more left than this when its end was noticed, nobody renewed it: renewals come long before.
 const NOT_RENEWED: Duration = Duration::from_millis(300);
 
 /// What is remembered from one look to the next.
 #[derive(Debug)]
 pub(super) struct Memory {
     known: Known,
+    /// Holders that are not there any more: whether they have lost their locks, their clients may still say.
+    gone: VecDeque<Gone>,
     /// The latest first.
     pub(super) losses: VecDeque<Loss>,
     pub(super) lost: u64,
     /// How many holds each client says that it has lost.
     lost_by: BTreeMap<String, u64>,
     meter: Meter,
+}
+
+/// A holder that is not there any more.
+#[derive(Debug)]
+struct Gone {
+    key: String,
+    seen: Seen,
+    at: Instant,
+    /// What was left of its lease then.
+    left: Duration,
 }
 
 /// What one look has found.
@@ -46,11 +58,12 @@ pub(super) struct Found {
     pub(super) awaited: u64,
     pub(super) waiting: u64,
     pub(super) oldest: Option<Duration>,
-    /// Holders whose processes do not answer, as far as the store was asked.
+    /// Holders whose processes give no sign of life.
     pub(super) silent: usize,
-    /// Those of which it was not asked yet.
-    pub(super) unasked: usize,
-    pub(super) unanswered: Vec<String>,
+    /// Servers that could not be looked through.
+    unread: Vec<String>,
+    /// Whether it has come to its end.
+    is_whole: bool,
     pub(super) rates: Option<Rates>,
     holders: BTreeMap<Name, Seen>,
     /// How many holds each client has lost since the last look, as far as no holder was found for them.
@@ -61,6 +74,7 @@ impl Memory {
     pub(super) fn new() -> Self {
         Memory {
             known: Known::default(),
+            gone: VecDeque::new(),
             losses: VecDeque::new(),
             lost: 0,
             lost_by: BTreeMap::new(),
@@ -71,6 +85,7 @@ impl Memory {
     /// For a while nobody has looked.
     pub(super) fn forget_holders(&mut self) {
         self.known.forget();
+        self.gone.clear();
         self.meter = Meter::new(RATES_OVER);
     }
 
@@ -87,12 +102,20 @@ impl Memory {
         found.rates = self.meter.look(Instant::now(), &clients);
         self.count_losses(&mut found, &clients);
         let listed = std::mem::take(&mut found.holders);
-        let clients = answering(&clients, &found.unanswered);
-        let missing = self.known.update(manager, listed, &clients).await;
-        for ((key, _), seen) in &missing.ended {
-            self.ended(key, seen, &mut found, &taken);
+        let now = Instant::now();
+        for ((key, _), seen) in self.known.update(listed, found.is_whole && found.unread.is_empty()) {
+            let left = seen.left();
+            self.gone.push_front(Gone { key, seen, at: now, left });
         }
-        found.add(missing);
+        self.gone.truncate(MOST_KNOWN);
+        for gone in std::mem::take(&mut self.gone) {
+            match gone.why(&mut found, &taken) {
+                Some(why) => self.lost(gone, why),
+                None if gone.at.elapsed() < SAID_WITHIN => self.gone.push_back(gone),
+                // Released, as far as can be seen from here.
+                None => {}
+            }
+        }
         self.lost += found.lost_by.values().sum::<u64>();
         found.rows.sort_by(|one, other| one.rank().cmp(&other.rank()));
         Ok(found)
@@ -109,30 +132,26 @@ impl Memory {
         self.lost_by = lost_by;
     }
 
-    /// A holder does not hold the lock any more: it has released or lost it.
-    fn ended(&mut self, key: &str, seen: &Seen, found: &mut Found, taken: impl Fn(&str, &str) -> bool) {
-        let client = seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default();
-        let says = found.lost_by.get_mut(client).filter(|lost| **lost > 0).map(|lost| *lost -= 1).is_some();
-        let why = if taken(key, &seen.holder.token) {
-            "taken away by this page"
-        } else if says {
-            "its holder says that it was lost"
-        } else if seen.silent == Silent::Yes && seen.left() <= NOT_RENEWED {
-            "its lease ended: nobody renewed it"
-        } else {
-            // Released, as far as can be seen from here.
-            return;
-        };
-        let loss = Loss {
-            number: self.lost,
-            key: key.to_owned(),
-            holder: seen.holder.clone(),
-            why,
-            seen: Instant::now(),
-        };
+    fn lost(&mut self, Gone { key, seen, .. }: Gone, why: &'static str) {
+        let loss = Loss { number: self.lost, key, holder: seen.holder, why, seen: Instant::now() };
         self.lost += 1;
         self.losses.truncate(MOST_LOSSES - 1);
         self.losses.push_front(loss);
+    }
+}
+
+impl Gone {
+    /// Why it has lost the lock, if it has not released it, as far as is known by now.
+    fn why(&self, found: &mut Found, taken: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
+        let client = self.seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default();
+        if taken(&self.key, &self.seen.holder.token) {
+            return Some("taken away by this page");
+        }
+        if let Some(lost) = found.lost_by.get_mut(client).filter(|lost| **lost > 0) {
+            *lost -= 1;
+            return Some("its holder says that it was lost");
+        }
+        (self.left <= NOT_RENEWED).then_some("its lease ended: nobody renewed it")
     }
 }
 
@@ -147,23 +166,21 @@ impl Found {
             waiting: 0,
             oldest: None,
             silent: 0,
-            unasked: 0,
-            unanswered: Vec::new(),
+            unread: Vec::new(),
+            is_whole: true,
             rates: None,
             holders: BTreeMap::new(),
             lost_by: BTreeMap::new(),
         }
     }
 
-    /// Reads all locks. Returns the clients that tell of them: none, if some of the locks are missing.
+    /// Reads all locks. Returns the clients that are there.
     async fn list(&mut self, manager: &LockManager, pattern: &str) -> Result<Vec<LockClient>, LockError> {
         let mut locks = manager.list(pattern);
         let until = tokio::time::Instant::now() + LONGEST_LOOK;
-        let mut clients = None;
         loop {
             let Ok(next) = tokio::time::timeout_at(until, locks.next()).await else {
-                self.unanswered.push("those that have more to tell".to_owned());
-                clients = Some(Vec::new());
+                self.is_whole = false;
                 break;
             };
             let Some(entry) = next.transpose()? else { break };
@@ -179,24 +196,19 @@ impl Found {
         }
         self.forget_the_last();
         self.at = Instant::now();
-        self.unanswered.extend_from_slice(locks.unanswered());
-        let silent: HashSet<&str> = self.unanswered.iter().map(String::as_str).collect();
+        self.unread.extend_from_slice(locks.unread());
+        let silent: HashSet<&str> = locks.unanswered().iter().map(String::as_str).collect();
         for row in &mut self.rows {
             for holder in &mut row.holders {
-                // One that does not answer, and is known from those who wait for it.
-                if holder.one.remaining.is_none()
-                    && holder.one.client.as_ref().is_some_and(|client| silent.contains(&*client.id))
-                {
+                if holder.one.client.as_ref().is_some_and(|client| silent.contains(&*client.id)) {
                     holder.silent = Silent::Yes;
                     self.silent += 1;
                 }
-                if holder.one.remaining.is_some() {
-                    let name = (row.key.clone(), holder.one.token.clone());
-                    self.holders.insert(name, Seen::now(holder.one.clone(), row.kind));
-                }
+                let name = (row.key.clone(), holder.one.token.clone());
+                self.holders.insert(name, Seen::now(holder.one.clone()));
             }
         }
-        Ok(clients.unwrap_or_else(|| locks.clients().to_vec()))
+        Ok(locks.clients().to_vec())
     }
 
     fn forget_the_last(&mut self) {
@@ -206,57 +218,34 @@ impl Found {
             self.rows.truncate(MOST_KNOWN);
         }
     }
-
-    /// Shows those that are silent with the others of their keys, if a key is listed because of those.
-    fn add(&mut self, missing: Missing) {
-        self.unasked = missing.unasked;
-        let mut places: HashMap<String, usize> = HashMap::new();
-        if !missing.silent.is_empty() {
-            places = self.rows.iter().enumerate().map(|(at, row)| (row.key.clone(), at)).collect();
-        }
-        for ((key, _), seen) in missing.silent {
-            let holder = Holder { one: seen.aged(), silent: Silent::Yes };
-            self.oldest = self.oldest.max(holder.one.since);
-            let place = *places.entry(key).or_insert_with_key(|key| {
-                self.rows.push(Row::of_nobody(key, seen.kind));
-                self.rows.len() - 1
-            });
-            if let Some(row) = self.rows.get_mut(place) {
-                self.held += u64::from(row.holders.is_empty());
-                self.silent += usize::from(row.show(holder));
-            }
-        }
-    }
 }
 
 impl Found {
     /// Nothing is missing.
     pub(super) fn is_complete(&self) -> bool {
-        self.unknown == 0 && self.unasked == 0 && self.unanswered.is_empty()
+        self.unknown == 0 && self.is_whole && self.unread.is_empty()
     }
 
     /// What somebody who looks at the rows has to know.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.silent > 0 {
-            let one = ("lock is held by a process that does", "Its lease ends by itself");
+            let one = ("lock is held by a process that gives", "Its lease ends by itself");
             let (what, leases) = of_number(
                 self.silent,
                 one,
-                ("locks are held by processes that do", "Their leases end by themselves"),
+                ("locks are held by processes that give", "Their leases end by themselves"),
             );
-            notes.push(format!("{} {what} not answer (red). {leases}.", self.silent));
+            notes.push(format!("{} {what} no sign of life (red). {leases}.", self.silent));
         }
-        if self.unasked > 0 {
-            let what = of_number(self.unasked, "lock", "locks");
-            notes.push(format!("{} more {what} of processes that stopped answering.", self.unasked));
+        if !self.is_whole {
+            notes.push(format!("The list has not come to its end within {} s.", LONGEST_LOOK.as_secs()));
         }
-        match &self.unanswered[..] {
+        match &self.unread[..] {
             [] => {}
-            [one] => notes
-                .push(format!("No answer from {}: locks that it took unseen are missing here.", shown(one))),
+            [one] => notes.push(format!("{} cannot be read: locks there are missing here.", shown(one))),
             [one, more @ ..] => notes.push(format!(
-                "No answer from {} and {} more: locks that they took unseen are missing here.",
+                "{} and {} more servers cannot be read: locks there are missing here.",
                 shown(one),
                 more.len()
             )),

@@ -97,7 +97,7 @@ function makeHolder() {
 }
 
 function showHolder(holder, one, age) {
-  showParty(holder, one, one.silent ? "does not answer" : "");
+  showParty(holder, one, one.silent ? "no sign of life" : "");
   set(holder.since, one.since === null ? "" : span(one.since + age));
   set(holder.lease, one.remaining === null ? "" : span(Math.max(0, one.remaining - age)));
 }
@@ -183,7 +183,7 @@ function ask(lock) {
   const holders = lock.holders.map((one) => {
     const item = make("li");
     const party = makeParty("");
-    showParty(party, one, one.silent ? "does not answer" : "");
+    showParty(party, one, one.silent ? "no sign of life" : "");
     item.append(party);
     return item;
   });
@@ -300,7 +300,7 @@ function show() {
   sync(at("losses"), latest.losses.filter(fits), (loss) => String(loss.number), makeLoss, (row, loss) => showLoss(row, loss, age));
   set(at("none"), locks.length > 0 ? "" : emptiness(filter));
   at("none").hidden = locks.length > 0;
-  set(at("more"), latest.more > 0 ? latest.more + " more not shown: those with waiters, without an answer, and held longest come first. Filter by key to see the others." : "");
+  set(at("more"), latest.more > 0 ? latest.more + " more not shown: those with waiters, without a sign of life, and held longest come first. Filter by key to see the others." : "");
   at("more").hidden = latest.more === 0;
   set(at("note"), latest.notes.join(" "));
   at("note").hidden = latest.notes.length === 0;

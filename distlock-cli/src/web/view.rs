@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 use distlock::{LockClient, LockEntry, LockHolder, LockKind, LockWaiter};
 use serde_json::{Value, json};
 
-use crate::known::Silent;
-
 /// So many waiting processes are shown for a lock.
 const MOST_WAITERS: usize = 20;
 /// So many holders.
@@ -22,6 +20,13 @@ pub(super) struct Row {
     pub(super) waiting: Vec<LockWaiter>,
     /// How many processes wait.
     pub(super) waiters: usize,
+}
+
+/// Whether the process of a holder gives no sign of life, although its lease lasts still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Silent {
+    No,
+    Yes,
 }
 
 #[derive(Clone, Debug)]
@@ -51,22 +56,6 @@ impl Row {
         Row { key, kind, holders, waiting, waiters }
     }
 
-    /// A lock that no client tells of.
-    pub(super) fn of_nobody(key: &str, kind: LockKind) -> Self {
-        Row { key: key.to_owned(), kind, holders: Vec::new(), waiting: Vec::new(), waiters: 0 }
-    }
-
-    /// Adds a holder, or what is known of it by now. Returns whether it was not known to be silent.
-    pub(super) fn show(&mut self, holder: Holder) -> bool {
-        match self.holders.iter_mut().find(|one| one.one.token == holder.one.token) {
-            Some(known) => std::mem::replace(known, holder).silent == Silent::No,
-            None => {
-                self.holders.push(holder);
-                true
-            }
-        }
-    }
-
     /// For how long it has been held.
     pub(super) fn age(&self) -> Option<Duration> {
         self.holders.iter().filter_map(|holder| holder.one.since).max()
@@ -76,7 +65,7 @@ impl Row {
         self.holders.iter().any(|holder| holder.silent == Silent::Yes)
     }
 
-    /// If not all can be shown, the smallest are: what somebody waits for, what does not answer, what is held longest.
+    /// If not all can be shown, the smallest are: what somebody waits for, what is silent, what is held longest.
     pub(super) fn rank(&self) -> impl Ord + '_ {
         let (awaited, silent) = (self.waiters > 0, self.is_silent());
         (Reverse((awaited || silent, self.age())), &self.key)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use distlock_tests::{RedisServer, eventually_blocking};
 
-use super::{assert_status, distlock, holding, is_free, output, text, waiting};
+use super::{Running, assert_status, distlock, holding, is_free, output, text, waiting};
 
 const ROWS: u16 = 30;
 const COLUMNS: u16 = 120;
@@ -177,14 +177,17 @@ fn an_outage_is_shown_with_its_age_and_forgotten_after_it() {
 
 /// Their process is dead, and the store has them still.
 #[test]
-fn locks_of_a_process_that_stopped_answering_are_counted() {
+fn locks_of_a_process_that_is_silent_are_shown_and_it_is_counted() {
     let server = RedisServer::start();
-    let mut holder = holding(&server, "it-dies", "a");
+    let arguments =
+        ["--name", "it-dies", "run", "--key", "a", "--ttl", "10m", "-c", "echo begun; sleep 1000"];
+    let mut holder = Running::start(&mut distlock(&server, &arguments));
+    assert_eq!(holder.line(), "begun");
     let terminal = Terminal::start(&server, "--every 200ms");
     terminal.until_shown("1 held");
     holder.process.kill().unwrap();
-    terminal.until_shown("0 held");
-    terminal.until_shown("1 more held by processes that stopped answering");
+    terminal.until_shown("1 clients without a sign of life");
+    terminal.until_shown("1 held");
 }
 
 /// The rate of requests that found the lock busy, which their process counts.

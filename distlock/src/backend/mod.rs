@@ -58,9 +58,11 @@ pub(crate) trait Events: Send + Sync {
 
     fn notice(&self, _notice: Notice) {}
 
-    /// Another client has sent this ([`Backend::tell`]), perhaps more than once.
-    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "clients of Redis alone can be told"))]
-    fn told(&self, _text: &str) {}
+    /// Who this process is, for others who look. `None`: nothing is to be written about it.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "other stores ask nobody"))]
+    fn who(&self) -> Option<Who> {
+        None
+    }
 
     /// The session has ended (see [`LeaseEnds::WithSession`], which reports it already): every lock is lost.
     fn session_lost(&self) {}
@@ -78,22 +80,19 @@ pub(crate) enum ConnectOn {
 pub(crate) enum Others {
     /// There are no other clients.
     None,
-    /// They are asked: [`Backend::clients`], [`Backend::tell`].
-    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "clients of Redis alone can be asked"))]
-    Asked,
     /// The store knows: [`Backend::list`].
     Listed,
     /// From nobody.
     Unknown,
 }
 
-/// Whether a message has reached somebody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// Nobody with that name listens.
-    Nobody,
-    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "clients of Redis alone can be told"))]
-    Perhaps,
+/// What is written beside a lease for others who look: the key, the lease, and how long it lives.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "other stores keep no notes"))]
+pub(crate) struct HoldNote {
+    pub(crate) key: Arc<str>,
+    pub(crate) hold: HoldAccount,
+    pub(crate) ttl: Duration,
 }
 
 /// What a request needs from a backend, apart from the lock being free.
@@ -143,19 +142,20 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         Others::None
     }
 
-    /// The clients that listen now, this one among them.
-    fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
-    }
-
-    /// Sends `text` to another client, whose [`Events::told`] gets it unless it is lost.
-    fn tell(&self, _client: &str, _text: String) -> BoxFuture<Result<Told, OpError>> {
-        Box::pin(std::future::ready(Ok(Told::Nobody)))
-    }
-
     /// Some of the locks whose keys begin with `beginning`, from behind `after` on.
     fn list(&self, _beginning: &str, _after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
         Box::pin(std::future::ready(Ok(ListPage::default())))
+    }
+
+    /// Reads who holds these keys, in their order. A key that is free, or that holds something else, is left out.
+    fn inspect_all(&self, _keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<(Arc<str>, Inspection)>, OpError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Writes notes beside leases that are being renewed, for others who look. `None`: it keeps none, and takes none of
+    /// them. One that is lost is written again with the next renewal.
+    fn note_holds(&self, _notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {
+        None
     }
 
     /// Looks for what endangers locks in this store, or makes them slow. One that cannot look says so: nothing found is

@@ -9,7 +9,7 @@ use crate::clock;
 use crate::contained::contained;
 use crate::observe::Event;
 use crate::outage::{Before, LinkChange};
-use crate::protocol::{LinkEvent, OpError, Push};
+use crate::protocol::{LinkEvent, OpError, Push, Who};
 
 impl Core {
     fn link_change<'a>(&self, event: &'a LinkEvent) -> LinkChange<'a> {
@@ -63,9 +63,8 @@ impl Events for Core {
         drop(core.event(|engine, now| engine.notice(now, &notice)));
     }
 
-    fn told(&self, text: &str) {
-        let Some(core) = self.io.core() else { return };
-        core.heard(text);
+    fn who(&self) -> Option<Who> {
+        Some(Core::who(self))
     }
 
     fn session_lost(&self) {

@@ -23,9 +23,8 @@ mod long_lasting;
 mod releasing;
 mod reports;
 pub(crate) mod shards;
-#[cfg_attr(not(feature = "_remote"), allow(dead_code, reason = "there are no other clients"))]
-mod talk;
 mod vitals;
+mod who;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -62,9 +61,8 @@ pub(crate) use releasing::MOST_IN_BACKGROUND;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
-pub(crate) use talk::Page;
-use talk::Talk;
 use vitals::Vitals;
+use who::Myself;
 
 /// The number of mutexes over which the keys are spread.
 const SHARDS: usize = 32;
@@ -93,7 +91,7 @@ pub(crate) struct Core {
     pub(crate) observers: Observers,
     pub(crate) vitals: Vitals,
     long_lasting: LongLasting,
-    talk: Talk,
+    myself: Myself,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
     /// Whether the manager was shut down.
@@ -177,7 +175,7 @@ impl Core {
             observers,
             vitals: Vitals::new(),
             long_lasting: LongLasting::default(),
-            talk: Talk::default(),
+            myself: Myself::default(),
             io: IoThread::new(),
             link: watch::Sender::new(LinkSeen::NotYet),
             closed: watch::Sender::new(false),
@@ -229,7 +227,7 @@ impl Core {
             Effect::SendAcquireAll(batch) => return self.send_acquire_all(batch, command),
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
-                self.talk.count_lost();
+                self.myself.count_lost();
                 self.report_lost(&cell, reason);
                 self.tell_listeners(&cell);
             }
@@ -381,7 +379,7 @@ impl Core {
             Outcome::Acquired(cell) => AcquireResult::Acquired(LeaseHandle::new(alive, cell)),
             other => {
                 if matches!(other, Outcome::Busy { .. }) {
-                    alive.core().talk.count_busy();
+                    alive.core().myself.count_busy();
                 }
                 AcquireResult::Not(other)
             }
@@ -415,6 +413,11 @@ impl Core {
         if batch.is_empty() {
             return;
         }
+        // Nobody waits for them, and they change nothing about locks.
+        let mut notes = batch.iter().filter_map(|(key, renew)| self.hold_note(key, renew));
+        if let Ok(Some(noted)) = contained(|| self.backend.note_holds(&mut notes)) {
+            self.aside(noted);
+        }
         match contained(|| begin(self.backend.send_renew_all(batch))) {
             Ok(Begun::Answered(results)) => self.all_renewed(renewals, results),
             Ok(Begun::UnderWay(answers)) => {
@@ -437,6 +440,11 @@ impl Core {
         for ((context, asked), result) in pair(renewals, results) {
             self.answered(Answered::One(context, Answer::Renew(asked, result)), None);
         }
+    }
+
+    /// Work on the I/O thread that nobody waits for at the manager's end.
+    pub(crate) fn aside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.io.spawn(work);
     }
 
     /// Becomes ready after `d`. Needs no runtime of the caller.

@@ -1,10 +1,6 @@
-//! Listing all locks: from the store, if it knows them, else from the clients, whose answers come in the order of the
-//! keys, a page at a time, and are merged.
-//!
-//! No more is in memory than one page of each client, whatever the number of locks.
+//! Listing all locks, page by page: no more is in memory than one page, whatever the number of locks.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::HashSet;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,31 +11,19 @@ use futures_core::Stream;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::LockManager;
-use super::asking::{Patience, ask_all};
 use super::lock_info::{LockClient, LockEntry, Told, client};
 use crate::backend::{BoxFuture, Others};
-use crate::clock;
-use crate::driver::{Core, LinkSeen, Page};
+use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::protocol::inquiry::{About, Rest};
-use crate::protocol::{Account, Failure, LONGEST_PATTERN, OpError, Pattern};
+use crate::protocol::{Failure, Inspection, LONGEST_PATTERN, ListPage, OpError, Pattern};
 
-/// How long a client is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// All clients together, for their first pages.
-const PATIENCE_WITH_FIRST_PAGES: Duration = Duration::from_secs(30);
-/// One client, for all its pages together; and all clients. A distant one needs its round trip for each page.
-const PATIENCE_WITH_PAGES: Duration = Duration::from_secs(10);
-const PATIENCE_WITH_ALL: Duration = Duration::from_secs(120);
-/// More pages of a client are not asked for: in that time it answers no more of them.
-const MOST_PAGES: u32 = 220;
-/// What all answers together may take, as text. In memory they need about seven times as much.
-const MEMORY: usize = 4 << 20;
-/// What one answer may take.
-const PAGE: (usize, usize) = (2 << 10, 64 << 10);
 /// So many entries are ready before somebody takes them.
 const AHEAD: usize = 16;
+/// So many keys are looked at together: each may have a thousand holders and a thousand waiters.
+const TOGETHER: usize = 32;
+/// No more clients without a sign of life are named.
+const MOST_SILENT: usize = 1_000;
 
 /// All locks, in the order of their keys; see [`LockManager::list`].
 ///
@@ -59,6 +43,7 @@ pub struct Locks {
     items: Receiver<Item>,
     clients: Vec<LockClient>,
     unanswered: Vec<String>,
+    unread: Vec<String>,
     ended: bool,
     /// Its thread does the work.
     _manager: LockManager,
@@ -68,6 +53,7 @@ enum Item {
     Lock(LockEntry),
     Client(LockClient),
     Unanswered(String),
+    Unread(String),
     Failed(LockError),
     End,
 }
@@ -80,16 +66,13 @@ impl LockManager {
     /// match `pattern`: `*` stands for any text, `?` for one character, and `\` takes away the meaning of the next
     /// character. In the order of the keys, but where the store has an order of its own.
     ///
-    /// On Redis the connected clients are asked, each for a page at a time, so that neither they nor this process need
-    /// memory for all locks at once. A client that does not answer within a second, or tells more than 220 pages (about
-    /// 200 000 locks), or is waited for for more than 10 s, is named by [`Locks::unanswered`]; so are those that have
-    /// not begun to answer within 30 s, or have not come to their end after two minutes of waiting for clients. The
-    /// locks of theirs that were not read are missing, unless a client that answers waits for them. Missing are also
-    /// locks of programs that do not use this library, and those of processes that have died, until somebody waits for
-    /// them: [`inspect`](LockManager::inspect) of their keys shows them. A client answers with at most twenty pages a
-    /// second.
+    /// It is the store that lists them, so locks of processes that have died are there until their leases end, and so are
+    /// those of programs that do not use this library. On Redis the names of all keys are looked through (SCAN), a part at a
+    /// time, on every master of a cluster: every string below the prefix counts as a lock, so give locks a prefix or a
+    /// database of their own. Who the holders are stands in records that they write; see
+    /// [`inspect`](LockManager::inspect). No more than a page is in memory, and a list that nobody reads on costs nothing.
     ///
-    /// It costs nothing while nobody asks. The user needs `+pubsub|channels`, to learn which clients there are.
+    /// The user needs `+scan`, and `+lrange` to learn who waits.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -133,7 +116,8 @@ impl LockManager {
                 }
             });
         }
-        Locks { items, clients: Vec::new(), unanswered: Vec::new(), ended: false, _manager: manager }
+        let (clients, unanswered, unread) = (Vec::new(), Vec::new(), Vec::new());
+        Locks { items, clients, unanswered, unread, ended: false, _manager: manager }
     }
 }
 
@@ -161,8 +145,8 @@ impl Locks {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// The clients that have answered so far, whether or not they hold a lock; this process is one of them. Complete
-    /// when the first lock was read. A store that lists its locks itself tells of no others.
+    /// The clients that are there, whether or not they hold a lock; this process is one of them. Complete when the first
+    /// lock was read. The others are known on Redis alone, and there if the pattern begins with `*` or `?`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -183,7 +167,9 @@ impl Locks {
         &self.clients
     }
 
-    /// The ids of the clients that have not answered so far. Complete when the stream has ended.
+    /// The ids of clients that hold one of the locks or wait for it, and have given no sign of life for 15 s, where clients
+    /// give signs of life (on Redis): they are stopped, dead or cut off, or run an earlier version. A thousand of them at
+    /// most. Complete when the stream has ended.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -194,12 +180,30 @@ impl Locks {
     ///     println!("{}", lock?.key);
     /// }
     /// if !locks.unanswered().is_empty() {
-    ///     println!("there may be more: {:?} did not answer", locks.unanswered());
+    ///     println!("no sign of life from {:?}", locks.unanswered());
     /// }
     /// # Ok(()) }
     /// ```
     pub fn unanswered(&self) -> &[String] {
         &self.unanswered
+    }
+
+    /// The servers of the store that could not be looked through: their locks are missing. (Masters of a cluster that
+    /// cannot be reached, and servers with so many keys that a minute is not enough.) Complete when the stream has ended.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let mut locks = manager.list("*");
+    /// while let Some(lock) = locks.next().await {
+    ///     println!("{}", lock?.key);
+    /// }
+    /// assert!(locks.unread().is_empty(), "there may be more");
+    /// # Ok(()) }
+    /// ```
+    pub fn unread(&self) -> &[String] {
+        &self.unread
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<LockEntry, LockError>>> {
@@ -208,11 +212,12 @@ impl Locks {
                 return Poll::Ready(None);
             }
             let item = ready!(self.items.poll_recv(cx));
-            self.ended = !matches!(item, Some(Item::Lock(_) | Item::Client(_) | Item::Unanswered(_)));
+            self.ended = matches!(item, None | Some(Item::Failed(_) | Item::End));
             match item {
                 Some(Item::Lock(entry)) => return Poll::Ready(Some(Ok(entry))),
                 Some(Item::Client(client)) => self.clients.push(client),
                 Some(Item::Unanswered(client)) => self.unanswered.push(client),
+                Some(Item::Unread(server)) => self.unread.push(server),
                 Some(Item::Failed(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Item::End) => {}
                 // The thread has ended in the middle of it.
@@ -250,11 +255,7 @@ struct Items {
 impl Items {
     async fn list(&self, pattern: &Pattern) -> Result<Item, Unread> {
         match self.core.backend.others() {
-            Others::None => self.told(Vec::new(), pattern).await,
-            Others::Asked => match self.reaching(|| self.core.backend.clients()).await {
-                Ok(clients) => self.told(clients, pattern).await,
-                Err(error) => Ok(Item::Failed(unavailable(error))),
-            },
+            Others::None => self.own(pattern).await,
             Others::Listed => self.listed(pattern).await,
             Others::Unknown => {
                 let store = self.core.backend.describe();
@@ -280,167 +281,77 @@ impl Items {
         self.sender.send(item).await.map_err(|_| Unread)
     }
 
-    /// As the store lists them. What this process knows of its own is added.
+    /// What this process knows of its own.
+    fn told(&self, key: &Arc<str>) -> Option<Told> {
+        let account = self.core.account(key)?;
+        Some(Told { client: client(&self.core.client, &self.core.who()), account })
+    }
+
+    /// Where there are no others.
+    async fn own(&self, pattern: &Pattern) -> Result<Item, Unread> {
+        self.send(Item::Client(client(&self.core.client, &self.core.who()))).await?;
+        let mut after: Option<Arc<str>> = None;
+        loop {
+            let keys = self.core.keys_behind(after.as_deref(), pattern, TOGETHER);
+            let Some(last) = keys.last() else { return Ok(Item::End) };
+            after = Some(last.clone());
+            // Of a key that was released in between there is nothing to tell.
+            for told in keys.iter().filter_map(|key| self.told(key)) {
+                if let Some(entry) = LockEntry::told(self.core.backend.prefix(), &told) {
+                    self.send(Item::Lock(entry)).await?;
+                }
+            }
+        }
+    }
+
+    /// As the store lists them.
     async fn listed(&self, pattern: &Pattern) -> Result<Item, Unread> {
         let (core, beginning) = (&self.core, pattern.beginning());
-        let me = Arc::new(client(&core.client, &core.who()));
-        self.send(Item::Client((*me).clone())).await?;
-        let mut after = None;
+        self.send(Item::Client(client(&core.client, &core.who()))).await?;
+        let (mut after, mut silent) = (None, HashSet::new());
         loop {
             let page = match self.reaching(|| core.backend.list(&beginning, after.clone())).await {
                 Ok(page) => page,
                 Err(error) => return Ok(Item::Failed(unavailable(error))),
             };
-            for (key, found) in page.locks.iter().filter(|(key, _)| pattern.matches(key)) {
-                let mine = core.account(key).map(|account| Told { client: me.clone(), account });
-                let told: Vec<Told> = mine.into_iter().collect();
-                self.send(Item::Lock(LockEntry::listed(key, core.backend.prefix(), found, &told))).await?;
+            let ListPage { locks, keys, clients, unread, next } = page;
+            for (id, who) in clients.into_iter().filter(|(id, _)| *id != core.client) {
+                self.send(Item::Client(client(&id, &who))).await?;
             }
-            if page.next.is_none() {
+            for server in unread {
+                self.send(Item::Unread(server)).await?;
+            }
+            self.locks(locks, pattern, &mut silent).await?;
+            let keys: Vec<Arc<str>> = keys.into_iter().filter(|key| pattern.matches(key)).collect();
+            for some in keys.chunks(TOGETHER) {
+                match self.reaching(|| core.backend.inspect_all(some.to_vec())).await {
+                    Ok(locks) => self.locks(locks, pattern, &mut silent).await?,
+                    Err(error) => return Ok(Item::Failed(unavailable(error))),
+                }
+            }
+            if next.is_none() {
                 return Ok(Item::End);
             }
-            after = page.next;
+            after = next;
         }
     }
 
-    /// As the clients tell.
-    async fn told(&self, mut clients: Vec<String>, pattern: &Pattern) -> Result<Item, Unread> {
-        clients.retain(|client| **client != *self.core.client);
-        let (going_on, left) = (clients.len() + 1, PATIENCE_WITH_ALL);
-        let (sources, first) = (Vec::new(), BinaryHeap::new());
-        let mut merge = Merge { items: self, pattern, going_on, left, sources, first };
-        merge.begin(clients).await?;
-        while let Some(entry) = merge.next().await? {
+    async fn locks(
+        &self,
+        locks: Vec<(Arc<str>, Inspection)>,
+        pattern: &Pattern,
+        silent: &mut HashSet<Arc<str>>,
+    ) -> Result<(), Unread> {
+        for (key, found) in locks.iter().filter(|(key, _)| pattern.matches(key)) {
+            for client in found.silent.iter().filter(|client| **client != self.core.client) {
+                if silent.len() < MOST_SILENT && silent.insert(client.clone()) {
+                    self.send(Item::Unanswered(client.to_string())).await?;
+                }
+            }
+            let told = self.told(key);
+            let entry = LockEntry::listed(key, self.core.backend.prefix(), found, told.as_ref());
             self.send(Item::Lock(entry)).await?;
         }
-        Ok(Item::End)
-    }
-}
-
-/// What one client tells.
-struct Source {
-    client: Arc<LockClient>,
-    page: VecDeque<Account>,
-    rest: Rest,
-    /// How many pages it has told, and how much longer it is waited for.
-    pages: u32,
-    left: Duration,
-}
-
-/// The sources, in the order of the first key of each.
-struct Merge<'a> {
-    items: &'a Items,
-    pattern: &'a Pattern,
-    /// How many clients may have more to tell: they share the memory.
-    going_on: usize,
-    /// How much longer any of them is waited for. The time in which nobody reads does not count.
-    left: Duration,
-    sources: Vec<Source>,
-    first: BinaryHeap<Reverse<(Arc<str>, usize)>>,
-}
-
-impl Merge<'_> {
-    /// The most bytes of the next page.
-    fn room(&self) -> usize {
-        (MEMORY / self.going_on.max(1)).clamp(PAGE.0, PAGE.1)
-    }
-
-    /// The first page of every client.
-    async fn begin(&mut self, clients: Vec<String>) -> Result<(), Unread> {
-        let core = &self.items.core;
-        let room = self.room();
-        let own = core.page(self.pattern, None, room);
-        let about = |_: &str| About::List { pattern: self.pattern.clone(), after: None };
-        let patience = Patience { each: PATIENCE, until: clock::now().after(PATIENCE_WITH_FIRST_PAGES) };
-        let answers = ask_all(core, clients, about, (room, patience)).await;
-        self.going_on = 0;
-        self.source(&core.client, own).await?;
-        for (id, page) in answers {
-            match page {
-                Some(page) => self.source(&id, page).await?,
-                None => self.items.send(Item::Unanswered(id)).await?,
-            }
-        }
         Ok(())
-    }
-
-    async fn source(&mut self, id: &str, page: Page) -> Result<(), Unread> {
-        let Page { who, accounts, rest } = page;
-        let client = Arc::new(client(id, &who));
-        self.items.send(Item::Client((*client).clone())).await?;
-        self.going_on += usize::from(rest == Rest::More);
-        let (page, pages, left) = (accounts.into(), 1, PATIENCE_WITH_PAGES);
-        self.sources.push(Source { client, page, rest, pages, left });
-        self.stand(self.sources.len() - 1);
-        Ok(())
-    }
-
-    /// The source takes its place in the order.
-    fn stand(&mut self, at: usize) {
-        if let Some(account) = self.sources[at].page.front() {
-            self.first.push(Reverse((account.key.clone(), at)));
-        }
-    }
-
-    /// What all clients tell of the first key.
-    async fn next(&mut self) -> Result<Option<LockEntry>, Unread> {
-        loop {
-            let Some(Reverse((key, _))) = self.first.peek() else { return Ok(None) };
-            let key = key.clone();
-            let mut told = Vec::new();
-            while let Some(Reverse((_, at))) = self.first.peek().filter(|Reverse((of, _))| *of == key) {
-                let at = *at;
-                self.first.pop();
-                let source = &mut self.sources[at];
-                if let Some(account) = source.page.pop_front() {
-                    told.push(Told { client: source.client.clone(), account });
-                }
-                if source.page.is_empty() && source.rest == Rest::More {
-                    self.turn_page(at, key.clone()).await?;
-                }
-                self.stand(at);
-            }
-            let entry = LockEntry::told(&key, self.items.core.backend.prefix(), &told);
-            // Of a key that was released in between nobody tells anything.
-            if entry.is_some() {
-                return Ok(entry);
-            }
-        }
-    }
-
-    /// The page behind this key.
-    async fn turn_page(&mut self, at: usize, after: Arc<str>) -> Result<(), Unread> {
-        let (core, room) = (&self.items.core, self.room());
-        let source = &mut self.sources[at];
-        let id = source.client.id.clone();
-        let page = if *id == *core.client {
-            Some(core.page(self.pattern, Some(&after), room))
-        } else if source.pages >= MOST_PAGES {
-            // It may go on for ever.
-            None
-        } else {
-            let begin = clock::now();
-            let patience = PATIENCE.min(source.left).min(self.left);
-            let about = About::List { pattern: self.pattern.clone(), after: Some(after) };
-            let page = core.ask(&id, about, room, patience).await;
-            let waited = clock::now().duration_since(begin);
-            source.left = source.left.saturating_sub(waited);
-            self.left = self.left.saturating_sub(waited);
-            page
-        };
-        source.pages += 1;
-        source.rest = Rest::End;
-        self.going_on = self.going_on.saturating_sub(1);
-        match page {
-            Some(page) => {
-                source.page = page.accounts.into();
-                // Whatever a client says, the list goes on.
-                source.rest = if source.page.is_empty() { Rest::End } else { page.rest };
-                self.going_on += usize::from(source.rest == Rest::More);
-                Ok(())
-            }
-            // What is left of its locks is missing.
-            None => self.items.send(Item::Unanswered(id)).await,
-        }
     }
 }

@@ -1,16 +1,15 @@
 //! What is known of locks, for those who look: who holds them and who waits, put together of what the store knows and
-//! of what the clients tell.
+//! of what this process knows of its own.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::lock_kind::LockKind;
-use crate::protocol::{Account, Details, HoldAccount, Inspection, Kind, Who, client_of, kind_of, token_text};
+use crate::protocol::{Account, Details, HoldAccount, Inspection, Kind, Who, client_of, token_text};
 
-/// A process that holds a lock or waits for it, as it tells of itself.
+/// A process that holds a lock or waits for it, as far as the store knows it.
 ///
-/// One that does not answer (because it runs an earlier version, or has died) is known by its id alone.
+/// One that has written nothing about itself (because it runs an earlier version, or may not) is known by its id alone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -67,7 +66,8 @@ pub struct LockHolder {
     pub remaining: Option<Duration>,
     /// The process. `None`: the token is not one of this library's.
     pub client: Option<LockClient>,
-    /// The label of its request: of several readers of one process, that of the one that has held it longest.
+    /// The label of its request: of several readers of one process, that of the one that has held it longest. Of
+    /// another process it is known on Redis alone, once the lease was renewed; so are the next two.
     pub label: Option<String>,
     /// For how long the lock has been held.
     pub since: Option<Duration>,
@@ -101,7 +101,7 @@ pub struct LockWaiter {
     pub token: Option<String>,
     /// The process. `None`: the token is not one of this library's.
     pub client: Option<LockClient>,
-    /// The label of the request that has waited longest.
+    /// The label of the request that has waited longest. Known of this process alone; so are the next two.
     pub label: Option<String>,
     /// For how long that request has waited.
     pub since: Option<Duration>,
@@ -147,8 +147,8 @@ pub struct LockInfo {
     /// The processes that wait, the next one first, up to a thousand: those in the queue on the server, as far as the
     /// user may read it, and this process.
     pub waiting: Vec<LockWaiter>,
-    /// The ids of clients above that were asked and have not answered. Of them there is no more than what the store
-    /// knows.
+    /// The ids of clients above that have given no sign of life for 15 s, where clients give signs of life (on Redis):
+    /// they are stopped, dead or cut off, or run an earlier version.
     pub unanswered: Vec<String>,
 }
 
@@ -173,17 +173,16 @@ pub struct LockEntry {
     pub full_key: String,
     /// The kind of lock: as it is held, or, if no holder is known, as it is asked for.
     pub kind: LockKind,
-    /// The holders that are known. One that waiters have met, but that has not answered, has no other columns.
+    /// The holders that are known.
     pub holders: Vec<LockHolder>,
-    /// The processes that wait: in the order in which they will be served, if the store tells it, else the one first
-    /// that has waited longest.
+    /// The processes that wait, the next one first.
     pub waiting: Vec<LockWaiter>,
 }
 
-/// What one client has told of one lock.
+/// What this client knows of one lock of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    pub(super) client: Arc<LockClient>,
+    pub(super) client: LockClient,
     pub(super) account: Account,
 }
 
@@ -193,18 +192,31 @@ pub(super) fn client(id: &str, who: &Who) -> LockClient {
     LockClient { id: id.to_owned(), host, pid, program, version, busy, lost }
 }
 
-impl LockHolder {
-    fn told(client: &LockClient, hold: &HoldAccount) -> LockHolder {
+impl Told {
+    fn holder(&self, hold: &HoldAccount) -> LockHolder {
         LockHolder {
-            token: token_text(&client.id, hold.token),
+            token: token_text(&self.client.id, hold.token),
             remaining: Some(hold.left),
-            client: Some(client.clone()),
+            client: Some(self.client.clone()),
             label: Some(hold.label.clone()),
             since: Some(hold.since),
             users: Some(hold.users),
         }
     }
 
+    fn waiter(&self) -> Option<LockWaiter> {
+        let wait = self.account.wait.as_ref()?;
+        Some(LockWaiter {
+            token: wait.token.map(|token| token_text(&self.client.id, token)),
+            client: Some(self.client.clone()),
+            label: Some(wait.label.clone()),
+            since: Some(wait.since),
+            requests: Some(wait.requests),
+        })
+    }
+}
+
+impl LockHolder {
     fn stored(token: &str, remaining: Option<Duration>, details: Option<&Details>) -> LockHolder {
         let details = details.cloned().unwrap_or_default();
         LockHolder {
@@ -213,23 +225,12 @@ impl LockHolder {
             client: client_of(token).map(|id| client(id, &details.who)),
             label: details.label,
             since: details.since,
-            users: None,
+            users: details.users,
         }
     }
 }
 
 impl LockWaiter {
-    fn told(client: &LockClient, account: &Account) -> Option<LockWaiter> {
-        let wait = account.wait.as_ref()?;
-        Some(LockWaiter {
-            token: wait.token.map(|token| token_text(&client.id, token)),
-            client: Some(client.clone()),
-            label: Some(wait.label.clone()),
-            since: Some(wait.since),
-            requests: Some(wait.requests),
-        })
-    }
-
     fn stored(token: &str, details: Option<&Details>) -> LockWaiter {
         let details = details.cloned().unwrap_or_default();
         LockWaiter {
@@ -242,72 +243,38 @@ impl LockWaiter {
     }
 }
 
-/// What the clients have told of one lock, by their tokens.
-struct ByToken<'a> {
-    holds: HashMap<String, (&'a LockClient, &'a HoldAccount)>,
-    waits: HashMap<String, (&'a LockClient, &'a Account)>,
-}
-
-impl<'a> ByToken<'a> {
-    fn of(told: &'a [Told]) -> Self {
-        let (mut holds, mut waits) = (HashMap::new(), HashMap::new());
-        for Told { client, account } in told {
-            for hold in &account.holds {
-                holds.insert(token_text(&client.id, hold.token), (&**client, hold));
-            }
-            if let Some(token) = account.wait.as_ref().and_then(|wait| wait.token) {
-                waits.insert(token_text(&client.id, token), (&**client, account));
-            }
-        }
-        ByToken { holds, waits }
-    }
-}
-
-/// Holders and waiters as the store knows them, with what the clients have told of themselves.
-fn parties(found: &Inspection, told: &[Told]) -> (Vec<LockHolder>, Vec<LockWaiter>) {
-    let by_token = ByToken::of(told);
+/// Holders and waiters as the store knows them, with what this client knows of its own.
+fn parties(found: &Inspection, told: Option<&Told>) -> (Vec<LockHolder>, Vec<LockWaiter>) {
     let details =
         |token: &str| found.details.iter().find(|(of, _)| **of == *token).map(|(_, details)| details);
-    let holder = |token: &str, remaining| match by_token.holds.get(token) {
-        Some((client, hold)) => LockHolder { remaining, ..LockHolder::told(client, hold) },
+    let own: Vec<LockHolder> =
+        told.iter().flat_map(|told| told.account.holds.iter().map(|hold| told.holder(hold))).collect();
+    let holder = |token: &str, remaining| match own.iter().find(|own| own.token == token) {
+        Some(own) => LockHolder { remaining, ..own.clone() },
         None => LockHolder::stored(token, remaining, details(token)),
     };
     let holders = match found.kind {
         Kind::Exclusive if found.holders.is_empty() => vec![holder(&found.holder, found.remaining)],
         _ => found.holders.iter().map(|(token, left)| holder(token, *left)).collect(),
     };
-    let waiter = |token: &Arc<str>| match by_token.waits.get(&**token) {
-        Some((client, account)) => LockWaiter::told(client, account),
-        None => Some(LockWaiter::stored(token, details(token))),
-    };
-    let mut waiting: Vec<LockWaiter> = found.waiting.iter().filter_map(waiter).collect();
-    for Told { client, account } in told {
-        let waits = LockWaiter::told(client, account);
-        waiting.extend(waits.filter(|waits| waiting.iter().all(|other| other.client != waits.client)));
+    let own = told.and_then(Told::waiter);
+    fn id(waiter: &LockWaiter) -> Option<&str> {
+        waiter.client.as_ref().map(|client| &*client.id)
     }
+    let waiter = |token: &Arc<str>| match &own {
+        Some(own) if own.token.as_deref() == Some(token) => own.clone(),
+        _ => LockWaiter::stored(token, details(token)),
+    };
+    let mut waiting: Vec<LockWaiter> = found.waiting.iter().map(waiter).collect();
+    waiting.extend(own.filter(|own| waiting.iter().all(|other| id(other) != id(own))));
     (holders, waiting)
 }
 
-/// The clients other than `own` that the store names.
-pub(super) fn clients_in(found: &Inspection, own: &str) -> Vec<String> {
-    let holder = std::iter::once(&found.holder);
-    let tokens = holder.chain(found.holders.iter().map(|(token, _)| token)).chain(&found.waiting);
-    let mut clients: Vec<String> = tokens.filter_map(|token| client_of(token)).map(str::to_owned).collect();
-    clients.sort_unstable();
-    clients.dedup();
-    clients.retain(|client| client != own);
-    clients
-}
-
 impl LockInfo {
-    pub(super) fn of(
-        key: &str,
-        prefix: &str,
-        found: &Inspection,
-        told: &[Told],
-        unanswered: Vec<String>,
-    ) -> Self {
+    pub(super) fn of(key: &str, prefix: &str, found: &Inspection, told: Option<&Told>) -> Self {
         let (holders, waiting) = parties(found, told);
+        let own = told.map(|told| &*told.client.id);
+        let silent = found.silent.iter().filter(|client| Some(&***client) != own);
         LockInfo {
             key: key.to_owned(),
             full_key: format!("{prefix}{key}"),
@@ -318,38 +285,27 @@ impl LockInfo {
             waiters: found.waiters,
             waiters_here: 0,
             waiting,
-            unanswered,
+            unanswered: silent.map(|client| client.to_string()).collect(),
         }
     }
 }
 
 impl LockEntry {
     /// As the store lists it.
-    pub(super) fn listed(key: &str, prefix: &str, found: &Inspection, told: &[Told]) -> LockEntry {
+    pub(super) fn listed(key: &str, prefix: &str, found: &Inspection, told: Option<&Told>) -> LockEntry {
         let (holders, waiting) = parties(found, told);
         let kind = found.kind.into();
         LockEntry { key: key.to_owned(), full_key: format!("{prefix}{key}"), kind, holders, waiting }
     }
 
-    /// As the clients tell it. `None`: nobody has told anything.
-    pub(super) fn told(key: &str, prefix: &str, told: &[Told]) -> Option<LockEntry> {
-        let held = |told: &Told| told.account.holds.first().map(|hold| hold.kind);
-        let asked = |told: &Told| told.account.wait.as_ref().map(|wait| wait.kind);
-        let kind = told.iter().find_map(held).or_else(|| told.iter().find_map(asked))?;
-        let each = told.iter().flat_map(|told| told.account.holds.iter().map(|hold| (&told.client, hold)));
-        let mut holders: Vec<LockHolder> =
-            each.map(|(client, hold)| LockHolder::told(client, hold)).collect();
-        if holders.is_empty() {
-            // Who they wait for may be none of ours, or may have died.
-            let mut behind = told.iter().filter_map(|told| told.account.wait.as_ref()?.behind.as_deref());
-            let named = behind.find(|token| kind_of(token) == Kind::Exclusive);
-            holders.extend(named.map(|token| LockHolder::stored(token, None, None)));
-        }
+    /// As this client knows it, where there are no others.
+    pub(super) fn told(prefix: &str, told: &Told) -> Option<LockEntry> {
+        let Account { key, holds, wait } = &told.account;
+        let kind = holds.first().map(|hold| hold.kind).or_else(|| wait.as_ref().map(|wait| wait.kind))?;
+        let mut holders: Vec<LockHolder> = holds.iter().map(|hold| told.holder(hold)).collect();
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.remaining));
-        let waits = |told: &Told| LockWaiter::told(&told.client, &told.account);
-        let mut waiting: Vec<LockWaiter> = told.iter().filter_map(waits).collect();
-        waiting.sort_by_key(|waiter| std::cmp::Reverse(waiter.since));
-        let (key, full_key) = (key.to_owned(), format!("{prefix}{key}"));
+        let waiting = told.waiter().into_iter().collect();
+        let (key, full_key) = (key.to_string(), format!("{prefix}{key}"));
         Some(LockEntry { key, full_key, kind: kind.into(), holders, waiting })
     }
 }

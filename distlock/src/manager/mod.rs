@@ -3,7 +3,6 @@
 // Before the others, so that the documentation of `LockManager` begins with how to make one and how to lock.
 mod entrance;
 
-mod asking;
 mod builder;
 mod built;
 mod connecting;

@@ -34,8 +34,6 @@ pub(crate) struct WaitAccount {
     /// That of the request that has waited longest.
     pub(crate) label: String,
     pub(crate) since: Duration,
-    /// The holder, as the store has last named it.
-    pub(crate) behind: Option<Arc<str>>,
 }
 
 /// The process that a client is.

@@ -21,6 +21,8 @@ pub(crate) struct Inspection {
     pub(crate) waiting: Vec<Arc<str>>,
     /// What the store knows of holders and waiters beside that, by their tokens.
     pub(crate) details: Vec<(Arc<str>, Details)>,
+    /// Clients among them that should have given a sign of life by now, where clients give signs of life.
+    pub(crate) silent: Vec<Arc<str>>,
 }
 
 impl Inspection {
@@ -34,6 +36,8 @@ impl Inspection {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Details {
     pub(crate) since: Option<Duration>,
+    /// How many users share the lease.
+    pub(crate) users: Option<u64>,
     pub(crate) label: Option<String>,
     pub(crate) who: Who,
 }
@@ -42,6 +46,12 @@ pub(crate) struct Details {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListPage {
     pub(crate) locks: Vec<(Arc<str>, Inspection)>,
+    /// Further keys that may be those of locks, in order, where the store lists keys alone: to be inspected.
+    pub(crate) keys: Vec<Arc<str>>,
+    /// The clients that are there, whether or not they hold a lock, on the first page of a store that knows them.
+    pub(crate) clients: Vec<(Arc<str>, Who)>,
+    /// Servers of the store that could not be looked through.
+    pub(crate) unread: Vec<String>,
     /// Where the next page begins: behind this key. `None`: it is the last one.
     pub(crate) next: Option<Arc<str>>,
 }

@@ -12,8 +12,6 @@
 mod account;
 mod escaped;
 mod failure;
-#[cfg_attr(not(feature = "_remote"), allow(dead_code, reason = "there are no other clients"))]
-pub(crate) mod inquiry;
 mod inspection;
 mod kind;
 mod link;
@@ -21,6 +19,8 @@ pub(crate) mod mutant;
 pub(crate) mod op;
 mod pattern;
 mod push;
+#[cfg_attr(not(feature = "_remote"), allow(dead_code, reason = "there are no other clients"))]
+pub(crate) mod records;
 mod reply;
 pub(crate) mod server_clock;
 pub(crate) mod session;

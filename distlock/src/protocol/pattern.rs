@@ -6,7 +6,6 @@ pub(crate) const LONGEST_PATTERN: usize = 1024;
 /// `*` stands for any text, `?` for one character, `\` makes the next character stand for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    text: String,
     pieces: Vec<Piece>,
 }
 
@@ -37,11 +36,7 @@ impl Pattern {
                 pieces.push(piece);
             }
         }
-        Some(Pattern { text: text.to_owned(), pieces })
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        &self.text
+        Some(Pattern { pieces })
     }
 
     /// What every key begins with that it matches.

@@ -72,7 +72,7 @@ impl Translator {
         let StoredPage { locks, more } = page;
         let next = locks.last().filter(|_| more).and_then(|(key, _)| self.logical(key));
         let ours = |(key, lock): (String, StoredLock)| Some((self.logical(&key)?, inspection(lock)));
-        ListPage { locks: locks.into_iter().filter_map(ours).collect(), next }
+        ListPage { locks: locks.into_iter().filter_map(ours).collect(), next, ..ListPage::default() }
     }
 
     fn owner(&self, token: Token) -> Owner {
@@ -201,6 +201,7 @@ pub(super) fn inspection(found: StoredLock) -> Inspection {
         waiters,
         waiting: waiting.into_iter().map(Arc::from).collect(),
         details: details.into_iter().map(|(owner, details)| (Arc::from(owner), details.0)).collect(),
+        silent: Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use percent_encoding::percent_decode_str;
 
-use crate::protocol::inquiry::who_text;
+use crate::protocol::records::who_text;
 
 /// What the key of a session says: of which process it is.
 pub(super) fn session_value() -> String {

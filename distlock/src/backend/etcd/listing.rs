@@ -7,7 +7,7 @@ use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
 use super::link::Link;
 use super::transactions::{self, Place, Seen};
 use super::{EtcdStore, MOST_TOGETHER};
-use crate::protocol::inquiry::read_who_text;
+use crate::protocol::records::read_who_text;
 use crate::protocol::{Details, client_of};
 use crate::store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 

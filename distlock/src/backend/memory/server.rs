@@ -454,8 +454,8 @@ impl ModelServer {
             holders.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
         }
         let holder = holders.first().map_or(value.holder, |(holder, _)| holder.clone());
-        let (remaining, details) = (value.until.map(left), Vec::new());
-        Some(Inspection { kind, holder, holders, remaining, waiters, waiting, details })
+        let (remaining, details, silent) = (value.until.map(left), Vec::new(), Vec::new());
+        Some(Inspection { kind, holder, holders, remaining, waiters, waiting, details, silent })
     }
 
     /// Takes the lock away from its holder. False: it was free.

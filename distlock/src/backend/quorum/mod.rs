@@ -70,6 +70,7 @@ mod tokens;
 mod waiting;
 mod worker;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,10 +82,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::fail_all::fail_all;
-use super::redis::{ConfigError, Note, Origin, RedisBackend, RedisConfig};
+use super::redis::{ConfigError, Found, Note, Origin, RedisBackend, RedisConfig, Search};
 use super::{
-    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, OpError,
-    OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Told, Tuning, op,
+    AcquireReply, Backend, BoxFuture, Clocks, Details, Events, Failure, HoldNote, Inspection, Kind,
+    LinkEvent, ListPage, OpError, OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Tuning,
+    Who, op,
 };
 use crate::clock::{self, Time};
 use crate::error::LockError;
@@ -255,48 +257,59 @@ impl Backend for QuorumBackend {
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.inspect(key)).collect();
         Box::pin(async move {
-            let all = asked.len();
-            let (found, error) = gathered(asked).await;
-            let most = round::majority(all);
-            if let (true, Some(error)) = (found.len() < most, error) {
-                return Err(error);
-            }
-            let found: Vec<Inspection> = found.into_iter().flatten().collect();
-            let waiters = found.iter().map(|one| one.waiters).max().unwrap_or(0);
-            // They stand in the queue of one server, but for a moment after that was lost.
-            let waiting = found.iter().map(|one| &one.waiting).max_by_key(|waiting| waiting.len());
-            let waiting = waiting.cloned().unwrap_or_default();
-            for one in &found {
-                let mut same: Vec<_> = found.iter().filter(|other| other.holder == one.holder).collect();
-                if same.len() >= most {
-                    // The key is free again when it is free on a majority.
-                    same.sort_unstable_by_key(|one| one.remaining.unwrap_or(Duration::MAX));
-                    let remaining = same.get(same.len() - most).and_then(|one| one.remaining);
-                    return Ok(Some(Inspection { remaining, waiters, waiting, ..one.clone() }));
-                }
-            }
-            Ok(None)
+            let most = round::majority(asked.len());
+            let found = of_a_majority(asked, most).await?;
+            Ok(agreed(found.into_iter().flatten().collect(), most))
         })
     }
 
     fn others(&self) -> Others {
-        Others::Asked
+        Others::Listed
     }
 
-    /// Those that listen on any of the servers.
-    fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
-        let asked: Vec<_> = self.nodes.iter().map(|node| node.clients()).collect();
+    /// A lock that a majority has is known to one server at least of any majority.
+    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+        let (nodes, mut found) = (self.nodes.clone(), Found::new(Search::new(beginning, after)));
+        let error = self.not_up();
         Box::pin(async move {
-            match gathered(asked).await {
-                (found, Some(error)) if found.is_empty() => Err(error),
-                (found, _) => {
-                    let mut clients = found.concat();
-                    clients.sort_unstable();
-                    clients.dedup();
-                    Ok(clients)
+            let (mut searched, mut failed) = (Vec::new(), None);
+            for node in &nodes {
+                match node.search(&mut found).await {
+                    Ok(()) => searched.push(node),
+                    Err(error) => failed = Some(error),
                 }
             }
+            match searched.first() {
+                Some(node) if searched.len() >= round::majority(nodes.len()) => Ok(node.page(found).await),
+                _ => Err(failed.unwrap_or(error)),
+            }
         })
+    }
+
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<(Arc<str>, Inspection)>, OpError>> {
+        let asked: Vec<_> = self.nodes.iter().map(|node| node.inspect_all(keys.clone())).collect();
+        Box::pin(async move {
+            let most = round::majority(asked.len());
+            let mut told: HashMap<Arc<str>, Vec<Inspection>> = HashMap::new();
+            for (key, found) in of_a_majority(asked, most).await?.into_iter().flatten() {
+                told.entry(key).or_default().push(found);
+            }
+            let agree = |key: Arc<str>| Some((key.clone(), agreed(told.remove(&key)?, most)?));
+            Ok(keys.into_iter().filter_map(agree).collect())
+        })
+    }
+
+    fn note_holds(&self, notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {
+        let notes: Vec<HoldNote> = notes.collect();
+        let writing = self.nodes.iter().filter_map(|node| node.note_holds(&mut notes.iter().cloned()));
+        let writing = writing.map(|noted| -> BoxFuture<Result<(), OpError>> {
+            Box::pin(async move {
+                noted.await;
+                Ok(())
+            })
+        });
+        let writing = writing.collect();
+        Some(Box::pin(async move { drop(gathered(writing).await) }))
     }
 
     /// One server may be away: that is what a quorum is for.
@@ -317,18 +330,6 @@ impl Backend for QuorumBackend {
                 }
             }
             Ok(found)
-        })
-    }
-
-    /// Over every server: the other one may listen on some of them only.
-    fn tell(&self, client: &str, text: String) -> BoxFuture<Result<Told, OpError>> {
-        let told: Vec<_> = self.nodes.iter().map(|node| node.tell(client, text.clone())).collect();
-        Box::pin(async move {
-            match gathered(told).await {
-                (told, Some(error)) if told.is_empty() => Err(error),
-                (told, None) if told.iter().all(|told| *told == Told::Nobody) => Ok(Told::Nobody),
-                _ => Ok(Told::Perhaps),
-            }
         })
     }
 
@@ -404,6 +405,37 @@ impl Backend for QuorumBackend {
     }
 }
 
+/// The replies, if they are those of a majority.
+async fn of_a_majority<T>(asked: Vec<BoxFuture<Result<T, OpError>>>, most: usize) -> Result<Vec<T>, OpError> {
+    let (found, error) = gathered(asked).await;
+    match error {
+        Some(error) if found.len() < most => Err(error),
+        _ => Ok(found),
+    }
+}
+
+/// What a majority says of one lock; `None`: a majority does not agree on a holder.
+fn agreed(found: Vec<Inspection>, most: usize) -> Option<Inspection> {
+    let waiters = found.iter().map(|one| one.waiters).max().unwrap_or(0);
+    // They stand in the queue of one server, but for a moment after that was lost.
+    let waiting = found.iter().map(|one| &one.waiting).max_by_key(|waiting| waiting.len());
+    let waiting = waiting.cloned().unwrap_or_default();
+    // Every process writes to every server that it reaches: what one of them knows is so.
+    let details =
+        found.iter().flat_map(|one| &one.details).filter(|(_, details)| *details != Details::default());
+    let details = details.cloned().collect();
+    let silent = found.first().map(|one| one.silent.clone()).unwrap_or_default();
+    let silent =
+        silent.into_iter().filter(|client| found.iter().all(|one| one.silent.contains(client))).collect();
+    let one =
+        found.iter().find(|one| found.iter().filter(|other| other.holder == one.holder).count() >= most)?;
+    // The key is free again when it is free on a majority.
+    let mut same: Vec<_> = found.iter().filter(|other| other.holder == one.holder).collect();
+    same.sort_unstable_by_key(|one| one.remaining.unwrap_or(Duration::MAX));
+    let remaining = same.get(same.len() - most).and_then(|one| one.remaining);
+    Some(Inspection { remaining, waiters, waiting, details, silent, ..one.clone() })
+}
+
 /// All replies that came, and one of the errors.
 async fn gathered<T>(mut asked: Vec<BoxFuture<Result<T, OpError>>>) -> (Vec<T>, Option<OpError>) {
     let (mut found, mut failed) = (Vec::new(), None);
@@ -467,8 +499,7 @@ impl Events for Tap {
         self.tell(Input::Pushed { node: self.at, push });
     }
 
-    /// It comes once from every server.
-    fn told(&self, text: &str) {
-        self.events.told(text);
+    fn who(&self) -> Option<Who> {
+        self.events.who()
     }
 }

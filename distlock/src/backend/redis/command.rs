@@ -5,15 +5,20 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisWrite};
 
+use super::listing::PROCESS_RECORD_TTL;
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
 use super::spare;
-use crate::backend::{AcquireMode, Kind, MARK, Token, Tuning, op};
+use crate::backend::{AcquireMode, HoldNote, Kind, MARK, Token, Tuning, Who, op};
+use crate::protocol::records::{LONGEST_KEY, hold_record, process_record};
 
-/// The most holders of a lock that are listed.
-const MOST_HOLDERS: isize = 1000;
-/// The most waiters in a queue that are listed.
-const MOST_WAITERS: isize = 1000;
+/// So much is read of a value, and of a token in a queue or among several holders.
+const LONGEST_VALUE: usize = 4096;
+const LONGEST_TOKEN: usize = 256;
+/// The most holders and the most waiters of a lock that are read.
+const MOST_TOKENS: usize = 1000;
+/// So many names are looked through by one command: the server does nothing else meanwhile.
+const NAMES_AT_ONCE: usize = 1000;
 
 /// Turns operations into commands. Fixed for the life of a backend.
 #[derive(Debug)]
@@ -186,41 +191,51 @@ impl Wire {
         cmd
     }
 
-    /// Which clients listen for pushes.
-    pub(super) fn channels(&self) -> Cmd {
-        let mut cmd = redis::cmd("PUBSUB");
-        cmd.arg("CHANNELS").arg(self.names.any_channel());
-        cmd
-    }
-
-    pub(super) fn publish(&self, client: &str, text: &str) -> Cmd {
-        let channel = self.names.channel(client);
-        let mut cmd = Cmd::with_capacity(3, 16 + channel.len() + text.len());
-        cmd.arg("PUBLISH");
-        cmd.write_arg_fmt(channel);
-        cmd.arg(text);
-        cmd
-    }
-
-    /// Holder or marker, time to live, length of the queue, the holders of a shared or limited lock, and the queue.
-    pub(super) fn inspect(&self, key: &str) -> [Cmd; 5] {
+    /// Reads a lock, who holds it, and who waits.
+    pub(super) fn look(&self, script_ref: ScriptRef, key: &str) -> Cmd {
         let (names, tag) = (&self.names, self.names.tag(key));
-        let one = |verb, name| {
-            let mut cmd = redis::cmd(verb);
-            cmd.write_arg_fmt(name);
-            cmd
-        };
-        let mut members = one("ZREVRANGE", names.members(tag, key));
-        members.arg(0).arg(MOST_HOLDERS - 1).arg("WITHSCORES");
-        let mut queue = one("LRANGE", names.queue(tag, key));
-        queue.arg(0).arg(MOST_WAITERS - 1);
-        [
-            one("GET", names.lock(key)),
-            one("PTTL", names.lock(key)),
-            one("LLEN", names.queue(tag, key)),
-            members,
-            queue,
-        ]
+        let keys = [names.lock(key), names.queue(tag, key), names.members(tag, key)];
+        let mut cmd = call(script_ref, &SCRIPTS.look, &keys, 32);
+        cmd.arg(LONGEST_VALUE).arg(LONGEST_TOKEN).arg(MOST_TOKENS);
+        cmd
+    }
+
+    /// Reads a record: that with the name of `key`, or what the holder with this token has written beside that lock.
+    pub(super) fn read(&self, script_ref: ScriptRef, key: &str, holder: Option<&str>) -> Cmd {
+        let names = &self.names;
+        let name = holder.map_or_else(|| names.lock(key), |token| names.hold(names.tag(key), token));
+        let mut cmd = call(script_ref, &SCRIPTS.look, &[name], 32);
+        cmd.arg(LONGEST_VALUE);
+        cmd
+    }
+
+    /// Looks through a part of the names on a server.
+    pub(super) fn scan(&self, script_ref: ScriptRef, cursor: &str, pattern: &str) -> Cmd {
+        let mut cmd = call(script_ref, &SCRIPTS.scan, &[], 64 + pattern.len());
+        cmd.arg(cursor).arg(pattern).arg(NAMES_AT_ONCE).arg(self.names.lock("").len() + LONGEST_KEY);
+        cmd
+    }
+
+    /// Writes who this process is.
+    pub(super) fn introduce(&self, who: &Who) -> Cmd {
+        let text = process_record(PROCESS_RECORD_TTL, who);
+        self.set_record(self.names.process(&self.client), &text, PROCESS_RECORD_TTL)
+    }
+
+    /// Writes what others may learn of a lease.
+    pub(super) fn note(&self, note: &HoldNote) -> Cmd {
+        let HoldNote { key, hold, ttl } = note;
+        let token = format!("{MARK}{}:{}", self.client, hold.token);
+        let name = self.names.hold(self.names.tag(key), &token);
+        self.set_record(name, &hold_record(*ttl, hold), *ttl)
+    }
+
+    fn set_record(&self, name: Name<'_>, text: &str, ttl: Duration) -> Cmd {
+        let mut cmd = Cmd::with_capacity(5, 32 + name.len() + text.len());
+        cmd.arg("SET");
+        cmd.write_arg_fmt(name);
+        cmd.arg(text).arg("PX").arg(millis(ttl));
+        cmd
     }
 
     /// The holder of a shared or limited lock that expires last.

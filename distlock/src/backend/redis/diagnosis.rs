@@ -35,7 +35,7 @@ pub(super) async fn examine(
     let before = SystemTime::now();
     let values = exec.ask_all(link, questions(exec)).await?;
     let after = SystemTime::now();
-    let [server, memory, persistence, replication, time, kill, queue, channels] = values.as_slice() else {
+    let [server, memory, persistence, replication, time, kill, queue, scan] = values.as_slice() else {
         return Ok(Vec::new());
     };
     let mut found = Vec::new();
@@ -54,7 +54,7 @@ pub(super) async fn examine(
         (server, "info", "the version, eviction and persistence are not known"),
         (kill, "client|kill", "a command of a broken connection may still be carried out later"),
         (queue, "lrange", "`show` and `top` do not name those who wait"),
-        (channels, "pubsub|channels", "`ls` and `top` cannot list locks"),
+        (scan, "scan", "`ls` and `top` cannot list locks"),
     ])));
     Ok(found)
 }
@@ -62,19 +62,12 @@ pub(super) async fn examine(
 fn questions(exec: &Exec) -> Vec<Cmd> {
     let info = |section| cmd("INFO").arg(section).to_owned();
     let kill = cmd("CLIENT").arg("KILL").arg("ID").arg(NOBODY).to_owned();
-    let [_, _, _, _, queue] = exec.wire.inspect("dl1:probe");
-    let channels = cmd("PUBSUB").arg("CHANNELS").arg("dl1:nobody").to_owned();
+    let names = &exec.wire.names;
+    let queue = names.queue(names.tag("dl1:probe"), "dl1:probe").to_string();
+    let queue = cmd("LRANGE").arg(queue).arg(0).arg(0).to_owned();
+    let scan = cmd("SCAN").arg(0).arg("COUNT").arg(1).to_owned();
     let time = cmd("TIME");
-    vec![
-        info("server"),
-        info("memory"),
-        info("persistence"),
-        info("replication"),
-        time,
-        kill,
-        queue,
-        channels,
-    ]
+    vec![info("server"), info("memory"), info("persistence"), info("replication"), time, kill, queue, scan]
 }
 
 fn version(info: Option<&str>) -> Finding {

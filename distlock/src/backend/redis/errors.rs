@@ -168,16 +168,18 @@ pub(super) fn replied(error: ServerError) -> OpError {
     OpError::new(kind, Cause { text: format!("{remedy} ({error})"), source: Some(error) })
 }
 
-/// The clients of this server could not be listed.
-pub(super) fn clients_unknown(error: ServerError) -> OpError {
-    if error.code() != "NOPERM" {
+/// The keys of this server could not be looked through.
+pub(super) fn not_listed(error: ServerError) -> OpError {
+    let details = error.details().unwrap_or_default();
+    // What a script may not do is told in other words, and before Redis 7 with another code.
+    let forbidden = error.code() == "NOPERM"
+        || details.contains("NOPERM")
+        || details.contains("user executing the script");
+    if !forbidden || forbids_scripts(&error) {
         return replied(error);
     }
     let error = RedisError::from(error);
-    let text = format!(
-        "the user may not learn which clients there are to be asked for their locks: grant `+pubsub|channels`, before \
-         Redis 7 `+pubsub` ({error})"
-    );
+    let text = format!("the user may not look for locks: grant `+scan` ({error})");
     OpError::new(Failure::Refused, Cause { text, source: Some(error) })
 }
 

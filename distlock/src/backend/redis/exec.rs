@@ -11,9 +11,7 @@ use super::link::Link;
 use super::operation::{Again, Encode, Encoding, Operation};
 use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
-use crate::backend::{
-    AcquireReply, BatchReply, CurrentHolder, Failure, Inspection, OpError, OpResult, Told, op,
-};
+use crate::backend::{AcquireReply, BatchReply, CurrentHolder, Failure, OpError, OpResult, op};
 use crate::contended::Contended;
 
 /// Batches are cut into pieces of this many commands, so that other commands get in between.
@@ -388,10 +386,7 @@ impl Exec {
         link: &Link,
         batch: &[(Arc<str>, op::Acquire)],
     ) -> OpResult<Vec<BatchReply>> {
-        let mut value = self.ask(link, self.wire.enter_all(ScriptRef::Hash, batch)).await?;
-        if is_unknown_script(&value) {
-            value = self.ask(link, self.wire.enter_all(ScriptRef::Text, batch)).await?;
-        }
+        let value = self.run(link, |script_ref| self.wire.enter_all(script_ref, batch)).await?;
         self.decode_acquire_all(link, batch, &value)
     }
 
@@ -409,45 +404,36 @@ impl Exec {
         }
     }
 
-    pub(super) async fn inspect(
-        self: Arc<Self>,
-        link: Arc<Link>,
-        key: Arc<str>,
-    ) -> Result<Option<Inspection>, OpError> {
-        let values = self.ask_all(&link, self.wire.inspect(&key).into()).await?;
-        let values = reply::without_refusal(values);
-        if let Some(Value::ServerError(error)) =
-            values.iter().find(|value| matches!(value, Value::ServerError(_)))
-        {
-            return Err(failed(&link, error.clone()));
-        }
-        reply::of_inspect(&values).map_err(|reply::Garbled| garbled(&link))
-    }
-
-    /// The clients that listen for pushes on this server.
-    pub(super) async fn clients(self: Arc<Self>, link: Arc<Link>) -> Result<Vec<String>, OpError> {
-        match self.ask(&link, self.wire.channels()).await? {
-            Value::ServerError(error) => Err(errors::clients_unknown(error)),
-            value => Ok(reply::of_channels(&self.wire.names, &value)),
+    /// Looks through a part of the names on this server: where the next part begins (`0`: there is none), and the names.
+    pub(super) async fn scan(
+        &self,
+        link: &Link,
+        cursor: &str,
+        pattern: &str,
+    ) -> Result<(String, Vec<String>), OpError> {
+        match self.run(link, |script_ref| self.wire.scan(script_ref, cursor, pattern)).await? {
+            Value::ServerError(error) => Err(errors::not_listed(error)),
+            value => reply::of_scan(&value).map_err(|reply::Garbled| garbled(link)),
         }
     }
 
-    /// Sends `text` to another client.
-    pub(super) fn tell(
-        self: Arc<Self>,
-        link: Arc<Link>,
-        client: &str,
-        text: &str,
-    ) -> impl Future<Output = Result<Told, OpError>> + Send + use<> {
-        let publish = self.wire.publish(client, text);
-        async move {
-            match self.ask(&link, publish).await? {
-                Value::ServerError(error) => Err(failed(&link, error)),
-                // One server counts all who listen.
-                Value::Int(0) if !self.wire.names.is_clustered() => Ok(Told::Nobody),
-                _ => Ok(Told::Perhaps),
+    /// Writes records, for which nobody waits. One that is lost is written again.
+    pub(super) async fn write(link: Arc<Link>, records: Vec<Cmd>) {
+        for piece in records.chunks(PIECE) {
+            let mut pipeline = Pipeline::with_capacity(piece.len());
+            for record in piece {
+                pipeline.add_command(record.clone());
+            }
+            if link.request_all(&pipeline).await.is_err() {
+                return;
             }
         }
+    }
+
+    /// A script, by its hash, or by its text if the server does not know it.
+    async fn run(&self, link: &Link, cmd: impl Fn(ScriptRef) -> Cmd) -> Result<Value, OpError> {
+        let value = self.ask(link, cmd(ScriptRef::Hash)).await?;
+        if is_unknown_script(&value) { self.ask(link, cmd(ScriptRef::Text)).await } else { Ok(value) }
     }
 
     /// `owner`: only if that is a holder.
@@ -457,12 +443,7 @@ impl Exec {
         key: Arc<str>,
         owner: Option<Arc<str>>,
     ) -> Result<bool, OpError> {
-        let cmd = |script_ref| self.force_cmd(script_ref, &key, owner.as_deref());
-        let mut value = self.ask(&link, cmd(ScriptRef::Hash)).await?;
-        if is_unknown_script(&value) {
-            value = self.ask(&link, cmd(ScriptRef::Text)).await?;
-        }
-        match value {
+        match self.run(&link, |script_ref| self.force_cmd(script_ref, &key, owner.as_deref())).await? {
             Value::ServerError(error) => Err(failed(&link, error)),
             value => reply::of_force(&value).map_err(|reply::Garbled| garbled(&link)),
         }

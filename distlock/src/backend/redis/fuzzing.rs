@@ -13,9 +13,9 @@ use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::names::Names;
 use super::{cluster, errors, handshake, info, push, reply};
-use crate::backend::inquiry::{LONGEST_KEY, Message};
 use crate::backend::{AcquireMode, Kind, Token, Tuning, op};
 use crate::protocol::Escaped;
+use crate::protocol::records::{read_hold_record, read_process_record};
 
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";
@@ -60,7 +60,7 @@ pub fn server(data: &[u8]) {
     reply(data);
     if let Ok(text) = str::from_utf8(data) {
         push(text);
-        message(text);
+        record(text);
         info(text);
     }
     // The text of `CLUSTER INFO` follows a zero byte.
@@ -89,9 +89,7 @@ fn reply(bytes: &[u8]) {
     }
     drop(reply::of_force(&value));
     reply::of_time(&value);
-    if let Value::Array(values) = &value {
-        drop(reply::of_inspect(values));
-    }
+    drop((reply::of_look(&value), reply::of_record(&value), reply::of_scan(&value)));
     if let Value::ServerError(error) = &value {
         errors::is_wrong_server(error);
         drop(errors::replied(error.clone()));
@@ -121,18 +119,10 @@ fn push(text: &str) {
     }
 }
 
-/// A message of another client on the same channel, and its words in an error.
-fn message(text: &str) {
-    match Message::read(text) {
-        Some(Message::Question(question)) => {
-            let again = Message::read(&question.to_string());
-            assert_eq!(again, Some(Message::Question(question)));
-        }
-        Some(Message::Answer(answer)) => {
-            assert!(answer.accounts.iter().all(|account| account.key.len() <= LONGEST_KEY));
-        }
-        None => {}
-    }
+/// What another client has written about itself and its lock, and its words in an error.
+fn record(text: &str) {
+    let left = Duration::from_secs(3);
+    drop((read_process_record(text, left), read_hold_record(text, left)));
     assert!(!Escaped(text).to_string().contains(char::is_control));
 }
 

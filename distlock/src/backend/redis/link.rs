@@ -101,9 +101,9 @@ impl Link {
         self.conduit.request_all(pipeline).await
     }
 
-    /// Sends a PING. Any reply proves that the server is alive. Not counted as a request.
-    pub(super) async fn ping(&self) -> RedisResult<Value> {
-        self.conduit.request(redis::cmd("PING")).await
+    /// Sends a command to which any reply proves that the server is alive. Not counted as a request.
+    pub(super) async fn probe(&self, cmd: Cmd) -> RedisResult<Value> {
+        self.conduit.request(cmd).await
     }
 
     pub(super) fn in_flight(&self) -> usize {

@@ -6,8 +6,12 @@
 //! anyway.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::slots::{hash_tag, slot_of, tag_of};
+
+/// The part before a client's name in the name of its record.
+const PROCESS: &str = "dl1:i:";
 
 /// The names of everything that belongs to one deployment. Clients that share locks share the prefix.
 #[derive(Clone, Debug)]
@@ -133,10 +137,30 @@ impl Names {
         self.name("dl1:c:", Tag(None), client)
     }
 
-    /// A pattern of the server's for the channels of all clients.
-    pub(super) fn any_channel(&self) -> String {
+    /// What a process has written about itself.
+    pub(super) fn process<'a>(&'a self, client: &'a str) -> Name<'a> {
+        self.name(PROCESS, Tag(None), client)
+    }
+
+    /// The same as a key, which is where it lies in a cluster.
+    pub(super) fn record_key(client: &str) -> Arc<str> {
+        format!("{PROCESS}{client}").into()
+    }
+
+    /// The client whose record has this name.
+    pub(super) fn client_of_record<'a>(&self, name: &'a str) -> Option<&'a str> {
+        self.key_of(name)?.strip_prefix(PROCESS)
+    }
+
+    /// What the holder with this token has written beside the lock.
+    pub(super) fn hold<'a>(&'a self, tag: Tag, token: &'a str) -> Name<'a> {
+        self.name("dl1:h:", tag, token)
+    }
+
+    /// A pattern of the server's for the locks whose keys begin like this.
+    pub(super) fn pattern(&self, beginning: &str) -> String {
         let mut pattern = String::new();
-        for c in self.channel("").to_string().chars() {
+        for c in self.lock(beginning).to_string().chars() {
             if matches!(c, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
                 pattern.push('\\');
             }
@@ -144,11 +168,6 @@ impl Names {
         }
         pattern.push('*');
         pattern
-    }
-
-    /// The client that a channel belongs to.
-    pub(super) fn client_of<'a>(&self, channel: &'a str) -> Option<&'a str> {
-        channel.strip_prefix(self.prefix.as_str())?.strip_prefix("dl1:c:")
     }
 
     /// The key of a lock's name; `None` for a name outside the prefix.
@@ -183,7 +202,8 @@ mod tests {
                 let slot = slot_of(&names.lock(key).to_string(), "");
                 assert_eq!(names.slot(key), slot, "{prefix} {key}");
                 let (queue, entries) = (names.queue(tag, key), names.entries(tag, key));
-                for name in [queue, entries, names.members(tag, key), names.fence(tag)] {
+                let hold = names.hold(tag, "dl1:c:7");
+                for name in [queue, entries, names.members(tag, key), names.fence(tag), hold] {
                     assert_eq!(slot_of(&name.to_string(), ""), slot, "{name}");
                     assert!(name.len() >= name.to_string().len());
                     assert!(name.to_string().starts_with(prefix));
@@ -193,11 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn the_channels_of_all_clients_are_asked_for_by_a_pattern_of_their_beginning() {
+    fn keys_are_searched_for_by_a_pattern_of_their_beginning() {
         let names = Names::new("a*[b]:".to_owned());
-        assert_eq!(names.any_channel(), "a\\*\\[b\\]:dl1:c:*");
-        assert_eq!(names.client_of("a*[b]:dl1:c:web.01"), Some("web.01"));
-        assert_eq!(names.client_of("dl1:c:web.01"), None);
+        assert_eq!(names.pattern("k?"), "a\\*\\[b\\]:k\\?*");
+        let record = names.process("web.01").to_string();
+        assert_eq!(names.client_of_record(&record), Some("web.01"));
+        assert_eq!(names.client_of_record("dl1:i:web.01"), None);
+        assert_eq!(names.lock(&Names::record_key("web.01")).to_string(), record);
     }
 
     #[test]

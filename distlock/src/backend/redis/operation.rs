@@ -1,11 +1,14 @@
 //! Operations as this store carries them out: each is written as a command, and reads the reply to it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use redis::{Cmd, Value};
 
 use super::command::{ScriptRef, Wire};
 use super::reply::{self, Garbled};
 use super::scripts::SCRIPTS;
-use crate::backend::{AcquireReply, FenceReply, Kind, ReleaseReply, RenewReply, op};
+use crate::backend::{AcquireReply, FenceReply, Inspection, Kind, ReleaseReply, RenewReply, op};
 
 /// How an operation was encoded as a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,5 +198,72 @@ impl Operation for op::Fence {
 
     fn read(&self, client: &str, _encoding: Encoding, value: &Value) -> Result<FenceReply, Garbled> {
         reply::of_fence(client, self, value)
+    }
+}
+
+/// Reads who holds a lock and who waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look;
+
+impl Encode for Look {
+    fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
+        wire.look(script_ref, key)
+    }
+
+    fn script_hash(&self) -> &'static str {
+        &SCRIPTS.look.hash
+    }
+}
+
+impl Operation for Look {
+    type Reply = Option<Inspection>;
+
+    fn encoder(&self) -> &dyn Encode {
+        self
+    }
+
+    fn read(&self, _client: &str, _encoding: Encoding, value: &Value) -> Result<Self::Reply, Garbled> {
+        reply::of_look(value)
+    }
+}
+
+/// Reads a record.
+#[derive(Clone, Debug)]
+pub(crate) enum Read {
+    /// The key names it.
+    Itself,
+    /// What the holder with this token has written beside the lock.
+    Beside(Arc<str>),
+}
+
+impl Read {
+    pub(super) fn token(&self) -> Option<Arc<str>> {
+        match self {
+            Read::Itself => None,
+            Read::Beside(token) => Some(token.clone()),
+        }
+    }
+}
+
+impl Encode for Read {
+    fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
+        wire.read(script_ref, key, self.token().as_deref())
+    }
+
+    fn script_hash(&self) -> &'static str {
+        &SCRIPTS.look.hash
+    }
+}
+
+impl Operation for Read {
+    /// The text, and how much longer it lives.
+    type Reply = Option<(String, Duration)>;
+
+    fn encoder(&self) -> &dyn Encode {
+        self
+    }
+
+    fn read(&self, _client: &str, _encoding: Encoding, value: &Value) -> Result<Self::Reply, Garbled> {
+        reply::of_record(value)
     }
 }

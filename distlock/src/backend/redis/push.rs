@@ -20,10 +20,10 @@ use super::endpoint::{Connects, Endpoint};
 use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, info};
-use crate::backend::inquiry::{LONGEST_KEY, Message};
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
 use crate::backoff::{Backoff, jittered};
 use crate::observe::{Notice, notice};
+use crate::protocol::records::LONGEST_KEY;
 
 /// After this much silence the connection is probed with a PING.
 const SILENCE_BEFORE_PROBE: Duration = Duration::from_secs(3);
@@ -49,8 +49,6 @@ pub(super) trait Listener: Connects + 'static {
     fn moved(&self) -> impl Future<Output = ()> + Send;
     /// `from`: how the server that made the grant is named in the push.
     fn push(&self, push: Push, from: Option<&str>);
-    /// Another client has sent this.
-    fn told(&self, text: &str);
 }
 
 /// Why there is no subscription.
@@ -322,9 +320,6 @@ fn closed() -> RedisError {
 
 fn deliver(listener: &impl Listener, payload: &[u8]) {
     let text = std::str::from_utf8(payload).ok();
-    if let Some(text) = text.filter(|text| Message::is_one(text)) {
-        return listener.told(text);
-    }
     match text.and_then(|text| parse(listener.wire(), text)) {
         Some((push, from)) => listener.push(push, from),
         None => notice(Notice::OddPush),

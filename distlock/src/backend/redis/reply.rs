@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::names::Names;
 use crate::backend::{
     AcquireReply, BatchReply, FenceReply, Inspection, Kind, ReleaseReply, Remaining, RenewReply, ServerTime,
     Token, kind_of, op, parse_token,
 };
-use crate::protocol::inquiry::LONGEST_CLIENT;
 
 /// A reply that cannot belong to the command.
 #[derive(Debug)]
@@ -178,84 +176,72 @@ fn other_kind(wanted: Kind, holder: &str) -> Arc<str> {
     found.to_string().into()
 }
 
-/// The reply to PUBSUB CHANNELS.
-pub(super) fn of_channels(names: &Names, value: &Value) -> Vec<String> {
-    let Value::Array(channels) = value else { return Vec::new() };
-    let client = |channel| text(Some(channel)).ok().and_then(|channel| names.client_of(channel));
-    // Whoever listens under a longer name is none of ours.
-    let clients = channels.iter().filter_map(client).filter(|client| client.len() <= LONGEST_CLIENT);
-    clients.map(str::to_owned).collect()
+/// The reply of the script that looks at a lock.
+pub(super) fn of_look(value: &Value) -> Result<Option<Inspection>, Garbled> {
+    let fields = match value {
+        Value::Nil => return Ok(None),
+        Value::Array(fields) => fields.as_slice(),
+        _ => return Err(Garbled),
+    };
+    let [Value::BulkString(holder), Value::Int(remaining), Value::Int(waiters), members, queue] = fields
+    else {
+        return Err(Garbled);
+    };
+    let text = String::from_utf8_lossy(holder);
+    let kind = kind_of(&text);
+    let remaining = u64::try_from(*remaining).ok().map(Duration::from_millis);
+    let holders = if kind == Kind::Exclusive { Vec::new() } else { of_members(members, remaining) };
+    Ok(Some(Inspection {
+        holder: holders.first().map_or_else(|| Arc::from(&*text), |(holder, _)| Arc::clone(holder)),
+        kind,
+        holders: holders.into_iter().map(|(holder, left)| (holder, Some(left))).collect(),
+        remaining,
+        waiters: u64::try_from(*waiters).unwrap_or(0),
+        waiting: of_queue(queue),
+        details: Vec::new(),
+        silent: Vec::new(),
+    }))
 }
 
-/// The replies to GET, PTTL, LLEN, ZREVRANGE and LRANGE.
-pub(super) fn of_inspect(values: &[Value]) -> Result<Option<Inspection>, Garbled> {
-    match values {
-        [Value::Nil, ..] => Ok(None),
-        [Value::BulkString(_), Value::Int(-2), ..] => Ok(None),
-        [Value::BulkString(holder), Value::Int(remaining), Value::Int(waiters), members, queue] => {
-            let text = String::from_utf8_lossy(holder);
-            let kind = kind_of(&text);
-            let remaining = u64::try_from(*remaining).ok().map(Duration::from_millis);
-            let holders = if kind == Kind::Exclusive { Vec::new() } else { of_members(members, remaining) };
-            Ok(Some(Inspection {
-                holder: holders.first().map_or_else(|| Arc::from(&*text), |(holder, _)| Arc::clone(holder)),
-                kind,
-                holders: holders.into_iter().map(|(holder, left)| (holder, Some(left))).collect(),
-                remaining,
-                waiters: u64::try_from(*waiters).unwrap_or(0),
-                waiting: of_queue(queue),
-                details: Vec::new(),
-            }))
-        }
-        _ => Err(Garbled),
-    }
+/// The reply of the script that looks at a record. One that does not expire is not ours.
+pub(super) fn of_record(value: &Value) -> Result<Option<(String, Duration)>, Garbled> {
+    let fields = match value {
+        Value::Nil => return Ok(None),
+        Value::Array(fields) => fields.as_slice(),
+        _ => return Err(Garbled),
+    };
+    let [Value::BulkString(record), Value::Int(left)] = fields else { return Err(Garbled) };
+    let left = u64::try_from(*left).ok().map(Duration::from_millis);
+    Ok(String::from_utf8(record.clone()).ok().zip(left))
 }
 
-/// Members and their expiry, the latest first, which is `remaining` away. Empty if it was refused: a user
-/// that may only use exclusive locks may not read it.
+/// The reply of the script that looks through names. Those that are no text are not ours.
+pub(super) fn of_scan(value: &Value) -> Result<(String, Vec<String>), Garbled> {
+    let Value::Array(fields) = value else { return Err(Garbled) };
+    let [cursor, Value::Array(names)] = fields.as_slice() else { return Err(Garbled) };
+    let names = names.iter().filter_map(|name| text(Some(name)).ok()).map(str::to_owned).collect();
+    Ok((text(Some(cursor))?.to_owned(), names))
+}
+
+/// Members and their expiry, the latest first, which is `remaining` away.
 fn of_members(value: &Value, remaining: Option<Duration>) -> Vec<(Arc<str>, Duration)> {
     let Value::Array(parts) = value else { return Vec::new() };
-    // A flat list, or pairs (RESP3).
-    let flat = parts.iter().flat_map(|part| match part {
-        Value::Array(pair) => pair.as_slice(),
-        one => std::slice::from_ref(one),
-    });
-    let flat: Vec<&Value> = flat.collect();
-    let read = |pair: &[&Value]| match pair {
+    let read = |pair: &[Value]| match pair {
         [Value::BulkString(token), score] => {
-            Some((Arc::from(String::from_utf8_lossy(token)), score_of(score)?))
+            Some((Arc::from(String::from_utf8_lossy(token)), number(score).ok()?))
         }
         _ => None,
     };
-    let members: Vec<(Arc<str>, u64)> = flat.chunks(2).filter_map(read).collect();
+    let members: Vec<(Arc<str>, u64)> = parts.chunks(2).filter_map(read).collect();
     let last = members.first().map_or(0, |(_, expiry)| *expiry);
     let left = |expiry: u64| remaining?.checked_sub(Duration::from_micros(last.saturating_sub(expiry)));
     members.into_iter().filter_map(|(token, expiry)| Some((token, left(expiry)?))).collect()
 }
 
-/// The tokens of those who wait. Empty if it was refused.
+/// The tokens of those who wait.
 fn of_queue(value: &Value) -> Vec<Arc<str>> {
     let Value::Array(tokens) = value else { return Vec::new() };
     tokens.iter().filter_map(|token| text(Some(token)).ok()).map(Arc::from).collect()
-}
-
-/// A time in whole microseconds, which a double holds exactly.
-fn score_of(value: &Value) -> Option<u64> {
-    match value {
-        Value::Double(score) => format!("{score:.0}").parse().ok(),
-        value => text(Some(value)).ok()?.parse().ok(),
-    }
-}
-
-/// A user may lack the right to read the holders of shared and limited locks, or the queue: `inspect` does not fail
-/// because of that.
-pub(super) fn without_refusal(mut values: Vec<Value>) -> Vec<Value> {
-    for value in values.iter_mut().skip(3) {
-        if matches!(value, Value::ServerError(error) if error.code() == "NOPERM") {
-            *value = Value::Array(Vec::new());
-        }
-    }
-    values
 }
 
 /// The reply to ZREVRANGE for one member.
@@ -327,26 +313,36 @@ mod tests {
     }
 
     #[test]
-    fn inspect_reads_holders_in_both_protocols() {
-        let flat = vec![bulk("b"), bulk("5000000"), bulk("a"), bulk("3000000"), bulk("gone"), bulk("1")];
-        let pairs: Vec<_> = [("b", 5e6), ("a", 3e6), ("gone", 1.0)]
-            .map(|(token, score)| Value::Array(vec![bulk(token), Value::Double(score)]))
-            .into();
-        for members in [flat, pairs] {
-            let queue = Value::Array(vec![bulk("dl1:w:1"), bulk("dl1:v:2")]);
-            let values = [bulk("dl1:s"), Value::Int(4_000), Value::Int(2), Value::Array(members), queue];
-            let found = of_inspect(&values).unwrap().unwrap();
-            assert_eq!((found.kind, &*found.holder, found.waiters), (Kind::Shared, "b", 2));
-            assert_eq!(found.waiting, [Arc::from("dl1:w:1"), Arc::from("dl1:v:2")]);
-            let left = |seconds| Some(Duration::from_secs(seconds));
-            assert_eq!(found.holders, [(Arc::from("b"), left(4)), (Arc::from("a"), left(2))]);
-        }
-        let refused = || redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
-        let values = vec![bulk("dl1:p:2"), Value::Int(4_000), Value::Int(0), refused(), refused()];
-        let values = without_refusal(values);
-        let found = of_inspect(&values).unwrap().unwrap();
+    fn a_look_reads_holders_and_waiters() {
+        let members = ["b", "5000000", "a", "3000000", "gone", "1"].map(bulk).into();
+        let queue = Value::Array(vec![bulk("dl1:w:1"), bulk("dl1:v:2")]);
+        let look = |holder, left, waiters, members, queue| {
+            let fields = vec![bulk(holder), Value::Int(left), Value::Int(waiters), members, queue];
+            of_look(&Value::Array(fields)).unwrap().unwrap()
+        };
+        let found = look("dl1:s", 4_000, 2, Value::Array(members), queue);
+        assert_eq!((found.kind, &*found.holder, found.waiters), (Kind::Shared, "b", 2));
+        assert_eq!(found.waiting, [Arc::from("dl1:w:1"), Arc::from("dl1:v:2")]);
+        let left = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(found.holders, [(Arc::from("b"), left(4)), (Arc::from("a"), left(2))]);
+        // What may not be read is empty.
+        let nothing = || Value::Array(Vec::new());
+        let found = look("dl1:p:2", 4_000, 0, nothing(), nothing());
         assert_eq!((found.kind, &*found.holder), (Kind::Limited(2), "dl1:p:2"));
-        assert_eq!(of_inspect(&[Value::Nil, Value::Int(-2), Value::Int(0), Value::Nil]).unwrap(), None);
+        assert_eq!(look("x", -1, 0, nothing(), nothing()).remaining, None);
+        assert_eq!(of_look(&Value::Nil).unwrap(), None);
+        assert!(of_look(&bulk("x")).is_err() && of_look(&nothing()).is_err());
+    }
+
+    #[test]
+    fn a_record_that_is_no_text_or_never_ends_is_none() {
+        let record = |value, left| of_record(&Value::Array(vec![value, Value::Int(left)])).unwrap();
+        assert_eq!(record(bulk("x"), 5), Some(("x".to_owned(), Duration::from_millis(5))));
+        assert_eq!(record(bulk("x"), -1), None);
+        assert_eq!(record(Value::BulkString(vec![0xff]), 5), None);
+        let names = Value::Array(vec![bulk("a"), Value::BulkString(vec![0xff]), bulk("b")]);
+        let found = of_scan(&Value::Array(vec![bulk("17"), names])).unwrap();
+        assert_eq!(found, ("17".to_owned(), vec!["a".to_owned(), "b".to_owned()]));
     }
 
     #[test]

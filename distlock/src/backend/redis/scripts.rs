@@ -30,10 +30,12 @@ pub(super) struct Scripts {
     pub(super) renew_n: Lua,
     pub(super) force: Lua,
     pub(super) fence: Lua,
+    pub(super) look: Lua,
+    pub(super) scan: Lua,
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Lua; 10] {
+    pub(super) fn all(&self) -> [&Lua; 12] {
         [
             &self.enter,
             &self.enter_n,
@@ -45,6 +47,8 @@ impl Scripts {
             &self.renew_n,
             &self.force,
             &self.fence,
+            &self.look,
+            &self.scan,
         ]
     }
 }
@@ -67,4 +71,6 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     renew_n: lua!("clock" "members" "renew_n"),
     force: lua!("clock" "gap" "queue" "members" "serve" "force"),
     fence: lua!("clock" "fence"),
+    look: lua!("look"),
+    scan: lua!("scan"),
 });

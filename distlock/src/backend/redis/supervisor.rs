@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Pipeline, RedisError, Value};
-use tokio::time::{sleep, timeout};
+use redis::{Cmd, Pipeline, RedisError, Value};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::config::Address;
 use super::endpoint::Connects;
@@ -42,6 +42,8 @@ pub(super) trait LinkOwner: Connects {
     fn demoted(&self, address: &Address) -> impl Future<Output = OpError> + Send;
     /// A link is ready. `former_links_dead`: see [`LinkEvent`](crate::backend::LinkEvent).
     fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
+    /// What tells others who this process is, if it is to be written over this link.
+    fn introduction(&self) -> Option<Cmd>;
     /// There is no link, or an attempt to make one has failed.
     fn down(&self, cause: OpError);
     /// Whether the link is not wanted any more. Asked after it was lost.
@@ -67,10 +69,11 @@ pub(super) async fn supervise(owner: Arc<impl LinkOwner>) {
                     notice(Notice::Evicts { server: address, policy });
                 }
                 memory.former.links.push((server.identity.clone(), server.run_id.clone()));
-                let since = tokio::time::Instant::now();
-                owner.up(&connected).await;
+                let since = Instant::now();
+                // First, so that others know of a lock whose it is.
+                let (written, ()) = tokio::join!(introduce(&*owner, link), owner.up(&connected));
                 let demoted = owner.demoted(address);
-                let cause = watch(link, driver, demoted, owner.config().op_timeout).await;
+                let cause = watch(&*owner, (link, driver), written, demoted).await;
                 notice(Notice::LinkLost { server: address, cause: &cause });
                 owner.down(cause);
                 if since.elapsed() >= STABLE_AFTER {
@@ -224,16 +227,24 @@ async fn kill_former_links(
     Ok(former_links_dead)
 }
 
+/// Writes who this process is, if that is to be written over this link. Returns when.
+async fn introduce(owner: &impl LinkOwner, link: &Link) -> Option<Instant> {
+    let (record, now) = (owner.introduction()?, Instant::now());
+    // A server that does not answer is given up soon after, and any answer will do: the record is written again.
+    drop(timeout(owner.config().op_timeout, link.probe(record)).await);
+    Some(now)
+}
+
 /// Returns why the link can no longer be used, after everything under way on it has failed.
 async fn watch(
-    link: &Link,
-    mut driver: Driver,
+    owner: &impl LinkOwner,
+    (link, mut driver): (&Link, Driver),
+    written: Option<Instant>,
     demoted: impl Future<Output = OpError>,
-    time_limit: Duration,
 ) -> OpError {
     let reason = async {
         tokio::select! {
-            cause = suspect(link, time_limit) => cause,
+            cause = suspect(owner, link, written) => cause,
             cause = demoted => cause,
         }
     };
@@ -252,8 +263,10 @@ async fn watch(
     link.fault().cloned().unwrap_or(cause)
 }
 
-/// Waits until there is a reason to give the link up.
-async fn suspect(link: &Link, time_limit: Duration) -> OpError {
+/// Waits until there is a reason to give the link up. The record of this process, when it is due, takes the place of a
+/// probe.
+async fn suspect(owner: &impl LinkOwner, link: &Link, mut written: Option<Instant>) -> OpError {
+    let time_limit = owner.config().op_timeout;
     let mut heard = link.pulse.heard();
     let mut dozing = false;
     loop {
@@ -264,18 +277,26 @@ async fn suspect(link: &Link, time_limit: Duration) -> OpError {
         if let Some(fault) = link.fault() {
             return fault.clone();
         }
+        let is_due = !nudged && written.is_none_or(|at| at.elapsed() >= IDLE_PROBE_INTERVAL);
+        let record = if is_due { owner.introduction() } else { None };
+        if record.is_some() {
+            written = Some(Instant::now());
+        }
         let now = link.pulse.heard();
         if nudged || now != heard {
             // It is alive, or the request was sent only now.
             heard = now;
             dozing = !nudged && link.in_flight() == 0 && link.doze();
-            continue;
-        }
-        if !dozing && link.in_flight() == 0 && link.doze() {
+            if record.is_none() {
+                continue;
+            }
+        } else if !dozing && link.in_flight() == 0 && link.doze() {
             dozing = true;
-            continue;
+            if record.is_none() {
+                continue;
+            }
         }
-        if let Err(cause) = probe(link, time_limit).await {
+        if let Err(cause) = probe(link, record, time_limit).await {
             return cause;
         }
         heard = link.pulse.heard();
@@ -283,9 +304,9 @@ async fn suspect(link: &Link, time_limit: Duration) -> OpError {
 }
 
 /// Probes until the server replies, or until it has been silent for too long.
-async fn probe(link: &Link, time_limit: Duration) -> Result<(), OpError> {
+async fn probe(link: &Link, record: Option<Cmd>, time_limit: Duration) -> Result<(), OpError> {
     let mut heard = link.pulse.heard();
-    let mut ping = std::pin::pin!(link.ping());
+    let mut ping = std::pin::pin!(link.probe(record.unwrap_or_else(|| redis::cmd("PING"))));
     loop {
         match timeout(time_limit, &mut ping).await {
             // An error reply proves that it is alive, too; a broken connection is reported by the driver.

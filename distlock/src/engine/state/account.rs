@@ -16,7 +16,6 @@ impl<W> KeyState<W> {
             requests: u64::try_from(self.waiters.len()).unwrap_or(u64::MAX),
             label: first.want.label.to_string(),
             since: now.duration_since(first.waiting_since),
-            behind: self.attempt.as_ref().and_then(|attempt| Some(attempt.holder.as_ref()?.text.clone())),
         });
         let is_something = !holds.is_empty() || wait.is_some();
         is_something.then(|| Account { key: key.clone(), holds, wait })

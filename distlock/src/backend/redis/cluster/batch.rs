@@ -99,7 +99,7 @@ impl ClusterShared {
 }
 
 /// Polls all of them, in order, until each has its output.
-async fn join_all<T>(mut futures: Vec<BoxFuture<T>>) -> Vec<T> {
+pub(super) async fn join_all<T>(mut futures: Vec<BoxFuture<T>>) -> Vec<T> {
     let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     poll_fn(|cx| {
         for (future, output) in futures.iter_mut().zip(&mut outputs) {

@@ -7,13 +7,13 @@ use redis::{Cmd, ServerError, Value};
 use super::ClusterShared;
 use super::map::redirected;
 use super::node::Node;
-use super::question::{Question, SlotState};
+use super::question::{Question, SlotState, ask};
 use crate::backend::fail_all::fail_all;
 use crate::backend::redis::config::Address;
 use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Encoding, Operation};
 use crate::backend::redis::{errors, exec, reply};
-use crate::backend::{AcquireReply, BatchReply, Failure, Inspection, OpError, OpResult, op};
+use crate::backend::{AcquireReply, BatchReply, Failure, OpError, OpResult, op};
 use crate::connection::AddressMap;
 
 /// After this many redirections a command fails, and the engine tries again later.
@@ -168,7 +168,7 @@ impl ClusterShared {
             }
             let (cmds, encoding) = question.cmds(&last.node.exec, again, key);
             last.encoding = encoding;
-            last.values = question.ask(&last.link, cmds, slot).await?;
+            last.values = ask(&last.link, cmds, slot).await?;
         }
         match first_error(&last.values) {
             None => Ok(last),
@@ -187,7 +187,7 @@ impl ClusterShared {
         question: Question<'_>,
     ) -> Result<Answered, OpError> {
         let (cmds, encoding) = question.cmds(&node.exec, None, key);
-        let values = question.ask(&link, cmds, SlotState::Settled).await?;
+        let values = ask(&link, cmds, SlotState::Settled).await?;
         let answered = self.follow(Answered { node, link, encoding, values }, key, question).await?;
         match first_error(&answered.values) {
             Some(error) => Err(exec::failed(&answered.link, error.clone())),
@@ -215,15 +215,6 @@ impl ClusterShared {
             Ok(replies) => replies.into_iter().map(Ok).collect(),
             Err(error) => fail_all(batch.len(), &error),
         }
-    }
-
-    pub(super) async fn inspect(
-        self: Arc<Self>,
-        route: (Arc<Node>, Arc<Link>),
-        key: Arc<str>,
-    ) -> Result<Option<Inspection>, OpError> {
-        let answered = self.inquire(route, &key, Question::Inspect).await?;
-        reply::of_inspect(&answered.values).map_err(|reply::Garbled| exec::garbled(&answered.link))
     }
 
     pub(super) async fn force(

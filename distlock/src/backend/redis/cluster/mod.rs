@@ -31,6 +31,7 @@
 //! other nodes. Each push names the node that made the grant. If that is not the node that, according to our
 //! map, serves the slot, an `Up` comes before the push.
 
+mod all_nodes;
 mod batch;
 mod follow;
 #[cfg(any(test, fuzzing))]
@@ -40,7 +41,6 @@ mod map;
 mod node;
 mod question;
 mod supervisor;
-mod talk;
 
 #[cfg(any(test, fuzzing))]
 pub(super) use fuzzing::read as fuzz;
@@ -58,13 +58,14 @@ use super::config_error::ConfigError;
 use super::errors;
 use super::exec::MOST_KEYS_AT_ONCE;
 use super::link::Link;
+use super::listing::{self, Batches, Found, Search};
 use super::names::Names;
 use super::operation::Operation;
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, Inspection, OpError, OpResult, Others,
-    ReleaseReply, RenewReply, Sending, Told, op,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, HoldNote, Inspection, ListPage, OpError,
+    OpResult, Others, ReleaseReply, RenewReply, Sending, op,
 };
 use crate::finding::Finding;
 use map::Map;
@@ -128,6 +129,10 @@ impl ClusterBackend {
 }
 
 impl ClusterBackend {
+    fn again(&self) -> ClusterBackend {
+        ClusterBackend { shared: Arc::clone(&self.shared) }
+    }
+
     /// An operation that does not acquire.
     fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
         match self.shared.route(key) {
@@ -204,6 +209,12 @@ impl ClusterShared {
     }
 }
 
+impl Batches for ClusterBackend {
+    fn batch<O: Operation>(&self, batch: Vec<(Arc<str>, O)>) -> BoxFuture<Vec<OpResult<O::Reply>>> {
+        self.send_batch(batch)
+    }
+}
+
 impl fmt::Debug for ClusterBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ClusterBackend").field(&self.describe()).finish()
@@ -253,28 +264,36 @@ impl Backend for ClusterBackend {
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
-        match self.shared.route(key) {
-            Ok(route) => Box::pin(Arc::clone(&self.shared).inspect(route, Arc::clone(key))),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+        let (this, key) = (self.again(), Arc::clone(key));
+        Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
     }
 
     fn others(&self) -> Others {
-        Others::Asked
+        Others::Listed
     }
 
-    fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
-        Box::pin(Arc::clone(&self.shared).clients())
+    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+        let (this, mut found) = (self.again(), Found::new(Search::new(beginning, after)));
+        Box::pin(async move {
+            this.shared.search(&mut found).await?;
+            Ok(found.page(&this).await)
+        })
+    }
+
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<(Arc<str>, Inspection)>, OpError>> {
+        let this = self.again();
+        Box::pin(async move {
+            let looks = listing::inspect(&this, &keys).await;
+            listing::locks(keys, looks)
+        })
+    }
+
+    fn note_holds(&self, notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {
+        Some(self.shared.note(notes))
     }
 
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
         Box::pin(Arc::clone(&self.shared).diagnose())
-    }
-
-    fn tell(&self, client: &str, text: String) -> BoxFuture<Result<Told, OpError>> {
-        let client = client.to_owned();
-        let shared = Arc::clone(&self.shared);
-        Box::pin(async move { shared.tell(&client, &text).await })
     }
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {

@@ -8,7 +8,6 @@ use crate::backend::redis::command::ScriptRef;
 use crate::backend::redis::exec::{self, Exec};
 use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Again, Encode, Encoding};
-use crate::backend::redis::reply;
 use crate::backend::{OpError, op};
 
 /// A question in a form that can be asked again on another node.
@@ -17,7 +16,6 @@ pub(super) enum Question<'a> {
     Op(&'a dyn Encode),
     /// Several locks of one slot.
     AcquireAll(&'a [(Arc<str>, op::Acquire)]),
-    Inspect,
     /// Of this owner, or of any.
     Force(Option<&'a str>),
 }
@@ -37,19 +35,8 @@ impl Question<'_> {
                 (vec![cmd], encoding)
             }
             Question::AcquireAll(batch) => (vec![exec.wire.enter_all(script_ref, batch)], Encoding::Script),
-            Question::Inspect => (exec.wire.inspect(key).into(), Encoding::Script),
             Question::Force(owner) => (vec![exec.force_cmd(script_ref, key, owner)], Encoding::Script),
         }
-    }
-
-    pub(super) async fn ask(
-        self,
-        link: &Link,
-        cmds: Vec<Cmd>,
-        slot: SlotState,
-    ) -> Result<Vec<Value>, OpError> {
-        let values = ask(link, cmds, slot).await?;
-        Ok(if matches!(self, Question::Inspect) { reply::without_refusal(values) } else { values })
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redis::Cmd;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -19,6 +20,7 @@ use crate::backend::redis::config::{Address, RedisConfig};
 use crate::backend::redis::endpoint::{Connects, Endpoint};
 use crate::backend::redis::errors;
 use crate::backend::redis::handshake::Role;
+use crate::backend::redis::names::Names;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
 use crate::backend::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
@@ -380,6 +382,15 @@ impl LinkOwner for NodeLink {
         }
     }
 
+    /// The node that serves the slot of the record has it.
+    fn introduction(&self) -> Option<Cmd> {
+        let wire = &self.supervisor.wire;
+        let slot = wire.names.slot(&Names::record_key(&wire.client));
+        let is_here =
+            self.supervisor.map().owner(slot).is_some_and(|owner| owner.address == self.node.address);
+        is_here.then(|| self.supervisor.events.who()).flatten().map(|who| wire.introduce(&who))
+    }
+
     fn down(&self, cause: OpError) {
         let lost = self.node.link().is_some();
         self.node.down(cause);
@@ -432,10 +443,6 @@ impl Listener for NodeLink {
 
     async fn moved(&self) {
         self.node.ended().await;
-    }
-
-    fn told(&self, text: &str) {
-        self.supervisor.events.told(text);
     }
 
     fn push(&self, push: Push, from: Option<&str>) {

@@ -15,6 +15,7 @@ use super::endpoint::{Endpoint, State};
 use super::exec::Exec;
 use super::handshake::ServerInfo;
 use super::link::Link;
+use super::listing::{self, Batches, Found, Search};
 use super::membership::{Note, Origin};
 use super::names::Names;
 use super::operation::Operation;
@@ -24,8 +25,8 @@ use super::{ConfigError, errors};
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, Inspection, OpError, OpResult,
-    Others, Pushes, ReleaseReply, RenewReply, Sending, Told, op,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, Inspection,
+    ListPage, OpError, OpResult, Others, Pushes, ReleaseReply, RenewReply, Sending, op,
 };
 use crate::finding::Finding;
 
@@ -99,10 +100,31 @@ impl RedisBackend {
         }
     }
 
+    fn again(&self) -> RedisBackend {
+        RedisBackend { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Looks through the names on the server.
+    pub(crate) async fn search(&self, found: &mut Found) -> Result<(), OpError> {
+        let link = self.shared.link_or_connect()?;
+        listing::search(&self.shared.exec, &link, &self.shared.config.place.to_string(), found).await
+    }
+
+    /// What was found, with the clients that are there.
+    pub(crate) async fn page(&self, found: Found) -> ListPage {
+        found.page(self).await
+    }
+
     /// As if the handshake had reported a version before 7.0.
     #[cfg(test)]
     pub(super) fn pretend_old_server(&self) {
         self.shared.exec.handshake_done(&ServerInfo { major: Some(6), ..ServerInfo::default() });
+    }
+}
+
+impl Batches for RedisBackend {
+    fn batch<O: Operation>(&self, batch: Vec<(Arc<str>, O)>) -> BoxFuture<Vec<OpResult<O::Reply>>> {
+        self.send_batch(batch)
     }
 }
 
@@ -283,21 +305,34 @@ impl Backend for RedisBackend {
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
-        match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).inspect(link, Arc::clone(key))),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+        let (this, key) = (self.again(), Arc::clone(key));
+        Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
     }
 
     fn others(&self) -> Others {
-        Others::Asked
+        Others::Listed
     }
 
-    fn clients(&self) -> BoxFuture<Result<Vec<String>, OpError>> {
-        match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).clients(link)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+        let (this, mut found) = (self.again(), Found::new(Search::new(beginning, after)));
+        Box::pin(async move {
+            this.search(&mut found).await?;
+            Ok(this.page(found).await)
+        })
+    }
+
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<(Arc<str>, Inspection)>, OpError>> {
+        let this = self.again();
+        Box::pin(async move {
+            let looks = listing::inspect(&this, &keys).await;
+            listing::locks(keys, looks)
+        })
+    }
+
+    fn note_holds(&self, notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {
+        let link = self.shared.link()?;
+        let records = notes.map(|note| self.shared.exec.wire.note(&note)).collect();
+        Some(Box::pin(Exec::write(link, records)))
     }
 
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
@@ -308,13 +343,6 @@ impl Backend for RedisBackend {
             let setup = if shared.config.member { Setup::Member } else { Setup::Single { confirmed } };
             diagnosis::examine(&shared.exec, &link, &shared.config.place.to_string(), setup).await
         })
-    }
-
-    fn tell(&self, client: &str, text: String) -> BoxFuture<Result<Told, OpError>> {
-        match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).tell(link, client, &text)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
     }
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {

@@ -4,6 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Cmd;
+
 use super::ServerShared;
 use crate::backend::redis::command::Wire;
 use crate::backend::redis::config::{Address, Place, RedisConfig};
@@ -102,6 +104,10 @@ impl LinkOwner for Supervisor {
         self.events.link(LinkEvent::Up { former_links_dead: found.former_links_dead, pushes });
     }
 
+    fn introduction(&self) -> Option<Cmd> {
+        self.events.who().map(|who| self.exec.wire.introduce(&who))
+    }
+
     fn down(&self, cause: OpError) {
         self.ended();
         self.events.link(LinkEvent::Down { cause });
@@ -151,10 +157,6 @@ impl Listener for Supervisor {
                 return;
             }
         }
-    }
-
-    fn told(&self, text: &str) {
-        self.events.told(text);
     }
 
     fn push(&self, push: Push, _from: Option<&str>) {

@@ -1,10 +1,11 @@
-//! Clients ask each other what they hold: on every way to run Redis, with clients that do not answer, with users that
-//! may not ask, and with very many locks.
+//! What can be seen of locks and of who has them: on every way to run Redis, of the dead and the stopped, of programs
+//! that do not use this library, beside hostile ones, with users that may not look, and with very many locks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod many;
 mod privileges;
+mod records;
 mod rogue;
 mod strangers;
 mod topologies;
@@ -15,13 +16,15 @@ use distlock::{LockEntry, LockError, LockManager, Locks};
 
 /// Much longer than any test runs.
 const LONG: Duration = Duration::from_secs(600);
+/// A lease of this length is renewed soon.
+const SHORT: Duration = Duration::from_secs(3);
 
 /// A client with a name.
 async fn client(url: &str, name: &str) -> LockManager {
     LockManager::builder().url(url).client_name(name).connect().await.unwrap()
 }
 
-/// All entries, and the clients that have not answered.
+/// All entries, and the clients that give no sign of life.
 async fn all(mut locks: Locks) -> Result<(Vec<LockEntry>, Vec<String>), LockError> {
     let mut entries = Vec::new();
     while let Some(entry) = locks.next().await {

@@ -1,5 +1,5 @@
 //! Clients beside one that keeps to no rule: they hold and hand on their locks as if it were not there, keep nothing of
-//! what it sends, and believe nothing that it has made up.
+//! what it sends or writes, and believe no fencing token that it has made up.
 
 use distlock::LockManager;
 use distlock_fixtures::{RogueClient, peak_memory, wait_until};
@@ -27,13 +27,13 @@ async fn a_process_keeps_nothing_of_what_it_is_sent() {
     process.expect("released");
 }
 
-/// A list comes to its end, and tells of the others, whoever answers.
+/// Beside locks and clients that somebody has made up.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_without_an_end_ends_and_names_its_client() {
+async fn a_list_beside_thousands_of_strange_locks_is_in_order_and_whole() {
     let server = RedisServer::start();
     let (one, eye) = (client(&server.url(), "one").await, client(&server.url(), "eye").await);
     let _guard = one.lock("honest").acquire().await.unwrap();
-    let rogue = RogueClient::endless(&server);
+    server.write_many(5_000);
     let mut locks = eye.list("*");
     let (mut count, mut last) = (0, String::new());
     while let Some(lock) = locks.next().await {
@@ -41,24 +41,41 @@ async fn a_list_without_an_end_ends_and_names_its_client() {
         assert!(key > last, "in order: {last}, {key}");
         (count, last) = (count + 1, key);
     }
-    assert!(count > 1_000, "{count}");
-    assert_eq!(locks.unanswered(), [rogue.id()]);
-    let (only, unanswered) = all(eye.list("hon*")).await.unwrap();
-    assert_eq!((only.len(), unanswered.len()), (1, 0));
+    assert_eq!(count, 5_001);
+    assert_eq!(locks.clients().len(), 2 + 5_000);
+    let (only, silent) = all(eye.list("hon*")).await.unwrap();
+    assert_eq!((only.len(), silent.len()), (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_answers_in_the_name_of_another_client() {
+async fn fields_of_megabytes_are_cut_on_the_server() {
     let server = RedisServer::start();
     let (one, eye) = (client(&server.url(), "one").await, client(&server.url(), "eye").await);
-    let guard = one.lock("k").label("honest").acquire().await.unwrap();
-    let _impostor = RogueClient::impostor(&server, "k", &guard.owner());
-    for _ in 0..5 {
-        let info = eye.inspect("k").await.unwrap().unwrap();
-        assert_eq!(info.holders[0].label.as_deref(), Some("honest"));
+    let guard = one.lock("honest").ttl(LONG).acquire().await.unwrap();
+    server.write_huge_fields("honest", &guard.owner());
+    for _ in 0..3 {
         let (entries, _) = all(eye.list("*")).await.unwrap();
-        assert_eq!(entries[0].holders[0].label.as_deref(), Some("honest"));
+        let keys: Vec<&str> = entries.iter().map(|entry| &*entry.key).collect();
+        assert_eq!(keys, ["honest", "huge", "many"]);
+        assert!(entries[1].holders[0].token.len() <= 4096 && entries[2].holders[0].token.len() <= 4096);
+        let info = eye.inspect("honest").await.unwrap().unwrap();
+        assert!(info.holders[0].token == guard.owner() && info.holders[0].label.is_none(), "{info:?}");
     }
+}
+
+/// Names that belong to locks and clients hold something else.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_other_types_hide_nothing_but_themselves() {
+    let server = RedisServer::start();
+    let (one, eye) = (client(&server.url(), "one").await, client(&server.url(), "eye").await);
+    let guard = one.lock("honest").acquire().await.unwrap();
+    server.write_other_types("honest", &guard.owner());
+    let (entries, silent) = all(eye.list("*")).await.unwrap();
+    let keys: Vec<&str> = entries.iter().map(|entry| &*entry.key).collect();
+    assert_eq!(keys, ["held by a list", "held by nonsense", "honest"]);
+    assert_eq!(entries[2].holders[0].client.as_ref().unwrap().pid, Some(std::process::id()));
+    assert_eq!(silent, ["rogue.nonsense"]);
+    assert!(eye.inspect("a set").await.unwrap_err().to_string().contains("not a lock"));
 }
 
 /// A forged grant with a number near the end of all numbers: behind it the data would refuse every honest token.
