@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock::{Finding, LockClient, LockError, LockManager, LockRequest, Severity};
+use distlock::{Finding, LockError, LockManager, LockRequest, Severity};
 use serde_json::json;
 use tokio::time::Instant;
 

@@ -27,8 +27,8 @@ impl Known {
         self.0.clear();
     }
 
-    /// Takes in what a look has listed. Returns the holders that have released the lock since the last look, or lost it:
-    /// those that a whole look does not list any more.
+    /// Takes in what a look has listed. Returns the holders that have released the lock since the last look, or lost
+    /// it: those that a whole look does not list any more.
     pub(crate) fn update(&mut self, listed: BTreeMap<Name, Seen>, is_whole: bool) -> Vec<(Name, Seen)> {
         let before = std::mem::replace(&mut self.0, listed);
         let missing: Vec<(Name, Seen)> =

@@ -3,7 +3,6 @@
 mod model;
 mod screen;
 
-use std::collections::HashSet;
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
 

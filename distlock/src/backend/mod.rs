@@ -148,7 +148,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Reads who holds these keys, in their order. A key that is free, or that holds something else, is left out.
-    fn inspect_all(&self, _keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<(Arc<str>, Inspection)>, OpError>> {
+    fn inspect_all(&self, _keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, OpError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 

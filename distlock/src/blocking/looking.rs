@@ -28,7 +28,7 @@ impl Locks {
     /// # let manager = distlock::blocking::LockManager::in_memory();
     /// let mut locks = manager.list("*");
     /// assert!(locks.next().is_none());
-    /// println!("{} clients have answered", locks.clients().len());
+    /// println!("{} clients are there", locks.clients().len());
     /// ```
     #[must_use]
     pub fn clients(&self) -> &[LockClient] {
@@ -45,6 +45,18 @@ impl Locks {
     #[must_use]
     pub fn unanswered(&self) -> &[String] {
         self.0.unanswered()
+    }
+
+    /// See [`unread`](crate::Locks::unread).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let mut locks = manager.list("*");
+    /// assert!(locks.next().is_none() && locks.unread().is_empty());
+    /// ```
+    #[must_use]
+    pub fn unread(&self) -> &[String] {
+        self.0.unread()
     }
 }
 

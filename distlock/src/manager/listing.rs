@@ -16,7 +16,7 @@ use crate::backend::{BoxFuture, Others};
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::protocol::{Failure, Inspection, LONGEST_PATTERN, ListPage, OpError, Pattern};
+use crate::protocol::{Failure, Inspections, LONGEST_PATTERN, ListPage, OpError, Pattern};
 
 /// So many entries are ready before somebody takes them.
 const AHEAD: usize = 16;
@@ -66,11 +66,12 @@ impl LockManager {
     /// match `pattern`: `*` stands for any text, `?` for one character, and `\` takes away the meaning of the next
     /// character. In the order of the keys, but where the store has an order of its own.
     ///
-    /// It is the store that lists them, so locks of processes that have died are there until their leases end, and so are
-    /// those of programs that do not use this library. On Redis the names of all keys are looked through (SCAN), a part at a
-    /// time, on every master of a cluster: every string below the prefix counts as a lock, so give locks a prefix or a
-    /// database of their own. Who the holders are stands in records that they write; see
-    /// [`inspect`](LockManager::inspect). No more than a page is in memory, and a list that nobody reads on costs nothing.
+    /// It is the store that lists them, so locks of processes that have died are there until their leases end, and so
+    /// are those of programs that do not use this library. On Redis the names of all keys are looked through (SCAN), a
+    /// part at a time, on every master of a cluster: every string below the prefix counts as a lock, so give locks a
+    /// prefix or a database of their own. Who the holders are stands in records that they write; see
+    /// [`inspect`](LockManager::inspect). No more than a page is in memory, and a list that nobody reads on costs
+    /// nothing.
     ///
     /// The user needs `+scan`, and `+lrange` to learn who waits.
     ///
@@ -145,8 +146,8 @@ impl Locks {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// The clients that are there, whether or not they hold a lock; this process is one of them. Complete when the first
-    /// lock was read. The others are known on Redis alone, and there if the pattern begins with `*` or `?`.
+    /// The clients that are there, whether or not they hold a lock; this process is one of them. Complete when the
+    /// first lock was read. The others are known on Redis alone, and there if the pattern begins with `*` or `?`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -167,9 +168,9 @@ impl Locks {
         &self.clients
     }
 
-    /// The ids of clients that hold one of the locks or wait for it, and have given no sign of life for 15 s, where clients
-    /// give signs of life (on Redis): they are stopped, dead or cut off, or run an earlier version. A thousand of them at
-    /// most. Complete when the stream has ended.
+    /// The ids of clients that hold one of the locks or wait for it, and have given no sign of life for 15 s, where
+    /// clients give signs of life (on Redis): they are stopped, dead or cut off, or run an earlier version. A thousand
+    /// of them at most. Complete when the stream has ended.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -189,7 +190,8 @@ impl Locks {
     }
 
     /// The servers of the store that could not be looked through: their locks are missing. (Masters of a cluster that
-    /// cannot be reached, and servers with so many keys that a minute is not enough.) Complete when the stream has ended.
+    /// cannot be reached, and servers with so many keys that a minute is not enough.) Complete when the stream has
+    /// ended.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -338,7 +340,7 @@ impl Items {
 
     async fn locks(
         &self,
-        locks: Vec<(Arc<str>, Inspection)>,
+        locks: Inspections,
         pattern: &Pattern,
         silent: &mut HashSet<Arc<str>>,
     ) -> Result<(), Unread> {

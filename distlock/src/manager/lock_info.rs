@@ -231,6 +231,10 @@ impl LockHolder {
 }
 
 impl LockWaiter {
+    fn id(&self) -> Option<&str> {
+        self.client.as_ref().map(|client| &*client.id)
+    }
+
     fn stored(token: &str, details: Option<&Details>) -> LockWaiter {
         let details = details.cloned().unwrap_or_default();
         LockWaiter {
@@ -258,15 +262,12 @@ fn parties(found: &Inspection, told: Option<&Told>) -> (Vec<LockHolder>, Vec<Loc
         _ => found.holders.iter().map(|(token, left)| holder(token, *left)).collect(),
     };
     let own = told.and_then(Told::waiter);
-    fn id(waiter: &LockWaiter) -> Option<&str> {
-        waiter.client.as_ref().map(|client| &*client.id)
-    }
     let waiter = |token: &Arc<str>| match &own {
         Some(own) if own.token.as_deref() == Some(token) => own.clone(),
         _ => LockWaiter::stored(token, details(token)),
     };
     let mut waiting: Vec<LockWaiter> = found.waiting.iter().map(waiter).collect();
-    waiting.extend(own.filter(|own| waiting.iter().all(|other| id(other) != id(own))));
+    waiting.extend(own.filter(|own| waiting.iter().all(|other| other.id() != own.id())));
     (holders, waiting)
 }
 

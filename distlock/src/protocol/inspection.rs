@@ -32,6 +32,9 @@ impl Inspection {
     }
 }
 
+/// Locks, by their keys.
+pub(crate) type Inspections = Vec<(Arc<str>, Inspection)>;
+
 /// What a store knows of a holder or a waiter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Details {
@@ -45,7 +48,7 @@ pub(crate) struct Details {
 /// Some of the locks that a store keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListPage {
-    pub(crate) locks: Vec<(Arc<str>, Inspection)>,
+    pub(crate) locks: Inspections,
     /// Further keys that may be those of locks, in order, where the store lists keys alone: to be inspected.
     pub(crate) keys: Vec<Arc<str>>,
     /// The clients that are there, whether or not they hold a lock, on the first page of a store that knows them.

@@ -19,7 +19,7 @@ pub(crate) mod mutant;
 pub(crate) mod op;
 mod pattern;
 mod push;
-#[cfg_attr(not(feature = "_remote"), allow(dead_code, reason = "there are no other clients"))]
+#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "Redis alone keeps records"))]
 pub(crate) mod records;
 mod reply;
 pub(crate) mod server_clock;
@@ -32,7 +32,7 @@ pub(crate) use account::{Account, HoldAccount, Met, WaitAccount, Who};
 pub use escaped::Escaped;
 pub(crate) use escaped::Escaping;
 pub(crate) use failure::{Failure, GaveUp, OpError, OwnLines, is_told, show_cause, told};
-pub(crate) use inspection::{Details, Inspection, ListPage};
+pub(crate) use inspection::{Details, Inspection, Inspections, ListPage};
 pub(crate) use kind::{Kind, LIMITED_MARKER, SHARED_MARKER, kind_of};
 pub(crate) use link::{LATE_COMMANDS_BOUND, LinkEvent, Pushes};
 pub(crate) use mutant::mutated;

@@ -5,7 +5,6 @@
 //! would make it.
 
 use std::fmt::{self, Display, Write};
-use std::str::Split;
 use std::time::Duration;
 
 use super::Details;
@@ -13,7 +12,6 @@ use super::account::{HoldAccount, Met, Who};
 
 /// The longest fields, in bytes. Writers cut what is longer.
 pub(crate) const LONGEST_KEY: usize = 1024;
-#[cfg(feature = "redis")]
 pub(crate) const LONGEST_CLIENT: usize = 128;
 const LONGEST_LABEL: usize = 128;
 /// The names of a host, of a program and of a version.
@@ -46,14 +44,12 @@ pub(crate) fn read_who_text(text: &str) -> Option<Who> {
 }
 
 /// The record of a process: how long it lives, and the process.
-#[cfg(feature = "redis")]
 pub(crate) fn process_record(ttl: Duration, who: &Who) -> String {
     format!("{} {}", ttl.as_millis(), who_text(who))
 }
 
 /// The process, and how long ago this was written: a record that lives for `left` more is so much younger than its
 /// time to live. No clock of the writer has to agree with ours.
-#[cfg(feature = "redis")]
 pub(crate) fn read_process_record(text: &str, left: Duration) -> Option<(Who, Duration)> {
     let (ttl, who) = text.split_once(' ')?;
     let ttl = Duration::from_millis(ttl.parse().ok()?);
@@ -61,14 +57,12 @@ pub(crate) fn read_process_record(text: &str, left: Duration) -> Option<(Who, Du
 }
 
 /// The record of a lease: how long it lives, for how long the lock is held, how many users it has, and the label.
-#[cfg(feature = "redis")]
 pub(crate) fn hold_record(ttl: Duration, hold: &HoldAccount) -> String {
     let HoldAccount { users, label, since, .. } = hold;
     let label = Field(cut(label, LONGEST_LABEL));
     format!("{} {} {users} {label}", ttl.as_millis(), since.as_millis())
 }
 
-#[cfg(feature = "redis")]
 pub(crate) fn read_hold_record(text: &str, left: Duration) -> Option<Details> {
     let mut fields = text.split(' ');
     let (ttl, since) = (millis(&mut fields)?, millis(&mut fields)?);
@@ -78,8 +72,7 @@ pub(crate) fn read_hold_record(text: &str, left: Duration) -> Option<Details> {
     Some(Details { since, users, label, ..Details::default() })
 }
 
-#[cfg(feature = "redis")]
-fn millis(fields: &mut Split<'_, char>) -> Option<Duration> {
+fn millis<'a>(fields: &mut impl Iterator<Item = &'a str>) -> Option<Duration> {
     fields.next()?.parse().ok().map(Duration::from_millis)
 }
 
@@ -175,7 +168,6 @@ mod tests {
         assert_eq!(read_who_text(&"A".repeat(5_000_000)), None);
     }
 
-    #[cfg(feature = "redis")]
     #[test]
     fn a_record_tells_its_age_by_what_is_left_of_its_life() {
         let text = process_record(TTL, &who("x"));
@@ -188,7 +180,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "redis")]
     #[test]
     fn a_hold_is_read_as_it_was_written_and_goes_on_meanwhile() {
         use crate::protocol::{Kind, Token};

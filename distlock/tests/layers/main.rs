@@ -99,7 +99,6 @@ const PURE: &[(&str, &[&str])] = &[
             "std::collections",
             "std::error",
             "std::fmt",
-            "std::str::Split",
             "std::sync::Arc",
             "std::sync::atomic",
             "std::time::Duration",

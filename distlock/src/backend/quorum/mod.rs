@@ -84,9 +84,9 @@ use tokio::task::JoinSet;
 use super::fail_all::fail_all;
 use super::redis::{ConfigError, Found, Note, Origin, RedisBackend, RedisConfig, Search};
 use super::{
-    AcquireReply, Backend, BoxFuture, Clocks, Details, Events, Failure, HoldNote, Inspection, Kind,
-    LinkEvent, ListPage, OpError, OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Tuning,
-    Who, op,
+    AcquireReply, Backend, BoxFuture, Clocks, Details, Events, Failure, HoldNote, Inspection, Inspections,
+    Kind, LinkEvent, ListPage, OpError, OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending,
+    Tuning, Who, op,
 };
 use crate::clock::{self, Time};
 use crate::error::LockError;
@@ -286,7 +286,7 @@ impl Backend for QuorumBackend {
         })
     }
 
-    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<(Arc<str>, Inspection)>, OpError>> {
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, OpError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.inspect_all(keys.clone())).collect();
         Box::pin(async move {
             let most = round::majority(asked.len());

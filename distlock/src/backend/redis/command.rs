@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisWrite};
 
-use super::listing::PROCESS_RECORD_TTL;
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
 use super::spare;
@@ -19,6 +18,9 @@ const LONGEST_TOKEN: usize = 256;
 const MOST_TOKENS: usize = 1000;
 /// So many names are looked through by one command: the server does nothing else meanwhile.
 const NAMES_AT_ONCE: usize = 1000;
+
+/// How long the record of a process lives. It is written anew every five seconds.
+pub(super) const PROCESS_RECORD_TTL: Duration = Duration::from_secs(60);
 
 /// Turns operations into commands. Fixed for the life of a backend.
 #[derive(Debug)]

@@ -404,7 +404,8 @@ impl Exec {
         }
     }
 
-    /// Looks through a part of the names on this server: where the next part begins (`0`: there is none), and the names.
+    /// Looks through a part of the names on this server: where the next part begins (`0`: there is none), and the
+    /// names.
     pub(super) async fn scan(
         &self,
         link: &Link,

@@ -12,13 +12,11 @@ use super::link::Link;
 use super::names::Names;
 use super::operation::{Look, Operation, Read};
 use crate::backend::{
-    BoxFuture, Details, Failure, Inspection, ListPage, MARK, OpError, OpResult, Who, client_of,
+    BoxFuture, Details, Failure, Inspection, Inspections, ListPage, MARK, OpError, OpResult, Who, client_of,
 };
 use crate::clock;
 use crate::protocol::records::{LONGEST_CLIENT, LONGEST_KEY, read_hold_record, read_process_record};
 
-/// How long the record of a process lives. It is written anew every five seconds.
-pub(super) const PROCESS_RECORD_TTL: Duration = Duration::from_secs(60);
 /// A process whose record is older has missed three writings of it.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 /// No more records are read for one look at some keys.
@@ -235,7 +233,7 @@ fn describe(
 pub(super) fn locks(
     keys: Vec<Arc<str>>,
     looks: Vec<OpResult<Option<Inspection>>>,
-) -> Result<Vec<(Arc<str>, Inspection)>, OpError> {
+) -> Result<Inspections, OpError> {
     let mut locks = Vec::new();
     for (key, look) in keys.into_iter().zip(looks) {
         match look {
@@ -250,6 +248,7 @@ pub(super) fn locks(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::redis::command::PROCESS_RECORD_TTL;
 
     fn found(search: Search, names: &Names, given: &[&str]) -> Found {
         let mut found = Found::new(search);

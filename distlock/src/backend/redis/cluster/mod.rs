@@ -64,8 +64,8 @@ use super::operation::Operation;
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, HoldNote, Inspection, ListPage, OpError,
-    OpResult, Others, ReleaseReply, RenewReply, Sending, op,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, HoldNote, Inspection, Inspections,
+    ListPage, OpError, OpResult, Others, ReleaseReply, RenewReply, Sending, op,
 };
 use crate::finding::Finding;
 use map::Map;
@@ -280,7 +280,7 @@ impl Backend for ClusterBackend {
         })
     }
 
-    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<(Arc<str>, Inspection)>, OpError>> {
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, OpError>> {
         let this = self.again();
         Box::pin(async move {
             let looks = listing::inspect(&this, &keys).await;

@@ -26,7 +26,7 @@ use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, Inspection,
-    ListPage, OpError, OpResult, Others, Pushes, ReleaseReply, RenewReply, Sending, op,
+    Inspections, ListPage, OpError, OpResult, Others, Pushes, ReleaseReply, RenewReply, Sending, op,
 };
 use crate::finding::Finding;
 
@@ -321,7 +321,7 @@ impl Backend for RedisBackend {
         })
     }
 
-    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<(Arc<str>, Inspection)>, OpError>> {
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, OpError>> {
         let this = self.again();
         Box::pin(async move {
             let looks = listing::inspect(&this, &keys).await;
