@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::clock;
 use crate::driver::{Core, Page};
 use crate::protocol::Time;
 use crate::protocol::inquiry::About;
+use distlock_store::clock;
 
 /// The most questions under way.
 const AT_A_TIME: usize = 64;

@@ -7,11 +7,11 @@ use super::LockManager;
 use super::asking::{Patience, ask_all};
 use super::lock_info::{LockInfo, Told, client, clients_in};
 use crate::backend::Others;
-use crate::clock;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::protocol::Inspection;
 use crate::protocol::inquiry::About;
+use distlock_store::clock;
 
 /// How long a client is waited for.
 const PATIENCE: Duration = Duration::from_millis(400);

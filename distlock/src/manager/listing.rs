@@ -18,12 +18,12 @@ use super::LockManager;
 use super::asking::{Patience, ask_all};
 use super::lock_info::{LockClient, LockEntry, Told, client};
 use crate::backend::{BoxFuture, Others};
-use crate::clock;
 use crate::driver::{Core, LinkSeen, Page};
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol::inquiry::{About, Rest};
 use crate::protocol::{Account, Failure, LONGEST_PATTERN, OpError, Pattern};
+use distlock_store::clock;
 
 /// How long a client is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lock_kind::LockKind;
-use crate::protocol::{Account, Details, HoldAccount, Inspection, Kind, Who, client_of, kind_of, token_text};
+use crate::protocol::{
+    Account, HoldAccount, Inspection, Kind, OwnerDetails, Who, client_of, kind_of, token_text,
+};
+use distlock_store::LockKind;
 
 /// A process that holds a lock or waits for it, as it tells of itself.
 ///
@@ -205,7 +207,7 @@ impl LockHolder {
         }
     }
 
-    fn stored(token: &str, remaining: Option<Duration>, details: Option<&Details>) -> LockHolder {
+    fn stored(token: &str, remaining: Option<Duration>, details: Option<&OwnerDetails>) -> LockHolder {
         let details = details.cloned().unwrap_or_default();
         LockHolder {
             token: token.to_owned(),
@@ -230,7 +232,7 @@ impl LockWaiter {
         })
     }
 
-    fn stored(token: &str, details: Option<&Details>) -> LockWaiter {
+    fn stored(token: &str, details: Option<&OwnerDetails>) -> LockWaiter {
         let details = details.cloned().unwrap_or_default();
         LockWaiter {
             token: Some(token.to_owned()),

@@ -8,7 +8,10 @@ use std::str::Split;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::account::{Account, HoldAccount, Met, WaitAccount, Who};
+use distlock_store::engine::Who;
+use distlock_store::engine::fields::{Field, Optional, cut, optional, unescape};
+
+use super::account::{Account, HoldAccount, WaitAccount};
 use super::pattern::{LONGEST_PATTERN, Pattern};
 use super::{Kind, LIMITED_MARKER, SHARED_MARKER, Token, kind_of};
 
@@ -16,8 +19,6 @@ use super::{Kind, LIMITED_MARKER, SHARED_MARKER, Token, kind_of};
 pub(crate) const LONGEST_CLIENT: usize = 128;
 pub(crate) const LONGEST_KEY: usize = 1024;
 const LONGEST_LABEL: usize = 128;
-/// The names of a host, of a program and of a version.
-const LONGEST_NAME: usize = 255;
 /// An owner token, or what another program has put in its place.
 const LONGEST_OWNER: usize = 256;
 /// With more bytes than this, an answer tells of no further lease, not even of the same key.
@@ -25,8 +26,6 @@ const MOST_LINES: usize = 64 << 10;
 /// The longest message: so many bytes of lines, the last two of them with the longest fields, all escaped, and the
 /// first two.
 const LONGEST_MESSAGE: usize = 80 << 10;
-/// An escaped character takes so many bytes.
-const ESCAPED: usize = 3;
 
 /// `i <asker> <number> <room> k <key>`, or `i <asker> <number> <room> l <pattern> [<after>]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +134,7 @@ impl Answer {
     pub(crate) fn begin(client: &str, number: u64, who: &Who) -> AnswerText {
         // The mark is set at the end.
         let head = format!("a {} {number} ", Field(client));
-        let lines = format!("\nc {}", who_text(who));
+        let lines = format!("\nc {}", Who::to_text(who));
         AnswerText { head, lines, tells: false }
     }
 
@@ -148,7 +147,7 @@ impl Answer {
         for line in lines {
             let mut fields = line.split(' ');
             match fields.next() {
-                Some("c") => answer.who = read_who(&mut fields)?,
+                Some("c") => answer.who = Who::read(&mut fields)?,
                 Some("h") => {
                     let (key, hold) = read_hold(&mut fields)?;
                     answer.account(key).holds.push(hold);
@@ -235,47 +234,12 @@ impl AnswerText {
     }
 }
 
-/// A process, as fields.
-pub(crate) fn who_text(who: &Who) -> String {
-    let pid = who.pid.map(|pid| pid.to_string());
-    let fields = [&who.host, &pid, &who.program, &who.version]
-        .map(|field| Optional(field.as_deref().map(|name| cut(name, LONGEST_NAME))).to_string());
-    let mut text = fields.join(" ");
-    if let Some(Met { busy, lost }) = who.met {
-        push(&mut text, format_args!(" {busy} {lost}"));
-    }
-    text
-}
-
-/// The process that these fields tell of; `None`: of none.
-#[cfg(feature = "etcd")]
-pub(crate) fn read_who_text(text: &str) -> Option<Who> {
-    let who = read_who(&mut text.split(' '))?;
-    Some(who).filter(|who| who.host.is_some() || who.pid.is_some())
-}
-
 fn push(to: &mut String, text: fmt::Arguments<'_>) {
     // Writing to a string does not fail.
     let _written: fmt::Result = to.write_fmt(text);
 }
 
-fn cut(text: &str, longest: usize) -> &str {
-    let mut end = longest.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
 type Fields<'a> = Split<'a, char>;
-
-fn read_who(fields: &mut Fields<'_>) -> Option<Who> {
-    let mut next = || fields.next().map_or(Some(None), |name| optional(name, LONGEST_NAME));
-    let (host, pid, program, version) = (next()?, next()?, next()?, next()?);
-    let mut count = || fields.next().and_then(|count| count.parse().ok());
-    let met = count().zip(count()).map(|(busy, lost)| Met { busy, lost });
-    Some(Who { host, pid: pid.and_then(|pid| pid.parse().ok()), program, version, met })
-}
 
 fn read_hold(fields: &mut Fields<'_>) -> Option<(String, HoldAccount)> {
     let key = text(fields, LONGEST_KEY)?;
@@ -319,65 +283,8 @@ fn kind(word: &str) -> Kind {
     kind_of(word)
 }
 
-/// A text as one field: without blanks and line ends, and never empty.
-struct Field<'a>(&'a str);
-
-impl Display for Field<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_char('%');
-        }
-        for c in self.0.chars() {
-            if c.is_ascii_control() || c == ' ' || c == '%' {
-                write!(f, "%{:02X}", u32::from(c))?;
-            } else {
-                f.write_char(c)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A field that may be missing.
-struct Optional<'a>(Option<&'a str>);
-
-impl Display for Optional<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            // As a value it would be mistaken for "missing".
-            Some("-") => f.write_str("%2D"),
-            Some(text) => Field(text).fmt(f),
-            None => f.write_char('-'),
-        }
-    }
-}
-
-/// `None`: it is garbled or too long; `Some(None)`: it is missing.
-fn optional(field: &str, longest: usize) -> Option<Option<String>> {
-    if field == "-" { Some(None) } else { unescape(field, longest).map(Some) }
-}
-
 fn text(fields: &mut Fields<'_>, longest: usize) -> Option<String> {
     unescape(fields.next()?, longest)
-}
-
-/// `None`: it is garbled, or the text is too long.
-fn unescape(field: &str, longest: usize) -> Option<String> {
-    if field.len() > ESCAPED * longest {
-        return None;
-    }
-    if field == "%" {
-        return Some(String::new());
-    }
-    let mut parts = field.split('%');
-    let mut text = parts.next()?.to_owned();
-    for part in parts {
-        let (code, rest) = part.split_at_checked(2)?;
-        let code = u8::from_str_radix(code, 16).ok().filter(u8::is_ascii)?;
-        text.push(char::from(code));
-        text.push_str(rest);
-    }
-    Some(text).filter(|text| text.len() <= longest)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What a store knows about a key, for those who look from outside.
 
-use super::Kind;
-use super::account::Who;
+use super::{Kind, OwnerDetails};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ pub(crate) struct Inspection {
     /// Their tokens, the next one first, as far as the server tells them.
     pub(crate) waiting: Vec<Arc<str>>,
     /// What the store knows of holders and waiters beside that, by their tokens.
-    pub(crate) details: Vec<(Arc<str>, Details)>,
+    pub(crate) details: Vec<(Arc<str>, OwnerDetails)>,
 }
 
 impl Inspection {
@@ -28,14 +27,6 @@ impl Inspection {
     pub(crate) fn is_held_by(&self, token: &str) -> bool {
         *self.holder == *token || self.holders.iter().any(|(holder, _)| **holder == *token)
     }
-}
-
-/// What a store knows of a holder or a waiter.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Details {
-    pub(crate) since: Option<Duration>,
-    pub(crate) label: Option<String>,
-    pub(crate) who: Who,
 }
 
 /// Some of the locks that a store keeps.

@@ -8,8 +8,9 @@ use tokio::sync::mpsc;
 use super::translate::Translator;
 use super::{StoreBackend, lock, translate};
 use crate::backend::{Events, Failure, LinkEvent, Notice, OpError, Push, Pushes, ServerTime, parse_token};
-use crate::clock;
-use crate::store::{EarlierCommands, LockStore, Notifications, Report, StoreError, StoreEvents, Waiting};
+use distlock_store::clock;
+use distlock_store::engine::Report;
+use distlock_store::{EarlierCommands, LockStore, Notifications, StoreError, StoreEvents, Waiting};
 
 /// What the store says of its connection.
 #[derive(Debug)]

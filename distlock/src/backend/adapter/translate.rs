@@ -10,9 +10,10 @@ use crate::backend::{
 use crate::error::LockError;
 use crate::protocol::Fences;
 use crate::protocol::session::Session;
-use crate::store::{
-    self, Abilities, Ability, Acquire, Fencing, HolderRelease, LeaseRule, Owner, Queue, Release, Renew,
-    StoreError, StoredLock, StoredPage, Waiting,
+use distlock_store::engine::HolderRelease;
+use distlock_store::{
+    self as store, Abilities, Ability, Acquire, Fencing, LeaseRule, Owner, Queue, Release, Renew, StoreError,
+    StoredLock, StoredPage, Waiting,
 };
 
 /// Who holds a lock if the store does not say: one of ours.
@@ -98,20 +99,23 @@ impl Translator {
         let queues = mode != AcquireMode::Try && self.waiting != Waiting::Polling;
         let entry_ttl = self.rounded(self.tuning.queue_entry_ttl);
         let queue = queues.then(|| Queue::new(self.rounded(claim), entry_ttl));
-        let request = Acquire::new(self.full(key), &self.owner(token), self.rounded(ttl));
-        Acquire { kind: kind.into(), fences, queue, ..request }
+        let mut request = Acquire::new(self.full(key), &self.owner(token), self.rounded(ttl));
+        (request.kind, request.fences, request.queue) = (kind.into(), fences, queue);
+        request
     }
 
     pub(super) fn renew(&self, key: &str, op: op::Renew) -> Renew {
         let op::Renew { token, kind, ttl } = op;
-        let request = Renew::new(self.full(key), &self.owner(token), self.rounded(ttl));
-        Renew { kind: kind.into(), ..request }
+        let mut request = Renew::new(self.full(key), &self.owner(token), self.rounded(ttl));
+        request.kind = kind.into();
+        request
     }
 
     pub(super) fn release(&self, key: &str, op: op::Release) -> Release {
         let op::Release { token, keep_taken_for, .. } = op;
-        let keep = keep_taken_for.map(|time| self.rounded(time));
-        Release { keep, ..Release::new(self.full(key), &self.owner(token)) }
+        let mut request = Release::new(self.full(key), &self.owner(token));
+        request.keep = keep_taken_for.map(|time| self.rounded(time));
+        request
     }
 
     /// The answer to a request that the store was asked at `asked`.
@@ -200,7 +204,7 @@ pub(super) fn inspection(found: StoredLock) -> Inspection {
         remaining,
         waiters,
         waiting: waiting.into_iter().map(Arc::from).collect(),
-        details: details.into_iter().map(|(owner, details)| (Arc::from(owner), details.0)).collect(),
+        details: details.into_iter().map(|(owner, details)| (Arc::from(owner), details)).collect(),
     }
 }
 

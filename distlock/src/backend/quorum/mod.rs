@@ -86,10 +86,11 @@ use super::{
     AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, Inspection, Kind, LinkEvent, OpError,
     OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending, Told, Tuning, op,
 };
-use crate::clock::{self, Time};
 use crate::error::LockError;
 use crate::finding::{Finding, Severity};
 use coordinator::Coordinator;
+use distlock_store::clock;
+use distlock_store::engine::Time;
 use effect::{Answer, NewLink, Writing};
 use servers::Servers;
 use worker::Worker;

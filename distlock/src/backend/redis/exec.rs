@@ -14,7 +14,7 @@ use crate::backend::fail_all::fail_all;
 use crate::backend::{
     AcquireReply, BatchReply, CurrentHolder, Failure, Inspection, OpError, OpResult, Told, op,
 };
-use crate::contended::Contended;
+use distlock_store::kit::contended::Contended;
 
 /// Batches are cut into pieces of this many commands, so that other commands get in between.
 pub(super) const PIECE: usize = 500;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::connection::ConnectionOptions;
+use distlock_store::kit::connection::ConnectionOptions;
 
 use super::command::Wire;
 use super::config::{Address, RedisConfig};

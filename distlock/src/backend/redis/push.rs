@@ -22,8 +22,8 @@ use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, info};
 use crate::backend::inquiry::{LONGEST_KEY, Message};
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
-use crate::backoff::{Backoff, jittered};
 use crate::observe::{Notice, notice};
+use distlock_store::kit::backoff::{Backoff, jittered};
 
 /// After this much silence the connection is probed with a PING.
 const SILENCE_BEFORE_PROBE: Duration = Duration::from_secs(3);
@@ -103,7 +103,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
                     (soon, late) = (Backoff::default(), Backoff::up_to(REFUSED_SUBSCRIBE_PAUSE));
                     Duration::ZERO
                 } else {
-                    soon.next()
+                    soon.next_pause()
                 }
             }
             Ok(Err(Trouble::NoResp3)) => {
@@ -117,7 +117,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
                 if closed >= CLOSED_OFTEN {
                     warn_once(&*listener, &error, &mut warned);
                 }
-                late.next()
+                late.next_pause()
             }
             Ok(Err(Trouble::Refused(error))) => {
                 warn_once(&*listener, &error, &mut warned);
@@ -125,9 +125,9 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
             }
             Ok(Err(Trouble::Passing(error))) => {
                 notice(Notice::NoPushLink { server: &listener.place(), error: &error });
-                soon.next()
+                soon.next_pause()
             }
-            Err(_) => soon.next(),
+            Err(_) => soon.next_pause(),
         };
         listener.unsubscribed();
         sleep(pause).await;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Core, Page, lock};
-use crate::clock;
 use crate::protocol::inquiry::{About, Answer, AnswerText, Question, Rest, Room};
 use crate::protocol::{Account, Pattern};
+use distlock_store::clock;
 
 /// The least and the most bytes of an answer, whatever is asked for.
 const ROOM: (usize, usize) = (1 << 10, 64 << 10);

@@ -12,7 +12,6 @@ use once_cell::sync::OnceCell;
 use tokio::sync::oneshot;
 
 use super::Core;
-use crate::process;
 use crate::protocol::inquiry::{Answer, Message, Rest};
 use crate::protocol::{Account, Met, Who};
 use limits::Limits;
@@ -72,7 +71,7 @@ impl Core {
 
     /// This process.
     pub(crate) fn who(&self) -> Who {
-        let who = self.talk.who.get_or_init(process::who).clone();
+        let who = self.talk.who.get_or_init(Who::this_process).clone();
         let met = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Who { met: Some(Met { busy: met(&self.talk.busy), lost: met(&self.talk.lost) }), ..who }
     }

@@ -14,7 +14,7 @@ use crate::error::LostReason;
 use crate::lease_cell::How;
 use crate::protocol::{
     AcquireReply, CurrentHolder, Failure, OpError, OpResult, Pushes, Remaining, ServerTime, Time, When,
-    lease_end,
+    lease_end, may_be_applied,
 };
 
 /// Behind a client that cannot hand over, the first in the queue asks at this interval at first …
@@ -385,7 +385,7 @@ impl<W> Step<'_, W> {
             Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => {}
             Ok(AcquireReply::Busy { .. }) if queueing == Queueing::May => {}
             // Its release may have been answered already although it was applied before this command.
-            Err(error) if error.may_be_applied() => {}
+            Err(error) if may_be_applied(error) => {}
             Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. }) | Err(_) => return,
         }
         let longest = ttl.max(LONGEST_CLAIM);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::backend::{BatchReply, Demand, Failure, Remaining};
 use crate::key::LockKey;
-use crate::store::{Busy, Fencing, Grant, KeyRules, LeaseRule};
+use distlock_store::{Busy, Fencing, Grant, KeyRules, LeaseRule};
 
 async fn says(
     rig: &mut Rig,
@@ -188,11 +188,7 @@ async fn a_command_for_several_keys_that_answers_late_is_undone_key_by_key() {
     let results = tokio::spawn(rig.backend.send_acquire_all(batch));
     let Call::AcquireAll(_, answer) = rig.script.next().await else { panic!("not together") };
     assert!(
-        results
-            .await
-            .unwrap()
-            .iter()
-            .all(|result| result.as_ref().is_err_and(|error| error.may_be_applied()))
+        results.await.unwrap().iter().all(|result| result.as_ref().is_err_and(|error| may_be_applied(error)))
     );
     answer.send(Ok(vec![AcquireReply::Acquired { fence: None }; 2])).unwrap();
     rig.script.is_quiet().await;
