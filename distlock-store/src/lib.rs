@@ -52,7 +52,6 @@ pub use server_clock::{Asking, ServerClock};
 /// with every release.
 #[doc(hidden)]
 pub mod engine {
-    pub use crate::clock;
     pub use crate::clock_offset::{ClockOffset, Step};
     pub use crate::escaped::Escaping;
     pub use crate::events::Report;

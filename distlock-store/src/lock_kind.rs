@@ -15,6 +15,7 @@
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LockKind {
     /// By one, and nobody else.
     Exclusive,

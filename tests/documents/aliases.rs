@@ -72,7 +72,8 @@ fn aliases(folder: &Path) -> String {
 
 #[test]
 fn words_of_other_libraries_are_found() {
-    let aliases = aliases(&root().join("distlock/src"));
+    let aliases: String =
+        ["distlock/src", "distlock-store/src"].map(|folder| aliases(&root().join(folder))).concat();
     let missing: Vec<_> = WORDS.iter().filter(|word| !aliases.contains(&format!("\"{word}\""))).collect();
     assert!(missing.is_empty(), "nothing in distlock has these words as `doc(alias)`: {missing:?}");
 }

@@ -141,7 +141,7 @@ fn fixed_part(message: &str) -> &str {
 fn reads_configuration(path: &Path) -> bool {
     let path = path.to_string_lossy();
     let names = ["config.rs", "url.rs", "tls.rs", "connection.rs", "schemes.rs", "builder/servers.rs"];
-    path.contains("/src/url/") || names.iter().any(|name| path.ends_with(name))
+    path.contains("/kit/url/") || names.iter().any(|name| path.ends_with(name))
 }
 
 /// Texts of `format!` that are no errors: what a store is called in messages, and parts of an error that has a row.
@@ -162,7 +162,8 @@ fn what_is_wrong_with_options_keys_and_urls_is_listed() {
         .flat_map(|cell| cell.split("; ").map(str::to_owned).chain([cell.clone()]).collect::<Vec<_>>())
         .collect();
     let (mut found, mut missing) = (0, Vec::new());
-    for path in sources(&root().join("distlock/src")) {
+    let folders = ["distlock/src", "distlock-store/src", "stores"];
+    for path in folders.iter().flat_map(|folder| sources(&root().join(folder))) {
         if path.to_string_lossy().contains("tests") {
             continue;
         }

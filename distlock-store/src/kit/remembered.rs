@@ -49,7 +49,7 @@ impl<T: Copy> Remembered<T> {
     }
 
     #[cfg(test)]
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.keys().len()
     }
 }

@@ -20,13 +20,15 @@ use crate::backend::{
 use crate::error::LockError;
 use crate::observe::Observers;
 
+type OpenStore = dyn Fn(&str, &ConnectionOptions) -> Result<StoreSlot, String> + Send + Sync;
+
 /// How a scheme is opened.
 #[derive(Clone)]
 enum Open {
     /// A manager from the options, the URL and the name of the process.
     Manager(fn(LockManagerBuilder, Url, &Arc<str>, ConnectOn) -> Result<Built, LockError>),
     /// A store on the public contract, from its URL and what the builder says beside it.
-    Store(Arc<dyn Fn(&str, &ConnectionOptions) -> Result<StoreSlot, String> + Send + Sync>),
+    Store(Arc<OpenStore>),
 }
 
 /// What schemes stand for.

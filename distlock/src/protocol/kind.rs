@@ -51,9 +51,10 @@ impl From<Kind> for LockKind {
 impl From<LockKind> for Kind {
     fn from(kind: LockKind) -> Kind {
         match kind {
-            LockKind::Exclusive => Kind::Exclusive,
             LockKind::Shared => Kind::Shared,
             LockKind::Limited { max_holders } => Kind::Limited(max_holders),
+            // The versions of both crates are the same. If they were not: what excludes everybody is safe.
+            LockKind::Exclusive | _ => Kind::Exclusive,
         }
     }
 }

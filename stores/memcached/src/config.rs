@@ -30,6 +30,9 @@ impl Config {
     /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
     /// password.
     pub(super) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        if options.has_tls_options() {
+            return Err("`tls` is for Redis and etcd; Memcached is spoken to in the clear".to_owned());
+        }
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(KNOWN, instead)?;
         let mut hosts = parts.hosts(PORT)?;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::meta::{Cas, Ttl};
-use distlock_store::engine::{Time, clock};
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 /// How many are remembered before those that have ended are forgotten.
 const FEW: usize = 1_024;

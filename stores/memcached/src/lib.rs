@@ -54,9 +54,6 @@ impl MemcachedStore {
     /// # Errors
     /// A sentence that says what to write instead.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
-        if options.tls.is_some() {
-            return Err("`tls` is for Redis and etcd; Memcached is spoken to in the clear".to_owned());
-        }
         let config = Config::parse(url, options)?;
         Ok(MemcachedStore { config, link: Link::default(), contended: Contended::default() })
     }

@@ -17,7 +17,8 @@ use super::leases::Leases;
 use super::meta::{Command, Line, Said, TICK, Ttl, written};
 use super::server_clock::ServerClock;
 use distlock_store::StoreError;
-use distlock_store::engine::{Time, clock};
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 /// No line of an answer is longer, and no value: what is not ours is not read to its end.
 const MOST_BYTES: usize = 1024 * 1024;

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::MemcachedStore;
 use super::link::{Connection, Driver};
 use super::meta::Said;
-use distlock_store::engine::clock;
+use distlock_store::clock;
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, StoreError, StoreEvents};
 

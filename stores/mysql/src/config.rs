@@ -57,6 +57,10 @@ impl MysqlConfig {
     /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
     /// password.
     pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        if options.has_tls_options() {
+            let instead = "the URL of MySQL says it: `sslmode=require&sslrootcert=/path/ca.pem`";
+            return Err(format!("`tls` is for Redis and etcd; {instead}"));
+        }
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(KNOWN, instead)?;
         let (login, hosts) = (parts.login()?, each_once(parts.hosts(PORT)?));

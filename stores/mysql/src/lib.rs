@@ -62,10 +62,6 @@ impl MysqlStore {
     /// # Errors
     /// A sentence that says what to write instead.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
-        if options.tls.is_some() {
-            let instead = "the URL of MySQL says it: `sslmode=require&sslrootcert=/path/ca.pem`";
-            return Err(format!("`tls` is for Redis and etcd; {instead}"));
-        }
         let config = MysqlConfig::parse(url, options)?;
         let statements = Statements::new(&config.schema);
         let (contended, known) = (Contended::default(), Remembered::at_most(MOST_KNOWN));

@@ -61,10 +61,6 @@ impl PostgresStore {
     /// # Errors
     /// A sentence that says what to write instead.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
-        if options.tls.is_some() {
-            let instead = "the URL of PostgreSQL says it: `sslmode=require&sslrootcert=/path/ca.pem`";
-            return Err(format!("`tls` is for Redis and etcd; {instead}"));
-        }
         let config = PostgresConfig::parse(url, options)?;
         let statements = Statements::new(&config.schema);
         Ok(PostgresStore { config, statements, link: Link::default(), grants: Grants::default() })

@@ -98,6 +98,10 @@ impl PostgresConfig {
     /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
     /// password.
     pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        if options.has_tls_options() {
+            let instead = "the URL of PostgreSQL says it: `sslmode=require&sslrootcert=/path/ca.pem`";
+            return Err(format!("`tls` is for Redis and etcd; {instead}"));
+        }
         let (server, parameters) = read(url)?;
         let listening = match parameters.get("listen") {
             None | Some("on") => Listening::Here,

@@ -15,7 +15,7 @@ use super::names::Names;
 use super::{cluster, errors, handshake, info, push, reply};
 use crate::backend::inquiry::{LONGEST_KEY, Message};
 use crate::backend::{AcquireMode, Kind, Token, Tuning, op};
-use crate::protocol::Escaped;
+use distlock_store::Escaped;
 
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";

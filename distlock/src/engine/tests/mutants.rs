@@ -5,7 +5,6 @@ use std::panic::catch_unwind;
 
 use super::{acquiring, granting, linger, loss, session, shared};
 use crate::protocol::mutant::{Mutant, switch};
-use crate::protocol::server_clock;
 use crate::protocol::session as sessions;
 
 /// A broken rule, and the test that notices it.

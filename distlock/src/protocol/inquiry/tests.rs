@@ -1,5 +1,7 @@
 //! What is written is read, and nothing else.
 
+use distlock_store::engine::{LONGEST_NAME, Met};
+
 use super::*;
 
 const ODD: [&str; 8] = ["order:42", "a b", "line\nend", "100%", "%", "", "\u{e4}\u{1f512}", "-"];

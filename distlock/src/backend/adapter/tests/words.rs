@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::backend::{BatchReply, Demand, Failure, Remaining};
+use crate::backend::{BatchReply, Demand, Failure, Remaining, may_be_applied};
 use crate::key::LockKey;
 use distlock_store::{Busy, Fencing, Grant, KeyRules, LeaseRule};
 
@@ -187,9 +187,7 @@ async fn a_command_for_several_keys_that_answers_late_is_undone_key_by_key() {
     let batch = ["a", "b"].map(|key| (Arc::from(key), enter(1, AcquireMode::Try, 0))).to_vec();
     let results = tokio::spawn(rig.backend.send_acquire_all(batch));
     let Call::AcquireAll(_, answer) = rig.script.next().await else { panic!("not together") };
-    assert!(
-        results.await.unwrap().iter().all(|result| result.as_ref().is_err_and(|error| may_be_applied(error)))
-    );
+    assert!(results.await.unwrap().iter().all(|result| result.as_ref().is_err_and(may_be_applied)));
     answer.send(Ok(vec![AcquireReply::Acquired { fence: None }; 2])).unwrap();
     rig.script.is_quiet().await;
     let undone = |key: &str| Told::Notice(Notice::Unproven { key: key.into(), token: Token(1) });
