@@ -48,4 +48,4 @@ pub(crate) use time::{ServerTime, Time, When, drift, lease_end, ttl_end};
 pub(crate) use token::{
     KEPT, MARK, Token, client_of, parse_owner, parse_token, shared_token_text, token_text,
 };
-pub(crate) use tuning::{Clocks, Fences, LeaseEnds, Tuning, Wanted};
+pub(crate) use tuning::{Clocks, Fences, LeaseEnds, PollPauses, Tuning, Wanted};

@@ -35,6 +35,7 @@ mod error;
 mod events;
 mod limits;
 mod listing;
+mod observed_leases;
 mod reply;
 mod request;
 mod server_clock;
@@ -49,6 +50,7 @@ pub(crate) use events::Report;
 pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
 pub use limits::{LATE_COMMANDS, NOTIFIED_WITHIN};
 pub use listing::{List, StoredPage};
+pub use observed_leases::ObservedLeases;
 pub(crate) use reply::HolderRelease;
 pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
 pub use request::{Acquire, Owner, Queue, Release, Renew};
@@ -76,6 +78,11 @@ pub use server_clock::{Asking, ServerClock};
 /// | Fencing tokens increase with every one that is handed out for a key, over expiries and restarts. | a late write of a former holder is taken for a new one |
 /// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is carried out within 5 s, or never: bound statements and retries of the client. | a lock that nobody wants stays until its ttl is over; with sessions, until the process ends |
 /// | Nothing is repeated after its future has ended. | the same |
+///
+/// # A store without a clock
+/// A store that cannot end a lease by itself must not compare a time in it with a client's wall clock. Let each write
+/// change a version, and let who finds somebody else's item count its ttl by its own monotonic clock from when it saw
+/// that version first, and take the item on condition that the version is the same: [`ObservedLeases`] counts.
 ///
 /// # What the manager promises
 /// - The operations of this process on one key follow each other: the next one is called when the future of the
@@ -136,7 +143,7 @@ pub use server_clock::{Asking, ServerClock};
 ///                 *end = (*end).max(now + *ttl);
 ///                 AcquireReply::AlreadyHeld { fence: None }
 ///             }
-///             Some((holder, end)) => AcquireReply::Busy(Busy::by(holder.as_str()).remaining(*end - now)),
+///             Some((holder, end)) => AcquireReply::Busy(Busy::ours(holder.as_str()).remaining(*end - now)),
 ///         })
 ///     }
 ///
