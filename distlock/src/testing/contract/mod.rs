@@ -79,6 +79,15 @@
 //! are compared with what has passed on this process's own clock, and what has to come is awaited for
 //! [`BOUND`](super::BOUND).
 
+#[cfg(all(
+    feature = "postgres",
+    feature = "mysql",
+    feature = "memcached",
+    feature = "etcd",
+    feature = "zookeeper"
+))]
+#[doc(hidden)]
+pub mod built_in;
 mod macros;
 mod place;
 mod process;
