@@ -352,17 +352,34 @@ pub enum Fencing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// They ask again: after 10 ms at first, after 100 ms in the end, each time after a random part of that.
-    /// [`Acquire::queue`](super::Acquire::queue) is always `None`.
+    /// They ask again: after 10 ms at first, after 100 ms in the end, each time after a random part of that, half of it
+    /// at least. [`Acquire::queue`](super::Acquire::queue) is always `None`.
     Polling,
-    /// The store reports [`StoreEvents::released`](super::StoreEvents::released) and keeps no queue; who asks
-    /// first gets the lock. A report that is lost costs a waiter up to 2.4 s.
-    /// [`Acquire::queue`](super::Acquire::queue) says that somebody waits.
+    /// The same with other pauses, as for a store that is far away, or where each request has a price: the first one,
+    /// then each time twice as long, up to the longest.
+    PolledEvery {
+        /// At least 1 ms.
+        first: Duration,
+        /// At least as long as the first.
+        longest: Duration,
+    },
+    /// The store reports [`StoreEvents::released`](super::StoreEvents::released) within
+    /// [`NOTIFIED_WITHIN`](super::NOTIFIED_WITHIN) and keeps no queue; who asks first gets the lock. A report that is
+    /// lost costs a waiter up to 2.4 s. [`Acquire::queue`](super::Acquire::queue) says that somebody waits.
     Notified,
     /// The store keeps a queue. When a lock is released it gives it to the next in the queue and tells it by
     /// [`StoreEvents::granted`](super::StoreEvents::granted), or leaves it free and tells it by
     /// [`released`](super::StoreEvents::released). A report that is lost costs a waiter up to 2.4 s.
     Queued,
+}
+
+impl Waiting {
+    /// The store tells waiters when a lock is released.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_told(self) -> bool {
+        matches!(self, Waiting::Notified | Waiting::Queued)
+    }
 }
 
 /// What ends the lease of a holder that has died.

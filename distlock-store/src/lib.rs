@@ -21,8 +21,10 @@ mod fencing_token;
 #[doc(hidden)]
 pub mod fields;
 pub mod kit;
+mod limits;
 mod listing;
 mod lock_kind;
+mod observed_leases;
 #[doc(hidden)]
 mod owner;
 mod reply;
@@ -42,8 +44,10 @@ pub use error::StoreError;
 pub use escaped::Escaped;
 pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
 pub use fencing_token::FencingToken;
+pub use limits::{LATE_COMMANDS, NOTIFIED_WITHIN};
 pub use listing::{List, StoredPage};
 pub use lock_kind::LockKind;
+pub use observed_leases::ObservedLeases;
 pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
 pub use request::{Acquire, Owner, Queue, Release, Renew};
 pub use server_clock::{Asking, ServerClock};
@@ -70,23 +74,30 @@ pub mod engine {
 /// Write its methods as `async fn`; their futures must be `Send`.
 ///
 /// # What the store promises
-/// The manager relies on each of these rules.
+/// The manager relies on each of these rules. `distlock::testing::contract` has tests for each line.
 ///
 /// | rule | what happens if it is broken |
 /// |---|---|
 /// | The operations on one key are linearizable: each takes place at one moment between call and answer, for all processes. | two holders |
 /// | A ttl is never counted from before the call. (Later is allowed: it only keeps others out longer.) | two holders: the lease ends while its holder relies on it |
 /// | The store's clock runs at most 1 % faster than the process's, and is not set forward. | two holders, until the fencing token is checked |
-/// | `acquire` is idempotent by owner: repeated by who holds the lock, it answers [`AlreadyHeld`](AcquireReply::AlreadyHeld), makes the lease last for the ttl at least, and never answers [`Busy`](AcquireReply::Busy) naming the owner itself. | a process waits for itself; the request ends as unavailable |
+/// | `acquire` is idempotent by owner: repeated by who holds the lock, it answers [`AlreadyHeld`](AcquireReply::AlreadyHeld), makes the lease last for the ttl at least and never shortens it, and never answers [`Busy`](AcquireReply::Busy) naming the owner itself. | a process waits for itself; the request ends as unavailable |
 /// | [`Acquired`](AcquireReply::Acquired) is answered only if the lock was not the owner's just before. | after a lease was lost and taken anew, its former holder is not told |
 /// | `renew` never creates a lock, and never shortens a lease. | a lock that was taken away comes back: two holders |
 /// | `release` frees the key only if it is the owner's, and removes the owner's place in the queue. | somebody else's lock is freed: two holders; a place of nobody is granted, and delays others by its claim |
 /// | An owner that gets the lock, whether by `acquire` or by a grant, leaves the queue. | the lock is granted to an owner that has released it; others wait until its claim is over |
 /// | A granted lock is its owner's from the grant on: `acquire` answers [`AlreadyHeld`](AcquireReply::AlreadyHeld) to it, `release` frees it, and it ends with the claim if the owner does not ask. | the owner asks for what it has, and waits for itself; or others wait for a process that has died |
+/// | A release is reported, or grants the lock, within [`NOTIFIED_WITHIN`] where the store declares that waiters are [`Notified`](Waiting::Notified) or [`Queued`](Waiting::Queued). (Single reports may be lost with a connection.) | waiters sleep on: a hand-off takes seconds |
+/// | A grant is no older than [`Grant::at_most_old`] says. | two holders |
 /// | A place in the queue whose owner has not asked for [`Queue::entry_ttl`] is passed over; with [sessions](LeaseRule::Session) a place, and a grant that is not claimed, may last as long as the session instead. | others wait for the claim of a process that has died |
 /// | Fencing tokens increase with every one that is handed out for a key, over expiries and restarts. | a late write of a former holder is taken for a new one |
-/// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is carried out within 5 s, or never: bound statements and retries of the client. | a lock that nobody wants stays until its ttl is over; with sessions, until the process ends |
+/// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is carried out within 5 s ([`LATE_COMMANDS`]), or never: bound statements and retries of the client. | a lock that nobody wants stays until its ttl is over; with sessions, until the process ends |
 /// | Nothing is repeated after its future has ended. | the same |
+///
+/// # A store without a clock
+/// A store that cannot end a lease by itself must not compare a time in it with a client's wall clock. Let each write
+/// change a version, and let who finds somebody else's item count its ttl by its own monotonic clock from when it saw
+/// that version first, and take the item on condition that the version is the same: [`ObservedLeases`] counts.
 ///
 /// # What the manager promises
 /// - The operations of this process on one key follow each other: the next one is called when the future of the
@@ -147,7 +158,7 @@ pub mod engine {
 ///                 *end = (*end).max(now + *ttl);
 ///                 AcquireReply::AlreadyHeld { fence: None }
 ///             }
-///             Some((holder, end)) => AcquireReply::Busy(Busy::by(holder.as_str()).remaining(*end - now)),
+///             Some((holder, end)) => AcquireReply::Busy(Busy::ours(holder.as_str()).remaining(*end - now)),
 ///         })
 ///     }
 ///

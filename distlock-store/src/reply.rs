@@ -90,12 +90,34 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Held by the owner with this text: never the one who asks.
+    /// Held by one of ours, the [`Owner`](super::Owner) with this text or [`KEPT`](super::KEPT), and never by the one
+    /// who asks: the store tells waiters when it releases, if it tells them at all, and they sleep until then.
     ///
-    /// While the holder is one of ours (its text is an [`Owner`](super::Owner)'s or [`KEPT`](super::KEPT)), a
-    /// waiter that is told when it goes sleeps until then. Behind any other holder, who tells nobody, the first
-    /// waiter polls. A store that knows better says so: [`is_reported`](Self::is_reported),
-    /// [`is_not_reported`](Self::is_not_reported).
+    /// ```
+    /// use distlock::store::Busy;
+    ///
+    /// let busy = Busy::ours("dl1:checkout:7");
+    /// # drop(busy);
+    /// ```
+    pub fn ours(holder: impl Into<String>) -> Self {
+        Busy::by(holder).is_reported()
+    }
+
+    /// Held by another program, which tells nobody when it releases: the first waiter polls.
+    ///
+    /// ```
+    /// use distlock::store::Busy;
+    ///
+    /// let busy = Busy::foreign("a shell script");
+    /// # drop(busy);
+    /// ```
+    pub fn foreign(holder: impl Into<String>) -> Self {
+        Busy::by(holder).is_not_reported()
+    }
+
+    /// Held by the owner with this text: never the one who asks. For a store that does not know whose it is: it is
+    /// judged by the text to be [`ours`](Self::ours) (an [`Owner`](super::Owner)'s or [`KEPT`](super::KEPT)) or
+    /// [`foreign`](Self::foreign).
     ///
     /// ```
     /// use distlock::store::Busy;

@@ -34,7 +34,7 @@
 pub use crate::manager::register;
 pub use distlock_store::{
     Abilities, Ability, Acquire, AcquireReply, Asking, Busy, EarlierCommands, Fencing, Grant, Heartbeat,
-    KEPT, KeyRules, LeaseRule, List, LockStore, Notifications, Owner, OwnerDetails, Queue, Release,
-    ReleaseReply, Renew, RenewReply, ServerClock, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
-    kit,
+    KEPT, KeyRules, LATE_COMMANDS, LeaseRule, List, LockStore, NOTIFIED_WITHIN, Notifications,
+    ObservedLeases, Owner, OwnerDetails, Queue, Release, ReleaseReply, Renew, RenewReply, ServerClock,
+    StoreError, StoreEvents, StoredLock, StoredPage, Waiting, kit,
 };

@@ -45,4 +45,4 @@ pub(crate) use reply::{
     AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,
 };
 pub(crate) use time::{When, lease_end, ttl_end};
-pub(crate) use tuning::{Clocks, Fences, LeaseEnds, Tuning, Wanted};
+pub(crate) use tuning::{Clocks, Fences, LeaseEnds, PollPauses, Tuning, Wanted};

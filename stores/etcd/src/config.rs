@@ -6,11 +6,16 @@ use std::time::Duration;
 use super::keys::Names;
 use super::tls::Tls;
 use super::url::Url;
+use distlock_store::LATE_COMMANDS;
 use distlock_store::kit::connection::{ConnectionOptions, UserLogin};
 
-/// The valid range of the time-outs of one connection. Shorter ones fail on a machine that is merely busy; longer ones
-/// are probably typing errors.
-const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+/// The valid range of the time for one attempt to connect. Shorter ones fail on a machine that is merely busy; longer
+/// ones are probably typing errors.
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// The valid range of the silence of a member: after that, what it was asked is given up with the connection.
+const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 
 /// The valid range of the session's time-out. Below the first, etcd raises it itself.
 const SESSIONS: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(86_400);
@@ -58,7 +63,7 @@ impl Config {
                 "`session_timeout` is {said:?}: it must be between 2 s, the shortest lease of etcd, and a day"
             ));
         }
-        let time_out = |name, option, default| url.parameters.time_out(name, option, default, &TIMEOUTS);
+        let time_out = |name, option, default, valid| url.parameters.time_out(name, option, default, valid);
         Ok(Config {
             members: url.hosts.iter().map(ToString::to_string).collect(),
             names: Names::below(&url.root),
@@ -67,8 +72,18 @@ impl Config {
             session_timeout: whole_seconds(
                 said.unwrap_or(options.default_ttl).clamp(*SESSIONS.start(), *SESSIONS.end()),
             ),
-            connect_timeout: time_out("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?,
-            response_timeout: time_out("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?,
+            connect_timeout: time_out(
+                "connect_timeout",
+                options.connect_timeout,
+                CONNECT_TIMEOUT,
+                &CONNECT_TIMEOUTS,
+            )?,
+            response_timeout: time_out(
+                "response_timeout",
+                options.response_timeout,
+                RESPONSE_TIMEOUT,
+                &RESPONSE_TIMEOUTS,
+            )?,
         })
     }
 
@@ -110,7 +125,8 @@ mod tests {
         for (url, remedy) in [
             ("etcd://h?session_timeout=1s", "between 2 s"),
             ("etcd://h?session_timeout=3", "`session_timeout=`"),
-            ("etcd://h?response_timeout=1ms", "between 10ms and 60s"),
+            ("etcd://h?response_timeout=1ms", "between 10ms and 4s"),
+            ("etcd://h?response_timeout=5s", "between 10ms and 4s"),
             ("etcd://h?connect_timeout=2m", "between 10ms and 60s"),
         ] {
             let text = read(url).unwrap_err();

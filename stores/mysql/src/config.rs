@@ -8,9 +8,9 @@ use mysql_async::{Opts, OptsBuilder};
 
 use super::schema::Schema;
 use super::tls::{self, Papers};
-use distlock_store::StoreError;
 use distlock_store::kit::connection::{ConnectionOptions, Provider};
 use distlock_store::kit::url::{Parts, decoded, each_once};
+use distlock_store::{LATE_COMMANDS, StoreError};
 
 /// Where the store is, and how to reach it.
 #[derive(Clone)]
@@ -43,8 +43,9 @@ const PORT: u16 = 3306;
 const CONNECTIONS: usize = 8;
 const MOST_CONNECTIONS: usize = 64;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The valid range of the silence of a server: shorter than the limit of a command, which is less than 5 s.
+/// The valid range of the silence of a server.
 const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 const KEEPALIVE: Duration = Duration::from_secs(10);

@@ -16,14 +16,16 @@ use tokio::time::timeout_at;
 
 use super::errors::{self, Moment};
 use super::statements::{CLOCK, Values, column, micros};
-use distlock_store::StoreError;
 use distlock_store::kit::backoff::Backoff;
+use distlock_store::{LATE_COMMANDS, StoreError};
 
-/// No command is awaited longer, with all its repetitions. The contract gives it 5 s.
+/// No command is awaited longer, with all its repetitions.
 const COMMAND: Duration = Duration::from_millis(4_800);
+const _: () = assert!(COMMAND.as_millis() < LATE_COMMANDS.as_millis());
 /// No statement begins later than so long after it was sent, by the server's clock: not even if the server, or the
 /// link, stood still for an hour in between. It then waits for a row for about a second at most.
 const LATEST: Duration = Duration::from_millis(3_500);
+const _: () = assert!(LATEST.as_millis() + 1_000 < LATE_COMMANDS.as_millis());
 /// Between a conflict and the repetition.
 const AFTER_CONFLICT: Duration = Duration::from_millis(2);
 

@@ -17,13 +17,17 @@ use super::dial::Connection;
 use super::errors::{self, Moment};
 use super::prepared::{Parameter, Prepared};
 use super::schema::Functions;
-use distlock_store::StoreError;
+use distlock_store::{LATE_COMMANDS, StoreError};
 
-/// No command is awaited longer. The contract gives it 5 s.
+/// No command is awaited longer.
 const COMMAND: Duration = Duration::from_millis(4_800);
+const _: () = assert!(COMMAND.as_millis() < LATE_COMMANDS.as_millis());
 /// No command is carried out later than so long after it was sent, by the server's clock: not even if the server, or
 /// the link, stood still for an hour in between.
 const LATEST: Duration = Duration::from_millis(4_500);
+/// Then it waits for a row for so long at most: `lock_timeout` in tables.sql.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+const _: () = assert!(LATEST.as_millis() + LOCK_TIMEOUT.as_millis() <= LATE_COMMANDS.as_millis());
 /// An answer that has come is read within this time.
 const UNREAD: Duration = Duration::from_millis(10);
 

@@ -10,6 +10,7 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::schema::Schema;
 use super::tls::{self, Papers};
+use distlock_store::LATE_COMMANDS;
 use distlock_store::kit::connection::{ConnectionOptions, Provider};
 use distlock_store::kit::url::{self, Parameters, Parts, in_limits};
 
@@ -86,12 +87,13 @@ const CLIENTS: &[&str] = &[
 const DURABILITIES: &[&str] = &["on", "off", "local", "remote_write", "remote_apply"];
 const MOST_CONNECTIONS: usize = 32;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The valid range of the silence of a server: shorter than the limit of a command, which is less than 5 s.
+/// The valid range of the silence of a server.
 const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 /// A connection on which nothing arrives is given up by the kernel after this.
-const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
+const TCP_USER_TIMEOUT: Duration = LATE_COMMANDS;
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
 impl PostgresConfig {

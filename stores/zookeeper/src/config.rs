@@ -7,6 +7,7 @@ use zookeeper_client::Acls;
 
 use super::errors::Place;
 use super::names::Names;
+use distlock_store::LATE_COMMANDS;
 use distlock_store::kit::connection::{ConnectionOptions, OF_TLS, UserLogin};
 use distlock_store::kit::url::{Parts, decoded, each_once, in_limits};
 
@@ -18,9 +19,13 @@ const ROOT: &str = "distlock";
 
 const PARAMETERS: [&str; 3] = ["session_timeout", "connect_timeout", "response_timeout"];
 
-/// The valid range of the time-outs of one connection. Shorter ones fail on a machine that is merely busy; longer ones
-/// are probably typing errors.
-const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+/// The valid range of the time for one attempt to connect. Shorter ones fail on a machine that is merely busy; longer
+/// ones are probably typing errors.
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// The valid range of the silence of a member: after that, what it was asked is given up with the connection.
+const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 
 /// The valid range of the session's time-out. The ensemble has limits of its own, and takes the nearest within them.
 const SESSIONS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
@@ -80,14 +85,24 @@ impl Config {
             Some(said) => in_limits("session_timeout", said, &SESSIONS)?,
             None => options.default_ttl.clamp(*SESSIONS.start(), *SESSIONS.end()),
         };
-        let time_out = |name, option, default| parameters.time_out(name, option, default, &TIMEOUTS);
+        let time_out = |name, option, default, valid| parameters.time_out(name, option, default, valid);
         Ok(Config {
             members,
             names: Names::below(&root),
             login,
             session_timeout,
-            connect_timeout: time_out("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?,
-            response_timeout: time_out("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?,
+            connect_timeout: time_out(
+                "connect_timeout",
+                options.connect_timeout,
+                CONNECT_TIMEOUT,
+                &CONNECT_TIMEOUTS,
+            )?,
+            response_timeout: time_out(
+                "response_timeout",
+                options.response_timeout,
+                RESPONSE_TIMEOUT,
+                &RESPONSE_TIMEOUTS,
+            )?,
         })
     }
 
@@ -174,6 +189,7 @@ mod tests {
         for (url, remedy) in [
             ("zookeeper://h?session_timeout=1ms", "between 1s"),
             ("zookeeper://h?response_timeout=1ms", "between 10ms"),
+            ("zookeeper://h?response_timeout=5s", "between 10ms and 4s"),
             ("zookeeper://h?connect_timeout=2m", "between 10ms"),
             ("zookeeper://h/a//b", "zookeeper://host/app/locks"),
             ("zookeeper://h/a/../b", "zookeeper://host/app/locks"),

@@ -9,10 +9,11 @@ use zookeeper_client::Error;
 use super::names::Names;
 use super::queue::Seen;
 use super::{Link, MOST_TOGETHER, ZooKeeperStore};
-use distlock_store::{List, StoreError, StoredPage};
+use distlock_store::{LATE_COMMANDS, List, StoreError, StoredPage};
 
-/// A page ends after so long. The contract gives it 5 s.
+/// A page ends after so long.
 const LONGEST: Duration = Duration::from_secs(4);
+const _: () = assert!(LONGEST.as_millis() < LATE_COMMANDS.as_millis());
 
 impl ZooKeeperStore {
     /// Locks in the order of their keys' bytes.

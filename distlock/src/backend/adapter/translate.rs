@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::backend::{
     AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, Kind, LeaseEnds, ListPage,
-    OpError, OpResult, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted, op,
+    OpError, OpResult, PollPauses, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted,
+    op,
 };
 use crate::error::LockError;
 use crate::protocol::Fences;
@@ -46,7 +47,15 @@ impl Translator {
         // A store has no use for gaps, and its times are only those of the moment at which we asked.
         let (poll_gap, clocks) = (Duration::ZERO, Clocks::Many);
         let (wanted, fences) = (Wanted::NeverTold, Fences::OfTheStore);
-        let tuning = Tuning { poll_gap, clocks, leases, most_fences, wanted, fences, ..Tuning::default() };
+        let polls = match abilities.waiting {
+            Waiting::PolledEvery { first, longest } => {
+                let first = first.max(Duration::from_millis(1));
+                PollPauses { first, longest: longest.max(first) }
+            }
+            _ => PollPauses::default(),
+        };
+        let tuning =
+            Tuning { poll_gap, clocks, leases, most_fences, wanted, fences, polls, ..Tuning::default() };
         Translator { client, prefix, waiting: abilities.waiting, granularity, tuning }
     }
 
@@ -96,7 +105,7 @@ impl Translator {
 
     pub(super) fn acquire(&self, key: &str, op: op::Acquire) -> Acquire {
         let op::Acquire { token, kind, ttl, claim, mode, fences } = op;
-        let queues = mode != AcquireMode::Try && self.waiting != Waiting::Polling;
+        let queues = mode != AcquireMode::Try && self.waiting.is_told();
         let entry_ttl = self.rounded(self.tuning.queue_entry_ttl);
         let queue = queues.then(|| Queue::new(self.rounded(claim), entry_ttl));
         let mut request = Acquire::new(self.full(key), &self.owner(token), self.rounded(ttl));

@@ -62,9 +62,9 @@ impl LockManagerBuilder {
     /// |---|---|---|
     /// | Redis: servers, sentinels, nodes, and replicas that must confirm (see [`replicas`](Self::replicas)) | 500 ms | 60 s |
     /// | Memcached | 1 s | 4 s |
-    /// | etcd | 2 s | 60 s |
+    /// | etcd | 2 s | 4 s |
     /// | PostgreSQL, MySQL | 3 s | 4 s |
-    /// | ZooKeeper | 4 s, and at most two fifths of `session_timeout` | 60 s |
+    /// | ZooKeeper | 4 s, and at most two fifths of `session_timeout` | 4 s |
     ///
     /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
     /// again: choose a ttl that is a multiple of this time.

@@ -19,6 +19,22 @@ async fn says(
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_pauses_of_waiters_that_poll_are_those_of_the_store() {
+    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    for (first, longest, expected) in [
+        (second, minute, (second, minute)),
+        (Duration::ZERO, Duration::ZERO, (Duration::from_millis(1), Duration::from_millis(1))),
+        (minute, second, (minute, minute)),
+    ] {
+        let abilities = Abilities::default().waiting(Waiting::PolledEvery { first, longest });
+        let rig = Rig::up(abilities).await;
+        let polls = rig.backend.tuning().polls;
+        assert_eq!((polls.first, polls.longest), expected);
+        assert!(!rig.backend.abilities().waiting.is_told());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_coarse_ttl_is_rounded_up_for_the_store() {
     let second = Duration::from_secs(1);
     let abilities = queueing().lease(LeaseRule::PerLock { granularity: second }).min_hold();
@@ -95,6 +111,8 @@ async fn whether_a_holder_hands_over_is_judged_by_its_text_unless_the_store_says
         (Busy::by("dl1:other:1").is_not_reported(), false),
         (Busy::by("a script"), false),
         (Busy::by("a script").is_reported(), true),
+        (Busy::ours("a name of the store's own"), true),
+        (Busy::foreign("dl1:not:1"), false),
         (Busy::by_somebody(), true),
         (Busy::by_somebody().is_not_reported(), false),
     ] {
