@@ -359,6 +359,10 @@ pub(super) fn open_store(
 
 #[cfg(test)]
 mod tests {
+    use distlock_store::{
+        Acquire, AcquireReply, Release, ReleaseReply, Renew, RenewReply, StoreError, StoredLock,
+    };
+
     use super::*;
 
     fn refusal(url: &str) -> String {
@@ -406,5 +410,59 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all);
         assert!(names.iter().all(|name| **name == name.to_ascii_lowercase()));
+    }
+
+    /// A store that nobody opens: schemes alone matter here.
+    #[derive(Debug)]
+    enum Nowhere {}
+
+    impl LockStore for Nowhere {
+        fn describe(&self) -> String {
+            match *self {}
+        }
+
+        async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> {
+            match *self {}
+        }
+
+        async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> {
+            match *self {}
+        }
+
+        async fn release(&self, _: &Release) -> Result<ReleaseReply, StoreError> {
+            match *self {}
+        }
+
+        async fn inspect(&self, _: &str) -> Result<Option<StoredLock>, StoreError> {
+            match *self {}
+        }
+
+        async fn force_release(&self, _: &str) -> Result<bool, StoreError> {
+            match *self {}
+        }
+    }
+
+    fn nothing(_: &str, _: &ConnectionOptions) -> Result<Nowhere, String> {
+        Err("the URL names no host: write `nowhere-else://host`".to_owned())
+    }
+
+    #[test]
+    fn a_scheme_that_a_program_registers_is_reached_by_its_urls_and_stands_for_one_store() {
+        for taken in [&["redis"][..], &["memory"], &["of-two", "of-two"], &["Upper"], &["7"], &[""], &["a b"]]
+        {
+            let refused = register(taken, nothing).unwrap_err().to_string();
+            assert!(
+                refused.contains("stands for a store already") || refused.contains("is not a scheme"),
+                "{refused}"
+            );
+        }
+        // Of those that are refused together none is registered.
+        assert!(register(&["nowhere-at-all", "redis"], nothing).is_err());
+        assert!(refusal("nowhere-at-all://h").contains("is not a scheme of distlock"));
+        register(&["nowhere-else", "nowhere+else"], nothing).unwrap();
+        for name in ["nowhere-else", "nowhere+else"] {
+            assert!(refusal(&format!("{name}://")).contains("the URL names no host"), "{name}");
+        }
+        assert!(register(&["nowhere-else"], nothing).is_err());
     }
 }

@@ -62,6 +62,7 @@ const PURE: &[(&str, &[&str])] = &[
         "protocol",
         &[
             "distlock_store::KEPT",
+            "distlock_store::LATE_COMMANDS",
             "distlock_store::LockKind",
             "distlock_store::OwnerDetails",
             "distlock_store::StoreError",
