@@ -3,7 +3,7 @@
 
 use distlock::LockManager;
 use distlock_fixtures::{RogueClient, peak_memory, wait_until};
-use distlock_tests::{BOUND, LockClient, RedisServer, until_waiting};
+use distlock_tests::{BOUND, LockClient, RedisServer, eventually, until_waiting};
 
 use super::{LONG, all, client};
 
@@ -34,17 +34,18 @@ async fn a_list_without_an_end_ends_and_names_its_client() {
     let (one, eye) = (client(&server.url(), "one").await, client(&server.url(), "eye").await);
     let _guard = one.lock("honest").acquire().await.unwrap();
     let rogue = RogueClient::endless(&server);
-    let mut locks = eye.list("*");
-    let (mut count, mut last) = (0, String::new());
-    while let Some(lock) = locks.next().await {
-        let key = lock.unwrap().key;
-        assert!(key > last, "in order: {last}, {key}");
-        (count, last) = (count + 1, key);
-    }
-    assert!(count > 1_000, "{count}");
-    assert_eq!(locks.unanswered(), [rogue.id()]);
-    let (only, unanswered) = all(eye.list("hon*")).await.unwrap();
-    assert_eq!((only.len(), unanswered.len()), (1, 0));
+    eventually("everybody has answered in time", async || {
+        let (entries, unanswered) = all(eye.list("*")).await.unwrap();
+        assert!(entries.is_sorted_by(|a, b| a.key < b.key));
+        assert!(unanswered.iter().any(|id| id == rogue.id()), "{unanswered:?}");
+        entries.len() > 1_000 && entries[0].key == "honest"
+    })
+    .await;
+    eventually("what is not asked for is not told", async || {
+        let (only, unanswered) = all(eye.list("hon*")).await.unwrap();
+        (only.len(), unanswered.len()) == (1, 0)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,10 +55,16 @@ async fn nobody_answers_in_the_name_of_another_client() {
     let guard = one.lock("k").label("honest").acquire().await.unwrap();
     let _impostor = RogueClient::impostor(&server, "k", &guard.owner());
     for _ in 0..5 {
-        let info = eye.inspect("k").await.unwrap().unwrap();
-        assert_eq!(info.holders[0].label.as_deref(), Some("honest"));
-        let (entries, _) = all(eye.list("*")).await.unwrap();
-        assert_eq!(entries[0].holders[0].label.as_deref(), Some("honest"));
+        // On a slow machine the holder may answer too late: nobody does it in its place.
+        eventually("the holder answers", async || {
+            let info = eye.inspect("k").await.unwrap().unwrap();
+            let (entries, _) = all(eye.list("*")).await.unwrap();
+            let holders = info.holders.iter().chain(entries.iter().flat_map(|entry| &entry.holders));
+            let labels: Vec<&str> = holders.filter_map(|holder| holder.label.as_deref()).collect();
+            assert!(labels.iter().all(|label| *label == "honest"), "{labels:?}");
+            labels.len() == 2
+        })
+        .await;
     }
 }
 

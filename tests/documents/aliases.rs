@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{read, root};
+use crate::documents::{read, root};
 
 /// Words of Redisson, ShedLock, lock4j, node-redlock, redsync, redis-py, the standard library and Redis itself.
 const WORDS: &[&str] = &[
