@@ -28,7 +28,7 @@ CONSTANTS
   May,      \* what may happen, each once in a run (see Happens)
   Late,     \* how many messages at a time may be under way for longer than a tick, or any number of ticks;
             \* 0: neither messages nor timers are ever late
-  MaxWait,  \* Late = 0: nobody waits longer than this
+  MaxWait,  \* Late = 0: nobody waits longer than this who hears pushes, others a heartbeat longer
   Broken    \* the rules that are not kept; {} in the protocol
 
 On(rule) == rule \notin Broken
@@ -202,7 +202,7 @@ Server(m) ==
                 [] m.cmd = "renew" -> DoRenew(srv, m)
      IN  /\ srv' = r.s
          /\ net' = (net \ {m}) \cup Heard(r.out)
-         /\ cl' = IF m.late THEN cl ELSE [cl EXCEPT ![m.p].in = Append(@, r.re)]
+         /\ cl' = IF m.late THEN cl ELSE [cl EXCEPT ![m.p].in = Append(@, [torn |-> cl[m.p].torn] @@ r.re)]
   /\ UNCHANGED <<left, log>>
 
 -----------------------------------------------------------------------------
@@ -231,12 +231,13 @@ Got(p, c, d, f, soon) ==
                               !.lin = c.lin, !.stay = IF c.lin = "may" THEN Linger ELSE 0],
         out |-> {}, log |-> Begun(p, f)]
 
-Ask(p, c) == IF c.asked \/ ~c.up THEN Just(c)
+\* Asks, even if an earlier `enter` is under way: its reply may be from before a grant.
+Ask(p, c) == IF ~c.up THEN Just(c)
              ELSE [Just([c EXCEPT !.asked = TRUE]) EXCEPT !.out = {Enter(p, c)}]
 
 \* The lease lasts until d at least.
-Extend(c, d) == [c |-> [c EXCEPT !.dl = Max(@, d)], out |-> {},
-                 log |-> IF c.torn THEN [log EXCEPT !.bad = @ \cup {"revived"}] ELSE log]
+Extend(c, d, r) == [c |-> [c EXCEPT !.dl = Max(@, d)], out |-> {},
+                    log |-> IF c.torn /\ r.torn THEN [log EXCEPT !.bad = @ \cup {"revived"}] ELSE log]
 
 Lost(p, c) == Undo(p, Over(c), [Leave(p, c.n) EXCEPT !.hold = c.keep])
 
@@ -255,7 +256,7 @@ OnEntered(p, c, r) ==
         [] Believes(c) /\ c.n = r.n ->
              CASE r.code = "BUSY" -> Just(c)   \* ignored: the renewal decides
                [] r.code = "FRESH" /\ On("fresh-is-a-loss") -> Lost(p, c)
-               [] OTHER -> Extend(c, r.at + TTL - Margin)
+               [] OTHER -> Extend(c, r.at + TTL - Margin, r)
         [] OTHER -> Undo(p, c, Leave(p, r.n))
 
 OnGrant(p, c, g) ==
@@ -291,7 +292,7 @@ Reply(p) ==
                       [Just(c) EXCEPT !.log.bad = @ \cup (IF r.code = "NOT_YOURS" /\ r.sure > 0 THEN {"false loss"}
                                                           ELSE {})]
                  [] r.cmd = "renew" /\ c.ph = "held" /\ c.n = r.n /\ r.code = "RENEWED" ->
-                      Extend(c, r.at + r.ttl - Margin)
+                      Extend(c, r.at + r.ttl - Margin, r)
                  [] r.cmd = "renew" /\ c.ph = "held" /\ c.n = r.n /\ r.code = "NOT_YOURS" ->
                       [Lost(p, c) EXCEPT !.log.bad = @ \cup (IF c.torn THEN {} ELSE {"false loss"})]
                  [] OTHER -> Just(c), net)
@@ -396,17 +397,25 @@ Connect(p) ==
       /\ Do(p, [Just(c) EXCEPT !.out = leaves \cup (IF c.asked THEN {Enter(p, c)} ELSE {})], net \ old)
       /\ UNCHANGED <<srv, left>>
 
+\* A process ends without a word.
 Crash(p) == /\ cl[p].ph /= "dead" /\ Happens("crash")
             /\ cl' = [cl EXCEPT ![p] = [Idle EXCEPT !.ph = "dead", !.up = FALSE]]
             /\ net' = {IF m.cmd \in Commands /\ m.p = p THEN [m EXCEPT !.late = TRUE] ELSE m :
                          m \in {m \in net : m.p /= p \/ m.cmd \in Commands}}
             /\ UNCHANGED <<srv, log>>
 
+\* A waiter ended so long ago that its place in the queue has expired.
+Died(p) == /\ InQueue(srv, <<p, cl[p].n>>) /\ cl[p].ph = "wait" /\ Happens("waiter died")
+           /\ srv.val[1] /= p /\ ~\E m \in net : m.p = p
+           /\ cl' = [cl EXCEPT ![p] = [Idle EXCEPT !.ph = "dead", !.up = FALSE]]
+           /\ srv' = [srv EXCEPT !.queue = [i \in DOMAIN @ |-> IF @[i].t[1] = p THEN [@[i] EXCEPT !.until = 0] ELSE @[i]]]
+           /\ UNCHANGED <<net, log>>
+
 LosePush(m) == m.cmd \notin Commands /\ Happens("lose") /\ net' = net \ {m} /\ UNCHANGED <<srv, cl, log>>
 
 \* The push connection ends, and the process knows it: no lease may linger. Or it does not know it.
 Deafen(p) ==
-  /\ cl[p].ears = "on" /\ cl[p].ph /= "dead"
+  /\ cl[p].ears = "on" /\ Believes(cl[p])
   /\ \E how \in {"off", "mute"} :
        /\ Happens(how)
        /\ LET c == [cl[p] EXCEPT !.ears = how]
@@ -425,8 +434,9 @@ Forge(p) == /\ cl[p].ph = "wait" /\ Happens("forge")
             /\ net' = net \cup Heard({[cmd |-> "grant", p |-> p, n |-> cl[p].n, us |-> 0, f |-> Far]})
             /\ UNCHANGED <<srv, cl, log>>
 
-\* The lock's key is deleted by hand: its holders are not protected any more, and are to learn of it.
+\* The lock's key is deleted by hand while it is held: its holders are not protected any more, and are to learn of it.
 Delete == /\ srv.val /= Free /\ Happens("delete")
+          /\ \A t \in Members(srv) \cup {srv.val} : t[1] \in Procs => cl[t[1]].n = t[2] /\ Believes(cl[t[1]])
           /\ srv' = [srv EXCEPT !.val = Free, !.until = 0]
           /\ cl' = [p \in Procs |-> IF Believes(cl[p]) THEN [cl[p] EXCEPT !.torn = TRUE] ELSE cl[p]]
           /\ UNCHANGED <<net, log>>
@@ -457,7 +467,7 @@ Older(m, slow) ==
 ClientTicks(c, slow) ==
   LET c1 == [c EXCEPT !.in = [i \in DOMAIN @ |-> Older(@[i], slow)],
                       !.pair = IF @ = <<>> THEN @ ELSE <<Back(@[1]), IF slow THEN @[2] + 1 ELSE @[2]>>,
-                      !.age = IF Late = 0 /\ c.ph \in {"wait", "held", "linger"} THEN Min(@ + 1, MaxWait + 1) ELSE 0]
+                      !.age = IF Late = 0 /\ c.ph \in {"wait", "held", "linger"} THEN Min(@ + 1, MaxWait + Beat + 1) ELSE 0]
   IN  IF slow THEN c1
       ELSE [c1 EXCEPT !.next = Down(@), !.dl = Down(@), !.keep = Down(@),
                       !.stay = IF c.lin = "on" THEN Down(@) ELSE @,
@@ -469,9 +479,11 @@ Replies(S) == IF S = {} THEN 0 ELSE LET p == CHOOSE p \in S : TRUE IN Len(cl[p].
 UnderWay == Cardinality(net) + Replies(Procs)
 
 \* No timer is due.
-Quiet == \A p \in Procs : /\ cl[p].up \/ cl[p].ph = "dead"
-                         /\ ~(AskIsDue(p) /\ On("waiter-has-a-timer")) /\ ~RenewIsDue(p) /\ ~LingerIsDue(p)
-                         /\ cl[p].ph = "held" => cl[p].age < Hold
+Quiet ==
+  \A p \in Procs :
+    /\ cl[p].up \/ cl[p].ph = "dead"
+    /\ ~(AskIsDue(p) /\ On("waiter-has-a-timer")) /\ ~RenewIsDue(p) /\ ~LingerIsDue(p)
+    /\ cl[p].ph = "held" => cl[p].age < Hold
 
 \* A deadline that passes is a loss, before anything else happens.
 Loses(p, slow) == Believes(cl[p]) /\ cl[p].dl = 1 /\ ~slow
@@ -494,7 +506,7 @@ Tick(z) ==
 -----------------------------------------------------------------------------
 Next == \/ \E m \in net : Server(m) \/ Pushed(m) \/ LosePush(m)
         \/ \E p \in Procs : \/ Reply(p) \/ Start(p) \/ ComeBack(p) \/ Timer(p) \/ Longer(p) \/ Release(p)
-                            \/ Cancel(p) \/ Break(p) \/ Connect(p) \/ Crash(p) \/ Deafen(p) \/ Oversleep(p)
+                            \/ Cancel(p) \/ Break(p) \/ Connect(p) \/ Crash(p) \/ Died(p) \/ Deafen(p) \/ Oversleep(p)
                             \/ Forge(p) \/ Tick(p)
         \/ Delete \/ PlainTakes \/ PlainReleases \/ Tick(0)
 
@@ -538,7 +550,8 @@ NoEmptyPlace == \A i \in DOMAIN srv.queue :
                   IN  e.until > 0 => IsKnown(e.t) /\ ~(Believes(c) /\ c.n = e.t[2] /\ ~c.torn)
 
 \* Nobody waits for too long (Late = 0); waiting ends.
-NoLongWait  == \A p \in Procs : cl[p].ph = "wait" => cl[p].age <= MaxWait
+NoLongWait  == \A p \in Procs : cl[p].ph = "wait" =>
+                 cl[p].age <= IF cl[p].ears = "on" THEN MaxWait ELSE MaxWait + Beat
 WaitingEnds == \A p \in Procs : cl[p].ph = "wait" ~> cl[p].ph /= "wait"
 Symmetry == Permutations(Procs)
 =============================================================================
