@@ -29,7 +29,8 @@ fetch_tools() {
 run_tlc() {
     local name=$1 config=$2 module=$3
     status=0
-    java -XX:+UseParallelGC "-Xmx${SPEC_HEAP:-3g}" -cp "$jar" tlc2.TLC -workers "${SPEC_WORKERS:-1}" -cleanup \
+    # shellcheck disable=SC2086
+    java ${java_options:--XX:+UseParallelGC} "-Xmx${SPEC_HEAP:-3g}" -cp "$jar" tlc2.TLC -workers "${SPEC_WORKERS:-1}" -cleanup \
         -metadir "$out/states/$name" -config "$config" "spec/$module.tla" >"$out/$name.txt" 2>&1 || status=$?
     rm -rf "$out/states/$name"
 }
@@ -105,7 +106,7 @@ rules=(
     'wanted-in-a-section-is-remembered lock_wait_linger NoLongWait'
     'no-lingering-after-a-wait lock_wait_linger NoLongWait'
     'no-lingering-unheard lock_wait_unheard NoLongWait'
-    'old-set-is-deleted lock_deleted_mixed LossIsFinal'
+    'old-set-is-deleted lock_deleted_read LossIsFinal'
     'renewal-needs-its-place lock_deleted_read LossIsFinal'
     'renewal-needs-the-marker lock_deleted_mixed LossIsFinal'
     'drift-is-counted lock_clocks OneHolder'
@@ -151,7 +152,8 @@ worlds() {
 }
 
 all_rules() {
-    local line
+    # These runs are short: compiling well would take longer than it saves.
+    local line java_options='-XX:+UseSerialGC -XX:TieredStopAtLevel=1'
     printf '| without the rule | violated | world | steps | states |\n|---|---|---|---|---|\n'
     for line in "${rules[@]}"; do
         # shellcheck disable=SC2086

@@ -233,8 +233,9 @@ Tick ==
   /\ LET ends(p) == cl[p].ph /= "idle" /\ cl[p].dl = 1
      IN  /\ cl' = [p \in Procs |-> IF ends(p) THEN Over(cl[p])
                                    ELSE [cl[p] EXCEPT !.dl = Down(@), !.next = Down(@), !.asked = {}]]
-         /\ net' = {IF m.cmd = "take" THEN m ELSE m : m \in net} \cup UNION {Undo(p, cl[p]) : p \in {p \in Procs : ends(p)}}
+         /\ net' = net \cup UNION {Undo(p, cl[p]) : p \in {p \in Procs : ends(p)}}
   /\ log' = [log EXCEPT !.bad = @ \cup IF Late = 0 /\ \E p \in Procs, s \in Servers : cl[p].ph = "held" /\ sv[s].val = Free
+                                                                                         /\ s \notin cl[p].asked
                                        THEN {"missing"} ELSE {}]
   /\ UNCHANGED left
 
@@ -243,7 +244,7 @@ Next == \/ \E m \in net : Server(m) \/ Reply(m)
         \/ \E s \in Servers : Restart(s) \/ GrowsUp(s)
         \/ Tick
 
-Spec == Init /\ [][Next]_vars /\ WF_vars(Next)
+Spec == Init /\ [][Next]_vars
 
 -----------------------------------------------------------------------------
 (* The promises. *)
@@ -259,7 +260,7 @@ NoOrphan == \A s \in Servers :
               t /= Free => \/ (cl[t[1]].ph /= "idle" /\ cl[t[1]].n = t[2])
                            \/ \E m \in net : m.p = t[1] /\ m.n = t[2]
 
-\* A lock that is held stands on every server that is free for it (Late = 0).
+\* A lock that is held stands on every server that is free for it, or was asked since the last tick (Late = 0).
 NothingMissing == "missing" \notin log.bad
 
 Symmetry == Permutations(Procs) \cup Permutations(Servers)
