@@ -29,8 +29,10 @@ fetch_tools() {
 run_tlc() {
     local name=$1 config=$2 module=$3
     status=0
+    # TLC unpacks its library into the folder for temporary files, where another run might delete it.
+    mkdir -p "$out/states/$name"
     # shellcheck disable=SC2086
-    java ${java_options:--XX:+UseParallelGC} "-Xmx${SPEC_HEAP:-3g}" -cp "$jar" tlc2.TLC -workers "${SPEC_WORKERS:-1}" -cleanup \
+    java ${java_options:--XX:+UseParallelGC} "-Xmx${SPEC_HEAP:-3g}" "-Djava.io.tmpdir=$out/states/$name" -cp "$jar" tlc2.TLC -workers "${SPEC_WORKERS:-1}" -cleanup \
         -metadir "$out/states/$name" -config "$config" "spec/$module.tla" >"$out/$name.txt" 2>&1 || status=$?
     rm -rf "$out/states/$name"
 }
@@ -69,7 +71,7 @@ rule() {
     local text=$out/without_$rule.txt
     found=$(grep -cE "^Error: Invariant $property is violated|^Error: Temporal properties were violated" "$text" || true)
     if [ "$found" = 0 ]; then
-        printf '| %s | %s | NOTHING FOUND, see %s |\n' "$rule" "$name" "$text"
+        printf '| %s | %s | NOTHING FOUND (status %s), see %s |\n' "$rule" "$name" "$status" "$text"
         failed+=("$rule")
         return
     fi
