@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the specification in spec/ with TLC.
 #
-#   scripts/check_spec.sh            small worlds, two or three minutes
+#   scripts/check_spec.sh            small worlds
 #   scripts/check_spec.sh --worlds   every world in full
 #   scripts/check_spec.sh --rules    every rule switched off, one at a time: a counterexample must be found
 #   scripts/check_spec.sh --all      all of this, and the large world: an hour and more
@@ -32,7 +32,8 @@ run_tlc() {
     # TLC unpacks its library into the folder for temporary files, where another run might delete it.
     mkdir -p "$out/states/$name"
     # shellcheck disable=SC2086
-    java ${java_options:--XX:+UseParallelGC} "-Xmx${SPEC_HEAP:-3g}" "-Djava.io.tmpdir=$out/states/$name" -cp "$jar" tlc2.TLC -workers "${SPEC_WORKERS:-1}" -cleanup \
+    java ${java_options:--XX:+UseParallelGC} "-Xmx${SPEC_HEAP:-3g}" "-Djava.io.tmpdir=$out/states/$name" -cp "$jar" \
+        tlc2.TLC -workers "${SPEC_WORKERS:-1}" -cleanup \
         -metadir "$out/states/$name" -config "$config" "spec/$module.tla" >"$out/$name.txt" 2>&1 || status=$?
     rm -rf "$out/states/$name"
 }
