@@ -1,8 +1,8 @@
 //! Locks on etcd.
 //!
-//! A lock is a queue of places (see [`keys`]), and all places of a process live with one lease, its session. What is
-//! asked of the server is in [`transactions`]; the connection, the standing watch and the heartbeats are in [`link`],
-//! and [`supervisor`] replaces them.
+//! A lock is a queue of places (see `keys`), and all places of a process live with one lease, its session. What is
+//! asked of the server is in `transactions`; the connection, the standing watch and the heartbeats are in `link`,
+//! and `supervisor` replaces them.
 
 mod config;
 mod errors;

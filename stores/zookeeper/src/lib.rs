@@ -1,8 +1,8 @@
 //! Locks on ZooKeeper.
 //!
-//! A lock is a node, and below it every owner who holds it, or waits for it, has a place (see [`names`]): the first
-//! place is the holder's. All places of a process live as long as its [`session`], which the [`supervisor`] keeps.
-//! Who waits watches the place before its own (see [`queue`]).
+//! A lock is a node, and below it every owner who holds it, or waits for it, has a place (see `names`): the first
+//! place is the holder's. All places of a process live as long as its `session`, which the `supervisor` keeps.
+//! Who waits watches the place before its own (see `queue`).
 
 mod config;
 mod errors;

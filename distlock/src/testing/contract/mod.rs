@@ -213,7 +213,7 @@ const RULES: &[Rule] = rules! {
         a_release_ends_a_place_in_the_queue [queue],
         a_grant_ends_with_its_claim [queue, ttl],
         a_place_whose_owner_does_not_ask_is_passed_over [queue, ttl],
-        a_grant_is_not_older_than_it_says [queue, link];
+        a_grant_is_not_older_than_it_says [queue, ttl, link];
     late:
         a_command_that_was_given_up_is_not_carried_out_after_5_s [link, late],
         nothing_is_repeated_after_its_future_has_ended [link];

@@ -166,7 +166,7 @@ pub(crate) async fn a_place_whose_owner_does_not_ask_is_passed_over(place: Place
     waiter.gives_back(&key, &next).await
 }
 
-/// The report of a grant is held back, and then comes late.
+/// The report of a grant is held back, and then comes late. (A session's leases do not count from their grants.)
 pub(crate) async fn a_grant_is_not_older_than_it_says(place: Place) -> Result<(), Broken> {
     let waiting = Waiting::begin(&place, place.process().await?, LONG).await?;
     let ((holder, _), (waiter, next)) = (&waiting.holder, &waiting.waiter);
