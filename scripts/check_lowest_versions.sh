@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that distlock and distlock-macros compile, with every feature, with the lowest version of every direct
+# Checks that distlock, distlock-macros and the stores compile, with every feature, with the lowest version of every direct
 # dependency that their Cargo.toml names. Works on a copy, and does not touch the lock file or the target folder of this
 # one. Needs no nightly toolchain: the resolver's option is unstable, the compiler is the usual one.
 set -euo pipefail
@@ -7,12 +7,12 @@ cd "$(dirname "$0")/.."
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-cp -r Cargo.toml rust-toolchain.toml distlock distlock-macros "$copy"
+cp -r Cargo.toml rust-toolchain.toml distlock distlock-macros distlock-store stores "$copy"
 cd "$copy"
 # Only what is published: the versions that tests, benches and examples ask for are their own affair. For the same
 # reason no development dependencies, which would raise the others.
-sed -i -E '/^(default-)?members = /d; s/^\[workspace\]$/[workspace]\nmembers = ["distlock", "distlock-macros"]/' Cargo.toml
-for manifest in distlock/Cargo.toml distlock-macros/Cargo.toml; do
+sed -i -E '/^(default-)?members = /d; s/^\[workspace\]$/[workspace]\nmembers = ["distlock", "distlock-macros", "distlock-store", "stores\/*"]/' Cargo.toml
+for manifest in distlock/Cargo.toml distlock-macros/Cargo.toml distlock-store/Cargo.toml stores/*/Cargo.toml; do
     sed -i '/^\[dev-dependencies\]/,/^\[lints\]/{/^\[lints\]/!d}' "$manifest"
 done
 
@@ -23,4 +23,4 @@ unset RUSTC_BOOTSTRAP
 cargo tree --locked --depth 1 --all-features -p distlock -p distlock-macros --prefix none --no-dedupe
 cargo check --locked --quiet --all-features -p distlock -p distlock-macros
 cargo check --locked --quiet --no-default-features -p distlock
-echo 'distlock and distlock-macros compile with the lowest versions that they name'
+echo 'distlock, distlock-macros and the stores compile with the lowest versions that they name'

@@ -8,13 +8,13 @@ cd "$(dirname "$0")/.."
 oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 rustup run "$oldest" rustc --version 2>/dev/null || rustup toolchain install "$oldest" --profile minimal
 
-crates=(distlock-macros distlock distlock-cli)
+crates=(distlock-macros distlock-store distlock distlock-cli)
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-cp -r Cargo.toml "${crates[@]}" "$copy"
+cp -r Cargo.toml stores "${crates[@]}" "$copy"
 cd "$copy"
-sed -i -E '/^(default-)?members = /d; s/^\[workspace\]$/[workspace]\nmembers = ["distlock-macros", "distlock", "distlock-cli"]/' Cargo.toml
-for crate in "${crates[@]}"; do
+sed -i -E '/^(default-)?members = /d; s/^\[workspace\]$/[workspace]\nmembers = ["distlock-macros", "distlock-store", "stores\/*", "distlock", "distlock-cli"]/' Cargo.toml
+for crate in "${crates[@]}" stores/*; do
     sed -i '/^\[dev-dependencies\]/,/^\[lints\]/{/^\[lints\]/!d}; /^\[\[test\]\]/,$d' "$crate/Cargo.toml"
 done
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::lock_key::LockKey;
-use crate::lock_kind::LockKind;
 use crate::protocol::{Escaping, KEPT, show_cause};
+use distlock_store::LockKind;
 
 /// Why an acquisition, a hold or a release failed.
 ///

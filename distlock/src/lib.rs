@@ -91,7 +91,6 @@
 
 // The documentation's labels of features.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg_attr(docsrs, doc(auto_cfg(hide(feature = "_remote"))))]
 // The attribute's expansion names the crate from outside, also in the rules of the module `testing`.
 #[cfg(feature = "testing")]
 extern crate self as distlock;
@@ -110,18 +109,9 @@ mod backend;
 pub mod fuzzing {
     pub use crate::backend::redis::fuzzing::*;
 }
-#[cfg(feature = "_remote")]
-mod backoff;
 pub mod blocking;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod certificates;
-mod clock;
 mod collection;
-#[cfg(feature = "_remote")]
-mod connection;
 mod contained;
-#[cfg(any(feature = "redis", feature = "mysql", feature = "memcached"))]
-mod contended;
 mod driver;
 mod engine;
 mod error;
@@ -134,24 +124,19 @@ mod key;
 pub mod leader;
 mod lease_cell;
 mod lock_key;
-mod lock_kind;
 mod manager_handle;
 #[cfg(feature = "metrics")]
 #[doc = include_str!("metrics.md")]
 pub mod metrics {}
-mod nearest;
 mod observe;
 mod outage;
 mod process;
 mod protocol;
 mod release;
-#[cfg(any(feature = "redis", feature = "mysql", feature = "memcached"))]
-mod remembered;
 mod request;
 mod retry;
 mod scope;
 mod section;
-mod shrink;
 #[cfg(test)]
 mod simulation;
 pub mod store;
@@ -159,41 +144,25 @@ mod sync;
 mod take_over;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod token;
 mod ttl;
-#[cfg(feature = "_remote")]
-#[cfg_attr(
-    not(all(feature = "redis", feature = "etcd", feature = "postgres", feature = "zookeeper")),
-    allow(
-        dead_code,
-        unused_imports,
-        reason = "each store uses a part of it; with all of them nothing is left over"
-    )
-)]
-mod url;
 
-#[cfg(feature = "_remote")]
-pub use connection::Credentials;
-#[cfg(any(feature = "tls", feature = "etcd"))]
-pub use connection::TlsOptions;
 #[doc = include_str!("attribute.md")]
 pub use distlock_macros::distributed_lock;
 #[doc = include_str!("key_macro.md")]
 pub use distlock_macros::key;
+pub use distlock_store::kit::connection::{Credentials, TlsOptions};
+pub use distlock_store::{Escaped, FencingToken, LockKind};
 pub use error::{LockError, LostReason};
 pub use finding::{Finding, Severity};
 pub use guard::Guard;
 pub use held::Held;
 pub use key::{IntoLockKey, LockKey};
-pub use lock_kind::LockKind;
 pub use manager::{
     ForcedRelease, Health, LockClient, LockEntry, LockHolder, LockInfo, LockManager, LockManagerBuilder,
     LockWaiter, Locks, ShutdownReport, init, with_manager,
 };
 pub use observe::{Events, LockEvent};
-pub use protocol::Escaped;
 pub use release::Release;
 pub use request::LockRequest;
 pub use retry::Retry;
 pub use scope::is_held_here;
-pub use token::FencingToken;

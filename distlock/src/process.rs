@@ -8,7 +8,7 @@
 //! `fork` calls in the child. Before anything is sent, which takes longer by far, the kernel is asked all the same:
 //! a process can be copied without the library.
 
-use crate::protocol::{Failure, OpError, Who};
+use crate::protocol::{Failure, OpError};
 
 /// The process that something was made in.
 #[derive(Clone, Debug)]
@@ -47,19 +47,6 @@ impl Process {
     /// The same, however this process was copied. Takes a system call.
     pub(crate) fn is_any_other(&self) -> bool {
         self.id != std::process::id()
-    }
-}
-
-/// What others may learn of this process.
-pub(crate) fn who() -> Who {
-    let program = std::env::current_exe().ok();
-    let program = program.as_ref().and_then(|path| path.file_name());
-    Who {
-        host: rustix::system::uname().nodename().to_str().ok().map(str::to_owned),
-        pid: Some(std::process::id()),
-        program: program.map(|name| name.to_string_lossy().into_owned()),
-        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        met: None,
     }
 }
 

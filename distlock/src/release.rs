@@ -161,8 +161,8 @@ pub(crate) fn lost_error(cell: &LeaseCell, reason: LostReason) -> LockError {
 mod tests {
     use super::*;
     use crate::backend::{Failure, Kind, OpError, Token};
-    use crate::clock::Time;
     use crate::lease_cell::{Hold, How, Ticket};
+    use distlock_store::engine::Time;
 
     #[test]
     fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {

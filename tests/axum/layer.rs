@@ -97,7 +97,7 @@ async fn options_apply_to_the_lock() {
 async fn the_label_is_the_function_that_makes_the_key() {
     let manager = LockManager::in_memory();
     for (layer, label) in [
-        (by_header(&manager), "axum::layer::by_header"),
+        (by_header(&manager), concat!(module_path!(), "::by_header")),
         (by_header(&manager).with(|request| request.label("payment")), "payment"),
     ] {
         let of = manager.clone();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{read, root};
+use crate::documents::{read, root};
 
 /// Words of Redisson, ShedLock, lock4j, node-redlock, redsync, redis-py, the standard library and Redis itself.
 const WORDS: &[&str] = &[
@@ -72,7 +72,8 @@ fn aliases(folder: &Path) -> String {
 
 #[test]
 fn words_of_other_libraries_are_found() {
-    let aliases = aliases(&root().join("distlock/src"));
+    let aliases: String =
+        ["distlock/src", "distlock-store/src"].map(|folder| aliases(&root().join(folder))).concat();
     let missing: Vec<_> = WORDS.iter().filter(|word| !aliases.contains(&format!("\"{word}\""))).collect();
     assert!(missing.is_empty(), "nothing in distlock has these words as `doc(alias)`: {missing:?}");
 }

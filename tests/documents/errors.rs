@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use distlock::{LockError, LockKey, LockManager, LostReason};
 
-use crate::markdown::{Document, Table, code_spans};
-use crate::messages::messages;
-use crate::{read, root};
+use crate::documents::markdown::{Document, Table, code_spans};
+use crate::documents::messages::messages;
+use crate::documents::{read, root};
 
 fn book(page: &str) -> String {
     read(&root().join("docs/book/src").join(page))
@@ -141,7 +141,7 @@ fn fixed_part(message: &str) -> &str {
 fn reads_configuration(path: &Path) -> bool {
     let path = path.to_string_lossy();
     let names = ["config.rs", "url.rs", "tls.rs", "connection.rs", "schemes.rs", "builder/servers.rs"];
-    path.contains("/src/url/") || names.iter().any(|name| path.ends_with(name))
+    path.contains("/kit/url/") || names.iter().any(|name| path.ends_with(name))
 }
 
 /// Texts of `format!` that are no errors: what a store is called in messages, and parts of an error that has a row.
@@ -162,8 +162,9 @@ fn what_is_wrong_with_options_keys_and_urls_is_listed() {
         .flat_map(|cell| cell.split("; ").map(str::to_owned).chain([cell.clone()]).collect::<Vec<_>>())
         .collect();
     let (mut found, mut missing) = (0, Vec::new());
-    for path in sources(&root().join("distlock/src")) {
-        if path.to_string_lossy().contains("tests") {
+    let folders = ["distlock/src", "distlock-store/src", "stores"].map(|folder| root().join(folder));
+    for path in folders.iter().flat_map(|folder| sources(folder)) {
+        if path.strip_prefix(root()).expect("one of its files").to_string_lossy().contains("tests") {
             continue;
         }
         let calls: &[&str] = match reads_configuration(&path) {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::markdown::{Document, anchor, link_targets};
-use crate::{read, root};
+use crate::documents::markdown::{Document, anchor, link_targets};
+use crate::documents::{read, root};
 
 /// The Markdown files of the repository.
 fn documents() -> Vec<PathBuf> {

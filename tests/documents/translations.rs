@@ -1,7 +1,7 @@
 //! README.zh.md and README.ja.md have the sections, the code, the tables and the links of README.md.
 
-use crate::markdown::{Document, code_spans, link_targets};
-use crate::{read, root};
+use crate::documents::markdown::{Document, code_spans, link_targets};
+use crate::documents::{read, root};
 
 const TRANSLATIONS: [&str; 2] = ["README.zh.md", "README.ja.md"];
 

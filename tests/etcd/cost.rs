@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use distlock_tests::{EtcdServers, until_waiting};
 
-use crate::{LONG, process, revision};
+use crate::etcd::{LONG, process, revision};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_costs_two_writes_and_its_hand_over_nothing_more() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use distlock_tests::{EtcdServers, eventually, until_waiting};
 
-use crate::{LONG, process};
+use crate::etcd::{LONG, process};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_leader_takes_nothing_from_anybody() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use distlock::{LockError, LockManager};
 use distlock_tests::{Direction, EtcdServers, Proxy};
 
-use crate::process;
+use crate::etcd::process;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_member_the_error_says_where_it_was_looked_for() {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use distlock_tests::{EtcdServers, Proxy, eventually};
 
-use crate::{LONG, process};
+use crate::etcd::{LONG, process};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_granted_for_longer_is_counted_as_it_was_granted() {

@@ -8,7 +8,7 @@ use distlock_tests::{EtcdServers, Proxy, eventually};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::{LONG, process, revision};
+use crate::etcd::{LONG, process, revision};
 
 const KEYS: usize = 40;
 const ROUNDS: usize = 10;

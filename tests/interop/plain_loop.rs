@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use distlock_tests::{RedisServer, Section, Tally, shared_clock};
 
-use crate::judge::{FOREIGN, KEY, Ours, TALLY, TTL, judge};
+use crate::interop::judge::{FOREIGN, KEY, Ours, TALLY, TTL, judge};
 
 const RELEASE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";

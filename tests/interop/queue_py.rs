@@ -2,8 +2,8 @@
 
 use distlock_tests::{LockClient, RedisServer};
 
-use crate::judge::contest;
-use crate::redis_py::python;
+use crate::interop::judge::contest;
+use crate::interop::redis_py::python;
 
 const PROGRAM: &str = include_str!("queue_client.py");
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../distlock/src/backend/redis/scripts");

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use distlock_tests::{LockClient, RedisServer};
 
-use crate::judge::{KEY, TTL, contest};
+use crate::interop::judge::{KEY, TTL, contest};
 
 const PROGRAM: &str = include_str!("redis_py_client.py");
 

@@ -33,5 +33,8 @@ struct WebServices;
 #[doc = include_str!("../../docs/book/src/testing.md")]
 struct Testing;
 
+#[doc = include_str!("../../docs/book/src/write-a-store.md")]
+struct WriteAStore;
+
 #[doc = include_str!("../../docs/book/src/observing.md")]
 struct Observing;

@@ -2,7 +2,7 @@
 
 use distlock_tests::{ZooKeeperServers, eventually};
 
-use crate::{LONG, process};
+use crate::zookeeper::{LONG, process};
 
 /// How many transactions have written since the server was started.
 fn writes(servers: &ZooKeeperServers) -> u64 {

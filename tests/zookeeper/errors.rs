@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use distlock::{LockError, LockManager};
 use distlock_tests::{Direction, Proxy, ZooKeeperServers};
 
-use crate::process;
+use crate::zookeeper::process;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_server_the_error_says_where_it_was_looked_for_and_why_it_was_not_found() {

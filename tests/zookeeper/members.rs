@@ -5,7 +5,7 @@ use std::time::Duration;
 use distlock::LockManager;
 use distlock_tests::{ZooKeeperServers, eventually, shared_clock, until_waiting};
 
-use crate::{LONG, process};
+use crate::zookeeper::{LONG, process};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_leader_takes_nothing_from_anybody() {

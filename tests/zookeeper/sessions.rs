@@ -5,7 +5,7 @@ use std::time::Duration;
 use distlock::LockManager;
 use distlock_tests::{Direction, Proxy, ZooKeeperServers, eventually, until_waiting};
 
-use crate::{LONG, process};
+use crate::zookeeper::{LONG, process};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_counted_as_it_was_granted() {

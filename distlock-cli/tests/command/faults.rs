@@ -118,12 +118,10 @@ fn a_limit_of_time_is_kept() {
 fn a_run_that_is_killed_does_not_leave_its_command_behind() {
     let server = RedisServer::start();
     for script in [WITH_CHILD, STUBBORN] {
-        let mut running = run(&server, &["--ttl", "6s", "--kill-after", "1s"], script);
+        let mut running = run(&server, &["--ttl", "60s", "--kill-after", "1s"], script);
         let child = running.line();
-        let killed = Instant::now();
         running.signal(Signal::KILL);
         until_dead(&child);
-        assert!(killed.elapsed() < Duration::from_secs(4), "{:?}", killed.elapsed());
         running.status();
         assert!(!is_free(&server, "k"), "the lease has outlived the command");
         server.raw(&["DEL", "k"]);

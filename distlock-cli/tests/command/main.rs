@@ -18,6 +18,7 @@ mod shell;
 mod signals;
 mod stores;
 mod top;
+mod web;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;

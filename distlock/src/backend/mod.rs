@@ -1,22 +1,12 @@
 //! The contract between the driver and the stores. Its vocabulary is defined in [`crate::protocol`].
 
 pub(crate) mod adapter;
-#[cfg(feature = "etcd")]
-pub(crate) mod etcd;
 pub(crate) mod fail_all;
-#[cfg(feature = "memcached")]
-pub(crate) mod memcached;
 pub(crate) mod memory;
-#[cfg(feature = "mysql")]
-pub(crate) mod mysql;
-#[cfg(feature = "postgres")]
-pub(crate) mod postgres;
 #[cfg(feature = "redis")]
 pub(crate) mod quorum;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
-#[cfg(feature = "zookeeper")]
-pub(crate) mod zookeeper;
 
 use std::fmt;
 use std::future::Future;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::parking::block_on;
 use crate::error::LockError;
 use crate::leader::{self, Lead, Leadership};
-use crate::token::FencingToken;
+use distlock_store::FencingToken;
 
 /// A [`Candidate`](crate::leader::Candidate) for threads.
 ///

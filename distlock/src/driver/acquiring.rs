@@ -7,11 +7,12 @@ use std::task::{Context as TaskContext, Poll};
 use super::answer::{Awaited, NoAnswer, answer};
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, Requester};
-use crate::clock::{self, Time};
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::Ticket;
 use crate::process;
 use crate::protocol::mutated;
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 /// Dropping it at any time leaves nothing behind: a request that still waits is cancelled, a lock that has
 /// just been acquired is released, and the I/O thread awaits a command that is under way.

@@ -8,12 +8,12 @@ use std::task::{Context as TaskContext, Poll};
 use super::answer::{Awaited, NoAnswer, answer};
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, LeaseHandle, Requester};
-use crate::clock;
 use crate::collection::KeyCollection;
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::Ticket;
 use crate::process;
 use crate::protocol::mutated;
+use distlock_store::clock;
 
 /// Dropping it at any time leaves nothing behind, as for one request.
 struct AcquiringAll {

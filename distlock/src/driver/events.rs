@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use super::{Core, LinkSeen};
 use crate::backend::{Events, Notice};
-use crate::clock;
 use crate::contained::contained;
 use crate::observe::Event;
 use crate::outage::{Before, LinkChange};
 use crate::protocol::{LinkEvent, OpError, Push, Who};
+use distlock_store::clock;
 
 impl Core {
     fn link_change<'a>(&self, event: &'a LinkEvent) -> LinkChange<'a> {

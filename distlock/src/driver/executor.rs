@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 #[cfg(test)]
-use crate::clock;
-#[cfg(test)]
 use crate::simulation::tasks::Tasks;
+#[cfg(test)]
+use distlock_store::clock;
 
 #[derive(Clone)]
 pub(super) enum Executor {

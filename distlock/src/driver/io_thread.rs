@@ -13,13 +13,13 @@ use tokio::sync::{Notify, oneshot};
 
 use super::Core;
 use super::executor::Executor;
-use crate::clock;
 use crate::contained::{Panicked, contained, poll_contained};
 use crate::observe::observe_this_thread;
 use crate::process::Process;
 use crate::protocol::{Failure, OpError};
 #[cfg(test)]
 use crate::simulation::tasks::Tasks;
+use distlock_store::clock;
 
 /// When the last handle is dropped, commands under way have this long to be answered.
 const LAST_COMMANDS_WAIT: Duration = Duration::from_secs(1);

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::Core;
-use crate::clock;
 use crate::contained::contained;
 use crate::lease_cell::LeaseCell;
 use crate::observe::{Event, Lock};
 use crate::protocol::Time;
+use distlock_store::clock;
 
 /// The longest time between two looks.
 const LOOK: Duration = Duration::from_secs(1);

@@ -36,7 +36,6 @@ use tokio::sync::watch;
 
 use crate::backend::Backend;
 use crate::backend::fail_all::fail_all;
-use crate::clock;
 use crate::contained::{Panicked, contained};
 use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome, Renewing};
 use crate::lease_cell::LeaseCell;
@@ -48,6 +47,7 @@ use crate::take_over::Lookout;
 pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
+use distlock_store::clock;
 use idle::HandedOver;
 use in_flight::{
     Answered, AwaitedCommand, Begun, InFlight, all_unanswered, batch_answers, begin, begin_one, pair,

@@ -10,13 +10,13 @@ use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
 use super::reports::EndReport;
 use super::{Core, LeaseHandle};
-use crate::clock;
 use crate::engine::{Confirmation, Release, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::observe::ReleaseOutcome;
 use crate::process;
 use crate::protocol::OpError;
+use distlock_store::clock;
 
 /// How many releases of one manager may be on their way without a section that waits for them. They share a
 /// connection, on which each takes the server a few microseconds: all of them, a few milliseconds.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Core;
-use crate::clock;
 use crate::engine::Release;
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, How, LeaseCell, LeftToReport, Reported};
 use crate::observe::{Behind, Event, Lock, ReleaseOutcome};
 use crate::protocol::{Kind, Time};
+use distlock_store::clock;
 
 /// A request has ended with this lock.
 pub(crate) fn report_acquired(core: &Core, cell: &LeaseCell, waited: Duration) {

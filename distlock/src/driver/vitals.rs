@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::clock::{self, Time};
 use crate::protocol::{LinkEvent, OpError, Pushes};
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 /// No command was answered yet.
 const NEVER: u64 = 0;

@@ -7,9 +7,8 @@ use once_cell::sync::OnceCell;
 
 use super::Core;
 use crate::backend::HoldNote;
-use crate::clock;
-use crate::process;
 use crate::protocol::{Account, Met, Pattern, Who, op};
+use distlock_store::clock;
 
 /// Who this process is, and what it has met since the manager began.
 #[derive(Debug, Default)]
@@ -34,7 +33,7 @@ impl Myself {
 impl Core {
     /// This process.
     pub(crate) fn who(&self) -> Who {
-        let who = self.myself.who.get_or_init(process::who).clone();
+        let who = self.myself.who.get_or_init(Who::this_process).clone();
         let met = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Who { met: Some(Met { busy: met(&self.myself.busy), lost: met(&self.myself.lost) }), ..who }
     }

@@ -17,7 +17,7 @@ use crate::protocol::{
     Account, BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, Push, Pushes, Time, Token, Tuning,
     When,
 };
-use crate::shrink::shrink;
+use distlock_store::kit::shrink::shrink;
 
 #[derive(Debug)]
 pub(crate) struct Machine<W> {

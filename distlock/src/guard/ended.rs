@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use event_listener::EventListener;
 
 use super::{Guard, forked};
-use crate::clock;
 use crate::contained::ContainedWakers;
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::process::Process;
 use crate::release::lost_error;
+use distlock_store::clock;
 
 /// Waits until all locks of a guard are released, or one of them is lost.
 pub(crate) struct Ended {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::clock::{self, Time};
 use crate::driver::{self, LeaseHandle, NestedReport};
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::release::{Releasing, lost_error};
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 /// One acquired lock.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::backend::{Demand, Kind};
-use crate::clock;
 use crate::driver::{self, LeaseHandle, NestedReport};
 use crate::engine::Want;
 use crate::error::LockError;
@@ -21,8 +20,9 @@ use crate::lease_cell::{CellState, LeaseCell};
 use crate::process;
 use crate::protocol::token_text;
 use crate::release::{Releases, failure};
-use crate::token::FencingToken;
 use crate::ttl::valid_ttl;
+use distlock_store::FencingToken;
+use distlock_store::clock;
 pub(crate) use ended::Ended;
 use held_lock::{HeldLock, check, is_held};
 

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::guard::Guard;
 use crate::held::Held;
-use crate::token::FencingToken;
+use distlock_store::FencingToken;
 
 /// A term of a leader: what [`Candidate::run`](super::Candidate::run) gives to the body. Dereferences to [`Guard`];
 /// cheap to clone and `'static`, for tasks that the body spawns.

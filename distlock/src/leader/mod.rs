@@ -39,14 +39,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock;
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
 use crate::key::{IntoLockKey, LockKey};
 use crate::manager::LockManager;
 use crate::release::Release;
 use crate::section::{Hold, Holding, OnLost};
-use crate::token::FencingToken;
+use distlock_store::FencingToken;
+use distlock_store::clock;
 pub use lead::Lead;
 use report::TermReport;
 use state::{Reign, State};

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Lead;
-use crate::clock::{self, Time};
 use crate::driver::Core;
 use crate::error::{LockError, LostReason};
 use crate::observe::{Event, LeaderStep};
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 pub(super) fn stands(core: &Core, label: Cow<'static, str>, key: &Arc<str>) {
     core.observers.tell(&Event::Leader { label: &label, key, step: LeaderStep::Stands });

@@ -8,11 +8,12 @@ use tokio::sync::watch;
 
 use super::Lead;
 use super::state::State;
-use crate::clock::{self, Time};
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::manager::LockManager;
-use crate::token::FencingToken;
+use distlock_store::FencingToken;
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 /// How often the store is asked, while somebody awaits a change.
 const EVERY: Duration = Duration::from_secs(1);

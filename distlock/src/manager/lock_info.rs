@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lock_kind::LockKind;
-use crate::protocol::{Account, Details, HoldAccount, Inspection, Kind, Who, client_of, token_text};
+use crate::protocol::{Account, HoldAccount, Inspection, Kind, OwnerDetails, Who, client_of, token_text};
+use distlock_store::LockKind;
 
 /// A process that holds a lock or waits for it, as far as the store knows it.
 ///
@@ -217,7 +217,7 @@ impl Told {
 }
 
 impl LockHolder {
-    fn stored(token: &str, remaining: Option<Duration>, details: Option<&Details>) -> LockHolder {
+    fn stored(token: &str, remaining: Option<Duration>, details: Option<&OwnerDetails>) -> LockHolder {
         let details = details.cloned().unwrap_or_default();
         LockHolder {
             token: token.to_owned(),
@@ -235,7 +235,7 @@ impl LockWaiter {
         self.client.as_ref().map(|client| &*client.id)
     }
 
-    fn stored(token: &str, details: Option<&Details>) -> LockWaiter {
+    fn stored(token: &str, details: Option<&OwnerDetails>) -> LockWaiter {
         let details = details.cloned().unwrap_or_default();
         LockWaiter {
             token: Some(token.to_owned()),

@@ -31,6 +31,7 @@ pub use health::Health;
 pub use listing::Locks;
 pub use lock_info::{LockClient, LockEntry, LockHolder, LockInfo, LockWaiter};
 pub use operations::{ForcedRelease, ShutdownReport};
+pub use schemes::register;
 
 /// The source of locks. It has the connections to the store, one I/O thread, and the state of every lock that
 /// this process holds or waits for.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::LockManager;
 use crate::backend::{BoxFuture, Failure, OpError};
-use crate::clock;
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
+use distlock_store::clock;
 
 /// After the grace period, commands under way have this long to be answered.
 const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);

@@ -1,35 +1,35 @@
 //! The URL schemes: which store each of them stands for, and how a manager for it is created.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use distlock_store::LockStore;
+use distlock_store::kit::connection::ConnectionOptions;
+use distlock_store::kit::nearest::nearest;
 
 use super::builder::Url;
 use super::built::Built;
 use super::store_slot::{Opened, StoreSlot};
 use super::{LockManager, LockManagerBuilder};
 use crate::backend::ConnectOn;
-#[cfg(feature = "memcached")]
-use crate::backend::memcached::MemcachedStore;
-#[cfg(feature = "mysql")]
-use crate::backend::mysql::{MysqlConfig, MysqlStore};
-#[cfg(feature = "postgres")]
-use crate::backend::postgres::{PostgresConfig, PostgresStore};
-use crate::error::LockError;
-use crate::nearest::nearest;
-use crate::observe::Observers;
-
-#[cfg(feature = "etcd")]
-use crate::backend::etcd::EtcdStore;
-#[cfg(feature = "zookeeper")]
-use crate::backend::zookeeper::ZooKeeperStore;
 #[cfg(feature = "redis")]
 use crate::backend::{
     Backend,
     quorum::QuorumBackend,
     redis::{self, ClusterBackend, RedisBackend, RedisConfig},
 };
+use crate::error::LockError;
+use crate::observe::Observers;
 
-/// Creates a manager from the options, the URL and the name of the process.
-type Open = fn(LockManagerBuilder, Url, &Arc<str>, ConnectOn) -> Result<Built, LockError>;
+type OpenStore = dyn Fn(&str, &ConnectionOptions) -> Result<StoreSlot, String> + Send + Sync;
+
+/// How a scheme is opened.
+#[derive(Clone)]
+enum Open {
+    /// A manager from the options, the URL and the name of the process.
+    Manager(fn(LockManagerBuilder, Url, &Arc<str>, ConnectOn) -> Result<Built, LockError>),
+    /// A store on the public contract, from its URL and what the builder says beside it.
+    Store(Arc<OpenStore>),
+}
 
 /// What schemes stand for.
 struct Scheme {
@@ -38,20 +38,134 @@ struct Scheme {
     /// The feature of distlock that it needs.
     feature: Option<&'static str>,
     /// `None`: built without that feature.
-    open: Option<Open>,
+    open: fn() -> Option<Open>,
 }
 
-/// All schemes. To add a store, add a line.
+/// `None` where the feature is switched off.
+macro_rules! built_with {
+    ($feature:literal, $open:expr) => {
+        || {
+            #[cfg(feature = $feature)]
+            {
+                Some($open)
+            }
+            #[cfg(not(feature = $feature))]
+            {
+                None
+            }
+        }
+    };
+}
+
+/// All schemes that come with this crate. To add a store, add a line.
 const SCHEMES: &[Scheme] = &[
-    Scheme { names: &["memory"], feature: None, open: Some(open_memory) },
-    Scheme { names: REDIS, feature: Some("redis"), open: OPEN_REDIS },
-    Scheme { names: REDIS_OVER_TLS, feature: Some("tls"), open: OPEN_REDIS_OVER_TLS },
-    Scheme { names: &["etcd", "etcds"], feature: Some("etcd"), open: OPEN_ETCD },
-    Scheme { names: &["memcached"], feature: Some("memcached"), open: OPEN_MEMCACHED },
-    Scheme { names: &["mysql", "mariadb"], feature: Some("mysql"), open: OPEN_MYSQL },
-    Scheme { names: &["zookeeper"], feature: Some("zookeeper"), open: OPEN_ZOOKEEPER },
-    Scheme { names: &["postgres", "postgresql"], feature: Some("postgres"), open: OPEN_POSTGRES },
+    Scheme { names: &["memory"], feature: None, open: || Some(Open::Manager(open_memory)) },
+    Scheme { names: REDIS, feature: Some("redis"), open: built_with!("redis", Open::Manager(open_redis)) },
+    Scheme {
+        names: REDIS_OVER_TLS,
+        feature: Some("tls"),
+        open: built_with!("tls", Open::Manager(open_redis)),
+    },
+    Scheme {
+        names: &["etcd", "etcds"],
+        feature: Some("etcd"),
+        open: built_with!("etcd", store(distlock_etcd::EtcdStore::new)),
+    },
+    Scheme {
+        names: &["memcached"],
+        feature: Some("memcached"),
+        open: built_with!("memcached", store(distlock_memcached::MemcachedStore::new)),
+    },
+    Scheme {
+        names: &["mysql", "mariadb"],
+        feature: Some("mysql"),
+        open: built_with!("mysql", store(distlock_mysql::MysqlStore::new)),
+    },
+    Scheme {
+        names: &["zookeeper"],
+        feature: Some("zookeeper"),
+        open: built_with!("zookeeper", store(distlock_zookeeper::ZooKeeperStore::new)),
+    },
+    Scheme {
+        names: &["postgres", "postgresql"],
+        feature: Some("postgres"),
+        open: built_with!("postgres", store(distlock_postgres::PostgresStore::new)),
+    },
 ];
+
+/// Those that a program has registered.
+static REGISTERED: Mutex<Vec<(&'static str, Open)>> = Mutex::new(Vec::new());
+
+fn store<S: LockStore>(
+    open: impl Fn(&str, &ConnectionOptions) -> Result<S, String> + Send + Sync + 'static,
+) -> Open {
+    Open::Store(Arc::new(move |url, options| open(url, options).map(StoreSlot::new)))
+}
+
+/// From now on URLs with these schemes open a store of the program's own, in this process:
+/// [`connect`](LockManager::connect), [`from_env`](LockManager::from_env) and builders reach it like any other.
+///
+/// `open` gets the URL, and what the builder says beside it; its error is a sentence that says what to write instead.
+///
+/// ```
+/// use distlock::LockManager;
+/// use distlock::store::kit::connection::ConnectionOptions;
+/// # use distlock::store::*;
+/// # #[derive(Debug)] struct MyStore { host: String }
+/// # impl LockStore for MyStore {
+/// #     fn describe(&self) -> String { format!("my store at {}", self.host) }
+/// #     async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> {
+/// #         Ok(AcquireReply::Acquired { fence: None })
+/// #     }
+/// #     async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> { Ok(RenewReply::Renewed) }
+/// #     async fn release(&self, _: &Release) -> Result<ReleaseReply, StoreError> { Ok(ReleaseReply::Released) }
+/// #     async fn inspect(&self, _: &str) -> Result<Option<StoredLock>, StoreError> { Ok(None) }
+/// #     async fn force_release(&self, _: &str) -> Result<bool, StoreError> { Ok(false) }
+/// # }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), distlock::LockError> {
+/// fn open(url: &str, _options: &ConnectionOptions) -> Result<MyStore, String> {
+///     let host = url.strip_prefix("mine://").filter(|host| !host.is_empty());
+///     Ok(MyStore { host: host.ok_or("the URL names no host: write `mine://host`")?.to_owned() })
+/// }
+///
+/// distlock::store::register(&["mine"], open)?;
+/// let manager = LockManager::connect("mine://db-1").await?;
+/// manager.lock("order:42").acquire().await?.release().await
+/// # }
+/// ```
+///
+/// # Errors
+/// [`LockError::InvalidOptions`] if a scheme is none (letters, digits, `+`, `-` and `.`, in lower case, beginning with a
+/// letter), or stands for a store already. Then none of them is registered.
+pub fn register<S: LockStore>(
+    schemes: &[&'static str],
+    open: impl Fn(&str, &ConnectionOptions) -> Result<S, String> + Send + Sync + 'static,
+) -> Result<(), LockError> {
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    for (index, name) in schemes.iter().enumerate() {
+        let is_scheme = name.starts_with(|first: char| first.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c));
+        if !is_scheme {
+            return Err(LockError::options(format!("`{name}` is not a scheme of a URL")));
+        }
+        let is_taken = SCHEMES.iter().any(|scheme| scheme.names.contains(name))
+            || registered.iter().any(|(other, _)| other == name)
+            || schemes[..index].contains(name);
+        if is_taken {
+            return Err(LockError::options(format!("`{name}://` stands for a store already")));
+        }
+    }
+    let open = store(open);
+    registered.extend(schemes.iter().map(|name| (*name, open.clone())));
+    Ok(())
+}
+
+fn registered(name: &str) -> Option<Open> {
+    let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    registered.iter().find(|(other, _)| *other == name).map(|(_, open)| open.clone())
+}
 
 const REDIS: &[&str] = &[
     "redis",
@@ -78,39 +192,6 @@ const REDIS_OVER_TLS: &[&str] = &[
     "valkeys+quorum",
 ];
 
-#[cfg(feature = "redis")]
-const OPEN_REDIS: Option<Open> = Some(open_redis);
-#[cfg(not(feature = "redis"))]
-const OPEN_REDIS: Option<Open> = None;
-#[cfg(feature = "tls")]
-const OPEN_REDIS_OVER_TLS: Option<Open> = Some(open_redis);
-#[cfg(not(feature = "tls"))]
-const OPEN_REDIS_OVER_TLS: Option<Open> = None;
-#[cfg(feature = "postgres")]
-const OPEN_POSTGRES: Option<Open> = Some(open_postgres);
-#[cfg(not(feature = "postgres"))]
-const OPEN_POSTGRES: Option<Open> = None;
-
-#[cfg(feature = "mysql")]
-const OPEN_MYSQL: Option<Open> = Some(open_mysql);
-#[cfg(not(feature = "mysql"))]
-const OPEN_MYSQL: Option<Open> = None;
-
-#[cfg(feature = "memcached")]
-const OPEN_MEMCACHED: Option<Open> = Some(open_memcached);
-#[cfg(not(feature = "memcached"))]
-const OPEN_MEMCACHED: Option<Open> = None;
-
-#[cfg(feature = "etcd")]
-const OPEN_ETCD: Option<Open> = Some(open_etcd);
-#[cfg(not(feature = "etcd"))]
-const OPEN_ETCD: Option<Open> = None;
-
-#[cfg(feature = "zookeeper")]
-const OPEN_ZOOKEEPER: Option<Open> = Some(open_zookeeper);
-#[cfg(not(feature = "zookeeper"))]
-const OPEN_ZOOKEEPER: Option<Open> = None;
-
 /// The manager for a URL.
 pub(super) fn open(
     builder: LockManagerBuilder,
@@ -121,12 +202,19 @@ pub(super) fn open(
     let name = scheme_of(&url.0).ok_or_else(|| {
         LockError::options(format!("the URL has no scheme: it must begin with {}", stores()))
     })?;
-    let Some(scheme) = SCHEMES.iter().find(|scheme| scheme.names.contains(&&*name)) else {
-        return Err(LockError::options(unknown(&name)));
+    let open = match SCHEMES.iter().find(|scheme| scheme.names.contains(&&*name)) {
+        Some(scheme) => (scheme.open)()
+            .ok_or_else(|| LockError::options(switched_off(&name, scheme.feature.unwrap_or_default())))?,
+        None => registered(&name).ok_or_else(|| LockError::options(unknown(&name)))?,
     };
-    match (scheme.open, scheme.feature) {
-        (Some(open), _) => open(builder, url, client, connect),
-        (None, feature) => Err(LockError::options(switched_off(&name, feature.unwrap_or_default()))),
+    match open {
+        Open::Manager(open) => open(builder, url, client, connect),
+        Open::Store(open) => {
+            let options =
+                ConnectionOptions { default_ttl: builder.defaults.ttl, ..builder.connection.clone() };
+            let slot = open(&url.0, &options).map_err(LockError::options)?;
+            open_store(slot, builder, client, connect)
+        }
     }
 }
 
@@ -211,51 +299,6 @@ fn open_redis(
     Ok(Built { manager, longest_attempt })
 }
 
-#[cfg(feature = "postgres")]
-fn open_postgres(
-    builder: LockManagerBuilder,
-    url: Url,
-    client: &Arc<str>,
-    connect: ConnectOn,
-) -> Result<Built, LockError> {
-    no_tls_options(&builder, "the URL of PostgreSQL says it: `sslmode=require&sslrootcert=/path/ca.pem`")?;
-    let config = PostgresConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
-    open_store(StoreSlot::new(PostgresStore::new(config)), builder, client, connect)
-}
-
-#[cfg(feature = "mysql")]
-fn open_mysql(
-    builder: LockManagerBuilder,
-    url: Url,
-    client: &Arc<str>,
-    connect: ConnectOn,
-) -> Result<Built, LockError> {
-    no_tls_options(&builder, "the URL of MySQL says it: `sslmode=require&sslrootcert=/path/ca.pem`")?;
-    let config = MysqlConfig::parse(&url.0, &builder.connection).map_err(LockError::options)?;
-    open_store(StoreSlot::new(MysqlStore::new(config)), builder, client, connect)
-}
-
-#[cfg(feature = "memcached")]
-fn open_memcached(
-    builder: LockManagerBuilder,
-    url: Url,
-    client: &Arc<str>,
-    connect: ConnectOn,
-) -> Result<Built, LockError> {
-    no_tls_options(&builder, "Memcached is spoken to in the clear")?;
-    let store = MemcachedStore::new(&url.0, &builder.connection).map_err(LockError::options)?;
-    open_store(StoreSlot::new(store), builder, client, connect)
-}
-
-/// For stores whose TLS is not that of the builder. `instead`: what holds for them.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "memcached"))]
-fn no_tls_options(builder: &LockManagerBuilder, instead: &str) -> Result<(), LockError> {
-    if builder.connection.has_tls_options() {
-        return Err(LockError::options(format!("`tls` is for Redis and etcd; {instead}")));
-    }
-    Ok(())
-}
-
 /// From one URL that lists the servers, or from one URL for each.
 #[cfg(feature = "redis")]
 pub(super) fn open_quorum(
@@ -293,30 +336,6 @@ pub(super) fn open_quorum(
     Err(LockError::options(switched_off("redis+quorum", "redis")))
 }
 
-#[cfg(feature = "etcd")]
-fn open_etcd(
-    builder: LockManagerBuilder,
-    url: Url,
-    client: &Arc<str>,
-    connect: ConnectOn,
-) -> Result<Built, LockError> {
-    let store =
-        EtcdStore::new(&url.0, &builder.connection, builder.defaults.ttl).map_err(LockError::options)?;
-    open_store(StoreSlot::new(store), builder, client, connect)
-}
-
-#[cfg(feature = "zookeeper")]
-fn open_zookeeper(
-    builder: LockManagerBuilder,
-    url: Url,
-    client: &Arc<str>,
-    connect: ConnectOn,
-) -> Result<Built, LockError> {
-    let store =
-        ZooKeeperStore::new(&url.0, &builder.connection, builder.defaults.ttl).map_err(LockError::options)?;
-    open_store(StoreSlot::new(store), builder, client, connect)
-}
-
 /// The manager of a store that implements the public contract.
 pub(super) fn open_store(
     slot: StoreSlot,
@@ -340,6 +359,10 @@ pub(super) fn open_store(
 
 #[cfg(test)]
 mod tests {
+    use distlock_store::{
+        Acquire, AcquireReply, Release, ReleaseReply, Renew, RenewReply, StoreError, StoredLock,
+    };
+
     use super::*;
 
     fn refusal(url: &str) -> String {
@@ -365,7 +388,7 @@ mod tests {
         for scheme in SCHEMES {
             // What every build has needs no feature.
             let Some(feature) = scheme.feature else {
-                assert!(scheme.open.is_some(), "{:?}", scheme.names);
+                assert!((scheme.open)().is_some(), "{:?}", scheme.names);
                 continue;
             };
             for name in scheme.names {
@@ -374,7 +397,7 @@ mod tests {
                 // Which are built depends on what else is built with this crate.
                 let made = LockManager::builder().url(format!("{name}://h h")).connect_lazy();
                 let refused = made.is_err_and(|error| error.to_string().contains(&text));
-                assert_eq!(refused, scheme.open.is_none(), "{name}");
+                assert_eq!(refused, (scheme.open)().is_none(), "{name}");
             }
         }
     }
@@ -387,5 +410,59 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all);
         assert!(names.iter().all(|name| **name == name.to_ascii_lowercase()));
+    }
+
+    /// A store that nobody opens: schemes alone matter here.
+    #[derive(Debug)]
+    enum Nowhere {}
+
+    impl LockStore for Nowhere {
+        fn describe(&self) -> String {
+            match *self {}
+        }
+
+        async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> {
+            match *self {}
+        }
+
+        async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> {
+            match *self {}
+        }
+
+        async fn release(&self, _: &Release) -> Result<ReleaseReply, StoreError> {
+            match *self {}
+        }
+
+        async fn inspect(&self, _: &str) -> Result<Option<StoredLock>, StoreError> {
+            match *self {}
+        }
+
+        async fn force_release(&self, _: &str) -> Result<bool, StoreError> {
+            match *self {}
+        }
+    }
+
+    fn nothing(_: &str, _: &ConnectionOptions) -> Result<Nowhere, String> {
+        Err("the URL names no host: write `nowhere-else://host`".to_owned())
+    }
+
+    #[test]
+    fn a_scheme_that_a_program_registers_is_reached_by_its_urls_and_stands_for_one_store() {
+        for taken in [&["redis"][..], &["memory"], &["of-two", "of-two"], &["Upper"], &["7"], &[""], &["a b"]]
+        {
+            let refused = register(taken, nothing).unwrap_err().to_string();
+            assert!(
+                refused.contains("stands for a store already") || refused.contains("is not a scheme"),
+                "{refused}"
+            );
+        }
+        // Of those that are refused together none is registered.
+        assert!(register(&["nowhere-at-all", "redis"], nothing).is_err());
+        assert!(refusal("nowhere-at-all://h").contains("is not a scheme of distlock"));
+        register(&["nowhere-else", "nowhere+else"], nothing).unwrap();
+        for name in ["nowhere-else", "nowhere+else"] {
+            assert!(refusal(&format!("{name}://")).contains("the URL names no host"), "{name}");
+        }
+        assert!(register(&["nowhere-else"], nothing).is_err());
     }
 }

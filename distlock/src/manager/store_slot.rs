@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::backend::adapter::StoreBackend;
 use crate::backend::{Backend, ConnectOn, Tuning};
 use crate::error::LockError;
-use crate::store::LockStore;
+use distlock_store::LockStore;
 
 /// A store that no manager has taken yet. Clones of a builder share it.
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! What a client knows of its own locks, and who it is.
+//! What a client knows of its own locks.
 
 use super::{Kind, Token};
 use std::sync::Arc;
@@ -34,24 +34,4 @@ pub(crate) struct WaitAccount {
     /// That of the request that has waited longest.
     pub(crate) label: String,
     pub(crate) since: Duration,
-}
-
-/// The process that a client is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Who {
-    pub(crate) host: Option<String>,
-    pub(crate) pid: Option<u32>,
-    pub(crate) program: Option<String>,
-    /// Of this library.
-    pub(crate) version: Option<String>,
-    pub(crate) met: Option<Met>,
-}
-
-/// What a client has met since it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Met {
-    /// Requests that have ended as busy.
-    pub(crate) busy: u64,
-    /// Holds that were lost.
-    pub(crate) lost: u64,
 }

@@ -1,7 +1,6 @@
 //! What a store knows about a key, for those who look from outside.
 
-use super::Kind;
-use super::account::Who;
+use super::{Kind, OwnerDetails, Who};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ pub(crate) struct Inspection {
     /// Their tokens, the next one first, as far as the server tells them.
     pub(crate) waiting: Vec<Arc<str>>,
     /// What the store knows of holders and waiters beside that, by their tokens.
-    pub(crate) details: Vec<(Arc<str>, Details)>,
+    pub(crate) details: Vec<(Arc<str>, OwnerDetails)>,
     /// Clients among them that should have given a sign of life by now, where clients give signs of life.
     pub(crate) silent: Vec<Arc<str>>,
 }
@@ -34,16 +33,6 @@ impl Inspection {
 
 /// Locks, by their keys.
 pub(crate) type Inspections = Vec<(Arc<str>, Inspection)>;
-
-/// What a store knows of a holder or a waiter.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Details {
-    pub(crate) since: Option<Duration>,
-    /// How many users share the lease.
-    pub(crate) users: Option<u64>,
-    pub(crate) label: Option<String>,
-    pub(crate) who: Who,
-}
 
 /// Some of the locks that a store keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use distlock_store::LockKind;
+
+use super::LIMITED_MARKER;
+
 /// The kind of lock that is requested. Exclusive and shared locks exclude each other. A limited lock excludes
 /// both of them, and limited locks with another limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +29,6 @@ impl fmt::Display for Kind {
 /// The value of the key of a lock that readers hold.
 pub(crate) const SHARED_MARKER: &str = "dl1:s";
 
-/// The first part of the value of a limited lock's key. The limit follows.
-pub(crate) const LIMITED_MARKER: &str = "dl1:p:";
-
 /// The kind of lock that the value of a key belongs to.
 pub(crate) fn kind_of(holder: &str) -> Kind {
     if holder == SHARED_MARKER {
@@ -35,4 +36,25 @@ pub(crate) fn kind_of(holder: &str) -> Kind {
     }
     let limit = holder.strip_prefix(LIMITED_MARKER).and_then(|limit| limit.parse().ok());
     limit.map_or(Kind::Exclusive, Kind::Limited)
+}
+
+impl From<Kind> for LockKind {
+    fn from(kind: Kind) -> LockKind {
+        match kind {
+            Kind::Exclusive => LockKind::Exclusive,
+            Kind::Shared => LockKind::Shared,
+            Kind::Limited(max_holders) => LockKind::Limited { max_holders },
+        }
+    }
+}
+
+impl From<LockKind> for Kind {
+    fn from(kind: LockKind) -> Kind {
+        match kind {
+            LockKind::Shared => Kind::Shared,
+            LockKind::Limited { max_holders } => Kind::Limited(max_holders),
+            // The versions of both crates are the same. If they were not: what excludes everybody is safe.
+            LockKind::Exclusive | _ => Kind::Exclusive,
+        }
+    }
 }

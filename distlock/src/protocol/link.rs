@@ -4,7 +4,7 @@ use super::OpError;
 use std::time::Duration;
 
 /// A command of a broken connection is applied within this time or never.
-pub(crate) const LATE_COMMANDS_BOUND: Duration = Duration::from_secs(5);
+pub(crate) const LATE_COMMANDS_BOUND: Duration = distlock_store::LATE_COMMANDS;
 
 /// Whether grants are pushed to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,6 @@
 //! Nothing in this module acts by itself or depends on its users.
 
 mod account;
-mod escaped;
 mod failure;
 mod inspection;
 mod kind;
@@ -22,18 +21,19 @@ mod push;
 #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "Redis alone keeps records"))]
 pub(crate) mod records;
 mod reply;
-pub(crate) mod server_clock;
 pub(crate) mod session;
 mod time;
-mod token;
 mod tuning;
 
-pub(crate) use account::{Account, HoldAccount, Met, WaitAccount, Who};
-pub use escaped::Escaped;
-pub(crate) use escaped::Escaping;
-pub(crate) use failure::{Failure, GaveUp, OpError, OwnLines, is_told, show_cause, told};
-pub(crate) use inspection::{Details, Inspection, Inspections, ListPage};
-pub(crate) use kind::{Kind, LIMITED_MARKER, SHARED_MARKER, kind_of};
+pub(crate) use account::{Account, HoldAccount, WaitAccount};
+pub(crate) use distlock_store::engine::{
+    Escaping, Failure, GaveUp, LIMITED_MARKER, MARK, Met, ServerTime, Time, Token, Who, client_of, drift,
+    parse_owner, parse_token, shared_token_text, show_cause, token_text,
+};
+pub(crate) use distlock_store::{KEPT, OwnerDetails, StoreError as OpError};
+pub(crate) use failure::may_be_applied;
+pub(crate) use inspection::{Inspection, Inspections, ListPage};
+pub(crate) use kind::{Kind, SHARED_MARKER, kind_of};
 pub(crate) use link::{LATE_COMMANDS_BOUND, LinkEvent, Pushes};
 pub(crate) use mutant::mutated;
 pub(crate) use op::AcquireMode;
@@ -44,8 +44,5 @@ pub(crate) use reply::FenceReply;
 pub(crate) use reply::{
     AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,
 };
-pub(crate) use time::{ServerTime, Time, When, drift, lease_end, ttl_end};
-pub(crate) use token::{
-    KEPT, MARK, Token, client_of, parse_owner, parse_token, shared_token_text, token_text,
-};
-pub(crate) use tuning::{Clocks, Fences, LeaseEnds, Tuning, Wanted};
+pub(crate) use time::{When, lease_end, ttl_end};
+pub(crate) use tuning::{Clocks, Fences, LeaseEnds, PollPauses, Tuning, Wanted};

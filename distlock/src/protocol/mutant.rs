@@ -91,7 +91,6 @@ pub(crate) enum Mutant {
     MostFencesAssumed,
     GrantForgetsOldReplies,
     ImpatientNotDismissed,
-    ReplyBeforeStepIsAStep,
     LateAnswerNotCompensated,
     RefusalIsNothingDone,
     ArmedWhileChecking,

@@ -50,6 +50,20 @@ pub(crate) enum Fences {
     OfTheStore,
 }
 
+/// How a waiter polls that is not told when the lock is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PollPauses {
+    pub(crate) first: Duration,
+    /// Each pause is twice as long as the one before, up to this.
+    pub(crate) longest: Duration,
+}
+
+impl Default for PollPauses {
+    fn default() -> Self {
+        PollPauses { first: Duration::from_millis(10), longest: Duration::from_millis(100) }
+    }
+}
+
 /// How the queue on the server behaves. The same for every client of a deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
@@ -67,6 +81,7 @@ pub(crate) struct Tuning {
     pub(crate) most_fences: u32,
     pub(crate) wanted: Wanted,
     pub(crate) fences: Fences,
+    pub(crate) polls: PollPauses,
 }
 
 impl Default for Tuning {
@@ -83,6 +98,7 @@ impl Default for Tuning {
             most_fences: 1024,
             wanted: Wanted::Pushed,
             fences: Fences::OfTheClock,
+            polls: PollPauses::default(),
         }
     }
 }

@@ -10,7 +10,6 @@ use tokio::task::coop::poll_proceed;
 use super::report::RequestReport;
 use super::{LockRequest, Wait};
 use crate::backend::Kind;
-use crate::clock::{self, Time};
 use crate::driver::{self, AcquireResult, Acquiring, Lasting, Watched};
 use crate::engine::{Outcome, WaitLimit, Want};
 use crate::error::{LockError, LostReason};
@@ -18,6 +17,8 @@ use crate::guard::Guard;
 use crate::key::LockKey;
 use crate::observe::spans::{self, Span};
 use crate::scope;
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 /// The future of [`LockRequest::acquire`]. It is written by hand so that it is compiled once, in this crate: an
 /// `async fn` is compiled in every crate that awaits it. And a lock that is free at once needs no more memory.

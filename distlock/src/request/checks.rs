@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{Lingering, LockRequest, Wait, single_attempt};
 use crate::backend::{Demand, Kind};
-use crate::clock::Time;
 use crate::engine::{Renewal, WaitLimit, Want};
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::ttl::valid_ttl;
+use distlock_store::engine::Time;
 
 /// Others may have to wait for that long although nobody uses the lock.
 const LONGEST_LINGER: Duration = Duration::from_secs(10);

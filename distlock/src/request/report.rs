@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Kind;
-use crate::clock::{self, Time};
 use crate::driver::Core;
 use crate::error::LockError;
 use crate::observe::Event;
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 /// A request that has begun. When it is dropped before it has ended, the request was abandoned.
 pub(crate) struct RequestReport {

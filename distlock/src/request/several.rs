@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::acquire::error_of;
 use super::{LockRequest, single_attempt};
-use crate::clock;
 use crate::driver;
 use crate::engine::{Renewal, WaitLimit, Want};
 use crate::error::LockError;
 use crate::guard::Guard;
 use crate::key::LockKey;
+use distlock_store::clock;
 
 impl LockRequest {
     /// Acquires one key after the other, in order, so that requests that name the same keys in another order

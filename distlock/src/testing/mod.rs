@@ -16,7 +16,7 @@
 //! | long waits and leases in no time | [`TestStore::on_paused_time`] |
 //! | that a future may be dropped wherever it waits | [`drop_after`] |
 //! | something that happens on another thread | [`eventually`] |
-//! | a store of one's own | [`conformance`] |
+//! | a store of one's own | [`contract`], [`conformance`] |
 //!
 //! ```
 //! use distlock::testing::{Fault, assert_held_here, fail_next};
@@ -42,7 +42,9 @@
 //! # }
 //! ```
 
+mod any_store;
 pub mod conformance;
+pub mod contract;
 mod drop_after;
 mod eventually;
 mod faults;

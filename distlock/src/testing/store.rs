@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::backend::memory::MemoryStore;
-use crate::clock::of_tokio::{self, Followed};
 use crate::manager::LockManager;
+use distlock_store::clock::of_tokio::{self, Followed};
 
 /// A store for a test: in memory, and shared by as many managers as the test makes, which know of each other by the
 /// store alone, as processes do.

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -11,6 +12,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 
 use crate::line::{Words, hex, unhex};
+use crate::mistake::Mistake;
 use crate::table::{News, Table};
 
 /// A server on a free port of this machine. Ends when dropped.
@@ -28,6 +30,8 @@ struct Shared {
     reachable: watch::Sender<bool>,
     /// Requests about locks.
     requests: AtomicU64,
+    /// How often everybody was told something.
+    told: AtomicU64,
 }
 
 impl ToyServer {
@@ -36,13 +40,22 @@ impl ToyServer {
     /// # Errors
     /// If there is no port.
     pub async fn start() -> io::Result<Self> {
+        Self::mistaken(None).await
+    }
+
+    /// The same, with a mistake.
+    ///
+    /// # Errors
+    /// If there is no port.
+    pub async fn mistaken(mistake: Option<Mistake>) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let (table, news) = (Mutex::default(), broadcast::Sender::new(1024));
+        let (table, news) = (Mutex::new(Table::new(mistake)), broadcast::Sender::new(1024));
         let shared = Arc::new(Shared {
             table,
             news,
             reachable: watch::Sender::new(true),
             requests: AtomicU64::new(0),
+            told: AtomicU64::new(0),
         });
         let address = listener.local_addr()?;
         let accepting = tokio::spawn(accept(listener, shared.clone())).abort_handle();
@@ -63,6 +76,11 @@ impl ToyServer {
     /// Can be reached again.
     pub fn mend(&self) {
         self.shared.reachable.send_replace(true);
+    }
+
+    /// Forgets all locks and sessions, as a server that has ended and was started anew.
+    pub fn restart(&self) {
+        self.shared.table().restart();
     }
 
     /// How many requests about locks it has carried out.
@@ -108,18 +126,23 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn talk(stream: TcpStream, shared: &Shared) -> io::Result<()> {
+async fn talk(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(reader).lines();
     let mut news = shared.news.subscribe();
+    let shown = shared.table().clock().as_micros();
+    writer.write_all(format!("@{shown}\n").as_bytes()).await?;
     loop {
         let line = tokio::select! {
             line = lines.next_line() => match line? {
                 None => return Ok(()),
                 Some(line) => {
                     let (id, request) = line.split_once(' ').unwrap_or((&line, ""));
-                    let answer = shared.carry_out(request).unwrap_or_else(|| "REFUSED".to_owned());
+                    let answer = match shared.carry_out_wrongly(request).await {
+                        Some(answer) => answer,
+                        None => shared.carry_out(request).unwrap_or_else(|| "REFUSED".to_owned()),
+                    };
                     format!("{id} {answer}\n")
                 }
             },
@@ -130,14 +153,53 @@ async fn talk(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
+/// How long a mistake takes.
+const MOMENT: Duration = Duration::from_millis(10);
+
 impl Shared {
+    fn makes(&self, mistake: Mistake) -> bool {
+        self.table().makes(mistake)
+    }
+
+    /// With the mistakes that take a moment. `None`: it is none of these.
+    async fn carry_out_wrongly(self: &Arc<Self>, request: &str) -> Option<String> {
+        let mut words = Words::of(request);
+        let (_, what, key) = (words.text()?, words.text()?, unhex(words.text()?)?);
+        if what == "ACQUIRE" && self.makes(Mistake::LooksAndThenTakes) {
+            let is_free = self.table().is_free(&key);
+            tokio::time::sleep(MOMENT).await;
+            if is_free {
+                self.table().forget(&key);
+            }
+        }
+        if what == "RELEASE" && self.makes(Mistake::ReleasesLater) {
+            let (this, request) = (self.clone(), request.to_owned());
+            tokio::spawn(async move {
+                tokio::time::sleep(MOMENT).await;
+                this.carry_out(&request)
+            });
+            return Some("RELEASED".to_owned());
+        }
+        None
+    }
+
+    /// What to answer if that is so.
+    fn is_too_late(&self, until: &str) -> Option<String> {
+        let now = self.table().clock().as_micros();
+        let is_late = until.parse().is_ok_and(|until: u128| until < now);
+        (is_late && !self.makes(Mistake::CarriesOutLateCommands)).then(|| format!("LATE {now}"))
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn carry_out(&self, request: &str) -> Option<String> {
         let mut words = Words::of(request);
-        let (what, key) = (words.text()?, words.text()?);
+        let (until, what, key) = (words.text()?, words.text()?, words.text()?);
+        if let Some(late) = self.is_too_late(until) {
+            return Some(late);
+        }
         if what == "SESSION" {
             return Some(self.table().heartbeat(key, words.span()?).to_owned());
         }
@@ -154,6 +216,11 @@ impl Shared {
             self.table().carry_out(what, &unhex(key)?, &mut words, &mut news)
         };
         for news in news {
+            let told = self.told.fetch_add(1, Ordering::Relaxed);
+            if self.makes(Mistake::NotifiesNobody) || self.makes(Mistake::LosesNotifications) && told % 3 == 2
+            {
+                continue;
+            }
             // Nobody is connected who could be told.
             drop(self.news.send(news));
         }

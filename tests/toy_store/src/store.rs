@@ -4,21 +4,25 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use distlock::store::{
-    Abilities, Ability, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, LeaseRule, List, LockStore,
-    Release, ReleaseReply, Renew, RenewReply, ServerClock, StoreError, StoreEvents, StoredLock, StoredPage,
-    Waiting,
+    Abilities, Ability, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, Grant, LATE_COMMANDS,
+    LeaseRule, List, LockStore, Release, ReleaseReply, Renew, RenewReply, ServerClock, StoreError,
+    StoreEvents, StoredLock, StoredPage, Waiting,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::line::{Words, hex, kind_word, millis, unhex};
+use crate::mistake::Mistake;
 
 /// How long it waits before it connects again.
 const PAUSE: Duration = Duration::from_millis(20);
+/// A request that arrives later is not carried out, by the server's clock: the link may hold it back.
+const LATEST: Duration = Duration::from_secs(4);
+const _: () = assert!(LATEST.as_nanos() < LATE_COMMANDS.as_nanos());
 
 /// Locks on a [`ToyServer`](crate::ToyServer).
 #[derive(Debug)]
@@ -34,6 +38,9 @@ pub struct ToyStore {
     closed: Notify,
     /// `None`: not connected.
     connection: Mutex<Option<Connection>>,
+    mistake: Option<Mistake>,
+    /// What is sent again by mistake.
+    unanswered: Mutex<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -42,6 +49,8 @@ struct Connection {
     /// Those who await an answer, by the numbers of their requests.
     awaited: HashMap<u64, oneshot::Sender<String>>,
     next: u64,
+    /// What the server's clock has shown, and when we learnt that.
+    shown: (Instant, Duration),
 }
 
 impl ToyStore {
@@ -56,6 +65,8 @@ impl ToyStore {
             client: Mutex::default(),
             closed: Notify::new(),
             connection: Mutex::default(),
+            mistake: None,
+            unanswered: Mutex::default(),
         }
     }
 
@@ -69,6 +80,12 @@ impl ToyStore {
     #[must_use]
     pub fn with_sessions(address: SocketAddr, timeout: Duration) -> Self {
         ToyStore { session: Some(timeout), ..ToyStore::new(address) }
+    }
+
+    /// The same with a mistake.
+    #[must_use]
+    pub fn mistaken(self, mistake: Option<Mistake>) -> Self {
+        ToyStore { mistake, ..self }
     }
 
     fn client(&self) -> MutexGuard<'_, Option<String>> {
@@ -88,12 +105,27 @@ impl ToyStore {
                 let id = connection.next;
                 connection.next += 1;
                 connection.awaited.insert(id, answer);
+                let (learnt, shown) = connection.shown;
+                let until = (shown + learnt.elapsed() + LATEST).as_micros();
                 // If the connection ends now, so does the answer.
-                drop(connection.lines.send(format!("{id} {request}\n")));
+                drop(connection.lines.send(format!("{id} {until} {request}\n")));
             }
         }
         // It may have arrived, or not.
-        let reply = reply.await.map_err(|_| StoreError::unknown("the connection was lost"))?;
+        let Ok(reply) = reply.await else {
+            if self.mistake == Some(Mistake::SendsAgain) {
+                self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+            }
+            return Err(StoreError::unknown("the connection was lost"));
+        };
+        if let Some(shown) = reply.strip_prefix("LATE ") {
+            // The link held it back, or the clock that we know was read from an answer that was held back.
+            let shown = Duration::from_micros(shown.parse().map_err(|_| garbled())?);
+            if let Some(connection) = self.connection().as_mut() {
+                connection.shown = (Instant::now(), shown);
+            }
+            return Err(StoreError::later("it has arrived too late"));
+        }
         if reply == "REFUSED" {
             Err(StoreError::refused(format!("the server refuses `{request}`")))
         } else {
@@ -106,13 +138,20 @@ impl ToyStore {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
         let (reader, mut writer) = stream.into_split();
+        let mut lines = BufReader::new(reader).lines();
+        let greeting = lines.next_line().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let shown = greeting.strip_prefix('@').and_then(|shown| shown.parse().ok());
+        let shown = (Instant::now(), Duration::from_micros(shown.ok_or(io::ErrorKind::InvalidData)?));
         let (sender, mut requests) = mpsc::unbounded_channel::<String>();
-        *self.connection() = Some(Connection { lines: sender, awaited: HashMap::new(), next: 0 });
+        *self.connection() = Some(Connection { lines: sender, awaited: HashMap::new(), next: 0, shown });
         // It may be another server.
         self.clock.forget();
         // What was sent on an earlier connection may be on its way still.
         events.up(EarlierCommands::MayArrive);
-        let mut lines = BufReader::new(reader).lines();
+        let unanswered = std::mem::take(&mut *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner));
+        for again in unanswered {
+            writer.write_all(format!("again - {again}\n").as_bytes()).await?;
+        }
         loop {
             tokio::select! {
                 Some(request) = requests.recv() => writer.write_all(request.as_bytes()).await?,
@@ -155,7 +194,10 @@ impl ToyStore {
 
     fn granted(&self, words: &mut Words<'_>, events: &StoreEvents) -> Option<()> {
         let (key, owner) = (unhex(words.text()?)?, words.text()?);
-        let grant = self.clock.grant(Duration::from_micros(words.number()?));
+        let mut grant = self.clock.grant(Duration::from_micros(words.number()?));
+        if self.mistake == Some(Mistake::GrantsAreAlwaysNew) {
+            grant = Grant::new().at_most_old(Duration::ZERO);
+        }
         let fence = words.number().filter(|fence| *fence > 0);
         // Grants to other processes come this way, too; the manager ignores them.
         events.granted(&key, owner, fence.map_or(grant, |fence| grant.fence(fence)));
@@ -305,7 +347,7 @@ impl LockStore for ToyStore {
 
 fn busy(words: &mut Words<'_>) -> Option<Busy> {
     let (place, holder, remaining) = (words.text()?, words.text()?, words.span()?);
-    let busy = Busy::by(holder).remaining(remaining);
+    let busy = Busy::ours(holder).remaining(remaining);
     Some(if place == "FIRST" { busy } else { busy.behind_others() })
 }
 

@@ -1,6 +1,6 @@
 //! The locks, and the queues of those who wait for them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,10 @@ use distlock::LockKind;
 use distlock::store::KEPT;
 
 use crate::line::{Words, hex, kind_word, millis};
+use crate::mistake::Mistake;
+
+/// Longer than any test runs.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// What every connection is told.
 #[derive(Clone, Debug)]
@@ -35,8 +39,27 @@ pub(crate) struct Table {
     /// When they end, by their clients.
     sessions: HashMap<String, Instant>,
     last_fence: u64,
-    /// Where the server's clock begins.
+    clock: Clock,
+    /// When something was asked last.
+    last_asked: Instant,
+    mistake: Option<Mistake>,
+    /// All who ever had a lock.
+    known: HashSet<String>,
+}
+
+/// The server's clock.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
     began: Instant,
+    /// By so many per cent it is fast.
+    fast: u32,
+}
+
+impl Clock {
+    fn now(self) -> Instant {
+        let passed = self.began.elapsed();
+        self.began + passed + passed * self.fast / 100
+    }
 }
 
 #[derive(Debug)]
@@ -67,21 +90,61 @@ struct Asked<'a> {
     place: Option<(Duration, Duration)>,
 }
 
-impl Default for Table {
-    fn default() -> Self {
-        Table { locks: HashMap::new(), sessions: HashMap::new(), last_fence: 0, began: Instant::now() }
-    }
-}
-
 impl Table {
+    pub(crate) fn new(mistake: Option<Mistake>) -> Self {
+        let fast = match mistake {
+            Some(Mistake::ClockIsTwoPercentFast) => 2,
+            Some(Mistake::ClockIsTenPercentFast) => 10,
+            _ => 0,
+        };
+        let began = Instant::now();
+        Table {
+            locks: HashMap::new(),
+            sessions: HashMap::new(),
+            last_fence: 0,
+            clock: Clock { began, fast },
+            last_asked: began,
+            mistake,
+            known: HashSet::new(),
+        }
+    }
+
+    /// Whether this server is to make the mistake.
+    pub(crate) fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
+    /// What the clock shows.
+    pub(crate) fn clock(&self) -> Duration {
+        self.clock.now() - self.clock.began
+    }
+
+    /// Everything is forgotten but what was written to disk.
+    pub(crate) fn restart(&mut self) {
+        self.locks.clear();
+        self.sessions.clear();
+        if self.makes(Mistake::FencesBeginAnewAfterARestart) {
+            self.last_fence = 0;
+        }
+    }
+
+    pub(crate) fn forget(&mut self, key: &str) {
+        self.locks.remove(key);
+    }
+
+    pub(crate) fn is_free(&self, key: &str) -> bool {
+        self.holders(key) == 0
+    }
+
     pub(crate) fn keys(&mut self) -> Vec<String> {
-        self.locks.retain(|_, lock| lock.is_in_use());
+        let now = self.clock.now();
+        self.locks.retain(|_, lock| lock.is_in_use(now));
         self.locks.keys().cloned().collect()
     }
 
     /// The clients whose sessions have not ended.
     pub(crate) fn sessions(&mut self) -> Vec<String> {
-        let now = Instant::now();
+        let now = self.clock.now();
         self.sessions.retain(|_, end| *end > now);
         self.sessions.keys().cloned().collect()
     }
@@ -92,12 +155,16 @@ impl Table {
         keys.retain(|key| key.starts_with(beginning) && after.is_none_or(|after| key.as_str() > after));
         keys.sort_unstable();
         keys.truncate(most);
+        if self.makes(Mistake::ListsTooFew) {
+            keys.pop();
+        }
         keys
     }
 
     /// What ends with the session lasts as long again.
     pub(crate) fn heartbeat(&mut self, client: &str, timeout: Duration) -> &'static str {
-        let (now, until) = (Instant::now(), Instant::now() + timeout);
+        let now = self.clock.now();
+        let until = now + timeout;
         let before = self.sessions.insert(client.to_owned(), until);
         if before.is_none_or(|end| end <= now) {
             return "NEW";
@@ -147,7 +214,9 @@ impl Table {
             "INSPECT" => self.inspect(key),
             _ => return None,
         };
-        if self.holders(key) < holders && !self.serve(key, news) {
+        self.last_asked = self.clock.now();
+        let is_released = self.holders(key) < holders && !self.makes(Mistake::ReleaseServesNobody);
+        if is_released && !self.serve(key, news) {
             news.push(News::Released { key: key.to_owned() });
         }
         Some(answer)
@@ -155,21 +224,46 @@ impl Table {
 
     /// Grants the lock to those at the front of the queue, as long as there is room. Says whether it did.
     fn serve(&mut self, key: &str, news: &mut Vec<News>) -> bool {
+        let (now, mistake) = (self.clock.now(), self.mistake);
         let Some(lock) = self.locks.get_mut(key) else { return false };
-        if !lock.is_in_use() {
+        if mistake == Some(Mistake::PlacesStay) {
+            lock.queue.iter_mut().for_each(|place| place.until = now + HOUR);
+        }
+        let was_held = !lock.holders.is_empty();
+        if !lock.is_in_use(now) {
             self.locks.remove(key);
+            if was_held && self.makes(Mistake::ReusesFencesOfTheExpired) {
+                self.last_fence = self.last_fence.saturating_sub(1);
+            }
             return false;
         }
         let mut has_granted = false;
-        while let Some(Place { owner, kind, fences, claim, .. }) = lock.next() {
+        while let Some(Place { owner, kind, fences, claim, until }) = lock.next() {
             let fence = (fences > 0).then_some(self.last_fence + 1);
             self.last_fence += fences;
             (lock.kind, has_granted) = (kind, true);
-            lock.put(&owner, Instant::now() + claim);
-            let at = self.began.elapsed();
+            match mistake {
+                Some(Mistake::GrantsToNobody) => lock.put("nobody", now + claim),
+                Some(Mistake::IgnoresClaim) => lock.put(&owner, now + HOUR),
+                _ => lock.put(&owner, now + claim),
+            }
+            if mistake == Some(Mistake::GrantKeepsPlace) {
+                lock.queue.push_back(Place { owner: owner.clone(), kind, fences, claim, until });
+            }
+            let at = now - self.clock.began;
             news.push(News::Granted { key: key.to_owned(), owner, fence, at });
         }
         has_granted
+    }
+
+    /// How long a lease lasts.
+    fn lease(&self, ttl: Duration) -> Duration {
+        match self.mistake {
+            Some(Mistake::EndsEarly) => ttl.saturating_sub(Duration::from_millis(50)),
+            Some(Mistake::CutsToSeconds) => Duration::from_secs(ttl.as_secs()),
+            Some(Mistake::TakesAnotherUnit) => ttl / 10,
+            _ => ttl,
+        }
     }
 
     fn holders(&self, key: &str) -> usize {
@@ -179,11 +273,16 @@ impl Table {
     fn acquire(&mut self, key: &str, words: &mut Words<'_>) -> Option<String> {
         let (owner, ttl, kind) = (words.text()?, words.text()?, words.kind()?);
         let fences: u64 = words.number()?;
+        let now = self.clock.now();
         let until = match ttl.parse() {
-            Ok(ttl) => Instant::now() + Duration::from_millis(ttl),
+            Ok(ttl) => {
+                let from = if self.makes(Mistake::CountsFromBeforeTheCall) { self.last_asked } else { now };
+                from + self.lease(Duration::from_millis(ttl))
+            }
             // As long as the session of this client.
             Err(_) => *self.sessions.get(ttl)?,
         };
+        let mistake = self.mistake;
         let asked = Asked { owner, kind, fences, place: words.span().zip(words.span()) };
         let empty = || Lock { kind, holders: Vec::new(), queue: VecDeque::new() };
         let lock = self.locks.entry(key.to_owned()).or_insert_with(empty);
@@ -191,42 +290,72 @@ impl Table {
         if mixed(lock.kind, kind) || mixed(kind, lock.kind) {
             return Some(format!("WRONG-KIND {}", kind_word(lock.kind)));
         }
-        let is_ours = lock.is_held_by(owner);
-        let now = self.began.elapsed().as_micros();
+        let is_ours = lock.is_held_by(owner) && mistake != Some(Mistake::OwnersAreInTheirOwnWay);
+        let shown = (now - self.clock.began).as_micros();
+        if mistake == Some(Mistake::NamesSomebodyElse) && !lock.holders.is_empty() {
+            return Some(format!("BUSY {shown} FIRST nobody 1"));
+        }
         if !is_ours && (!lock.queue.is_empty() || !lock.has_room(kind)) {
-            return Some(format!("BUSY {now} {}", lock.turn_away(&asked)));
+            return Some(format!("BUSY {shown} {}", lock.turn_away(&asked, now)));
+        }
+        if mistake == Some(Mistake::AcquireShortens) {
+            lock.holders.clear();
         }
         lock.put(owner, until);
         let first = self.last_fence + 1;
-        self.last_fence += fences;
-        Some(format!("{} {now} {first}", if is_ours { "HELD" } else { "ACQUIRED" }))
+        self.last_fence += if mistake == Some(Mistake::ReusesBlocks) { fences.min(1) } else { fences };
+        let is_known = !self.known.insert(owner.to_owned());
+        let is_told = match mistake {
+            Some(Mistake::HeldIsAcquired) => false,
+            Some(Mistake::AcquiredIsHeld) => is_known,
+            _ => is_ours,
+        };
+        Some(format!("{} {shown} {first}", if is_told { "HELD" } else { "ACQUIRED" }))
     }
 
     /// Without a ttl it only looks.
     fn renew(&mut self, key: &str, owner: &str, ttl: Option<Duration>) -> &'static str {
+        let until = self.clock.now() + self.lease(ttl.unwrap_or_default());
+        if self.makes(Mistake::RenewCreates) {
+            let empty = || Lock { kind: LockKind::Exclusive, holders: Vec::new(), queue: VecDeque::new() };
+            let lock = self.locks.entry(key.to_owned()).or_insert_with(empty);
+            if lock.holders.is_empty() {
+                lock.put(owner, until);
+            }
+        }
+        let mistake = self.mistake;
         match self.locks.get_mut(key) {
             Some(lock) if lock.is_held_by(owner) => {
-                lock.put(owner, Instant::now() + ttl.unwrap_or_default());
+                match mistake {
+                    Some(Mistake::RenewDoesNothing) => {}
+                    Some(Mistake::RenewShortens) => lock.holders = vec![(owner.to_owned(), until)],
+                    _ => lock.put(owner, until),
+                }
                 "RENEWED"
             }
+            _ if mistake == Some(Mistake::RenewSaysYes) => "RENEWED",
             _ => "NOT-HELD",
         }
     }
 
     /// Ends a lease or a place in the queue.
     fn release(&mut self, key: &str, owner: &str, keep: Option<Duration>) -> &'static str {
+        let (now, mistake) = (self.clock.now(), self.mistake);
         let Some(lock) = self.locks.get_mut(key) else { return "NOT-HELD" };
         let waiting = lock.queue.len();
-        lock.queue.retain(|place| place.owner != owner);
-        let Some(at) = lock.holders.iter().position(|(holder, _)| holder == owner) else {
+        if mistake != Some(Mistake::ReleaseKeepsPlace) {
+            lock.queue.retain(|place| place.owner != owner);
+        }
+        let is_meant = |holder: &str| holder == owner || mistake == Some(Mistake::ReleasesForAnybody);
+        let Some(at) = lock.holders.iter().position(|(holder, _)| is_meant(holder)) else {
             return if lock.queue.len() < waiting { "RELEASED" } else { "NOT-HELD" };
         };
         lock.holders.swap_remove(at);
-        if let Some(keep) = keep {
+        if let Some(keep) = keep.filter(|_| mistake != Some(Mistake::IgnoresKeep)) {
             // Not to be released by anybody, but to end by itself.
             let several = lock.kind != LockKind::Exclusive;
             let name = if several { format!("{KEPT}:{owner}") } else { KEPT.to_owned() };
-            lock.holders.push((name, Instant::now() + keep));
+            lock.holders.push((name, now + keep));
         }
         "RELEASED"
     }
@@ -237,13 +366,14 @@ impl Table {
     }
 
     fn inspect(&self, key: &str) -> String {
+        let now = self.clock.now();
         let Some(lock) = self.locks.get(key) else { return "FREE".to_owned() };
         let mut answer = format!("LOCK {} {}", kind_word(lock.kind), lock.queue.len());
         for place in &lock.queue {
             answer += &format!(" {}", place.owner);
         }
         for (holder, until) in &lock.holders {
-            answer += &format!(" {holder} {}", millis(left(*until)));
+            answer += &format!(" {holder} {}", millis(left(*until, now)));
         }
         answer
     }
@@ -251,8 +381,7 @@ impl Table {
 
 impl Lock {
     /// Held or waited for, now.
-    fn is_in_use(&mut self) -> bool {
-        let now = Instant::now();
+    fn is_in_use(&mut self, now: Instant) -> bool {
         self.holders.retain(|(_, until)| *until > now);
         self.queue.retain(|place| place.until > now);
         !self.holders.is_empty() || !self.queue.is_empty()
@@ -287,11 +416,11 @@ impl Lock {
 
     /// Puts the owner into the queue, or keeps its place alive. Says who is in the way, for how long, and whether
     /// others stand before it.
-    fn turn_away(&mut self, asked: &Asked<'_>) -> String {
+    fn turn_away(&mut self, asked: &Asked<'_>, now: Instant) -> String {
         let Asked { owner, kind, fences, .. } = *asked;
         let before = self.queue.iter().position(|place| place.owner == owner);
         if let Some((claim, life)) = asked.place {
-            let until = Instant::now() + life;
+            let until = now + life;
             let place = Place { owner: owner.to_owned(), kind, fences, claim, until };
             match before {
                 Some(at) => self.queue[at] = place,
@@ -305,7 +434,7 @@ impl Lock {
         let ends = self.holders.iter();
         let found = if one_is_enough { ends.min_by_key(by_end) } else { ends.max_by_key(by_end) };
         let (holder, left) =
-            found.map_or(("?", Duration::ZERO), |(holder, until)| (holder.as_str(), left(*until)));
+            found.map_or(("?", Duration::ZERO), |(holder, until)| (holder.as_str(), left(*until, now)));
         format!("{} {holder} {}", if first { "FIRST" } else { "BEHIND" }, millis(left))
     }
 }
@@ -316,6 +445,6 @@ fn is_of(client: &str, owner: &str) -> bool {
     number.is_some_and(|text| text.starts_with(':'))
 }
 
-fn left(until: Instant) -> Duration {
-    until.saturating_duration_since(Instant::now())
+fn left(until: Instant, now: Instant) -> Duration {
+    until.saturating_duration_since(now)
 }

@@ -134,7 +134,7 @@ impl Raw {
 
     /// The answer to one request.
     async fn ask(&mut self, request: &str) -> String {
-        self.0.get_mut().write_all(format!("1 {request}\n").as_bytes()).await.expect("connected");
+        self.0.get_mut().write_all(format!("1 - {request}\n").as_bytes()).await.expect("connected");
         loop {
             let mut line = String::new();
             self.0.read_line(&mut line).await.expect("connected");

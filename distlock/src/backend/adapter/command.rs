@@ -11,9 +11,10 @@ use tokio::time::timeout;
 use super::lanes::{CommandId, Lanes};
 use super::{lock, translate};
 use crate::backend::{BoxFuture, Failure, LATE_COMMANDS_BOUND, OpError};
-use crate::clock::{self, Time};
 use crate::contained::{Panicked, poll_contained};
-use crate::store::StoreError;
+use distlock_store::StoreError;
+use distlock_store::clock;
+use distlock_store::engine::Time;
 
 /// Makes a command, once it has its turn. `Err`: it had to wait for it for too long.
 pub(super) type Work = Box<dyn FnOnce(Turn) -> BoxFuture<()> + Send>;

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::shrink::shrink;
+use distlock_store::kit::shrink::shrink;
 
 /// So many commands may wait for their turn on one key.
 pub(super) const MOST_PER_KEY: usize = 4096;

@@ -21,8 +21,8 @@ use super::{ended, lock};
 use crate::backend::{BoxFuture, OpError, ServerTime};
 use crate::contained::{Panicked, contained};
 use crate::process;
-use crate::store::StoreError;
 use crate::take_over::{Entry, Lendable, Lookout};
+use distlock_store::StoreError;
 
 /// What the store has said, and when it was asked.
 pub(super) type Said<T> = Result<(T, ServerTime), OpError>;

@@ -30,15 +30,15 @@ use super::{
     Notice, OpError, OpResult, Others, Sending, ServerTime, Token, Tuning, op,
 };
 use crate::backend::ConnectOn;
-use crate::clock;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol;
-use crate::store::{
-    Abilities, AcquireReply, List, LockStore, Owner, Queue, Release, ReleaseReply, StoreError,
-};
 use crate::take_over::Lookout;
 use command::{Queued, Started, Submitted, Turn, Work, in_time};
+use distlock_store::clock;
+use distlock_store::{
+    Abilities, AcquireReply, List, LockStore, Owner, Queue, Release, ReleaseReply, StoreError,
+};
 use lanes::{Added, Lanes};
 use lent::{Loan, Said};
 use reports::{Link, Reports};

@@ -8,8 +8,9 @@ use tokio::sync::mpsc;
 use super::translate::Translator;
 use super::{StoreBackend, lock, translate};
 use crate::backend::{Events, Failure, LinkEvent, Notice, OpError, Push, Pushes, ServerTime, parse_token};
-use crate::clock;
-use crate::store::{EarlierCommands, LockStore, Notifications, Report, StoreError, StoreEvents, Waiting};
+use distlock_store::clock;
+use distlock_store::engine::Report;
+use distlock_store::{EarlierCommands, LockStore, Notifications, StoreError, StoreEvents};
 
 /// What the store says of its connection.
 #[derive(Debug)]
@@ -141,15 +142,15 @@ impl<S: LockStore> StoreBackend<S> {
         // With the session, where that is not announced yet.
         let is_announced = link.unannounced.is_none();
         drop(link);
-        if is_announced && self.abilities.waiting != Waiting::Polling {
+        if is_announced && self.abilities.waiting.is_told() {
             events.link(LinkEvent::Pushes(self.pushes(notifications)));
         }
     }
 
     fn pushes(&self, notifications: Notifications) -> Pushes {
-        match (self.abilities.waiting, notifications) {
-            (Waiting::Polling, _) | (_, Notifications::Off) => Pushes::Off,
-            (Waiting::Notified | Waiting::Queued, Notifications::On) => Pushes::On,
+        match notifications {
+            Notifications::On if self.abilities.waiting.is_told() => Pushes::On,
+            Notifications::On | Notifications::Off => Pushes::Off,
         }
     }
 

@@ -6,7 +6,7 @@ use super::translate::Translator;
 use super::{Need, StoreBackend, boxed};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{BatchReply, BoxFuture, OpResult, RenewReply, Token, op};
-use crate::store::{Acquire, LockStore, Renew};
+use distlock_store::{Acquire, LockStore, Renew};
 
 /// Results to come, for operations next to each other in a batch.
 type Part<T> = BoxFuture<Vec<OpResult<T>>>;

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use crate::backend::{
     AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, Kind, LeaseEnds, ListPage,
-    OpError, OpResult, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted, op,
+    OpError, OpResult, PollPauses, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted,
+    op,
 };
 use crate::error::LockError;
 use crate::protocol::Fences;
 use crate::protocol::session::Session;
-use crate::store::{
-    self, Abilities, Ability, Acquire, Fencing, HolderRelease, LeaseRule, Owner, Queue, Release, Renew,
-    StoreError, StoredLock, StoredPage, Waiting,
+use distlock_store::engine::HolderRelease;
+use distlock_store::{
+    self as store, Abilities, Ability, Acquire, Fencing, LeaseRule, Owner, Queue, Release, Renew, StoreError,
+    StoredLock, StoredPage, Waiting,
 };
 
 /// Who holds a lock if the store does not say: one of ours.
@@ -45,7 +47,15 @@ impl Translator {
         // A store has no use for gaps, and its times are only those of the moment at which we asked.
         let (poll_gap, clocks) = (Duration::ZERO, Clocks::Many);
         let (wanted, fences) = (Wanted::NeverTold, Fences::OfTheStore);
-        let tuning = Tuning { poll_gap, clocks, leases, most_fences, wanted, fences, ..Tuning::default() };
+        let polls = match abilities.waiting {
+            Waiting::PolledEvery { first, longest } => {
+                let first = first.max(Duration::from_millis(1));
+                PollPauses { first, longest: longest.max(first) }
+            }
+            _ => PollPauses::default(),
+        };
+        let tuning =
+            Tuning { poll_gap, clocks, leases, most_fences, wanted, fences, polls, ..Tuning::default() };
         Translator { client, prefix, waiting: abilities.waiting, granularity, tuning }
     }
 
@@ -95,23 +105,26 @@ impl Translator {
 
     pub(super) fn acquire(&self, key: &str, op: op::Acquire) -> Acquire {
         let op::Acquire { token, kind, ttl, claim, mode, fences } = op;
-        let queues = mode != AcquireMode::Try && self.waiting != Waiting::Polling;
+        let queues = mode != AcquireMode::Try && self.waiting.is_told();
         let entry_ttl = self.rounded(self.tuning.queue_entry_ttl);
         let queue = queues.then(|| Queue::new(self.rounded(claim), entry_ttl));
-        let request = Acquire::new(self.full(key), &self.owner(token), self.rounded(ttl));
-        Acquire { kind: kind.into(), fences, queue, ..request }
+        let mut request = Acquire::new(self.full(key), &self.owner(token), self.rounded(ttl));
+        (request.kind, request.fences, request.queue) = (kind.into(), fences, queue);
+        request
     }
 
     pub(super) fn renew(&self, key: &str, op: op::Renew) -> Renew {
         let op::Renew { token, kind, ttl } = op;
-        let request = Renew::new(self.full(key), &self.owner(token), self.rounded(ttl));
-        Renew { kind: kind.into(), ..request }
+        let mut request = Renew::new(self.full(key), &self.owner(token), self.rounded(ttl));
+        request.kind = kind.into();
+        request
     }
 
     pub(super) fn release(&self, key: &str, op: op::Release) -> Release {
         let op::Release { token, keep_taken_for, .. } = op;
-        let keep = keep_taken_for.map(|time| self.rounded(time));
-        Release { keep, ..Release::new(self.full(key), &self.owner(token)) }
+        let mut request = Release::new(self.full(key), &self.owner(token));
+        request.keep = keep_taken_for.map(|time| self.rounded(time));
+        request
     }
 
     /// The answer to a request that the store was asked at `asked`.
@@ -200,7 +213,7 @@ pub(super) fn inspection(found: StoredLock) -> Inspection {
         remaining,
         waiters,
         waiting: waiting.into_iter().map(Arc::from).collect(),
-        details: details.into_iter().map(|(owner, details)| (Arc::from(owner), details.0)).collect(),
+        details: details.into_iter().map(|(owner, details)| (Arc::from(owner), details)).collect(),
         silent: Vec::new(),
     }
 }

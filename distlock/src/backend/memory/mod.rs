@@ -12,8 +12,9 @@ use once_cell::sync::OnceCell;
 
 use super::{AcquireReply, Backend, BatchReply, BoxFuture, Events, Inspection, LinkEvent, OpError, OpResult};
 use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
-use crate::clock::{self, Time};
 use crate::finding::Finding;
+use distlock_store::clock;
+use distlock_store::engine::Time;
 use server::{ModelServer, Note, Sender};
 
 /// The client of a manager, and what hears its news.

@@ -18,7 +18,7 @@ use crate::backend::{
     ServerTime, Token, Tuning, kind_of, op, parse_owner, shared_token_text,
 };
 use crate::protocol::mutated;
-use crate::shrink::shrink;
+use distlock_store::kit::shrink::shrink;
 use key_entry::{Admission, KeyEntry, QueueEntry, Value, plus, text};
 
 /// A push and its receiver.

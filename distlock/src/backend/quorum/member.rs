@@ -9,8 +9,8 @@ use super::super::redis::Origin;
 use super::super::{OpError, Pushes, ServerTime, Token};
 use super::effect::Writing;
 use crate::protocol::mutated;
-use crate::protocol::server_clock::{ServerClock, Step};
 use crate::protocol::{Time, When};
+use distlock_store::engine::{ClockOffset, Step};
 
 /// The pause between two attempts to release what is left of a token on a connected server.
 pub(super) const RELEASE_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -49,7 +49,7 @@ pub(super) struct Member {
     pub(super) eligibility: Eligibility,
     pub(super) run_id: Option<String>,
     /// What its replies tell about its wall clock.
-    pub(super) clock: ServerClock,
+    pub(super) clock: ClockOffset,
     /// Set if it can never be one of these servers in its present configuration: why.
     pub(super) misconfigured: Option<OpError>,
     /// The latest reason for not being up.
@@ -110,7 +110,7 @@ impl Member {
             pushes: Pushes::Off,
             eligibility: Eligibility::Unknown,
             run_id: None,
-            clock: ServerClock::default(),
+            clock: ClockOffset::default(),
             misconfigured: None,
             cause: None,
             pending_releases: BTreeMap::new(),

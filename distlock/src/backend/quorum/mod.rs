@@ -84,14 +84,15 @@ use tokio::task::JoinSet;
 use super::fail_all::fail_all;
 use super::redis::{ConfigError, Found, Note, Origin, RedisBackend, RedisConfig, Search};
 use super::{
-    AcquireReply, Backend, BoxFuture, Clocks, Details, Events, Failure, HoldNote, Inspection, Inspections,
-    Kind, LinkEvent, ListPage, OpError, OpResult, Others, Push, Pushes, ReleaseReply, RenewReply, Sending,
-    Tuning, Who, op,
+    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, Inspection, Inspections, Kind,
+    LinkEvent, ListPage, OpError, OpResult, Others, OwnerDetails, Push, Pushes, ReleaseReply, RenewReply,
+    Sending, Tuning, Who, op,
 };
-use crate::clock::{self, Time};
 use crate::error::LockError;
 use crate::finding::{Finding, Severity};
 use coordinator::Coordinator;
+use distlock_store::clock;
+use distlock_store::engine::Time;
 use effect::{Answer, NewLink, Writing};
 use servers::Servers;
 use worker::Worker;
@@ -422,7 +423,7 @@ fn agreed(found: Vec<Inspection>, most: usize) -> Option<Inspection> {
     let waiting = waiting.cloned().unwrap_or_default();
     // Every process writes to every server that it reaches: what one of them knows is so.
     let details =
-        found.iter().flat_map(|one| &one.details).filter(|(_, details)| *details != Details::default());
+        found.iter().flat_map(|one| &one.details).filter(|(_, details)| *details != OwnerDetails::default());
     let details = details.cloned().collect();
     let silent = found.first().map(|one| one.silent.clone()).unwrap_or_default();
     let silent =

@@ -17,7 +17,7 @@ use super::coordinator::Coordinator;
 use super::effect::{Answer, Command, Effect, Now, Outcome, Request, Writing};
 use super::follow_up::take;
 use super::{Input, QuorumBackend};
-use crate::clock;
+use distlock_store::clock;
 
 /// With this many commands for one server at the same moment, a pipeline is worth its cost.
 const WORTH_A_BATCH: usize = 4;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::connection::AddressMap;
+use distlock_store::kit::connection::AddressMap;
 
 /// The address of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

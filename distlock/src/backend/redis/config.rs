@@ -16,8 +16,8 @@ use super::url::{Kind, Url};
 use crate::backend::ConnectOn;
 use crate::backend::{Clocks, Tuning};
 #[cfg(feature = "tls")]
-use crate::connection::TlsOptions;
-use crate::connection::{AddressMap, ConnectionOptions};
+use distlock_store::kit::connection::TlsOptions;
+use distlock_store::kit::connection::{AddressMap, ConnectionOptions};
 
 /// Where the server for a key is found.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use super::*;
 #[cfg(feature = "tls")]
-use crate::connection::Roots;
-use crate::connection::{Credentials, Provider};
+use distlock_store::kit::connection::Roots;
+use distlock_store::kit::connection::{Credentials, Provider};
 
 fn read(url: &str) -> RedisConfig {
     RedisConfig::new(url, "c").unwrap()

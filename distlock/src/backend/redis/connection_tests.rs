@@ -10,7 +10,7 @@ use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, TestServer, wait_until};
 use super::{ClusterBackend, RedisConfig};
 use crate::backend::{AcquireReply, Pushes, Token, op};
-use crate::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
+use distlock_store::kit::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -12,7 +12,7 @@ use super::operation::{Again, Encode, Encoding, Operation};
 use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{AcquireReply, BatchReply, CurrentHolder, Failure, OpError, OpResult, op};
-use crate::contended::Contended;
+use distlock_store::kit::contended::Contended;
 
 /// Batches are cut into pieces of this many commands, so that other commands get in between.
 pub(super) const PIECE: usize = 500;

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::connection::ConnectionOptions;
+use distlock_store::kit::connection::ConnectionOptions;
 
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::names::Names;
 use super::{cluster, errors, handshake, info, push, reply};
 use crate::backend::{AcquireMode, Kind, Token, Tuning, op};
-use crate::protocol::Escaped;
 use crate::protocol::records::{read_hold_record, read_process_record};
+use distlock_store::Escaped;
 
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";

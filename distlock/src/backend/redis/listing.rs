@@ -12,10 +12,11 @@ use super::link::Link;
 use super::names::Names;
 use super::operation::{Look, Operation, Read};
 use crate::backend::{
-    BoxFuture, Details, Failure, Inspection, Inspections, ListPage, MARK, OpError, OpResult, Who, client_of,
+    BoxFuture, Failure, Inspection, Inspections, ListPage, MARK, OpError, OpResult, OwnerDetails, Who,
+    client_of,
 };
-use crate::clock;
 use crate::protocol::records::{LONGEST_CLIENT, LONGEST_KEY, read_hold_record, read_process_record};
+use distlock_store::clock;
 
 /// A process whose record is older has missed three writings of it.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
@@ -188,7 +189,7 @@ pub(super) async fn inspect(store: &impl Batches, keys: &[Arc<str>]) -> Vec<OpRe
     }
     let tokens: Vec<Option<Arc<str>>> = holds.iter().map(|(_, read)| read.token()).collect();
     let (records, processes) = tokio::join!(store.batch(holds), processes(store, clients));
-    let records: HashMap<Arc<str>, Details> = tokens
+    let records: HashMap<Arc<str>, OwnerDetails> = tokens
         .into_iter()
         .zip(records)
         .filter_map(|(token, record)| {
@@ -209,7 +210,7 @@ fn holders(found: &Inspection) -> impl Iterator<Item = &Arc<str>> {
 
 fn describe(
     found: &mut Inspection,
-    records: &HashMap<Arc<str>, Details>,
+    records: &HashMap<Arc<str>, OwnerDetails>,
     processes: &HashMap<Arc<str>, Process>,
 ) {
     let mut silent = BTreeSet::new();
@@ -223,7 +224,7 @@ fn describe(
             silent.insert(client.clone());
         }
         let known = records.get(token).cloned().unwrap_or_default();
-        details.push((token.clone(), Details { who: process.who.clone().unwrap_or_default(), ..known }));
+        details.push((token.clone(), OwnerDetails { who: process.who.clone().unwrap_or_default(), ..known }));
     }
     found.details = details;
     found.silent = silent.into_iter().collect();

@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::errors::CredentialsFrom;
-use crate::backoff::Backoff;
-use crate::connection::{Credentials, Provider};
 use crate::observe::{Failures, Notice, notice};
+use distlock_store::kit::backoff::Backoff;
+use distlock_store::kit::connection::{Credentials, Provider};
 
 /// The longest pause between two attempts to renew credentials.
 const LONGEST_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
@@ -106,7 +106,7 @@ impl Login {
                         before: std::mem::replace(&mut before, Failures::Some),
                     }),
                 }
-                sleep(backoff.next()).await;
+                sleep(backoff.next_pause()).await;
             };
         }
     }

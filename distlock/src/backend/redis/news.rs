@@ -21,8 +21,8 @@ use super::first_reply;
 use super::login::Login;
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
-use crate::backoff::Backoff;
 use crate::observe::{Notice, notice};
+use distlock_store::kit::backoff::Backoff;
 
 /// The first is published by the sentinel that leads a fail-over, as soon as it reports the new master; the
 /// second by every sentinel that has learned of it.
@@ -64,7 +64,7 @@ pub(super) async fn hear(
             Ok(Err(error)) => notice(Notice::NoSentinelNews { sentinel: &address, error: &error }),
             Err(_) => notice(Notice::NoSentinelNews { sentinel: &address, error: &"no answer" }),
         }
-        sleep(backoff.next()).await;
+        sleep(backoff.next_pause()).await;
     }
 }
 

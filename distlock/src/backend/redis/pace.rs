@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backoff::{Backoff, jittered};
+use distlock_store::kit::backoff::{Backoff, jittered};
 
 /// The longest pause at first.
 const LONGEST_PAUSE_AT_FIRST: Duration = Duration::from_millis(200);
@@ -64,7 +64,7 @@ impl Early {
             self.backoff = Backoff::default();
         }
         self.last = Some(Instant::now());
-        self.backoff.next()
+        self.backoff.next_pause()
     }
 }
 

@@ -21,9 +21,9 @@ use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, info};
 use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
-use crate::backoff::{Backoff, jittered};
 use crate::observe::{Notice, notice};
 use crate::protocol::records::LONGEST_KEY;
+use distlock_store::kit::backoff::{Backoff, jittered};
 
 /// After this much silence the connection is probed with a PING.
 const SILENCE_BEFORE_PROBE: Duration = Duration::from_secs(3);
@@ -101,7 +101,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
                     (soon, late) = (Backoff::default(), Backoff::up_to(REFUSED_SUBSCRIBE_PAUSE));
                     Duration::ZERO
                 } else {
-                    soon.next()
+                    soon.next_pause()
                 }
             }
             Ok(Err(Trouble::NoResp3)) => {
@@ -115,7 +115,7 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
                 if closed >= CLOSED_OFTEN {
                     warn_once(&*listener, &error, &mut warned);
                 }
-                late.next()
+                late.next_pause()
             }
             Ok(Err(Trouble::Refused(error))) => {
                 warn_once(&*listener, &error, &mut warned);
@@ -123,9 +123,9 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
             }
             Ok(Err(Trouble::Passing(error))) => {
                 notice(Notice::NoPushLink { server: &listener.place(), error: &error });
-                soon.next()
+                soon.next_pause()
             }
-            Err(_) => soon.next(),
+            Err(_) => soon.next_pause(),
         };
         listener.unsubscribed();
         sleep(pause).await;

@@ -26,7 +26,7 @@ use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
 use super::{errors, info};
 use crate::backend::{Failure, OpError, OpResult};
-use crate::backoff::Backoff;
+use distlock_store::kit::backoff::Backoff;
 
 /// The longest pause between two attempts to connect within one round.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -170,7 +170,7 @@ impl Replicas {
             };
             *line = None;
             *trouble = Some(errors::unanswered(error));
-            sleep(backoff.next()).await;
+            sleep(backoff.next_pause()).await;
         }
     }
 

@@ -30,7 +30,7 @@ use super::pace::{Calm, Pace};
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
 use crate::backend::{Failure, OpError};
-use crate::connection::AddressMap;
+use distlock_store::kit::connection::AddressMap;
 
 /// Once one sentinel has answered, how long the others are waited for.
 const OTHER_SENTINELS_WAIT: Duration = Duration::from_millis(150);

@@ -14,8 +14,8 @@ use super::handshake::{Identity, Manner, Refusals, Role, ServerInfo, Unknown, ha
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
 use crate::backend::{Failure, OpError};
-use crate::backoff::Backoff;
 use crate::observe::{Notice, notice};
+use distlock_store::kit::backoff::Backoff;
 
 /// While requests are under way: the silence after which the link is probed.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(250);
@@ -91,7 +91,7 @@ pub(super) async fn supervise(owner: Arc<impl LinkOwner>) {
         if owner.retired() {
             return;
         }
-        sleep(backoff.next()).await;
+        sleep(backoff.next_pause()).await;
     }
 }
 

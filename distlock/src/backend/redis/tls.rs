@@ -29,8 +29,8 @@ mod with {
 
     use crate::backend::redis::config_error::ConfigError;
     use crate::backend::redis::registered::Registered;
-    use crate::connection::{Pem, Roots, TlsOptions};
     use crate::observe::{Notice, notice};
+    use distlock_store::kit::connection::{Pem, Roots, TlsOptions};
 
     /// How connections are secured, if they are.
     #[derive(Clone, Debug, Default)]

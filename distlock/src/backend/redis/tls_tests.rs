@@ -11,7 +11,7 @@ use super::{ClusterBackend, RedisConfig};
 use crate::backend::{
     AcquireMode, AcquireReply, Backend, Failure, Kind, Push, Pushes, RenewReply, Token, op,
 };
-use crate::connection::{ConnectionOptions, TlsOptions};
+use distlock_store::kit::connection::{ConnectionOptions, TlsOptions};
 
 /// Longer than any fail-over takes here.
 const TTL: Duration = Duration::from_secs(60);

@@ -2,9 +2,9 @@
 
 use super::address::Address;
 use super::config_error::ConfigError;
-use crate::connection::OF_TLS;
-use crate::nearest::nearest;
-use crate::url::{Host, Parameters, Parts, decoded, each_once, split_scheme};
+use distlock_store::kit::connection::OF_TLS;
+use distlock_store::kit::nearest::nearest;
+use distlock_store::kit::url::{Host, Parameters, Parts, decoded, each_once, split_scheme};
 
 /// What a scheme stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

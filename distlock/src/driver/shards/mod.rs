@@ -15,8 +15,8 @@ use crate::engine::{Answer, Confirmation, Context, EffectList, Machine, Outstand
 use crate::lease_cell::{LeaseCell, Ticket};
 #[cfg(test)]
 use crate::protocol::Token;
-use crate::protocol::server_clock::{ServerClock, Step};
 use crate::protocol::{Clocks, LinkEvent, Notice, OpError, Push, Time, Tuning};
+use distlock_store::engine::{ClockOffset, Step};
 
 pub(crate) use acquire_all::BatchAnswer;
 
@@ -48,7 +48,7 @@ pub(crate) struct Shards<W> {
     /// The seed of the hash that spreads keys over shards: another in every process, the same in every run of
     /// a simulation.
     seed: u64,
-    server_clock: Mutex<ServerClock>,
+    server_clock: Mutex<ClockOffset>,
     /// Whether all replies are read from one clock, so that its steps can be detected.
     clocks: Clocks,
     /// When the driver will next check what is due.
@@ -65,7 +65,7 @@ impl<W> Shards<W> {
         Shards {
             shards,
             seed,
-            server_clock: Mutex::new(ServerClock::default()),
+            server_clock: Mutex::new(ClockOffset::default()),
             clocks: tuning.clocks,
             alarm: Alarm::new(),
         }

@@ -13,11 +13,11 @@ use super::workload::BodyStep;
 use super::world::{Event, World};
 use crate::driver::shards::{Effects, Shards};
 use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Effect};
-use crate::protocol::server_clock::Step;
 use crate::protocol::{AcquireReply, BatchReply, LinkEvent, Push, Time, Token, op};
 use crate::simulation::Notice;
 use crate::simulation::clocks::LocalClock;
 use crate::simulation::tasks::{Alarm, TaskId};
+use distlock_store::engine::Step;
 
 /// What happens in a process.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use super::linger;
 use super::run;
 use super::search::Search;
 use crate::protocol::mutant::{Mutant, hunt};
+use crate::simulation::number;
 
 /// So many seeds may be looked at before a fault must have been found.
 const SEEDS: u64 = 20_000;
@@ -425,11 +426,13 @@ impl Case {
 }
 
 #[test]
+#[ignore = "takes minutes: ./scripts/test.sh --all"]
 fn every_broken_rule_is_found() {
     search(CASES);
 }
 
 #[test]
+#[ignore = "takes minutes: ./scripts/test.sh --all"]
 fn every_broken_rule_is_found_with_the_real_driver() {
     search(DRIVER_CASES);
 }
@@ -457,7 +460,7 @@ fn search(cases: &'static [Case]) {
 fn where_rules_are_broken_on_purpose_none_is_broken_otherwise() {
     let lingering = linger::CASES.iter().chain(linger::DRIVER_CASES);
     for case in CASES.iter().chain(DRIVER_CASES).chain(lingering) {
-        for seed in 0..60 {
+        for seed in 0..number("BIASED").unwrap_or(10) {
             for profile in case.profiles {
                 if let Err(violation) = run(seed, *profile, Search::Case(case)) {
                     panic!("{}", violation.report());

@@ -11,8 +11,8 @@ const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
 
 /// `SEEDS` runs from number `FIRST` on. Tests run side by side. Shows the first violation step by step.
 fn runs(search: Search) {
-    // Those with the real driver take three times as long.
-    let most = if matches!(search, Search::Driven(_)) { 4_000 } else { 20_000 };
+    // Those with the real driver take three times as long. `scripts/test.sh --all` makes more of both.
+    let most = if matches!(search, Search::Driven(_)) { 1_000 } else { 4_000 };
     let (first, runs) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(most));
     let mut found: Option<Box<Violation>> = None;
     let mut others = Vec::new();

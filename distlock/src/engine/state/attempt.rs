@@ -7,7 +7,7 @@ use super::link::Link;
 use crate::engine::rules;
 use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, KnownHolder, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::{How, Ticket};
-use crate::protocol::{Failure, Kind, OpError, ServerTime, Time, Token, When};
+use crate::protocol::{Failure, Kind, OpError, ServerTime, Time, Token, When, may_be_applied};
 
 /// One attempt to acquire a lock. It has at most one queue entry on the server, named by the token.
 #[derive(Debug)]
@@ -219,7 +219,7 @@ impl Traces {
         let kind = error.map(|error| error.kind);
         let not_done = matches!(kind, Some(Failure::NotSent | Failure::Later));
         self.may_have_queued |= queueing == Queueing::May && !not_done;
-        if !error.is_some_and(OpError::may_be_applied) {
+        if !error.is_some_and(may_be_applied) {
             self.open = self.open.saturating_sub(1);
         }
         if self.open == 0 && !self.may_have_queued {

@@ -14,7 +14,7 @@ use crate::engine::{
     Acquiring, Command, Confirmation, Context, InBatch, LONGEST_CLAIM, Outcome, Queueing, Telling, Want,
 };
 use crate::lease_cell::Ticket;
-use crate::protocol::{AcquireMode, AcquireReply, Failure, OpResult, Time, Token, op};
+use crate::protocol::{AcquireMode, AcquireReply, Failure, OpResult, Time, Token, may_be_applied, op};
 
 /// Who handles the reply to a command for several keys.
 pub(crate) enum Handled {
@@ -71,7 +71,7 @@ impl<W> Step<'_, W> {
             (_, Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. })) => Handled::AsOneKey(attempt),
             (BatchRole::Follower(ticket), result) => {
                 // A command that was refused permanently may have acquired some keys before it stopped.
-                let nothing_done = result.as_ref().is_err_and(|error| !error.may_be_applied());
+                let nothing_done = result.as_ref().is_err_and(|error| !may_be_applied(error));
                 if !nothing_done {
                     self.compensate_follower(&attempt);
                 }

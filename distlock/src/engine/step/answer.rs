@@ -13,15 +13,13 @@ use crate::engine::{
 use crate::error::LostReason;
 use crate::lease_cell::How;
 use crate::protocol::{
-    AcquireReply, CurrentHolder, Failure, OpError, OpResult, Pushes, Remaining, ServerTime, Time, When,
-    lease_end,
+    AcquireReply, CurrentHolder, Failure, OpError, OpResult, PollPauses, Pushes, Remaining, ServerTime, Time,
+    When, lease_end, may_be_applied,
 };
 
-/// Behind a client that cannot hand over, the first in the queue asks at this interval at first …
-const FIRST_POLL_PAUSE: Duration = Duration::from_millis(10);
+/// A server that refuses temporarily is asked at this interval at first …
+const FIRST_REFUSAL_PAUSE: Duration = Duration::from_millis(10);
 /// … and at this interval in the end.
-const LONGEST_POLL_PAUSE: Duration = Duration::from_millis(100);
-/// In the end, a server that refuses temporarily is asked at this interval.
 const LONGEST_REFUSAL_PAUSE: Duration = Duration::from_millis(500);
 /// Spreads the processes that ask when a holder's lease runs out.
 const EXPIRY_JITTER: Duration = Duration::from_millis(50);
@@ -289,7 +287,8 @@ impl<W> Step<'_, W> {
         let wait = if !rules::holders_may_let_go_early() {
             expiry
         } else if self.env.link.pushes == Pushes::Off || (place == Place::First && !holder.hands_over) {
-            self.poll_delay(attempt).min(expiry)
+            let pause = self.poll_delay(attempt);
+            if matches!(remaining, Remaining::For(_)) { pause.min(expiry) } else { pause }
         } else if holder.hands_over {
             heartbeat.min(expiry)
         } else {
@@ -299,13 +298,15 @@ impl<W> Step<'_, W> {
     }
 
     fn poll_delay(&mut self, attempt: &mut Attempt) -> Duration {
-        let delay = FIRST_POLL_PAUSE.saturating_mul(1 << attempt.polls.min(4)).min(LONGEST_POLL_PAUSE);
+        let PollPauses { first, longest } = self.env.tuning.polls;
+        let delay = first.saturating_mul(1 << attempt.polls.min(30)).min(longest);
         attempt.polls = attempt.polls.saturating_add(1);
         delay - self.env.jitter(delay / 2)
     }
 
     fn refusal_delay(&mut self, attempt: &mut Attempt) -> Duration {
-        let delay = FIRST_POLL_PAUSE.saturating_mul(1 << attempt.refusals.min(6)).min(LONGEST_REFUSAL_PAUSE);
+        let delay =
+            FIRST_REFUSAL_PAUSE.saturating_mul(1 << attempt.refusals.min(6)).min(LONGEST_REFUSAL_PAUSE);
         attempt.refusals = attempt.refusals.saturating_add(1);
         delay - self.env.jitter(delay / 2)
     }
@@ -385,7 +386,7 @@ impl<W> Step<'_, W> {
             Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => {}
             Ok(AcquireReply::Busy { .. }) if queueing == Queueing::May => {}
             // Its release may have been answered already although it was applied before this command.
-            Err(error) if error.may_be_applied() => {}
+            Err(error) if may_be_applied(error) => {}
             Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. }) | Err(_) => return,
         }
         let longest = ttl.max(LONGEST_CLAIM);

@@ -37,8 +37,8 @@ use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Ticket};
 use crate::protocol::op::{self, Ask};
 use crate::protocol::{
-    AcquireMode, AcquireReply, BatchReply, Failure, LinkEvent, OpError, OpResult, Push, Pushes, ReleaseReply,
-    Remaining, RenewReply, ServerTime, Time, Token, Tuning,
+    AcquireMode, AcquireReply, BatchReply, Failure, LinkEvent, OpError, OpResult, PollPauses, Push, Pushes,
+    ReleaseReply, Remaining, RenewReply, ServerTime, Time, Token, Tuning,
 };
 
 const TTL: Duration = Duration::from_secs(10);

@@ -5,7 +5,6 @@ use std::panic::catch_unwind;
 
 use super::{acquiring, granting, linger, loss, session, shared};
 use crate::protocol::mutant::{Mutant, switch};
-use crate::protocol::server_clock;
 use crate::protocol::session as sessions;
 
 /// A broken rule, and the test that notices it.
@@ -55,8 +54,6 @@ const CASES: &[(Mutant, fn())] = &[
     (Mutant::JoinedThoughWanted, shared::no_reader_joins_those_whose_end_a_writer_elsewhere_waits_for),
     // Whoever waits asks again a few milliseconds later, which hides it.
     (Mutant::LingersToTheEnd, linger::a_lease_that_nobody_comes_back_to_is_released_before_its_time_is_over),
-    // Leases are shortened more than necessary, which the promise after a clock step allows.
-    (Mutant::ReplyBeforeStepIsAStep, server_clock::tests::a_reply_from_before_a_step_shows_no_other_step),
 ];
 
 #[test]

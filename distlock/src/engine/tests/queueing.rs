@@ -23,6 +23,23 @@ fn only_the_front_polls_behind_a_holder_that_cannot_hand_over() {
     }
 }
 
+/// However long they are: there is no place in a queue to keep alive.
+#[test]
+fn the_pauses_of_who_polls_are_those_of_the_store() {
+    let (first, longest) = (ms(700), ms(5_000));
+    let polls = PollPauses { first, longest };
+    let mut desk = Desk::with(&Tuning { poll_gap: Duration::ZERO, polls, ..Tuning::default() });
+    desk.acquire(0, want());
+    let (context, _) = desk.next();
+    desk.busy_behind(context, "py:1", Place::Behind);
+    for pause in [first, first * 2, first * 4, longest, longest] {
+        let (context, ..) = desk.next_enter();
+        desk.busy_behind(context, "py:1", Place::First);
+        let slept = desk.sleep();
+        assert!(slept <= pause && slept >= pause / 2, "{slept:?} of {pause:?}");
+    }
+}
+
 #[test]
 fn a_crashed_holder_is_asked_for_when_its_lease_has_run_out() {
     let mut desk = Desk::new();

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use super::store_slot::StoreSlot;
 use crate::backend::Tuning;
-#[cfg(feature = "_remote")]
-use crate::connection::ConnectionOptions;
 use crate::manager_handle::Defaults;
 use crate::release::Release;
-use crate::store::LockStore;
+use distlock_store::LockStore;
+use distlock_store::kit::connection::ConnectionOptions;
 
 /// Options of a [`LockManager`](crate::LockManager).
 ///
@@ -40,7 +39,6 @@ pub struct LockManagerBuilder {
     pub(super) client_name: Option<String>,
     pub(super) gap: Duration,
     pub(super) replicas: Option<u32>,
-    #[cfg(feature = "_remote")]
     pub(super) connection: ConnectionOptions,
     pub(super) defaults: Defaults,
 }
@@ -68,7 +66,6 @@ impl Default for LockManagerBuilder {
             client_name: None,
             gap: Tuning::default().poll_gap,
             replicas: None,
-            #[cfg(feature = "_remote")]
             connection: ConnectionOptions::default(),
             defaults: Defaults::default(),
         }
@@ -414,7 +411,7 @@ impl LockManagerBuilder {
 #[cfg(feature = "redis")]
 mod tests {
     use super::*;
-    use crate::connection::Credentials;
+    use distlock_store::kit::connection::Credentials;
 
     #[test]
     fn debug_output_shows_no_secret() {

@@ -1,17 +1,10 @@
 //! The options that concern the servers and the connections to them.
 
-#[cfg(feature = "_remote")]
 use std::error::Error;
-#[cfg(feature = "_remote")]
 use std::time::Duration;
 
 use super::LockManagerBuilder;
-#[cfg(feature = "redis")]
-use crate::connection::AddressMap;
-#[cfg(any(feature = "tls", feature = "etcd"))]
-use crate::connection::TlsOptions;
-#[cfg(feature = "_remote")]
-use crate::connection::{Credentials, Provider};
+use distlock_store::kit::connection::{AddressMap, Credentials, Provider, TlsOptions};
 
 impl LockManagerBuilder {
     /// The number of replicas that must confirm every acquisition before it counts (WAIT; an ACL user needs
@@ -57,7 +50,6 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "_remote")]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connection.connect_timeout = Some(timeout);
         self
@@ -70,9 +62,9 @@ impl LockManagerBuilder {
     /// |---|---|---|
     /// | Redis: servers, sentinels, nodes, and replicas that must confirm (see [`replicas`](Self::replicas)) | 500 ms | 60 s |
     /// | Memcached | 1 s | 4 s |
-    /// | etcd | 2 s | 60 s |
+    /// | etcd | 2 s | 4 s |
     /// | PostgreSQL, MySQL | 3 s | 4 s |
-    /// | ZooKeeper | 4 s, and at most two fifths of `session_timeout` | 60 s |
+    /// | ZooKeeper | 4 s, and at most two fifths of `session_timeout` | 4 s |
     ///
     /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
     /// again: choose a ttl that is a multiple of this time.
@@ -89,7 +81,6 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     #[doc(alias("command_timeout", "socket_timeout"))]
-    #[cfg(feature = "_remote")]
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.connection.response_timeout = Some(timeout);
         self
@@ -126,7 +117,6 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     #[doc(alias("password", "user", "IAM", "token", "AUTH"))]
-    #[cfg(feature = "_remote")]
     pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -138,7 +128,7 @@ impl LockManagerBuilder {
     }
 
     /// How servers are verified and which client certificate is used, for a URL with TLS. These options take
-    /// precedence over the URL. Feature `tls` or `etcd`.
+    /// precedence over the URL.
     ///
     /// ```
     /// use distlock::{LockManager, TlsOptions};
@@ -151,7 +141,6 @@ impl LockManagerBuilder {
     /// # #[cfg(not(feature = "tls"))] fn main() {}
     /// ```
     #[doc(alias("ssl", "rustls", "certificate", "mTLS"))]
-    #[cfg(any(feature = "tls", feature = "etcd"))]
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.connection.tls = Some(options);
         self
@@ -172,7 +161,6 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "redis")]
     pub fn address_map(
         mut self,
         map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{LockError, LostReason};
-use crate::lock_kind::LockKind;
+use distlock_store::LockKind;
 
 /// Something that has happened in a manager; see [`LockManager::events`](crate::LockManager::events).
 ///

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::*;
-use crate::store::{Busy, LeaseRule};
 use crate::{LockError, LockManager};
+use distlock_store::{Busy, LeaseRule};
 
 /// A manager, and the script of its store.
 pub(super) async fn manager(abilities: Abilities) -> (LockManager, Script, StoreEvents) {

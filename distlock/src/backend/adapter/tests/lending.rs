@@ -162,7 +162,7 @@ struct Counting(AtomicU64);
 
 impl LockStore for Counting {
     fn abilities(&self) -> Abilities {
-        Abilities::default().fencing(crate::store::Fencing::OneByOne).polled_by_callers()
+        Abilities::default().fencing(distlock_store::Fencing::OneByOne).polled_by_callers()
     }
 
     fn describe(&self) -> String {

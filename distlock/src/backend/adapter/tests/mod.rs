@@ -21,7 +21,7 @@ use crate::backend::{
     Token, op,
 };
 use crate::protocol;
-use crate::store::{
+use distlock_store::{
     Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Owner, Release, ReleaseReply, Renew,
     RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
 };

@@ -1,7 +1,7 @@
 //! Reports that come on a connection of their own, which may be lost while commands can be sent.
 
 use super::*;
-use crate::store::{LeaseRule, Notifications};
+use distlock_store::{LeaseRule, Notifications};
 
 const UP: Told = Told::Up { former_links_dead: true, pushes: Pushes::On };
 

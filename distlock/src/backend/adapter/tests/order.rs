@@ -59,7 +59,7 @@ async fn an_operation_that_never_ends_is_waited_for_so_long_and_heard_even_then(
     released.send(Ok(ReleaseReply::NotHeld)).unwrap();
     assert!(matches!(release.await.unwrap(), Ok(protocol::ReleaseReply::NotHeld)));
     // It has left a place in the queue.
-    answer.send(Ok(AcquireReply::Busy(crate::store::Busy::by("dl1:other:1")))).unwrap();
+    answer.send(Ok(AcquireReply::Busy(distlock_store::Busy::by("dl1:other:1")))).unwrap();
     rig.until_told().await;
     assert_eq!(rig.told(), [Told::Notice(Notice::Unproven { key: "k".into(), token: Token(1) })]);
 }
@@ -71,7 +71,7 @@ async fn a_late_refusal_leaves_nothing_to_give_back() {
     let (request, answer) = rig.script.next_acquire().await;
     assert_eq!(request.queue, None, "a store that is polled keeps no queue");
     stuck.await.unwrap().unwrap_err();
-    answer.send(Ok(AcquireReply::Busy(crate::store::Busy::by("dl1:other:1")))).unwrap();
+    answer.send(Ok(AcquireReply::Busy(distlock_store::Busy::by("dl1:other:1")))).unwrap();
     rig.script.is_quiet().await;
     assert_eq!(rig.told(), []);
 }

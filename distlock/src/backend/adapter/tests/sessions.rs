@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::backend::Failure;
-use crate::clock;
-use crate::store::LeaseRule;
+use distlock_store::LeaseRule;
+use distlock_store::clock;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::backend::{BatchReply, Demand, Failure, Remaining};
+use crate::backend::{BatchReply, Demand, Failure, Remaining, may_be_applied};
 use crate::key::LockKey;
-use crate::store::{Busy, Fencing, Grant, KeyRules, LeaseRule};
+use distlock_store::{Busy, Fencing, Grant, KeyRules, LeaseRule};
 
 async fn says(
     rig: &mut Rig,
@@ -16,6 +16,22 @@ async fn says(
     let (_, answer) = rig.script.next_acquire().await;
     answer.send(reply).unwrap();
     sent.await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pauses_of_waiters_that_poll_are_those_of_the_store() {
+    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    for (first, longest, expected) in [
+        (second, minute, (second, minute)),
+        (Duration::ZERO, Duration::ZERO, (Duration::from_millis(1), Duration::from_millis(1))),
+        (minute, second, (minute, minute)),
+    ] {
+        let abilities = Abilities::default().waiting(Waiting::PolledEvery { first, longest });
+        let rig = Rig::up(abilities).await;
+        let polls = rig.backend.tuning().polls;
+        assert_eq!((polls.first, polls.longest), expected);
+        assert!(!rig.backend.abilities().waiting.is_told());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,6 +111,8 @@ async fn whether_a_holder_hands_over_is_judged_by_its_text_unless_the_store_says
         (Busy::by("dl1:other:1").is_not_reported(), false),
         (Busy::by("a script"), false),
         (Busy::by("a script").is_reported(), true),
+        (Busy::ours("a name of the store's own"), true),
+        (Busy::foreign("dl1:not:1"), false),
         (Busy::by_somebody(), true),
         (Busy::by_somebody().is_not_reported(), false),
     ] {
@@ -187,13 +205,7 @@ async fn a_command_for_several_keys_that_answers_late_is_undone_key_by_key() {
     let batch = ["a", "b"].map(|key| (Arc::from(key), enter(1, AcquireMode::Try, 0))).to_vec();
     let results = tokio::spawn(rig.backend.send_acquire_all(batch));
     let Call::AcquireAll(_, answer) = rig.script.next().await else { panic!("not together") };
-    assert!(
-        results
-            .await
-            .unwrap()
-            .iter()
-            .all(|result| result.as_ref().is_err_and(|error| error.may_be_applied()))
-    );
+    assert!(results.await.unwrap().iter().all(|result| result.as_ref().is_err_and(may_be_applied)));
     answer.send(Ok(vec![AcquireReply::Acquired { fence: None }; 2])).unwrap();
     rig.script.is_quiet().await;
     let undone = |key: &str| Told::Notice(Notice::Unproven { key: key.into(), token: Token(1) });

@@ -14,7 +14,7 @@ use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Encoding, Operation};
 use crate::backend::redis::{errors, exec, reply};
 use crate::backend::{AcquireReply, BatchReply, Failure, OpError, OpResult, op};
-use crate::connection::AddressMap;
+use distlock_store::kit::connection::AddressMap;
 
 /// After this many redirections a command fails, and the engine tries again later.
 const HOPS: usize = 6;

@@ -9,7 +9,7 @@ use super::node::Node;
 use crate::backend::redis::config::Address;
 use crate::backend::redis::info::{field, text};
 use crate::backend::redis::slots::SLOTS;
-use crate::connection::AddressMap;
+use distlock_store::kit::connection::AddressMap;
 
 /// What one node has reported about the cluster.
 #[derive(Debug)]

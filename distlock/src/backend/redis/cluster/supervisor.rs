@@ -24,8 +24,8 @@ use crate::backend::redis::names::Names;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
 use crate::backend::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
-use crate::backoff::Backoff;
 use crate::observe::{Notice, notice};
+use distlock_store::kit::backoff::Backoff;
 
 /// The longest pause between two attempts to reach a node.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);
@@ -259,7 +259,7 @@ impl Supervisor {
                     if self.map().nodes.iter().all(|node| node.link().is_none()) {
                         self.report_down(cause);
                     }
-                    sleep(backoff.next()).await;
+                    sleep(backoff.next_pause()).await;
                     continue;
                 }
             }

@@ -17,8 +17,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::lending::{Asked, Inbox, TICK, Visit};
 use super::on_ready::OnReady;
 use super::{Conduit, Queue, broken};
-use crate::clock;
 use crate::contained::contained;
+use distlock_store::clock;
 
 /// Not where a socket belongs to its runtime for good, and not where a runtime without an I/O driver, which tokio tells
 /// of by a panic alone, would end the process.

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Time;
+use distlock_store::engine::Time;
 
 #[cfg(test)]
 #[path = "lending_tests.rs"]

@@ -48,9 +48,9 @@ use self::replies::{Expected, Place, Replies, Reply};
 use self::request::Request;
 use super::spare;
 use super::stream::Stream;
-use crate::clock;
 use crate::contained::contained;
 use crate::process::Process;
+use distlock_store::clock;
 
 /// Buffers that have grown beyond this are given back when they are empty.
 const LARGEST_KEPT: usize = 256 * 1024;

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::lending::Reader;
-use crate::clock::Time;
+use distlock_store::engine::Time;
 
 /// How many writes may be under way before commands are held back.
 const WRITES_UNDER_WAY: usize = 2;

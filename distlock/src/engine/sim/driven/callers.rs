@@ -10,11 +10,11 @@ use super::super::client::What;
 use super::super::workload::State;
 use super::super::world::World;
 use super::{Caller, Told, lock};
-use crate::clock;
 use crate::driver::{LeaseHandle, acquire, acquire_all, begin_hold, extend, release, report_acquired};
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::CellState;
 use crate::protocol::Time;
+use distlock_store::clock;
 
 impl World {
     pub(super) fn start_driven(&mut self, c: usize, local: Time, index: usize) {

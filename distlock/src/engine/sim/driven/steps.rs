@@ -11,7 +11,6 @@ use super::super::world::{Event, World};
 use super::store::Sent;
 use super::{Caller, Driver, Outgoing, Place, Told, lock};
 use crate::backend::Events;
-use crate::clock;
 use crate::driver::{AcquireResult, Failed};
 use crate::engine::{
     Acquiring, Answer, Command, Confirmation, Context, Outcome, Queueing, Releasing, Renewing, Telling,
@@ -20,6 +19,7 @@ use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::op::{self, Ask};
 use crate::protocol::{Failure, LinkEvent, RenewReply, Time, Token};
 use crate::simulation::tasks::TaskId;
+use distlock_store::clock;
 
 impl World {
     pub(in super::super) fn is_driven(&self, c: usize) -> bool {

@@ -1,0 +1,62 @@
+//! Keys that were found busy a moment ago: who polls for one of them looks before it writes, and who releases one
+//! expects others to wait.
+
+use std::time::{Duration, Instant};
+
+use crate::kit::remembered::Remembered;
+
+/// Longer than the longest pause between two questions for a key that is busy.
+const MOMENT: Duration = Duration::from_millis(500);
+/// Each that is forgotten costs one command that need not have been.
+const MOST: usize = 4_096;
+
+/// Keys that were found busy a moment ago: a hint, which may be wrong.
+#[derive(Debug)]
+pub struct Contended(Remembered<Instant>);
+
+impl Default for Contended {
+    fn default() -> Self {
+        Contended(Remembered::at_most(MOST))
+    }
+}
+
+impl Contended {
+    /// Whether the key was found busy less than half a second ago.
+    #[must_use]
+    pub fn is(&self, key: &str) -> bool {
+        self.0.get(key).is_some_and(|since| since.elapsed() < MOMENT)
+    }
+
+    /// The key was found busy.
+    pub fn noted(&self, key: &str) {
+        self.0.set(key, Instant::now());
+    }
+
+    /// Nobody waits for the key any more.
+    pub fn ended(&self, key: &str) {
+        self.0.forget(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_keys_are_remembered_than_fit() {
+        let contended = Contended::default();
+        for number in 0..MOST * 2 + 1 {
+            contended.noted(&number.to_string());
+            assert!(contended.is(&number.to_string()));
+        }
+        assert!(contended.0.count() <= MOST);
+    }
+
+    #[test]
+    fn a_key_that_was_given_up_is_not_contended() {
+        let contended = Contended::default();
+        contended.noted("a");
+        contended.ended("a");
+        assert!(!contended.is("a"));
+    }
+}

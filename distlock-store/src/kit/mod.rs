@@ -1,0 +1,14 @@
+//! What every store with a server needs: its URL, who connects, certificates, pauses between attempts, and hints that it
+//! remembers of keys. The stores of this project are built on it; a store of your own may be, too.
+//!
+//! Like the contract it is young: before 1.0 a minor release may change it.
+
+pub mod backoff;
+#[cfg(feature = "tls")]
+pub mod certificates;
+pub mod connection;
+pub mod contended;
+pub mod nearest;
+pub mod remembered;
+pub mod shrink;
+pub mod url;

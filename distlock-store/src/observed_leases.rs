@@ -1,0 +1,158 @@
+//! Leases in a store that has no clock.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::clock;
+use crate::time::Time;
+
+/// More are not remembered: all are forgotten at once, and each then lasts for its ttl anew.
+const MOST: usize = 100_000;
+
+/// Counts leases of others, for a store that has no clock, as S3 or DynamoDB.
+///
+/// There a condition such as "the item has expired" compares times of two clients, whose wall clocks differ by as much
+/// as somebody has set them: two holders. Instead each write gives the item another version. Who finds the item counts
+/// its ttl by its own monotonic clock, from when it saw this version for the first time; when the ttl is over, it takes
+/// the item by a write on condition that the version is the same still. That write fails if the holder has renewed the
+/// lease meanwhile, so no late reader takes a lock that is held.
+///
+/// A lease is seen later than it is written, so for others it lasts a little longer than its holder relies on it.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::time::Duration;
+/// use distlock::store::{AcquireReply, Busy, ObservedLeases};
+///
+/// #[derive(Clone)]
+/// struct Item {
+///     owner: String,
+///     ttl: Duration,
+///     version: u64,
+/// }
+///
+/// /// The key is taken if nobody has it, or if its lease, as this process has seen it, is over.
+/// fn acquire(items: &mut HashMap<String, Item>, seen: &ObservedLeases, key: &str, owner: &str) -> AcquireReply {
+///     let found = items.get(key).cloned(); // read
+///     if let Some(item) = found.as_ref().filter(|item| item.owner != owner) {
+///         let left = seen.remaining(key, &item.version.to_string(), item.ttl);
+///         if !left.is_zero() {
+///             return AcquireReply::Busy(Busy::ours(&*item.owner).remaining(left));
+///         }
+///     }
+///     // Written on condition that the version is still the one that was read, or that there is no item.
+///     let version = found.as_ref().map_or(0, |item| item.version) + 1;
+///     items.insert(key.to_owned(), Item { owner: owner.to_owned(), ttl: Duration::from_secs(10), version });
+///     seen.forget(key);
+///     match found.is_some_and(|item| item.owner == owner) {
+///         true => AcquireReply::AlreadyHeld { fence: None },
+///         false => AcquireReply::Acquired { fence: None },
+///     }
+/// }
+///
+/// let (mut items, seen) = (HashMap::new(), ObservedLeases::new());
+/// assert!(acquire(&mut items, &seen, "order:42", "dl1:one:1").is_acquired());
+/// assert!(!acquire(&mut items, &seen, "order:42", "dl1:other:1").is_acquired());
+/// ```
+#[derive(Debug, Default)]
+pub struct ObservedLeases(Mutex<HashMap<String, Seen>>);
+
+/// A version, and the end of its lease.
+#[derive(Debug)]
+struct Seen {
+    version: String,
+    end: Time,
+}
+
+impl ObservedLeases {
+    /// Nothing was seen yet.
+    ///
+    /// ```
+    /// let seen = distlock::store::ObservedLeases::new();
+    /// # drop(seen);
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        ObservedLeases::default()
+    }
+
+    /// How long the lease of an item lasts yet that was found under this version, with this ttl in it. Zero: it is
+    /// over.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let seen = distlock::store::ObservedLeases::new();
+    /// let ttl = Duration::from_secs(10);
+    /// assert_eq!(seen.remaining("order:42", "version 7", ttl), ttl);
+    /// assert!(seen.remaining("order:42", "version 7", ttl) <= ttl); // it counts from the first look
+    /// ```
+    pub fn remaining(&self, key: &str, version: &str, ttl: Duration) -> Duration {
+        let now = clock::now();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seen) = all.get(key).filter(|seen| seen.version == version) {
+            return seen.end.duration_since(now);
+        }
+        if all.len() >= MOST {
+            all.clear();
+        }
+        all.insert(key.to_owned(), Seen { version: version.to_owned(), end: now.after(ttl) });
+        ttl
+    }
+
+    /// The key is free, or ours.
+    ///
+    /// ```
+    /// let seen = distlock::store::ObservedLeases::new();
+    /// seen.forget("order:42");
+    /// ```
+    pub fn forget(&self, key: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    /// So many seconds after some moment, whatever the wall clocks say.
+    fn at(seconds: u64, leases: &ObservedLeases, version: &str) -> u64 {
+        let now = Time(0).after(Duration::from_secs(1_000 + seconds));
+        clock::simulated::at(now, || leases.remaining("k", version, TTL).as_secs())
+    }
+
+    #[test]
+    fn a_lease_counts_from_the_first_look_at_its_version() {
+        let leases = ObservedLeases::new();
+        assert_eq!([at(0, &leases, "a"), at(4, &leases, "a"), at(9, &leases, "a")], [10, 6, 1]);
+        assert_eq!([at(10, &leases, "a"), at(60, &leases, "a")], [0, 0]);
+    }
+
+    #[test]
+    fn a_renewal_is_another_version_and_begins_anew() {
+        let leases = ObservedLeases::new();
+        assert_eq!([at(0, &leases, "a"), at(9, &leases, "b"), at(12, &leases, "b")], [10, 10, 7]);
+        // What was read before the renewal, and comes late, ends nothing.
+        assert_eq!([at(13, &leases, "a"), at(14, &leases, "b")], [10, 10]);
+    }
+
+    #[test]
+    fn what_was_forgotten_begins_anew() {
+        let leases = ObservedLeases::new();
+        at(0, &leases, "a");
+        leases.forget("k");
+        assert_eq!(at(8, &leases, "a"), 10);
+    }
+
+    #[test]
+    fn no_more_are_remembered_than_fit() {
+        let leases = ObservedLeases::new();
+        for number in 0..=MOST {
+            leases.remaining(&number.to_string(), "a", TTL);
+        }
+        assert!(leases.0.lock().unwrap().len() <= MOST);
+    }
+}

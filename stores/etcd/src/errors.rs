@@ -1,0 +1,231 @@
+//! What an error of etcd, or of the way to it, says about a command, and what to do about it.
+
+use std::error::Error;
+
+use etcd_client::Error as ClientError;
+use tonic::{Code, Status};
+
+use distlock_store::StoreError;
+
+/// An error, and whether the connection can go on.
+#[derive(Clone, Debug)]
+pub(super) struct Trouble {
+    pub(super) error: StoreError,
+    pub(super) connection: Connection,
+    /// The lease of the session is not there any more.
+    pub(super) lease_is_gone: bool,
+}
+
+/// What becomes of the connection after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// The server is in order, it refuses.
+    GoesOn,
+    /// Commands may be on their way, or this member cannot do its work: another connection is made, which puts an
+    /// end to them.
+    IsReplaced,
+}
+
+impl Trouble {
+    /// No answer, or none that says that nothing was done.
+    pub(super) fn unknown(text: impl Into<String>) -> Trouble {
+        Trouble {
+            error: StoreError::unknown(text.into()),
+            connection: Connection::IsReplaced,
+            lease_is_gone: false,
+        }
+    }
+
+    /// Refused, and nothing was done; the next connection may do better.
+    pub(super) fn later(text: impl Into<String>) -> Trouble {
+        Trouble { error: StoreError::later(text.into()), ..Trouble::unknown("") }
+    }
+
+    fn refused(text: String) -> Trouble {
+        Trouble { error: StoreError::refused(text), connection: Connection::GoesOn, lease_is_gone: false }
+    }
+
+    /// What a member says of a command. `place`: what it is, in messages; `all`: what every key begins with.
+    pub(super) fn from(error: &ClientError, place: &str, all: &str) -> Trouble {
+        match error {
+            ClientError::GRpcStatus(status) => Trouble::of_status(status, place, all),
+            ClientError::LeaseKeepAliveError(text) if text.contains("not found") => {
+                Trouble { lease_is_gone: true, ..Trouble::later(format!("{place}: {text}")) }
+            }
+            ClientError::InvalidUri(_)
+            | ClientError::InvalidArgs(_)
+            | ClientError::InvalidMetadataValue(_) => {
+                Trouble::refused(format!("{place} cannot be used: {}", chain(error)))
+            }
+            other => Trouble::unknown(format!("{place}: {}", chain(other))),
+        }
+    }
+
+    /// The words that a watch was cancelled with: `rpc error: code = PermissionDenied desc = ..`.
+    pub(super) fn of_cancelled_watch(reason: &str, place: &str, all: &str) -> Trouble {
+        let (code, words) = reason
+            .strip_prefix("rpc error: code = ")
+            .and_then(|text| text.split_once(" desc = "))
+            .unwrap_or(("", reason));
+        let code = match code {
+            "PermissionDenied" => Code::PermissionDenied,
+            "InvalidArgument" => Code::InvalidArgument,
+            "Unauthenticated" => Code::Unauthenticated,
+            // Servers say it in more than one way.
+            _ if words.contains("permission denied") => Code::PermissionDenied,
+            _ => Code::Unavailable,
+        };
+        Trouble::of_status(&Status::new(code, words), place, all)
+    }
+
+    fn of_status(status: &Status, place: &str, all: &str) -> Trouble {
+        let words = status_text(status);
+        let message = status.message();
+        match status.code() {
+            Code::PermissionDenied => Trouble::refused(format!(
+                "{place} refuses the user: give a role of it read and write permission on the keys that begin \
+                 with `{all}` (etcdctl role grant-permission ROLE readwrite --prefix=true '{all}') ({words})"
+            )),
+            Code::InvalidArgument if message.contains("user name is empty") => Trouble::refused(format!(
+                "{place} asks for a user: write `etcd://user:password@host`, or set `credentials` ({words})"
+            )),
+            Code::InvalidArgument if message.contains("invalid user ID or password") => {
+                Trouble::refused(format!(
+                    "{place} refuses the user or the password: correct the URL or what `credentials` returns \
+                     ({words})"
+                ))
+            }
+            // Users or roles were changed while the command was on its way; a new connection logs in again.
+            Code::InvalidArgument if message.contains("auth store is old") => {
+                Trouble::later(format!("users or roles of {place} were changed just now ({words})"))
+            }
+            Code::Unauthenticated => Trouble::later(format!("the login to {place} has ended ({words})")),
+            Code::NotFound if message.contains("lease not found") => Trouble {
+                lease_is_gone: true,
+                ..Trouble::later(format!("the session with {place} has ended ({words})"))
+            },
+            Code::ResourceExhausted if message.contains("space exceeded") => Trouble {
+                connection: Connection::GoesOn,
+                ..Trouble::later(format!(
+                    "{place} takes no more data: compact and defragment it, raise its --quota-backend-bytes, then \
+                     `etcdctl alarm disarm` ({words})"
+                ))
+            },
+            Code::ResourceExhausted => Trouble {
+                connection: Connection::GoesOn,
+                ..Trouble::later(format!("{place} is overloaded ({words})"))
+            },
+            Code::Unimplemented | Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
+                Trouble::refused(format!(
+                    "{place} does not take what distlock sends: etcd 3.4 or later is needed ({words})"
+                ))
+            }
+            _ => Trouble::unknown(format!("{place} gave no answer that counts ({words})")),
+        }
+    }
+}
+
+/// Whether a login was refused because the cluster has no users: then none is needed.
+pub(super) fn needs_no_login(error: &ClientError) -> bool {
+    matches!(error, ClientError::GRpcStatus(status) if status.message().contains("authentication is not enabled"))
+}
+
+/// The server's own words, and what is behind them.
+fn status_text(status: &Status) -> String {
+    let mut text = match status.message() {
+        "" => status.code().to_string(),
+        message => message.to_owned(),
+    };
+    append_sources(&mut text, status.source());
+    text
+}
+
+fn chain(error: &ClientError) -> String {
+    let mut text = error.to_string();
+    if let ClientError::TransportError(inner) = error {
+        append_sources(&mut text, inner.source());
+    }
+    text
+}
+
+fn append_sources(text: &mut String, mut source: Option<&(dyn Error + 'static)>) {
+    while let Some(error) = source {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = error.source();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use distlock_store::engine::Failure;
+
+    fn said(code: Code, words: &str) -> Trouble {
+        let error = ClientError::GRpcStatus(Status::new(code, words));
+        Trouble::from(&error, "etcd at h:2379", "app/locks/")
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_what_will_be_refused_again_is_not() {
+        use Connection::{GoesOn, IsReplaced};
+        for (code, words, kind, connection) in [
+            (Code::PermissionDenied, "etcdserver: permission denied", Failure::Refused, GoesOn),
+            (Code::InvalidArgument, "etcdserver: user name is empty", Failure::Refused, GoesOn),
+            (
+                Code::InvalidArgument,
+                "etcdserver: authentication failed, invalid user ID or password",
+                Failure::Refused,
+                GoesOn,
+            ),
+            (Code::InvalidArgument, "etcdserver: revision of auth store is old", Failure::Later, IsReplaced),
+            (Code::Unauthenticated, "etcdserver: invalid auth token", Failure::Later, IsReplaced),
+            (Code::NotFound, "etcdserver: requested lease not found", Failure::Later, IsReplaced),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", Failure::Later, GoesOn),
+            (Code::ResourceExhausted, "etcdserver: too many requests", Failure::Later, GoesOn),
+            (Code::Unavailable, "etcdserver: request timed out", Failure::Unknown, IsReplaced),
+            (Code::Unavailable, "etcdserver: no leader", Failure::Unknown, IsReplaced),
+            (Code::Unavailable, "etcdserver: leader changed", Failure::Unknown, IsReplaced),
+            (Code::Cancelled, "Timeout expired", Failure::Unknown, IsReplaced),
+            (Code::Unimplemented, "unknown service etcdserverpb.KV", Failure::Refused, GoesOn),
+        ] {
+            let trouble = said(code, words);
+            assert_eq!((trouble.error.kind, trouble.connection), (kind, connection), "{words}");
+            let text = trouble.error.to_string();
+            assert!(text.contains(words), "the server's own words: {text}");
+            assert!(text.contains("etcd at h:2379"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_reason_of_a_cancelled_watch_is_read() {
+        for (reason, kind) in [
+            ("rpc error: code = PermissionDenied desc = etcdserver: permission denied", Failure::Refused),
+            ("etcdserver: permission denied", Failure::Refused),
+            ("rpc error: code = InvalidArgument desc = etcdserver: user name is empty", Failure::Refused),
+            ("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token", Failure::Later),
+            ("rpc error: code = Unavailable desc = etcdserver: no leader", Failure::Unknown),
+            ("what the watch has missed was compacted, up to revision 7", Failure::Unknown),
+        ] {
+            let trouble = Trouble::of_cancelled_watch(reason, "etcd at h:2379", "r/");
+            assert_eq!(trouble.error.kind, kind, "{reason}: {}", trouble.error);
+        }
+    }
+
+    #[test]
+    fn a_remedy_names_the_keys() {
+        let text = said(Code::PermissionDenied, "etcdserver: permission denied").error.to_string();
+        assert!(text.contains("readwrite --prefix=true 'app/locks/'"), "{text}");
+    }
+
+    #[test]
+    fn the_end_of_a_lease_is_recognised() {
+        assert!(said(Code::NotFound, "etcdserver: requested lease not found").lease_is_gone);
+        let error = ClientError::LeaseKeepAliveError("lease not found".to_owned());
+        assert!(Trouble::from(&error, "h", "r/").lease_is_gone);
+        assert!(!said(Code::Unavailable, "etcdserver: no leader").lease_is_gone);
+    }
+}

@@ -1,0 +1,127 @@
+//! What the keys are called in etcd.
+//!
+//! Every owner who holds a lock, or waits for it, has a place: a key of its own below the key of the lock. Places stand
+//! in the order in which they were created, which is the order of their create revisions; the first of them is the
+//! holder's. So nothing has to be written when a lock is handed on: who is next is first when those before it are gone.
+
+use std::fmt::Write;
+
+use percent_encoding::percent_decode_str;
+
+use distlock_store::engine::Who;
+
+/// What the key of a session says: of which process it is.
+pub(super) fn session_value() -> String {
+    Who::this_process().to_text()
+}
+
+/// Below which all keys of a program lie. Part of every key that is read or written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Names {
+    root: String,
+}
+
+/// The place of an owner in the queue of a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PlaceName {
+    pub(super) key: String,
+    pub(super) owner: String,
+}
+
+impl Names {
+    /// `root` has no `/` at either end.
+    pub(super) fn below(root: &str) -> Names {
+        Names { root: format!("{root}/") }
+    }
+
+    /// What every key begins with.
+    pub(super) fn all(&self) -> &str {
+        &self.root
+    }
+
+    /// What says that a process is alive, and with which connection it writes.
+    pub(super) fn session(&self, client: &str) -> String {
+        format!("{}sessions/{client}", self.root)
+    }
+
+    /// What the places of one lock begin with, and nothing else.
+    pub(super) fn places(&self, key: &str) -> String {
+        format!("{}locks/{}/", self.root, Encoded(key))
+    }
+
+    /// From where to where the places of all locks lie whose keys begin so, behind those of the lock `after`.
+    pub(super) fn locks(&self, beginning: &str, after: Option<&str>) -> (String, String) {
+        let first = format!("{}locks/{}", self.root, Encoded(beginning));
+        // The last byte of text in UTF-8 is never 0xFF.
+        let end = format!("{first}\u{10ffff}");
+        // What follows `/` is `0`.
+        let behind = after.map(|after| format!("{}locks/{}0", self.root, Encoded(after)));
+        (behind.map_or_else(|| first.clone(), |behind| behind.max(first.clone())), end)
+    }
+
+    /// The place of an owner.
+    pub(super) fn place(&self, key: &str, owner: &str) -> String {
+        format!("{}{owner}", self.places(key))
+    }
+
+    /// Whose place a key is. `None`: nobody's.
+    pub(super) fn read(&self, name: &[u8]) -> Option<PlaceName> {
+        let name = std::str::from_utf8(name).ok()?.strip_prefix(&self.root)?;
+        let (key, owner) = name.strip_prefix("locks/")?.split_once('/')?;
+        let key = percent_decode_str(key).decode_utf8().ok()?.into_owned();
+        Some(PlaceName { key, owner: owner.to_owned() })
+    }
+}
+
+/// The key of a lock as one part of a path: no `/` of its own, and nothing that a terminal would swallow.
+struct Encoded<'a>(&'a str);
+
+impl std::fmt::Display for Encoded<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for c in self.0.chars() {
+            if c == '/' || c == '%' || c.is_control() {
+                let mut utf8 = [0; 4];
+                c.encode_utf8(&mut utf8).bytes().try_for_each(|byte| write!(f, "%{byte:02X}"))?;
+            } else {
+                f.write_char(c)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_were_written() {
+        let names = Names::below("app/locks");
+        for key in ["order:42", "a/b", "a", "a/", "100%", "%2F", "zeile\n", "schlüssel", "", "a b", "\u{7f}"]
+        {
+            let place = names.place(key, "dl1:c:7");
+            assert!(place.starts_with("app/locks/locks/") && place.starts_with(names.all()), "{place}");
+            let (key, owner) = (key.to_owned(), "dl1:c:7".to_owned());
+            assert_eq!(names.read(place.as_bytes()), Some(PlaceName { key, owner }), "{place}");
+        }
+        assert_eq!(names.read(names.session("c").as_bytes()), None);
+    }
+
+    #[test]
+    fn the_places_of_one_lock_are_not_among_those_of_another() {
+        let names = Names::below("r");
+        assert_eq!(names.places("a/b"), "r/locks/a%2Fb/");
+        for (one, other) in [("a", "a/b"), ("a", "ab"), ("a", "a%2Fb"), ("", "a")] {
+            assert!(!names.place(other, "o").starts_with(&names.places(one)), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn what_we_have_not_written_is_nothing() {
+        let names = Names::below("r");
+        for name in ["r/locks/a", "r/else/a/b", "s/locks/a/b", "r/locks", "r/locks/%FF/o"] {
+            assert_eq!(names.read(name.as_bytes()), None, "{name}");
+        }
+        assert_eq!(names.read(b"r/locks/\xff/o"), None);
+    }
+}

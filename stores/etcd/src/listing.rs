@@ -1,0 +1,103 @@
+//! Which locks there are, and where the processes run that hold them or wait for them.
+
+use std::collections::HashMap;
+
+use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
+
+use super::link::Link;
+use super::transactions::{self, Place, Seen};
+use super::{EtcdStore, MOST_TOGETHER};
+use distlock_store::engine::{Who, client_of};
+use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
+
+/// So many places are read at once.
+const MOST_PLACES: usize = 1_000;
+
+impl EtcdStore {
+    pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {
+        let (link, names) = (self.linked()?, &self.config.names);
+        let (start, end) = names.locks(&request.beginning, request.after.as_deref());
+        let limit = i64::try_from(MOST_PLACES).unwrap_or(i64::MAX);
+        let options = GetOptions::new().with_range(end).with_limit(limit);
+        let answer = self.ask(&link, Txn::new().and_then([TxnOp::get(start, Some(options))])).await?;
+        let kvs: &[KeyValue] = match answer.responses.as_slice() {
+            [TxnOpResponse::Get(found)] => found.kvs(),
+            _ => &[],
+        };
+        let is_full = kvs.len() >= MOST_PLACES;
+        let mut locks =
+            group(kvs.iter().filter_map(|kv| Some((names.read(kv.key())?.key, Place::read(kv, names)?))));
+        // Of the last lock there may be more places.
+        if let Some((key, _)) = locks.pop_if(|_| is_full) {
+            let places = self.places(&link, &key).await?.places;
+            locks.push((key, places));
+        }
+        let mut page = StoredPage::new();
+        let clients =
+            locks.iter().flat_map(|(_, places)| places.iter().filter_map(|place| client_of(&place.owner)));
+        let details = self.details(&link, clients.map(str::to_owned).collect()).await?;
+        for (key, places) in locks {
+            let seen = Seen { places, written: None, existed: false };
+            if let Some(lock) = seen.stored() {
+                page = page.lock(key, detailed(lock, &details));
+            }
+        }
+        Ok(if is_full { page.and_more() } else { page })
+    }
+
+    /// Adds where the processes run.
+    pub(super) async fn with_details(&self, link: &Link, lock: StoredLock) -> Result<StoredLock, StoreError> {
+        let owners = lock.holders.iter().map(|(holder, _)| holder).chain(&lock.waiting);
+        let clients = owners.filter_map(|owner| client_of(owner)).map(str::to_owned).collect();
+        let details = self.details(link, clients).await?;
+        Ok(detailed(lock, &details))
+    }
+
+    async fn details(
+        &self,
+        link: &Link,
+        mut clients: Vec<String>,
+    ) -> Result<HashMap<String, OwnerDetails>, StoreError> {
+        clients.sort_unstable();
+        clients.dedup();
+        let mut details = HashMap::new();
+        for some in clients.chunks(MOST_TOGETHER) {
+            let sessions: Vec<String> = some.iter().map(|client| self.config.names.session(client)).collect();
+            let answer = self.ask(link, transactions::read(&sessions)).await?;
+            for (client, said) in some.iter().zip(answer.responses) {
+                let TxnOpResponse::Get(found) = said else { continue };
+                let value = found.kvs().first().and_then(|kv| std::str::from_utf8(kv.value()).ok());
+                if let Some(who) = value.and_then(Who::from_text) {
+                    details.insert(client.clone(), OwnerDetails { who, ..OwnerDetails::default() });
+                }
+            }
+        }
+        Ok(details)
+    }
+}
+
+fn detailed(lock: StoredLock, details: &HashMap<String, OwnerDetails>) -> StoredLock {
+    let owners: Vec<String> =
+        lock.holders.iter().map(|(holder, _)| holder).chain(&lock.waiting).cloned().collect();
+    owners.into_iter().fold(lock, |lock, owner| {
+        match client_of(&owner).and_then(|client| details.get(client)).cloned() {
+            Some(known) => lock.details(owner, known),
+            None => lock,
+        }
+    })
+}
+
+/// The places of each lock, the oldest first. They come in the order of their names.
+fn group(places: impl Iterator<Item = (String, Place)>) -> Vec<(String, Vec<Place>)> {
+    let mut locks: Vec<(String, Vec<Place>)> = Vec::new();
+    for (key, place) in places {
+        match locks.last_mut().filter(|(last, _)| *last == key) {
+            Some((_, places)) => places.push(place),
+            None => locks.push((key, vec![place])),
+        }
+    }
+    for (_, places) in &mut locks {
+        places.sort_by_key(|place| place.create_revision);
+    }
+    locks
+}

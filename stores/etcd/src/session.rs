@@ -1,0 +1,116 @@
+//! The session of a process with etcd: one lease, which all of its locks and places depend on.
+
+use std::time::{Duration, Instant};
+
+use super::errors::Trouble;
+use super::link::{Beat, Heart, Member};
+use super::transactions::{Epoch, lease_ttl};
+use distlock_store::StoreEvents;
+
+/// Heartbeats are not further apart than this, so that a member that is stopped is noticed.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
+
+/// So many elections in a row are too many for one attempt to connect.
+const MOST_ELECTIONS: u32 = 5;
+
+/// What outlives a connection: the lease, and how long it lasts for certain.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// The name of its key.
+    name: String,
+    /// The ttl that is asked for.
+    timeout: Duration,
+    current: Option<Current>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    lease: i64,
+    /// When it is over unless another heartbeat is answered; until the first one there is nothing to lose.
+    until: Option<Instant>,
+}
+
+impl Session {
+    pub(super) fn new(name: String, timeout: Duration) -> Self {
+        Session { name, timeout, current: None }
+    }
+
+    /// Goes on with the session over a new connection, or begins a new one.
+    pub(super) async fn resume(&mut self, member: &Member, events: &StoreEvents) -> Result<Epoch, Trouble> {
+        if self.current.is_some_and(|current| current.until.is_some_and(|until| Instant::now() >= until)) {
+            self.end(member, events).await;
+        }
+        if let Some(Current { lease, .. }) = self.current {
+            match member.begin(self.name.clone(), lease).await {
+                Err(trouble) if trouble.lease_is_gone => self.is_lost(events),
+                begun => return begun,
+            }
+        }
+        let lease = member.grant(lease_ttl(self.timeout)).await?;
+        self.current = Some(Current { lease, until: None });
+        member.begin(self.name.clone(), lease).await
+    }
+
+    /// Its time is over by our clock: everybody has been told. Whatever may be left of it on the server goes, too.
+    async fn end(&mut self, member: &Member, events: &StoreEvents) {
+        let lease = self.current.map(|current| current.lease);
+        self.is_lost(events);
+        if let Some(lease) = lease {
+            // If this fails, the lease ends by itself, since nobody keeps it alive.
+            drop(member.revoke(lease).await);
+        }
+    }
+
+    /// The lease is gone.
+    pub(super) fn is_lost(&mut self, events: &StoreEvents) {
+        if self.current.take().is_some() {
+            events.session_lost();
+        }
+    }
+
+    /// Until one heartbeat was answered by the leader.
+    pub(super) async fn first_beat(
+        &mut self,
+        heart: &mut Heart,
+        events: &StoreEvents,
+    ) -> Result<Duration, Trouble> {
+        for _ in 0..MOST_ELECTIONS {
+            if let Some(interval) = self.beat(heart, events).await? {
+                return Ok(interval);
+            }
+        }
+        Err(Trouble::unknown("etcd elects one leader after the other"))
+    }
+
+    /// One heartbeat. Returns when the next one is due; `None`: at once.
+    async fn beat(&mut self, heart: &mut Heart, events: &StoreEvents) -> Result<Option<Duration>, Trouble> {
+        // Before it is sent: the session lasts from here.
+        let (sent, heartbeat) = (Instant::now(), events.heartbeat());
+        match heart.beat().await? {
+            Beat::Alive(ttl) => {
+                heartbeat.answered(ttl);
+                if let Some(current) = &mut self.current {
+                    current.until = Some(sent + ttl);
+                }
+                Ok(Some((ttl / 3).min(LONGEST_INTERVAL)))
+            }
+            Beat::Undecided => Ok(None),
+        }
+    }
+
+    /// Keeps it alive until something is wrong.
+    pub(super) async fn keep_alive(
+        &mut self,
+        mut heart: Heart,
+        mut interval: Duration,
+        events: &StoreEvents,
+    ) -> Trouble {
+        loop {
+            tokio::time::sleep(interval).await;
+            match self.first_beat(&mut heart, events).await {
+                Ok(next) => interval = next,
+                Err(trouble) => return trouble,
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a URL says.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use distlock_store::kit::connection::{ConnectionOptions, Provider};
+use distlock_store::kit::url::{Host, Login, Parts};
+use distlock_store::{LATE_COMMANDS, StoreError};
+
+/// Where the server is, and how to reach it.
+#[derive(Clone)]
+pub(super) struct Config {
+    pub(super) host: Host,
+    login: Login,
+    credentials: Option<Provider>,
+    pub(super) connect_timeout: Duration,
+    pub(super) response_timeout: Duration,
+}
+
+const PORT: u16 = 11_211;
+const KNOWN: &[&str] = &["connect_timeout", "response_timeout"];
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The valid range of the silence of a server.
+const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+impl Config {
+    /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
+    /// password.
+    pub(super) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        if options.has_tls_options() {
+            return Err("`tls` is for Redis and etcd; Memcached is spoken to in the clear".to_owned());
+        }
+        let parts = Parts::of(url)?;
+        let parameters = parts.parameters(KNOWN, instead)?;
+        let mut hosts = parts.hosts(PORT)?;
+        let host = hosts.remove(0);
+        if !hosts.is_empty() {
+            return Err("locks are kept by one Memcached server: name one host. (Several would need a rule that says \
+                        which of them has a key, and would forget locks whenever the list changes.)"
+                .to_owned());
+        }
+        if !parts.path.trim_matches('/').is_empty() {
+            return Err("the URL of Memcached has no path: `memcached://host:port`".to_owned());
+        }
+        let time_out = |name, option, default, valid| parameters.time_out(name, option, default, valid);
+        Ok(Config {
+            host,
+            login: parts.login()?,
+            credentials: options.credentials.clone(),
+            connect_timeout: time_out(
+                "connect_timeout",
+                options.connect_timeout,
+                CONNECT_TIMEOUT,
+                &CONNECT_TIMEOUTS,
+            )?,
+            response_timeout: time_out(
+                "response_timeout",
+                options.response_timeout,
+                RESPONSE_TIMEOUT,
+                &RESPONSE_TIMEOUTS,
+            )?,
+        })
+    }
+
+    /// User and password, if there are any.
+    pub(super) async fn login(&self) -> Result<Option<(String, String)>, StoreError> {
+        let Login { mut user, mut password } = self.login.clone();
+        if let Some(provider) = &self.credentials {
+            let given = provider.ask().await;
+            let given = given.map_err(|error| StoreError::not_sent(format!("no credentials: {error}")))?;
+            user = given.user.or(user);
+            password = Some(given.password);
+        }
+        Ok(user.zip(password))
+    }
+}
+
+/// What other programs call it.
+fn instead(name: &str) -> Option<String> {
+    let text = match name {
+        "timeout" => "write `response_timeout=1s`",
+        "tcp_nodelay" => "it is always on",
+        "protocol" => "commands are meta commands, always",
+        "tls" | "ssl" => "Memcached is spoken to in the clear: use a tunnel",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.host)
+    }
+}

@@ -1,0 +1,263 @@
+//! Locks in Memcached, which evicts and forgets: for locks whose double run is harmless.
+//!
+//! An item for each lock, whose value is its owner. It is created by an atomic `add`, renewed and removed under its
+//! version (CAS), and ends by itself. Nobody is notified: who waits polls. The commands are the meta commands of
+//! the text protocol, on one connection, without waiting for each other; no client crate sends them that way.
+//! docs/memcached.md says what can let a second holder in.
+
+mod config;
+mod leases;
+mod link;
+mod meta;
+mod server_clock;
+mod supervisor;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::Config;
+use link::{Connection, LONGER, Link, lock};
+use meta::{Cas, Command, Item, LONGEST_KEY, Said};
+
+use distlock_store::kit::connection::ConnectionOptions;
+use distlock_store::kit::contended::Contended;
+use distlock_store::{
+    Abilities, Ability, Acquire, AcquireReply, Busy, KEPT, KeyRules, LeaseRule, LockKind, LockStore, Release,
+    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+};
+
+/// A longer time is read as a date.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600 - LONGER.as_secs());
+const SECOND: Duration = Duration::from_secs(1);
+/// How often a change is tried that finds the item changed in between.
+const TRIES: usize = 4;
+
+/// Locks in Memcached.
+#[derive(Debug)]
+pub struct MemcachedStore {
+    config: Config,
+    link: Link,
+    contended: Contended,
+}
+
+/// What became of a change of an item that is its owner's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changed {
+    Done,
+    /// There is no item, or it is somebody else's.
+    NotOurs,
+}
+
+impl MemcachedStore {
+    /// From a URL, and what the program says beside it.
+    ///
+    /// # Errors
+    /// A sentence that says what to write instead.
+    pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        let config = Config::parse(url, options)?;
+        Ok(MemcachedStore { config, link: Link::default(), contended: Contended::default() })
+    }
+
+    /// The item of a key.
+    async fn look(&self, connection: &Connection, key: &str) -> Result<Option<Item>, StoreError> {
+        match connection.ask(key, Command::Get).await? {
+            Said::Found(item) => Ok(Some(item)),
+            Said::Missing => Ok(None),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Creates the item, or returns the one that is there.
+    async fn add(&self, connection: &Connection, request: &Acquire) -> Result<Result<(), Item>, StoreError> {
+        let (key, owner) = (&*request.key, request.owner.as_str());
+        let ttl = connection.lasting(request.ttl)?;
+        for _ in 0..TRIES {
+            match connection.ask(key, Command::Add { value: owner, ttl }).await? {
+                Said::Done(Some(cas)) => {
+                    lock(&connection.leases).wrote(key, owner, cas, ttl);
+                    return Ok(Ok(()));
+                }
+                Said::Exists => {}
+                other => return Err(unexpected(&other)),
+            }
+            if let Some(item) = self.look(connection, key).await? {
+                return Ok(Err(item));
+            }
+            // It has gone in between.
+        }
+        Err(StoreError::later("the item changes all the time"))
+    }
+
+    /// Carries out what `command` makes of the version of the owner's item and of how long it lasts at least. `None`:
+    /// it is as it should be, if it is still the owner's.
+    async fn change<'a>(
+        &self,
+        connection: &Connection,
+        key: &str,
+        owner: &'a str,
+        command: impl Fn(Cas, Duration) -> Option<Command<'a>>,
+    ) -> Result<Changed, StoreError> {
+        let mut known = lock(&connection.leases).of(key, owner);
+        for _ in 0..TRIES {
+            let is_remembered = known.is_some();
+            let (cas, left) = match known.take() {
+                Some(known) => known,
+                None => match self.look(connection, key).await? {
+                    Some(item) if item.value == owner => {
+                        (item.cas, connection.certain(item.remaining.unwrap_or_default()))
+                    }
+                    _ => break,
+                },
+            };
+            let Some(command) = command(cas, left) else {
+                if is_remembered {
+                    continue;
+                }
+                return Ok(Changed::Done);
+            };
+            match (connection.ask(key, command).await?, command) {
+                (Said::Done(Some(cas)), Command::Replace { value, ttl, .. }) if value == owner => {
+                    lock(&connection.leases).wrote(key, owner, cas, ttl);
+                    return Ok(Changed::Done);
+                }
+                (Said::Done(_), _) => {
+                    lock(&connection.leases).ended(key, owner);
+                    return Ok(Changed::Done);
+                }
+                (Said::Missing, _) => break,
+                // By somebody else, or by a command of ours whose answer was lost.
+                (Said::Changed, _) => {}
+                (other, _) => return Err(unexpected(&other)),
+            }
+        }
+        lock(&connection.leases).ended(key, owner);
+        Ok(Changed::NotOurs)
+    }
+
+    /// Makes the lease last for the ttl from now, unless it lasts longer.
+    async fn extend(
+        &self,
+        connection: &Connection,
+        key: &str,
+        owner: &str,
+        time: Duration,
+    ) -> Result<RenewReply, StoreError> {
+        let ttl = connection.lasting(time)?;
+        let replace = |cas, left| (left < time).then_some(Command::Replace { value: owner, ttl, cas });
+        Ok(match self.change(connection, key, owner, replace).await? {
+            Changed::Done => RenewReply::Renewed,
+            Changed::NotOurs => RenewReply::NotHeld,
+        })
+    }
+
+    fn connection(&self) -> Result<Arc<Connection>, StoreError> {
+        self.link.connection()
+    }
+}
+
+impl LockStore for MemcachedStore {
+    fn abilities(&self) -> Abilities {
+        const ONE_OWNER: &str = "an item of Memcached has one owner";
+        Abilities::default()
+            .waiting(Waiting::Polling)
+            .polled_by_callers()
+            .min_hold()
+            .lease(LeaseRule::PerLock { granularity: SECOND })
+            .longest_ttl(LONGEST)
+            .keys(KeyRules::any().at_most(LONGEST_KEY))
+            .lacks(Ability::Shared, ONE_OWNER)
+            .lacks(Ability::Limited, ONE_OWNER)
+            .lacks(
+                Ability::Fencing,
+                "Memcached forgets every number when it is restarted, or needs the memory: a lock that must be fenced \
+                 belongs in another store",
+            )
+            .connects_within(self.config.connect_timeout * 2)
+    }
+
+    fn describe(&self) -> String {
+        format!("Memcached at {}", self.config.host)
+    }
+
+    async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
+        let (connection, key) = (self.connection()?, &*request.key);
+        let owner = request.owner.as_str();
+        let mut found = None;
+        // Who polls looks first, which is all that there is to do while the lock is busy.
+        if self.contended.is(key) {
+            found = self.look(&connection, key).await?;
+        }
+        let item = match found {
+            Some(item) => item,
+            None => match self.add(&connection, request).await? {
+                Ok(()) => {
+                    self.contended.ended(key);
+                    return Ok(AcquireReply::Acquired { fence: None });
+                }
+                Err(item) => item,
+            },
+        };
+        if item.value != owner {
+            self.contended.noted(key);
+            let busy = Busy::by(item.value);
+            return Ok(AcquireReply::Busy(match item.remaining {
+                Some(remaining) => busy.remaining(remaining),
+                None => busy,
+            }));
+        }
+        match self.extend(&connection, key, owner, request.ttl).await? {
+            RenewReply::Renewed => Ok(AcquireReply::AlreadyHeld { fence: None }),
+            // It has ended just now.
+            RenewReply::NotHeld => Err(StoreError::later("the item has changed in between")),
+        }
+    }
+
+    async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        let Renew { key, owner, ttl, .. } = request;
+        self.extend(&*self.connection()?, key, owner.as_str(), *ttl).await
+    }
+
+    async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
+        let Release { key, owner, keep, .. } = request;
+        let connection = self.connection()?;
+        let kept = keep.map(|keep| connection.lasting(keep)).transpose()?;
+        let end = |cas, _| {
+            Some(match kept {
+                Some(ttl) => Command::Replace { value: KEPT, ttl, cas },
+                None => Command::Delete { cas },
+            })
+        };
+        Ok(match self.change(&connection, key, owner.as_str(), end).await? {
+            Changed::Done => ReleaseReply::Released,
+            Changed::NotOurs => ReleaseReply::NotHeld,
+        })
+    }
+
+    async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
+        let item = self.look(&*self.connection()?, key).await?;
+        Ok(item.map(|item| StoredLock::new(LockKind::Exclusive).holder(item.value, item.remaining)))
+    }
+
+    async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
+        let connection = self.connection()?;
+        for _ in 0..TRIES {
+            let Some(item) = self.look(&connection, key).await? else { return Ok(false) };
+            match connection.ask(key, Command::Delete { cas: item.cas }).await? {
+                Said::Done(_) => return Ok(true),
+                // By a renewal, or by the next holder.
+                Said::Changed | Said::Missing => {}
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Err(StoreError::later("the item changes all the time"))
+    }
+
+    async fn run(&self, events: StoreEvents) {
+        events.wanted().await;
+        self.stay_connected(&events).await;
+    }
+}
+
+fn unexpected(said: &Said) -> StoreError {
+    StoreError::unknown(format!("an answer that is not understood: {said:?}"))
+}

@@ -1,0 +1,356 @@
+//! One connection, on which commands follow each other without waiting for answers.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::sleep;
+
+use super::leases::Leases;
+use super::meta::{Command, Line, Said, TICK, Ttl, written};
+use super::server_clock::ServerClock;
+use distlock_store::StoreError;
+use distlock_store::clock;
+use distlock_store::engine::Time;
+
+/// No line of an answer is longer, and no value: what is not ours is not read to its end.
+const MOST_BYTES: usize = 1024 * 1024;
+/// No item is written if nothing shows how late the server's clock is: it would outlive a process that dies by as much.
+/// An idle connection is looked at more often; but this process may have stood still.
+const MOST_BEHIND: Duration = Duration::from_secs(10);
+/// By how much an item may last longer than was asked for.
+pub(super) const LONGER: Duration = Duration::from_secs(13);
+/// So many bytes are read at a time.
+const READ_TOGETHER: usize = 8 * 1024;
+
+/// The connection, while there is one.
+#[derive(Default)]
+pub(super) struct Link(Mutex<Option<Arc<Connection>>>);
+
+/// A connection to one life of one server.
+#[derive(Debug)]
+pub(super) struct Connection {
+    writer: OwnedWriteHalf,
+    queue: Mutex<Queue>,
+    /// The driver has something to write.
+    unsent: Notify,
+    next: AtomicU32,
+    /// The items that we wrote over this connection. A version means nothing to another life of the server.
+    pub(super) leases: Mutex<Leases>,
+}
+
+/// What those who ask and the driver agree upon.
+#[derive(Debug)]
+struct Queue {
+    /// To be written by the driver. Everything in it is awaited.
+    unsent: Vec<u8>,
+    /// Commands that are not answered yet, in their order.
+    awaited: VecDeque<Awaited>,
+    /// When something was last read.
+    heard: Instant,
+    clock: ServerClock,
+    has_ended: bool,
+}
+
+#[derive(Debug)]
+struct Awaited {
+    sent: Instant,
+    /// The same, for leases.
+    asked: Time,
+    number: u32,
+    reply: oneshot::Sender<Said>,
+}
+
+/// What keeps a connection going.
+pub(super) struct Driver {
+    connection: Arc<Connection>,
+    reader: OwnedReadHalf,
+    /// How long an answer may take.
+    patience: Duration,
+}
+
+impl Link {
+    pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
+        *lock(&self.0) = connection;
+    }
+
+    pub(super) fn connection(&self) -> Result<Arc<Connection>, StoreError> {
+        let connection = lock(&self.0).clone();
+        connection.ok_or_else(|| StoreError::not_sent("there is no connection to Memcached"))
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("is_up", &lock(&self.0).is_some()).finish()
+    }
+}
+
+impl Connection {
+    /// Over a stream that was asked for at `begun`; nothing is read unless the driver does it.
+    pub(super) fn over(stream: TcpStream, begun: Time, patience: Duration) -> (Arc<Self>, Driver) {
+        let (reader, writer) = stream.into_split();
+        let (unsent, awaited, heard) = (Vec::new(), VecDeque::new(), Instant::now());
+        let clock = ServerClock::accepted_after(begun);
+        let connection = Arc::new(Connection {
+            writer,
+            queue: Mutex::new(Queue { unsent, awaited, heard, clock, has_ended: false }),
+            unsent: Notify::new(),
+            next: AtomicU32::new(0),
+            leases: Mutex::default(),
+        });
+        (connection.clone(), Driver { connection, reader, patience })
+    }
+
+    /// What makes an item last for so long from now at least, if it is written from now on.
+    pub(super) fn lasting(&self, time: Duration) -> Result<Ttl, StoreError> {
+        let now = clock::now();
+        let behind = lock(&self.queue).clock.behind(now);
+        if behind > MOST_BEHIND {
+            return Err(StoreError::later(format!(
+                "for {behind:?} nothing has shown that Memcached runs, by whose clock the item would end"
+            )));
+        }
+        Ok(Ttl::at_least(time, now, behind))
+    }
+
+    /// How long an item lasts at least of which the server says that so much remains.
+    pub(super) fn certain(&self, remaining: Duration) -> Duration {
+        let behind = lock(&self.queue).clock.behind(clock::now());
+        remaining.saturating_sub(behind + TICK)
+    }
+
+    /// Asks about the item of a key.
+    pub(super) async fn ask(&self, key: &str, command: Command<'_>) -> Result<Said, StoreError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.send(written(key, command, number), number).await
+    }
+
+    /// Asks something that is not about an item.
+    pub(super) async fn ask_line(&self, line: &str) -> Result<Said, StoreError> {
+        self.send(format!("{line}\r\n").into_bytes(), 0).await
+    }
+
+    async fn send(&self, bytes: Vec<u8>, number: u32) -> Result<Said, StoreError> {
+        let (reply, said) = oneshot::channel();
+        let awaited = Awaited { sent: Instant::now(), asked: clock::now(), number, reply };
+        if !self.enqueue(&bytes, awaited) {
+            return Err(StoreError::not_sent("the connection to Memcached was closed"));
+        }
+        match said.await {
+            Ok(Said::Refused(said)) => Err(StoreError::refused(format!("{said}: {}", remedy(&said)))),
+            Ok(Said::Failed(said)) => Err(StoreError::later(format!("{said}: {}", remedy(&said)))),
+            Ok(said) => Ok(said),
+            // It may have arrived, or not.
+            Err(_) => Err(StoreError::unknown("the connection to Memcached was lost")),
+        }
+    }
+
+    /// `false`: the connection has ended.
+    fn enqueue(&self, bytes: &[u8], awaited: Awaited) -> bool {
+        let mut queue = lock(&self.queue);
+        if queue.has_ended {
+            return false;
+        }
+        let is_alone = queue.awaited.is_empty();
+        queue.awaited.push_back(awaited);
+        // Who is alone writes itself, which wakes nobody. Of many, the driver writes all at once. Nobody else writes
+        // now: what is not written is awaited.
+        let written = if is_alone { self.writer.try_write(bytes).unwrap_or(0) } else { 0 };
+        match bytes.get(written..) {
+            None | Some([]) => {}
+            Some(rest) => {
+                queue.unsent.extend_from_slice(rest);
+                drop(queue);
+                self.unsent.notify_one();
+            }
+        }
+        true
+    }
+}
+
+/// What to do about a refusal.
+fn remedy(said: &str) -> &'static str {
+    if said.contains("unauthenticated") {
+        "the server wants a user and a password: `memcached://user:password@host:port`"
+    } else if said.contains("out of memory") {
+        "the server is full and may not forget other items (`-M`): give it more memory (`-m`)"
+    } else if said.starts_with("SERVER_ERROR") {
+        "look at the server"
+    } else {
+        "Memcached 1.6.12 or later is needed, without a proxy in front of it that does not know meta commands"
+    }
+}
+
+impl Driver {
+    /// Until the connection ends; says why.
+    pub(super) async fn run(self) -> StoreError {
+        let Driver { connection, reader, patience } = self;
+        let end = EndOnDrop(&connection);
+        let ended = tokio::select! {
+            biased;
+            // Before anybody says that nothing was heard: this process may have stood still.
+            ended = read_all(reader, &connection) => ended,
+            ended = write_all(&connection) => ended,
+            () = silence(&connection, patience) => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"))
+            }
+        };
+        drop(end);
+        let cause = ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
+        StoreError::unknown(format!("the connection to Memcached has ended: {cause}"))
+    }
+}
+
+/// Nothing is asked over the connection any more, and nobody is answered.
+struct EndOnDrop<'a>(&'a Connection);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.0.queue);
+        queue.has_ended = true;
+        let awaited = std::mem::take(&mut queue.awaited);
+        drop(queue);
+        drop(awaited);
+    }
+}
+
+/// Commands that wait go out together.
+async fn write_all(connection: &Connection) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    loop {
+        std::mem::swap(&mut bytes, &mut lock(&connection.queue).unsent);
+        let mut written = 0;
+        while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+            connection.writer.writable().await?;
+            match connection.writer.try_write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if written == 0 {
+            connection.unsent.notified().await;
+        }
+        bytes.clear();
+    }
+}
+
+/// Until an answer has been missing, and nothing was heard, for so long.
+async fn silence(connection: &Connection, patience: Duration) {
+    loop {
+        let since = {
+            let queue = lock(&connection.queue);
+            queue.awaited.front().map(|oldest| oldest.sent.max(queue.heard))
+        };
+        let left = since.map_or(patience, |since| patience.saturating_sub(since.elapsed()));
+        if left.is_zero() {
+            return;
+        }
+        sleep(left).await;
+    }
+}
+
+async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Result<()> {
+    let garbled = || io::Error::new(io::ErrorKind::InvalidData, "an answer that is not understood");
+    let mut bytes = Vec::with_capacity(READ_TOGETHER);
+    let mut told = Vec::new();
+    loop {
+        bytes.reserve(READ_TOGETHER);
+        if reader.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut read = 0;
+        let mut queue = lock(&connection.queue);
+        queue.heard = Instant::now();
+        let now = clock::now();
+        while let Some(rest) = bytes.get(read..).filter(|rest| !rest.is_empty()) {
+            let Some(Answer { line, value, length }) = Answer::first_of(rest).ok_or_else(garbled)? else {
+                break;
+            };
+            read += length;
+            let Some(Awaited { asked, number, reply, .. }) = queue.awaited.pop_front() else {
+                return Err(garbled());
+            };
+            queue.clock.answered(asked, now);
+            told.push((reply, line.said(value, number).ok_or_else(garbled)?));
+        }
+        drop(queue);
+        bytes.drain(..read);
+        for (reply, said) in told.drain(..) {
+            // Whoever asked may have gone.
+            drop(reply.send(said));
+        }
+    }
+}
+
+/// One answer.
+struct Answer<'a> {
+    line: Line<'a>,
+    value: &'a [u8],
+    /// Of all of it.
+    length: usize,
+}
+
+impl<'a> Answer<'a> {
+    /// `None`: it is not understood; `Some(None)`: its rest has not come yet.
+    fn first_of(bytes: &'a [u8]) -> Option<Option<Self>> {
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+            return (bytes.len() <= MOST_BYTES).then_some(None);
+        };
+        let (line, rest) = bytes.split_at_checked(end + 1)?;
+        let line = Line::of(line.strip_suffix(b"\r\n")?)?;
+        let Some(size) = line.value else {
+            return Some(Some(Answer { line, value: &[], length: end + 1 }));
+        };
+        if size > MOST_BYTES {
+            return None;
+        }
+        // The end of the line belongs to it.
+        let answer = |_: &[u8]| Answer {
+            line,
+            value: rest.get(..size).unwrap_or_default(),
+            length: end + 1 + size + 2,
+        };
+        Some(rest.get(..size + 2).map(answer))
+    }
+}
+
+/// A panic while it is locked is a mistake of ours.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_of(text: &str) -> Option<Option<(Option<usize>, String, usize)>> {
+        let said = |answer: Answer<'_>| {
+            (answer.line.value, String::from_utf8_lossy(answer.value).into_owned(), answer.length)
+        };
+        Answer::first_of(text.as_bytes()).map(|answer| answer.map(said))
+    }
+
+    #[test]
+    fn answers_are_told_apart_wherever_what_was_read_ends() {
+        let text = "VA 3 c5 t9 O7\r\na\nb\r\nHD c6 O8\r\n";
+        let value = text.len() - "HD c6 O8\r\n".len();
+        for end in 0..value {
+            assert_eq!(first_of(&text[..end]), Some(None), "{end}");
+        }
+        assert_eq!(first_of(text), Some(Some((Some(3), "a\nb".to_owned(), value))));
+        assert_eq!(first_of(&text[value..]), Some(Some((None, String::new(), text.len() - value))));
+        assert_eq!(first_of("HD O7\n"), None, "the end of a line is another one");
+        assert_eq!(first_of("VA 1048577 O7\r\n"), None, "too long a value");
+        assert_eq!(first_of(&"x".repeat(MOST_BYTES + 1)), None, "too long a line");
+    }
+}

@@ -1,0 +1,125 @@
+//! How far the clock of the server may be behind.
+//!
+//! Memcached counts the end of an item from a clock that a timer sets once a second. While the server runs, that clock
+//! is little more than a second late. But a server that stood still (a paused machine, SIGSTOP) carries out commands
+//! that have waited before its timer runs: what it writes then ends too early by the time for which it stood. Nothing
+//! in its answer shows that. So an item is written for as much longer as has passed since the server is known to have
+//! run with its timer.
+
+use std::time::Duration;
+
+use distlock_store::engine::Time;
+
+/// By so much a running server may be late with its timer, on a busy machine.
+const LATE: Duration = Duration::from_millis(250);
+
+/// What the answers show of the clock of one life of a server.
+#[derive(Debug)]
+pub(super) struct ServerClock {
+    /// The server ran after this, and then its timer too.
+    ran: Time,
+    /// When a later command was sent and when its answer came. It proves that the server ran; that its timer ran too,
+    /// it proves when it is so old that the timer cannot be late any more.
+    answer: Option<(Time, Time)>,
+}
+
+impl ServerClock {
+    /// Of a connection that was begun then: the thread that accepts it is that of the timer.
+    pub(super) fn accepted_after(begun: Time) -> Self {
+        ServerClock { ran: begun, answer: None }
+    }
+
+    /// A command that was sent then is answered now.
+    pub(super) fn answered(&mut self, sent: Time, now: Time) {
+        self.look_at_answer(now);
+        self.answer.get_or_insert((sent, now));
+    }
+
+    /// By how much more than its tick the clock may be behind for a command that is sent now.
+    pub(super) fn behind(&mut self, now: Time) -> Duration {
+        self.look_at_answer(now);
+        now.duration_since(self.ran) + LATE
+    }
+
+    fn look_at_answer(&mut self, now: Time) {
+        if let Some((sent, _)) = self.answer.take_if(|(_, came)| now.duration_since(*came) >= LATE) {
+            self.ran = sent;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::meta::{TICK, Ttl};
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time(millis * 1_000_000)
+    }
+
+    #[test]
+    fn an_answer_counts_from_its_sending_once_it_is_old_enough() {
+        let mut clock = ServerClock::accepted_after(at(1_000));
+        let behind = |clock: &mut ServerClock, now| clock.behind(at(now)) - LATE;
+        assert_eq!(behind(&mut clock, 1_300), Duration::from_millis(300));
+        clock.answered(at(2_000), at(2_005));
+        // The server may have stood still until just now.
+        assert_eq!(behind(&mut clock, 2_006), Duration::from_millis(1_006));
+        // Further answers do not put it off.
+        clock.answered(at(2_100), at(2_101));
+        assert_eq!(behind(&mut clock, 2_255), Duration::from_millis(255));
+        clock.answered(at(9_000), at(9_001));
+        assert_eq!(behind(&mut clock, 9_002), Duration::from_millis(7_002));
+    }
+
+    /// A model of the server: its timer drifts, shows whole seconds, and does not fire while the server stands still,
+    /// nor for up to LATE after that. Whatever was answered when, an item lasts from when it was asked for; and it
+    /// would not if the item were written for less.
+    #[test]
+    fn an_item_lasts_for_its_ttl_wherever_the_server_stood_still() {
+        let (mut without_stop, mut without_tick) = (0, 0);
+        let mut rng = fastrand::Rng::with_seed(23);
+        for round in 0..20_000 {
+            let stop = rng.u64(3_000..4_000);
+            let goes_on = stop + rng.u64(0..6_000);
+            // Moments at which the timer fires: drifting, late, and none while the server stands still.
+            let (mut ticks, mut next) = (Vec::new(), rng.u64(0..1_000));
+            while next < 40_000 {
+                let in_stop = (stop..goes_on).contains(&next);
+                next = if in_stop { goes_on + rng.u64(0..250) } else { next };
+                ticks.push(next);
+                next += 1_000 + rng.u64(0..20) * rng.u64(0..12);
+            }
+            // What the clock shows at a moment.
+            let shows =
+                |now: u64| ticks.iter().rev().find(|tick| **tick <= now).map_or(0, |tick| tick / 1_000);
+            // A server that stands still answers when it goes on.
+            let runs = |sent: u64| if (stop..goes_on).contains(&sent) { goes_on } else { sent };
+            let mut clock = ServerClock::accepted_after(at(1_000));
+            let mut now = 1_000;
+            let asked = rng.u64(2_500..goes_on + 600);
+            loop {
+                let sent = now + rng.u64(1..1_000);
+                let came = runs(sent) + rng.u64(0..40);
+                if came >= asked {
+                    break;
+                }
+                clock.answered(at(sent), at(came));
+                now = came;
+            }
+            let ttl = rng.u64(1..5_000);
+            let behind = clock.behind(at(asked));
+            let lasts = |behind| Ttl::at_least(Duration::from_millis(ttl), at(asked), behind).seconds();
+            let written = runs(asked + rng.u64(0..30));
+            let gone = |seconds| {
+                let end = shows(written) + seconds;
+                *ticks.iter().find(|tick| **tick / 1_000 >= end).expect("it ends")
+            };
+            let gone_at = gone(lasts(behind));
+            assert!(gone_at >= asked + ttl, "round {round}: asked at {asked} for {ttl}, gone at {gone_at}");
+            without_stop += u32::from(gone(lasts(LATE)) < asked + ttl);
+            without_tick += u32::from(gone(lasts(behind) - TICK.as_secs()) < asked + ttl);
+        }
+        assert!(without_stop > 0 && without_tick > 0, "{without_stop} {without_tick}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Keeps the connection: makes it, watches it, and makes it again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::MemcachedStore;
+use super::link::{Connection, Driver};
+use super::meta::Said;
+use distlock_store::clock;
+use distlock_store::kit::backoff::Backoff;
+use distlock_store::{EarlierCommands, StoreError, StoreEvents};
+
+/// Between the first two attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// How often a connection is looked at, so that one that has died is found, and the server's clock is known to run: an
+/// item lasts longer by the time since (see `server_clock`).
+const LOOK: Duration = Duration::from_secs(1);
+/// A connection that lived so long was a good one.
+const GOOD: Duration = Duration::from_secs(5);
+/// The first version whose meta commands are these.
+const OLDEST: (u32, u32, u32) = (1, 6, 12);
+
+impl MemcachedStore {
+    /// Connects, and connects anew whenever the connection has ended. Never returns.
+    pub(super) async fn stay_connected(&self, events: &StoreEvents) {
+        let mut backoff = Backoff::beginning_with(FIRST_PAUSE);
+        let mut earlier = EarlierCommands::Ended;
+        loop {
+            let cause = match self.dial().await {
+                Ok((connection, driver)) => {
+                    let since = Instant::now();
+                    let ready = || {
+                        self.link.set(Some(connection.clone()));
+                        events.up(std::mem::replace(&mut earlier, EarlierCommands::MayArrive));
+                    };
+                    let cause = tokio::select! {
+                        cause = driver.run() => cause,
+                        cause = self.look_after(&connection, ready) => cause,
+                    };
+                    self.link.set(None);
+                    if since.elapsed() > GOOD {
+                        backoff = Backoff::beginning_with(FIRST_PAUSE);
+                    }
+                    cause
+                }
+                Err(error) => error,
+            };
+            events.down(cause);
+            tokio::time::sleep(backoff.next_pause()).await;
+        }
+    }
+
+    async fn dial(&self) -> Result<(Arc<Connection>, Driver), StoreError> {
+        let (host, limit, begun) = (&self.config.host, self.config.connect_timeout, clock::now());
+        let connecting = TcpStream::connect((host.name.as_str(), host.port));
+        let stream = match timeout(limit, connecting).await {
+            Ok(stream) => stream.map_err(StoreError::not_sent)?,
+            Err(_) => return Err(StoreError::not_sent(format!("no connection within {limit:?}"))),
+        };
+        stream.set_nodelay(true).map_err(StoreError::not_sent)?;
+        Ok(Connection::over(stream, begun, self.config.response_timeout))
+    }
+
+    /// Makes sure that the server can be used, says so, and looks from time to time whether it is still there. Says
+    /// what is wrong.
+    async fn look_after(&self, connection: &Connection, ready: impl FnOnce()) -> StoreError {
+        if let Err(error) = self.greet(connection).await {
+            return error;
+        }
+        ready();
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if let Err(error) = connection.ask_line("mn").await {
+                return error;
+            }
+        }
+    }
+
+    /// Logs in, if the server wants that, and reads its version.
+    async fn greet(&self, connection: &Connection) -> Result<(), StoreError> {
+        let version = match connection.ask_line("version").await {
+            Err(error) if error.to_string().contains("unauthenticated") => {
+                // Never unasked: a server that wants no password would keep it as an item.
+                let Some((user, password)) = self.config.login().await? else { return Err(error) };
+                let login = format!("{user} {password}");
+                let line = format!("set login 0 0 {}\r\n{login}", login.len());
+                connection.ask_line(&line).await.map_err(|_| {
+                    StoreError::refused(
+                        "the server does not accept the user and the password: check them in the URL, and the file \
+                         that the server was started with (`-Y`)",
+                    )
+                })?;
+                connection.ask_line("version").await?
+            }
+            said => said?,
+        };
+        match version {
+            Said::Line(said) => too_old(&said).map_or(Ok(()), |reason| Err(StoreError::refused(reason))),
+            other => Err(StoreError::refused(format!("the server is not Memcached: it says {other:?}"))),
+        }
+    }
+}
+
+/// What is wrong with a server of this version, if something is.
+fn too_old(said: &str) -> Option<String> {
+    let version = said.strip_prefix("VERSION ")?;
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
+    let found = (numbers.next()?, numbers.next()?, numbers.next().unwrap_or(0));
+    let (major, minor, patch) = OLDEST;
+    (found < OLDEST)
+        .then(|| format!("Memcached {version} is too old: {major}.{minor}.{patch} or later is needed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_told_from_new_ones() {
+        for said in
+            ["VERSION 1.6.18", "VERSION 1.6.12_rc1", "VERSION 1.7", "VERSION 2.0.0", "VERSION special"]
+        {
+            assert_eq!(too_old(said), None, "{said}");
+        }
+        assert!(too_old("VERSION 1.5.22").is_some_and(|reason| reason.contains("1.5.22 is too old")));
+    }
+}

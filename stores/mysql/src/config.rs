@@ -1,0 +1,167 @@
+//! What a URL says: which servers, as whom, and what is special to this store.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use mysql_async::{Opts, OptsBuilder};
+
+use super::schema::Schema;
+use super::tls::{self, Papers};
+use distlock_store::kit::connection::{ConnectionOptions, Provider};
+use distlock_store::kit::url::{Parts, decoded, each_once};
+use distlock_store::{LATE_COMMANDS, StoreError};
+
+/// Where the store is, and how to reach it.
+#[derive(Clone)]
+pub(crate) struct MysqlConfig {
+    /// At least one.
+    pub(super) servers: Vec<Opts>,
+    /// Hosts and database, without credentials.
+    place: String,
+    pub(super) schema: Schema,
+    /// How many connections there may be.
+    pub(super) connections: usize,
+    credentials: Option<Provider>,
+    pub(super) connect_timeout: Duration,
+    pub(super) response_timeout: Duration,
+}
+
+const KNOWN: &[&str] = &[
+    "table_prefix",
+    "connections",
+    "connect_timeout",
+    "response_timeout",
+    "socket",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+];
+
+const PORT: u16 = 3306;
+const CONNECTIONS: usize = 8;
+const MOST_CONNECTIONS: usize = 64;
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The valid range of the silence of a server.
+const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// No statement is longer, nor any answer.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// Idle connections are looked at all the time: the server need not be asked how long it keeps them.
+const WAIT_TIMEOUT: usize = 28_800;
+
+impl MysqlConfig {
+    /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
+    /// password.
+    pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        if options.has_tls_options() {
+            let instead = "the URL of MySQL says it: `sslmode=require&sslrootcert=/path/ca.pem`";
+            return Err(format!("`tls` is for Redis and etcd; {instead}"));
+        }
+        let parts = Parts::of(url)?;
+        let parameters = parts.parameters(KNOWN, instead)?;
+        let (login, hosts) = (parts.login()?, each_once(parts.hosts(PORT)?));
+        let database = decoded(parts.path.trim_matches('/'), "the database")?;
+        if database.is_empty() || database.contains('/') {
+            return Err(format!(
+                "the URL names no database: `{}://user:password@host/database`",
+                parts.scheme
+            ));
+        }
+        let papers = Papers {
+            authority: parameters.get("sslrootcert"),
+            certificate: parameters.get("sslcert"),
+            key: parameters.get("sslkey"),
+        };
+        let tls = match parameters.get("sslmode") {
+            None | Some("disable") if papers.are_given() => {
+                return Err("certificates are for `sslmode=require` or `verify-full`".to_owned());
+            }
+            None | Some("disable") => None,
+            Some("require" | "verify-full") => Some(tls::options(&papers)?),
+            Some(_) => return Err("`sslmode=` is disable, require or verify-full".to_owned()),
+        };
+        let opts = OptsBuilder::default()
+            .user(login.user)
+            .pass(login.password)
+            .db_name(Some(&*database))
+            .tcp_nodelay(true)
+            .tcp_keepalive(Some(KEEPALIVE))
+            // Past a proxy or a tunnel, otherwise, if the server is on this machine.
+            .prefer_socket(false)
+            .socket(parameters.get("socket"))
+            // A row that is as it should be already counts.
+            .client_found_rows(true)
+            .max_allowed_packet(Some(MOST_BYTES))
+            .wait_timeout(Some(WAIT_TIMEOUT))
+            .ssl_opts(tls);
+        let server = |host: &distlock_store::kit::url::Host| {
+            Opts::from(opts.clone().ip_or_hostname(host.name.as_str()).tcp_port(host.port))
+        };
+        let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let place = parameters.get("socket").map_or(names.join(","), str::to_owned);
+        let time_out = |name, option, default, valid| parameters.time_out(name, option, default, valid);
+        Ok(MysqlConfig {
+            servers: hosts.iter().map(server).collect(),
+            place: format!("{place}/{database}"),
+            schema: Schema::with_prefix(parameters.get("table_prefix").unwrap_or("distlock_"))?,
+            connections: parameters.number("connections", 1..=MOST_CONNECTIONS)?.unwrap_or(CONNECTIONS),
+            credentials: options.credentials.clone(),
+            connect_timeout: time_out(
+                "connect_timeout",
+                options.connect_timeout,
+                CONNECT_TIMEOUT,
+                &CONNECT_TIMEOUTS,
+            )?,
+            response_timeout: time_out(
+                "response_timeout",
+                options.response_timeout,
+                RESPONSE_TIMEOUT,
+                &RESPONSE_TIMEOUTS,
+            )?,
+        })
+    }
+
+    /// What this is and where, without credentials.
+    pub(super) fn describe(&self) -> String {
+        format!("MySQL at {}, {}", self.place, self.schema)
+    }
+
+    /// With the credentials of the program, if it gives some.
+    pub(super) async fn with_credentials(&self, server: &Opts) -> Result<Opts, StoreError> {
+        let Some(provider) = &self.credentials else { return Ok(server.clone()) };
+        let given = provider.ask().await;
+        let given = given.map_err(|error| StoreError::not_sent(format!("no credentials: {error}")))?;
+        let user = given.user.or_else(|| server.user().map(str::to_owned));
+        Ok(OptsBuilder::from_opts(server.clone()).user(user).pass(Some(given.password)).into())
+    }
+
+    /// How long one attempt to connect may take: every server is tried.
+    pub(super) fn longest_attempt(&self) -> Duration {
+        self.connect_timeout * u32::try_from(self.servers.len() + 1).unwrap_or(u32::MAX)
+    }
+}
+
+/// What other programs call it.
+fn instead(name: &str) -> Option<String> {
+    let text = match name {
+        "ssl-mode" | "ssl_mode" | "require_ssl" | "ssl" | "tls" => {
+            "TLS is asked for by `sslmode=require`; the server is verified, always"
+        }
+        "pool_max" | "pool_min" | "pool_size" | "max_connections" => "write `connections=8`",
+        "db" | "database" => "write the database as the path: `mysql://user:password@host/database`",
+        "table" | "tables" => "tables are named by `table_prefix=`",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+impl fmt::Debug for MysqlConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}

@@ -1,0 +1,178 @@
+//! What an error of the server or of the client means for its command.
+
+use std::error::Error as _;
+
+use mysql_async::{DriverError, Error, ServerError};
+
+use distlock_store::StoreError;
+use distlock_store::kit::certificates;
+
+/// When an error came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Before any command.
+    Connecting,
+    /// In answer to a command, or in place of it.
+    Asking,
+}
+
+fn code(error: &Error) -> Option<u16> {
+    match error {
+        Error::Server(ServerError { code, .. }) => Some(*code),
+        _ => None,
+    }
+}
+
+/// It lost against another transaction, or waited too long for a row: it has done nothing, and is worth repeating
+/// at once.
+pub(super) fn is_conflict(error: &Error) -> bool {
+    matches!(code(error), Some(1205 | 1213))
+}
+
+/// There is no such table.
+pub(super) fn is_missing(error: &Error) -> bool {
+    code(error) == Some(1146)
+}
+
+/// This user may not do that; of a table that is not there, too, if there is none of the name that it may read.
+pub(super) fn is_forbidden(error: &Error) -> bool {
+    matches!(code(error), Some(1044 | 1142 | 1143 | 1227))
+}
+
+/// The server cannot be written to (any more).
+pub(super) fn is_read_only(error: &Error) -> bool {
+    matches!(code(error), Some(1290 | 1792 | 1836))
+}
+
+/// What the server or the client says, in its words.
+pub(super) fn words(error: &Error) -> String {
+    if let Error::Server(ServerError { code, message, state }) = error {
+        return format!("{message}, error {code}, SQLSTATE {state}");
+    }
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// What it means, and what to do.
+pub(super) fn of(error: &Error, moment: Moment) -> StoreError {
+    let said = words(error);
+    let Some(code) = code(error) else {
+        return of_the_client(error, said, moment);
+    };
+    match remedy(code) {
+        Some(remedy) => StoreError::refused(format!("{said}: {remedy}")),
+        None => temporary(code, said, moment),
+    }
+}
+
+fn of_the_client(error: &Error, said: String, moment: Moment) -> StoreError {
+    if let Some(remedy) = certificates::remedy(error) {
+        return StoreError::refused(format!("{said}: {remedy}"));
+    }
+    match (error, moment) {
+        (Error::Driver(DriverError::NoClientSslFlagFromServer), _) => StoreError::refused(format!(
+            "the server does not speak TLS ({said}): set it up there, or leave `sslmode=` out"
+        )),
+        (Error::Driver(DriverError::UnknownAuthPlugin { .. } | DriverError::CleartextPluginDisabled), _) => {
+            StoreError::refused(format!(
+                "{said}: let the user log in by mysql_native_password or caching_sha2_password"
+            ))
+        }
+        (_, Moment::Connecting) => StoreError::not_sent(said),
+        // The connection broke, or what came is not understood.
+        (_, Moment::Asking) => StoreError::unknown(said),
+    }
+}
+
+/// What to do about a refusal that stays.
+fn remedy(code: u16) -> Option<&'static str> {
+    let text = match code {
+        1045 | 1698 => {
+            "check the user and the password in the URL, and from which hosts the user may log in; the user may need \
+             TLS (`sslmode=require`), or a client certificate (`sslcert=` and `sslkey=`)"
+        }
+        3159 => "the server wants TLS: write `sslmode=require` into the URL",
+        1044 => "check the database in the URL, and GRANT this user the use of it",
+        1049 => "check the database in the URL, or create it",
+        1046 => "name the database in the URL: `mysql://user:password@host/database`",
+        1129 | 1130 => "let the server accept this host: CREATE USER 'user'@'host', or FLUSH HOSTS",
+        1142 | 1143 | 1227 => {
+            "GRANT SELECT, INSERT, UPDATE, DELETE on the table of locks, and SELECT, UPDATE on the other one, to this \
+             user"
+        }
+        1146 => {
+            "the tables of distlock are gone or another database is meant; they are made again when the program \
+             connects anew, if it may"
+        }
+        1665 => {
+            "set `binlog_format` to MIXED or ROW on the server: locks need READ COMMITTED, which cannot be logged as \
+             statements"
+        }
+        1820 | 1862 => "the password of the user has expired: change it",
+        1251 | 2059 => "let the user log in by mysql_native_password or caching_sha2_password",
+        1054 | 1064 | 1136 | 1364 | 1366 | 1406 => {
+            "the tables are not those of this version of distlock, or the server is of a kind that is not supported"
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// A refusal that passes, or an error that leaves open what was done.
+fn temporary(code: u16, said: String, moment: Moment) -> StoreError {
+    match code {
+        // See is_read_only.
+        1290 | 1792 | 1836 => StoreError::later(format!("{said}: {STANDBY}")),
+        // Too many connections; a limit of the user.
+        1040 | 1203 | 1226 if moment == Moment::Connecting => StoreError::not_sent(said),
+        // Rolled back: a conflict, an interruption by the administrator, a limit of time, a full disk.
+        1040 | 1203 | 1205 | 1213 | 1226 | 1317 | 1969 | 3024 | 1021 | 1114 => StoreError::later(said),
+        _ if moment == Moment::Connecting => StoreError::not_sent(said),
+        // The connection or the server ends; what it was doing may have been committed.
+        _ => StoreError::unknown(said),
+    }
+}
+
+/// What to do about a server that cannot be written to.
+pub(super) const STANDBY: &str = "it is read-only, a replica perhaps; name all servers in the URL (host1,host2): the \
+                                  first that can be written to is used";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use distlock_store::engine::Failure;
+
+    fn server(code: u16) -> Error {
+        Error::Server(ServerError { code, message: "no".to_owned(), state: "HY000".to_owned() })
+    }
+
+    #[test]
+    fn what_may_have_been_committed_is_unknown() {
+        for (code, kind) in [
+            (1213, Failure::Later),
+            (1317, Failure::Later),
+            (1290, Failure::Later),
+            (1146, Failure::Refused),
+            (1045, Failure::Refused),
+            // The server shuts down; an error while it committed; the connection was killed; anything new.
+            (1053, Failure::Unknown),
+            (1180, Failure::Unknown),
+            (1927, Failure::Unknown),
+            (9_999, Failure::Unknown),
+        ] {
+            assert_eq!(of(&server(code), Moment::Asking).kind, kind, "{code}");
+        }
+        let broken = Error::Driver(DriverError::ConnectionClosed);
+        assert_eq!(of(&broken, Moment::Asking).kind, Failure::Unknown);
+        assert_eq!(of(&broken, Moment::Connecting).kind, Failure::NotSent);
+        assert_eq!(of(&server(1040), Moment::Connecting).kind, Failure::NotSent);
+    }
+}

@@ -1,0 +1,342 @@
+//! Locks in a table of MariaDB or MySQL.
+//!
+//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. A lock
+//! is acquired, renewed and released by one statement each, which is a transaction of its own. There is no
+//! notification: who waits polls. docs/mysql.md says what a user of the database needs.
+
+mod config;
+mod errors;
+mod link;
+mod listing;
+mod pruning;
+mod schema;
+mod statements;
+mod supervisor;
+mod tls;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use config::MysqlConfig;
+use link::{Answer, Limit, Lines, Link, Statement};
+use mysql_async::Value;
+use statements::{Acquired, Found, Statements, Values, after, column, micros};
+
+use distlock_store::kit::connection::ConnectionOptions;
+use distlock_store::kit::contended::Contended;
+use distlock_store::kit::remembered::Remembered;
+use distlock_store::{
+    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, List, LockKind, LockStore, Release,
+    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+};
+
+/// Further than anybody plans.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// How many leases one statement renews.
+const TOGETHER: usize = 100;
+/// Each that is forgotten costs one slower statement.
+const MOST_KNOWN: usize = 16_384;
+const ONE_HOLDER: &str =
+    "a row has one holder; several would cost every lock a transaction of more statements";
+
+/// Locks in a table of MariaDB or MySQL.
+#[derive(Debug)]
+pub struct MysqlStore {
+    config: MysqlConfig,
+    statements: Statements,
+    link: Link,
+    contended: Contended,
+    /// Keys that have a row, as far as this process knows: any process removes rows that are idle for long.
+    known: Remembered<()>,
+}
+
+/// Whether a statement that changed nothing came too late, or had nothing to change.
+enum Missed {
+    Late,
+    NothingToDo,
+}
+
+impl MysqlStore {
+    /// From a URL, and what the program says beside it.
+    ///
+    /// # Errors
+    /// A sentence that says what to write instead.
+    pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        let config = MysqlConfig::parse(url, options)?;
+        let statements = Statements::new(&config.schema);
+        let (contended, known) = (Contended::default(), Remembered::at_most(MOST_KNOWN));
+        Ok(MysqlStore { config, statements, link: Link::default(), contended, known })
+    }
+
+    async fn prepared(
+        &self,
+        lines: &Lines,
+        sql: &str,
+        values: &(dyn Fn(i64) -> Values + Sync),
+        limit: Limit,
+    ) -> Result<Answer, StoreError> {
+        self.link.ask(lines, Statement::Prepared(sql, values), limit).await
+    }
+
+    /// Who holds a key.
+    async fn look(&self, lines: &Lines, key: &str, limit: Limit) -> Result<Found, StoreError> {
+        let answer = self.prepared(lines, &self.statements.look, &|_| vec![bytes(key)], limit).await?;
+        let found = Found::of(&answer.rows)?;
+        lines.learn(found.clock);
+        Ok(found)
+    }
+
+    /// Takes the lock, or says for how long somebody else has it.
+    async fn take(&self, lines: &Lines, request: &Acquire, limit: Limit) -> Result<Acquired, StoreError> {
+        if self.known.get(&request.key).is_some() {
+            if let Some(acquired) = self.take_row(lines, request, limit).await? {
+                return Ok(acquired);
+            }
+            // It has no row any more, or the statement came too late: the other statement says which.
+            self.known.forget(&request.key);
+        }
+        for _ in 0..2 {
+            if let Some(acquired) = self.take_any(lines, request, limit).await? {
+                self.known.set(&request.key, ());
+                return Ok(acquired);
+            }
+            // The server's clock was set, or we have slept: look, and ask again.
+            self.look(lines, &request.key, limit).await?;
+        }
+        Err(self.never_in_time())
+    }
+
+    /// Takes the row of a key that has one.
+    async fn take_row(
+        &self,
+        lines: &Lines,
+        request: &Acquire,
+        limit: Limit,
+    ) -> Result<Option<Acquired>, StoreError> {
+        let values = |not_after: i64| {
+            let mut values = assigned(request);
+            values.extend([bytes(&request.key), not_after.into()]);
+            values
+        };
+        let answer = self.prepared(lines, &self.statements.acquire, &values, limit).await?;
+        Acquired::of(answer.number)
+    }
+
+    /// The same, and makes the row if there is none.
+    async fn take_any(
+        &self,
+        lines: &Lines,
+        request: &Acquire,
+        limit: Limit,
+    ) -> Result<Option<Acquired>, StoreError> {
+        let Acquire { key, owner, ttl, fences, .. } = request;
+        let values = |not_after: i64| {
+            let ttl = micros(*ttl).into();
+            let mut values =
+                vec![bytes(key), bytes(owner.as_str()), ttl, Value::from(*fences), not_after.into()];
+            values.extend(assigned(request));
+            values
+        };
+        let answer = self.prepared(lines, &self.statements.acquire_new, &values, limit).await?;
+        Acquired::of(answer.number)
+    }
+
+    fn never_in_time(&self) -> StoreError {
+        let floor = self.config.schema.fill("@floor");
+        StoreError::later(format!(
+            "the statement came too late, or the table {floor} has lost its row: INSERT INTO {floor} VALUES (1, N), \
+             with N above every fencing token"
+        ))
+    }
+
+    /// Carries out a statement that changes one row if it is in time, a second time if it was not.
+    async fn change(
+        &self,
+        key: &str,
+        sql: &str,
+        values: &(dyn Fn(i64) -> Values + Sync),
+        missed: impl Fn(&Found) -> Missed,
+    ) -> Result<bool, StoreError> {
+        let (lines, limit) = (self.link.lines()?, Limit::of_a_command());
+        for _ in 0..2 {
+            if self.prepared(&lines, sql, values, limit).await?.affected > 0 {
+                return Ok(true);
+            }
+            if let Missed::NothingToDo = missed(&self.look(&lines, key, limit).await?) {
+                return Ok(false);
+            }
+        }
+        Err(StoreError::later("the statement came too late"))
+    }
+
+    /// Renews leases whose ttl is the same. Answers whose were renewed.
+    async fn renew_some(&self, some: &[&Renew], ttl: i64) -> Result<HashSet<Vec<u8>>, StoreError> {
+        let (lines, limit) = (self.link.lines()?, Limit::of_a_command());
+        let pairs: Vec<(&str, &str)> =
+            some.iter().map(|request| (&*request.key, request.owner.as_str())).collect();
+        for _ in 0..2 {
+            let renew = |not_after| self.statements.renew_all(&pairs, ttl, not_after);
+            let renewed = self.link.ask(&lines, Statement::Text(&renew), limit).await?.affected;
+            if usize::try_from(renewed) == Ok(pairs.len()) {
+                return Ok(pairs.iter().map(|(key, _)| key.as_bytes().to_vec()).collect());
+            }
+            let held = |_| self.statements.held_of(&pairs);
+            let held = self.link.ask(&lines, Statement::Text(&held), limit).await?;
+            let held: HashSet<Vec<u8>> =
+                held.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
+            // What its owner holds now, it held before: nobody else takes a lock for it.
+            if u64::try_from(held.len()).is_ok_and(|held| held <= renewed) {
+                return Ok(held);
+            }
+            // Some were not renewed although they could be: it came too late.
+            let first = pairs.first().map_or("", |(key, _)| key);
+            self.look(&lines, first, limit).await?;
+        }
+        Err(StoreError::later("the renewal came too late"))
+    }
+}
+
+impl LockStore for MysqlStore {
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+            .waiting(Waiting::Polling)
+            .polled_by_callers()
+            .min_hold()
+            .fencing(Fencing::Blocks)
+            .longest_ttl(LONGEST)
+            .lists()
+            .renews_together(TOGETHER)
+            .lacks(Ability::Shared, ONE_HOLDER)
+            .lacks(Ability::Limited, ONE_HOLDER)
+            .connects_within(self.config.longest_attempt())
+    }
+
+    fn describe(&self) -> String {
+        self.config.describe()
+    }
+
+    async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
+        let (lines, limit, key) = (self.link.lines()?, Limit::of_a_command(), &request.key);
+        let owner = request.owner.as_str();
+        let is_in_the_way = |found: Found| found.holder.filter(|(holder, _)| holder != owner);
+        // Who polls looks before it takes the row, which it would lock for a moment.
+        if self.contended.is(key)
+            && let Some(holder) = is_in_the_way(self.look(&lines, key, limit).await?)
+        {
+            self.contended.noted(key);
+            return Ok(busy(holder));
+        }
+        let mut remaining = Duration::ZERO;
+        for _ in 0..2 {
+            remaining = match self.take(&lines, request, limit).await? {
+                Acquired::Now { first } => {
+                    self.contended.ended(key);
+                    return Ok(AcquireReply::Acquired { fence: Some(first) });
+                }
+                Acquired::Before { first } => return Ok(AcquireReply::AlreadyHeld { fence: Some(first) }),
+                Acquired::Busy { remaining } => remaining,
+            };
+            self.contended.noted(key);
+            // It is busy all the same if nothing more can be learnt.
+            let Ok(found) = self.look(&lines, key, limit).await else { break };
+            if found.ends_ahead {
+                let values = |not_after: i64| vec![bytes(key), not_after.into()];
+                self.prepared(&lines, &self.statements.end_now, &values, limit).await?;
+            } else if let Some(holder) = is_in_the_way(found) {
+                return Ok(busy(holder));
+            }
+            // It can be taken now.
+        }
+        Ok(AcquireReply::Busy(Busy::by_somebody().is_not_reported().remaining(remaining)))
+    }
+
+    async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        let Renew { key, owner, ttl, .. } = request;
+        let (owner, ttl) = (owner.as_str(), micros(*ttl));
+        let values = |not_after: i64| vec![ttl.into(), bytes(key), bytes(owner), not_after.into()];
+        let renewed = self.change(key, &self.statements.renew, &values, |found| still(found, owner)).await?;
+        Ok(if renewed { RenewReply::Renewed } else { RenewReply::NotHeld })
+    }
+
+    async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
+        let Release { key, owner, keep, .. } = request;
+        let (owner, (next, stays)) = (owner.as_str(), after(*keep));
+        let values =
+            |not_after: i64| vec![bytes(next), stays.into(), bytes(key), bytes(owner), not_after.into()];
+        let done = self.change(key, &self.statements.release, &values, |found| still(found, owner)).await?;
+        Ok(if done { ReleaseReply::Released } else { ReleaseReply::NotHeld })
+    }
+
+    async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
+        let found = self.look(&*self.link.lines()?, key, Limit::of_a_command()).await?;
+        Ok(found
+            .holder
+            .map(|(holder, remaining)| StoredLock::new(LockKind::Exclusive).holder(holder, Some(remaining))))
+    }
+
+    async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
+        self.page(request).await
+    }
+
+    async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
+        let values = |not_after: i64| vec![bytes(key), not_after.into()];
+        let is_held = |found: &Found| match found.holder {
+            Some(_) => Missed::Late,
+            None => Missed::NothingToDo,
+        };
+        self.change(key, &self.statements.force_release, &values, is_held).await
+    }
+
+    async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
+        let mut replies = vec![RenewReply::NotHeld; requests.len()];
+        let mut left: Vec<usize> = (0..requests.len()).collect();
+        while let Some(&first) = left.first() {
+            let ttl = requests[first].ttl;
+            let (some, others): (Vec<usize>, Vec<usize>) =
+                left.into_iter().partition(|at| requests[*at].ttl == ttl);
+            left = others;
+            let group: Vec<&Renew> = some.iter().map(|at| &requests[*at]).collect();
+            let renewed = self.renew_some(&group, micros(ttl)).await?;
+            for at in some {
+                if renewed.contains(requests[at].key.as_bytes()) {
+                    replies[at] = RenewReply::Renewed;
+                }
+            }
+        }
+        Ok(replies)
+    }
+
+    async fn run(&self, events: StoreEvents) {
+        events.wanted().await;
+        self.stay_connected(&events).await;
+    }
+
+    async fn close(&self) {
+        let lines = self.link.lines();
+        self.link.set(None);
+        for conn in lines.map(|lines| lines.close()).unwrap_or_default() {
+            // The server would log that it was lost.
+            drop(conn.disconnect().await);
+        }
+    }
+}
+
+/// The parameters of the assignments in `acquire.sql`.
+fn assigned(request: &Acquire) -> Values {
+    let Acquire { owner, ttl, fences, .. } = request;
+    let who = || bytes(owner.as_str());
+    vec![who(), Value::from(*fences), who(), who(), Value::from(micros(*ttl))]
+}
+
+fn busy((holder, remaining): (String, Duration)) -> AcquireReply {
+    AcquireReply::Busy(Busy::by(holder).remaining(remaining))
+}
+
+/// What is still its owner's was not changed because the statement came too late.
+fn still(found: &Found, owner: &str) -> Missed {
+    if found.is_held_by(owner) { Missed::Late } else { Missed::NothingToDo }
+}
+
+fn bytes(text: &str) -> Value {
+    Value::from(text.as_bytes())
+}

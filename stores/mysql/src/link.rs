@@ -1,0 +1,279 @@
+//! Asking the server: over which connection, for how long, and by when at the latest.
+//!
+//! A connection carries one statement at a time, so there are several of them; who finds none waits for one in the
+//! order of arrival.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use mysql_async::prelude::{Protocol, Queryable};
+use mysql_async::{Conn, Error, QueryResult, Row};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::timeout_at;
+
+use super::errors::{self, Moment};
+use super::statements::{CLOCK, Values, column, micros};
+use distlock_store::kit::backoff::Backoff;
+use distlock_store::{LATE_COMMANDS, StoreError};
+
+/// No command is awaited longer, with all its repetitions.
+const COMMAND: Duration = Duration::from_millis(4_800);
+const _: () = assert!(COMMAND.as_millis() < LATE_COMMANDS.as_millis());
+/// No statement begins later than so long after it was sent, by the server's clock: not even if the server, or the
+/// link, stood still for an hour in between. It then waits for a row for about a second at most.
+const LATEST: Duration = Duration::from_millis(3_500);
+const _: () = assert!(LATEST.as_millis() + 1_000 < LATE_COMMANDS.as_millis());
+/// Between a conflict and the repetition.
+const AFTER_CONFLICT: Duration = Duration::from_millis(2);
+
+/// The connections, while there are any.
+#[derive(Default)]
+pub(super) struct Link {
+    lines: Mutex<Option<Arc<Lines>>>,
+}
+
+/// Connections to one server, which come and go together.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// Those that nobody uses; the one that was used last comes last.
+    idle: Mutex<VecDeque<Idle>>,
+    /// A permit for each of them.
+    turns: Semaphore,
+    count: AtomicUsize,
+    /// Somebody waits for a connection.
+    pub(super) crowded: Notify,
+    /// Why all are to be replaced: one has ended, or does not answer, or may not write any more.
+    broken: watch::Sender<Option<StoreError>>,
+    /// What the server's clock showed, and when it said so.
+    clock: Mutex<(Instant, i64)>,
+    /// How long an answer may take.
+    patience: Duration,
+}
+
+struct Idle {
+    conn: Conn,
+    since: Instant,
+}
+
+/// The end of a command's time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit(tokio::time::Instant);
+
+/// What a statement has answered.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) rows: Vec<Row>,
+    /// Rows that it was about, changed or not.
+    pub(super) affected: u64,
+    /// What it has told by LAST_INSERT_ID.
+    pub(super) number: Option<u64>,
+}
+
+/// A statement, to be written when it is known after which time it is too late.
+pub(super) enum Statement<'a> {
+    /// A text that comes again and again, and its parameters.
+    Prepared(&'a str, &'a (dyn Fn(i64) -> Values + Sync)),
+    /// A text that comes once.
+    Text(&'a (dyn Fn(i64) -> String + Sync)),
+}
+
+impl Limit {
+    pub(super) fn of_a_command() -> Self {
+        Limit(tokio::time::Instant::now() + COMMAND)
+    }
+}
+
+impl Link {
+    /// Commands go here from now on. `None`: nowhere.
+    pub(super) fn set(&self, lines: Option<Arc<Lines>>) {
+        *lock(&self.lines) = lines;
+    }
+
+    /// The connections, if there are any now.
+    pub(super) fn lines(&self) -> Result<Arc<Lines>, StoreError> {
+        let lines = lock(&self.lines).clone();
+        lines.ok_or_else(|| StoreError::not_sent("there is no connection to MySQL"))
+    }
+
+    /// Asks, and again if the statement lost against another one.
+    pub(super) async fn ask(
+        &self,
+        lines: &Lines,
+        statement: Statement<'_>,
+        limit: Limit,
+    ) -> Result<Answer, StoreError> {
+        let mut pauses = Backoff::beginning_with(AFTER_CONFLICT);
+        loop {
+            let mut line = lines.take(limit).await?;
+            let end = limit.0.min(tokio::time::Instant::now() + lines.patience);
+            let asked = timeout_at(end, carry_out(&mut line.conn, &statement, lines.not_after())).await;
+            match asked {
+                Ok(Ok(answer)) => {
+                    lines.give_back(line.conn, Instant::now());
+                    return Ok(answer);
+                }
+                Ok(Err(error)) if !error.is_fatal() => {
+                    lines.give_back(line.conn, Instant::now());
+                    if errors::is_read_only(&error) {
+                        // Another server may be the one to write to.
+                        return Err(lines.fail(errors::of(&error, Moment::Asking)));
+                    }
+                    let pause = pauses.next_pause();
+                    if !errors::is_conflict(&error) || tokio::time::Instant::now() + pause >= limit.0 {
+                        return Err(errors::of(&error, Moment::Asking));
+                    }
+                    tokio::time::sleep(pause).await;
+                }
+                Ok(Err(error)) => return Err(lines.fail(errors::of(&error, Moment::Asking))),
+                Err(_) => {
+                    let silent = StoreError::unknown("the server does not answer");
+                    // The connection ends here, with what it was doing.
+                    if end < limit.0 {
+                        return Err(lines.fail(silent));
+                    }
+                    // Most of the time has gone before: that says nothing of the server.
+                    lines.is_one_less();
+                    return Err(silent);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("is_up", &lock(&self.lines).is_some()).finish()
+    }
+}
+
+impl Lines {
+    /// `clock`: what the server's clock showed, and when it said so.
+    pub(super) fn new(conn: Conn, clock: (Instant, i64), patience: Duration) -> Self {
+        let lines = Lines {
+            idle: Mutex::default(),
+            turns: Semaphore::new(0),
+            count: AtomicUsize::new(0),
+            crowded: Notify::new(),
+            broken: watch::Sender::new(None),
+            clock: Mutex::new(clock),
+            patience,
+        };
+        lines.add(conn);
+        lines
+    }
+
+    pub(super) fn add(&self, conn: Conn) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.give_back(conn, Instant::now());
+    }
+
+    /// All are to be replaced, because of this, which is returned.
+    fn fail(&self, cause: StoreError) -> StoreError {
+        self.broken.send_replace(Some(cause.clone()));
+        cause
+    }
+
+    /// Becomes ready when all are to be replaced: why.
+    pub(super) async fn broken(&self) -> StoreError {
+        let mut broken = self.broken.subscribe();
+        // The sender lives as long as this.
+        let cause = broken.wait_for(Option::is_some).await.ok().and_then(|cause| cause.clone());
+        cause.unwrap_or_else(|| StoreError::unknown("a connection has ended"))
+    }
+
+    /// How many there are, in use or not.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The next that is idle.
+    async fn take(&self, limit: Limit) -> Result<Idle, StoreError> {
+        if self.turns.available_permits() == 0 {
+            self.crowded.notify_one();
+        }
+        match timeout_at(limit.0, self.turns.acquire()).await {
+            Ok(Ok(turn)) => {
+                turn.forget();
+                let last = lock(&self.idle).pop_back();
+                last.ok_or_else(|| StoreError::not_sent("the connections were closed"))
+            }
+            Ok(Err(_)) => Err(StoreError::not_sent("the connections were closed")),
+            Err(_) => Err(StoreError::not_sent("all connections are busy: allow more by `connections=`")),
+        }
+    }
+
+    /// The one that has been idle for longest, if there is one.
+    pub(super) fn take_oldest(&self) -> Option<(Conn, Instant)> {
+        let turn = self.turns.try_acquire().ok()?;
+        turn.forget();
+        lock(&self.idle).pop_front().map(|idle| (idle.conn, idle.since))
+    }
+
+    pub(super) fn give_back(&self, conn: Conn, since: Instant) {
+        let mut idle = lock(&self.idle);
+        let at = idle.partition_point(|other| other.since <= since);
+        idle.insert(at, Idle { conn, since });
+        self.turns.add_permits(1);
+    }
+
+    /// One that was taken out is not given back.
+    pub(super) fn is_one_less(&self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Nobody gets one any more. Those that are idle are returned.
+    pub(super) fn close(&self) -> Vec<Conn> {
+        self.turns.close();
+        lock(&self.idle).drain(..).map(|idle| idle.conn).collect()
+    }
+
+    /// The server's clock showed this before now.
+    pub(super) fn learn(&self, clock: i64) {
+        *lock(&self.clock) = (Instant::now(), clock);
+    }
+
+    /// By the server's clock: earlier than it might be by the time that the answer took on its way, never later.
+    fn not_after(&self) -> i64 {
+        let (learnt, clock) = *lock(&self.clock);
+        clock.saturating_add(micros(learnt.elapsed() + LATEST))
+    }
+}
+
+impl fmt::Debug for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idle").field("since", &self.since).finish_non_exhaustive()
+    }
+}
+
+async fn carry_out(conn: &mut Conn, statement: &Statement<'_>, not_after: i64) -> Result<Answer, Error> {
+    match statement {
+        Statement::Prepared(sql, values) => {
+            let values = values(not_after);
+            all_of(conn.exec_iter(*sql, values).await?).await
+        }
+        Statement::Text(sql) => all_of(conn.query_iter(sql(not_after)).await?).await,
+    }
+}
+
+async fn all_of<P: Protocol>(mut result: QueryResult<'_, '_, P>) -> Result<Answer, Error> {
+    let rows = result.collect().await?;
+    let (affected, number) = (result.affected_rows(), result.last_insert_id());
+    result.drop_result().await?;
+    Ok(Answer { rows, affected, number })
+}
+
+/// What the server's clock shows, and when it said so.
+pub(super) async fn clock(conn: &mut Conn) -> Result<(Instant, i64), StoreError> {
+    let row: Option<Row> =
+        conn.query_first(CLOCK).await.map_err(|error| errors::of(&error, Moment::Connecting))?;
+    let row = row.ok_or_else(|| StoreError::not_sent("the server does not tell its time"))?;
+    Ok((Instant::now(), column(&row, 0)?))
+}
+
+/// A panic while it is locked is a mistake of ours.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

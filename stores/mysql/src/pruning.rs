@@ -1,0 +1,70 @@
+//! Removes the rows of keys that nobody uses any more, without forgetting how high their fencing tokens were.
+
+use std::time::{Duration, Instant};
+
+use super::MysqlStore;
+use super::link::{Limit, Lines, Statement};
+use super::statements::column;
+use distlock_store::StoreError;
+
+/// About how often each process does it.
+const OFTEN: Duration = Duration::from_secs(3_600);
+/// Between the moment from which every new row begins above the tokens of the rows that are removed, and their removal.
+/// A statement that has read the old floor has ended by then.
+const LATER: Duration = Duration::from_secs(15);
+/// Rows of one statement.
+const AT_ONCE: usize = 100;
+
+/// What is to be done next, and when.
+#[derive(Debug, Default)]
+pub(super) struct Pruning {
+    next: Option<Instant>,
+    /// No row that is removed has a token above it.
+    highest: Option<i64>,
+}
+
+impl MysqlStore {
+    /// Does the next step if its time has come. A failure does not matter: another process, or the next time, will do.
+    pub(super) async fn prune(&self, lines: &Lines, pruning: &mut Pruning) {
+        if pruning.next.is_some_and(|next| next > Instant::now()) {
+            return;
+        }
+        let pause = OFTEN.mul_f64(0.5 + fastrand::f64());
+        let (highest, pause) = match pruning.highest.take() {
+            Some(highest) => {
+                drop(self.remove_idle(lines, highest).await);
+                (None, pause)
+            }
+            None => match self.raise_floor(lines).await {
+                Ok(Some(highest)) => (Some(highest), LATER),
+                Ok(None) | Err(_) => (None, pause),
+            },
+        };
+        *pruning = Pruning { next: Some(Instant::now() + pause), highest };
+    }
+
+    /// The highest token of those that may be removed. `None`: there are none.
+    async fn raise_floor(&self, lines: &Lines) -> Result<Option<i64>, StoreError> {
+        let limit = Limit::of_a_command();
+        let answer = self.prepared(lines, &self.statements.highest_idle, &|_| Vec::new(), limit).await?;
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        let highest: Option<i64> = column(row, 0)?;
+        if let Some(highest) = highest {
+            self.prepared(lines, &self.statements.raise_floor, &|_| vec![highest.into()], limit).await?;
+        }
+        Ok(highest)
+    }
+
+    /// Returns how many were removed.
+    async fn remove_idle(&self, lines: &Lines, highest: i64) -> Result<u64, StoreError> {
+        let limit = Limit::of_a_command();
+        let answer = self.prepared(lines, &self.statements.idle, &|_| vec![highest.into()], limit).await?;
+        let keys: Vec<Vec<u8>> = answer.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
+        let mut removed = 0;
+        for keys in keys.chunks(AT_ONCE) {
+            let remove = |_| self.statements.remove(keys, highest);
+            removed += self.link.ask(lines, Statement::Text(&remove), Limit::of_a_command()).await?.affected;
+        }
+        Ok(removed)
+    }
+}

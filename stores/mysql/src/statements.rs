@@ -1,0 +1,281 @@
+//! The statements, and what the answers to them mean.
+
+use std::time::Duration;
+
+use mysql_async::prelude::FromValue;
+use mysql_async::{Row, Value};
+
+use super::schema::Schema;
+use distlock_store::StoreError;
+
+/// Parameters of a statement.
+pub(super) type Values = Vec<Value>;
+
+/// What is in the way of nobody.
+const FREE: &str = "-";
+
+/// The texts of the statements, which name the tables.
+#[derive(Debug)]
+pub(super) struct Statements {
+    /// owner, tokens, owner, owner, ttl, key, not_after. Of a key that has a row.
+    pub(super) acquire: String,
+    /// key, owner, ttl, tokens, not_after, owner, tokens, owner, owner, ttl. Of any key. It reads a second table, for
+    /// which MariaDB takes as long as for the rest of it: so this is for keys of which no row is known.
+    pub(super) acquire_new: String,
+    /// ttl, key, owner, not_after.
+    pub(super) renew: String,
+    /// The next owner, how long it stays, key, owner, not_after.
+    pub(super) release: String,
+    /// key, not_after.
+    pub(super) force_release: String,
+    /// key, not_after. A row that is free, and whose end lies ahead because the clock was set back since: it ends now.
+    pub(super) end_now: String,
+    /// key. Always one row: the server's clock, the holder and how long its lease lasts.
+    pub(super) look: String,
+    /// The first key, the end of the keys, how many. Each that is held, its holder, and how long its lease lasts.
+    pub(super) list: String,
+    table: String,
+    /// The highest token among the keys that have been free for long.
+    pub(super) highest_idle: String,
+    /// token. Tokens of keys without a row begin above it.
+    pub(super) raise_floor: String,
+    /// token. Keys that have been free for long.
+    pub(super) idle: String,
+}
+
+/// In microseconds since 1970, by the server's clock.
+pub(super) const CLOCK: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+
+/// Refused after this time, a parameter: its sender has given it up.
+const IN_TIME: &str = "UTC_TIMESTAMP(6) <= TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ? MICROSECOND";
+
+const IDLE: &str = "expires < UTC_TIMESTAMP(6) - INTERVAL 1 DAY";
+
+impl Statements {
+    pub(super) fn new(schema: &Schema) -> Self {
+        let acquire: Vec<&str> =
+            include_str!("sql/acquire.sql").lines().filter(|line| !line.starts_with("--")).collect();
+        let acquire = acquire.join("\n");
+        Statements {
+            acquire: schema.fill(&format!("UPDATE @lock SET\n{acquire}\nWHERE k = ? AND {IN_TIME}")),
+            acquire_new: schema.fill(&format!(
+                "INSERT INTO @lock (k, owner, expires, fence, fence_from)\n\
+                 SELECT ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, least + ?, \
+                 LAST_INSERT_ID((least + 1) * 4 + 1) DIV 4 \
+                 FROM @floor WHERE one = 1 AND {IN_TIME}\n\
+                 ON DUPLICATE KEY UPDATE\n{acquire}"
+            )),
+            renew: schema.fill(&format!(
+                "UPDATE @lock SET expires = GREATEST(expires, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
+                 WHERE k = ? AND owner = ? AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
+            )),
+            release: schema.fill(&format!(
+                "UPDATE @lock SET owner = ?, expires = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, \
+                 fence_from = fence + 1 \
+                 WHERE k = ? AND owner = ? AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
+            )),
+            force_release: schema.fill(&format!(
+                "UPDATE @lock SET owner = '-', expires = UTC_TIMESTAMP(6), fence_from = fence + 1 \
+                 WHERE k = ? AND owner <> '-' AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
+            )),
+            end_now: schema.fill(&format!(
+                "UPDATE @lock SET expires = UTC_TIMESTAMP(6) \
+                 WHERE k = ? AND owner = '-' AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
+            )),
+            look: schema.fill(
+                "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), owner, \
+                 TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires) \
+                 FROM (SELECT 1) AS always LEFT JOIN @lock ON k = ?",
+            ),
+            list: schema.fill(
+                "SELECT k, owner, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires) FROM @lock \
+                 WHERE k >= ? AND k < ? AND owner <> '-' AND expires > UTC_TIMESTAMP(6) ORDER BY k LIMIT ?",
+            ),
+            table: schema.fill("@lock"),
+            highest_idle: schema.fill(&format!("SELECT MAX(fence) FROM @lock WHERE {IDLE}")),
+            raise_floor: schema.fill("UPDATE @floor SET least = GREATEST(least, ?) WHERE one = 1"),
+            idle: schema.fill(&format!("SELECT k FROM @lock WHERE {IDLE} AND fence <= ? LIMIT 1000")),
+        }
+    }
+
+    /// Renews several, each by its owner, for the same ttl.
+    pub(super) fn renew_all(&self, pairs: &[(&str, &str)], ttl: i64, not_after: i64) -> String {
+        let in_time = IN_TIME.replace('?', &not_after.to_string());
+        format!(
+            "UPDATE {} SET expires = GREATEST(expires, UTC_TIMESTAMP(6) + INTERVAL {ttl} MICROSECOND) \
+             WHERE ({}) AND expires > UTC_TIMESTAMP(6) AND {in_time}",
+            self.table,
+            pairs_of(pairs)
+        )
+    }
+
+    /// The keys of these pairs that their owners hold.
+    pub(super) fn held_of(&self, pairs: &[(&str, &str)]) -> String {
+        format!("SELECT k FROM {} WHERE ({}) AND expires > UTC_TIMESTAMP(6)", self.table, pairs_of(pairs))
+    }
+
+    /// Removes the rows of these keys, those that are still idle.
+    pub(super) fn remove(&self, keys: &[Vec<u8>], highest: i64) -> String {
+        let keys: Vec<String> = keys.iter().map(|key| hex(key)).collect();
+        format!(
+            "DELETE FROM {} WHERE k IN ({}) AND {IDLE} AND fence <= {highest}",
+            self.table,
+            keys.join(",")
+        )
+    }
+}
+
+fn pairs_of(pairs: &[(&str, &str)]) -> String {
+    let pair = |(key, owner): &(&str, &str)| {
+        format!("k = {} AND owner = {}", hex(key.as_bytes()), hex(owner.as_bytes()))
+    };
+    pairs.iter().map(pair).collect::<Vec<_>>().join(" OR ")
+}
+
+/// Bytes as they are written in a statement, whatever is in them.
+fn hex(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("x'{digits}'")
+}
+
+pub(super) fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// What the statements `acquire` and `acquire_new` say by their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Acquired {
+    Now { first: u64 },
+    Before { first: u64 },
+    Busy { remaining: Duration },
+}
+
+impl Acquired {
+    /// `None`: the statement has done nothing. It came too late, or needs a row, and there is none.
+    pub(super) fn of(number: Option<u64>) -> Result<Option<Self>, StoreError> {
+        let number = number.unwrap_or(0);
+        let value = number / 4;
+        match number % 4 {
+            _ if number == 0 => Ok(None),
+            1 => Ok(Some(Acquired::Now { first: value })),
+            2 => Ok(Some(Acquired::Before { first: value })),
+            3 => Ok(Some(Acquired::Busy { remaining: Duration::from_micros(value) })),
+            _ => Err(garbled(&number.to_string())),
+        }
+    }
+}
+
+/// What a look at a key has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The server's clock.
+    pub(super) clock: i64,
+    /// Who holds it, and for how long.
+    pub(super) holder: Option<(String, Duration)>,
+    /// It is free, and its end lies ahead all the same: the clock was set back since it was released.
+    pub(super) ends_ahead: bool,
+}
+
+impl Found {
+    pub(super) fn of(rows: &[Row]) -> Result<Self, StoreError> {
+        let row = rows.first().ok_or_else(|| garbled("no row"))?;
+        let clock = column(row, 0)?;
+        let (owner, remaining): (Option<Vec<u8>>, Option<i64>) = (column(row, 1)?, column(row, 2)?);
+        let lasting = owner.zip(remaining).and_then(|(owner, remaining)| {
+            let owner = String::from_utf8_lossy(&owner).into_owned();
+            let remaining = u64::try_from(remaining).ok().filter(|remaining| *remaining > 0)?;
+            Some((owner, Duration::from_micros(remaining)))
+        });
+        let ends_ahead = lasting.as_ref().is_some_and(|(owner, _)| owner == FREE);
+        Ok(Found { clock, holder: lasting.filter(|_| !ends_ahead), ends_ahead })
+    }
+
+    pub(super) fn is_held_by(&self, owner: &str) -> bool {
+        self.holder.as_ref().is_some_and(|(holder, _)| holder == owner)
+    }
+}
+
+/// A key that somebody holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) key: String,
+    pub(super) owner: String,
+    pub(super) remaining: Duration,
+}
+
+impl Held {
+    pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
+        let (key, owner, remaining): (Vec<u8>, Vec<u8>, i64) =
+            (column(row, 0)?, column(row, 1)?, column(row, 2)?);
+        Ok(Held {
+            key: String::from_utf8(key).map_err(|error| garbled(&error.to_string()))?,
+            owner: String::from_utf8_lossy(&owner).into_owned(),
+            remaining: Duration::from_micros(u64::try_from(remaining).unwrap_or(0)),
+        })
+    }
+}
+
+/// Every key that begins so lies before this, and no other key lies between: no UTF-8 has this byte.
+pub(super) fn end_of(beginning: &[u8]) -> Vec<u8> {
+    [beginning, &[0xff]].concat()
+}
+
+pub(super) fn column<T: FromValue>(row: &Row, at: usize) -> Result<T, StoreError> {
+    row.get_opt(at).and_then(Result::ok).ok_or_else(|| garbled(&format!("column {at}")))
+}
+
+/// What the next owner of a key that is given back is called, and for how long it stays so.
+pub(super) fn after(keep: Option<Duration>) -> (&'static str, i64) {
+    keep.map_or((FREE, 0), |keep| (distlock_store::KEPT, micros(keep)))
+}
+
+pub(super) fn garbled(said: &str) -> StoreError {
+    StoreError::unknown(format!("an answer that is not understood: {said:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_an_acquisition_says_everything() {
+        let of = |number| Acquired::of(number).unwrap();
+        assert_eq!((of(None), of(Some(0))), (None, None));
+        assert_eq!(of(Some(5)), Some(Acquired::Now { first: 1 }));
+        assert_eq!(of(Some(10)), Some(Acquired::Before { first: 2 }));
+        // A lease that ends at this moment.
+        assert_eq!(of(Some(3)), Some(Acquired::Busy { remaining: Duration::ZERO }));
+        let highest = (1 << 53) - 1;
+        assert_eq!(of(Some(highest * 4 + 1)), Some(Acquired::Now { first: highest }));
+        assert!(Acquired::of(Some(8)).is_err());
+    }
+
+    #[test]
+    fn keys_of_any_text_are_written_as_digits() {
+        let statements = Statements::new(&Schema::with_prefix("t_").unwrap());
+        let sql = statements.held_of(&[("a'b\\", "dl1:x:1"), ("\u{0}", "o")]);
+        assert!(sql.contains("k = x'6127625c' AND owner = x'646c313a783a31' OR k = x'00'"), "{sql}");
+        assert!(sql.contains("`t_lock_1`"), "{sql}");
+    }
+
+    #[test]
+    fn the_end_of_the_keys_that_begin_alike_is_behind_all_of_them_and_before_all_others() {
+        let end = end_of("order:".as_bytes());
+        for key in ["order:", "order:1", "order:\u{10ffff}", "order:zz"] {
+            assert!(key.as_bytes() < &*end, "{key}");
+        }
+        for key in ["order;", "p", "\u{e4}"] {
+            assert!(key.as_bytes() > &*end, "{key}");
+        }
+    }
+
+    /// The client would take `:name` for a parameter of its own.
+    #[test]
+    fn no_statement_has_a_comment_in_it() {
+        let statements = Statements::new(&Schema::with_prefix("distlock_").unwrap());
+        for (sql, parameters) in [(&statements.acquire, 7), (&statements.acquire_new, 10)] {
+            assert!(!sql.contains("--") && !sql.contains('@'), "{sql}");
+            assert_eq!(sql.matches('?').count(), parameters, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Keeps the connections: makes them, watches them, and makes them again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts};
+use tokio::time::timeout;
+
+use super::MysqlStore;
+use super::errors::{self, Moment, STANDBY};
+use super::link::{Lines, clock};
+use super::pruning::Pruning;
+use distlock_store::kit::backoff::Backoff;
+use distlock_store::{EarlierCommands, StoreError, StoreEvents};
+
+/// Between the first two attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// How often the server's clock is read, and an idle connection that has died is found.
+const LOOK: Duration = Duration::from_secs(5);
+/// A connection that lived so long was a good one.
+const GOOD: Duration = Duration::from_secs(5);
+/// All but one of those that nobody used for so long are closed.
+const UNUSED: Duration = Duration::from_secs(60);
+/// Before another connection is asked for when the server has refused one.
+const REFUSED: Duration = Duration::from_secs(1);
+
+impl MysqlStore {
+    /// Connects, and connects anew whenever something has ended. Never returns.
+    pub(super) async fn stay_connected(&self, events: &StoreEvents) {
+        let mut backoff = Backoff::beginning_with(FIRST_PAUSE);
+        let mut earlier = EarlierCommands::Ended;
+        let mut pruning = Pruning::default();
+        loop {
+            let cause = match self.connect().await {
+                Ok((server, conn, clock)) => {
+                    let up = Up::new(self, Lines::new(conn, clock, self.config.response_timeout));
+                    events.up(std::mem::replace(&mut earlier, EarlierCommands::MayArrive));
+                    let since = Instant::now();
+                    let cause = self.watch(server, &up.lines, &mut pruning).await;
+                    if since.elapsed() > GOOD {
+                        backoff = Backoff::beginning_with(FIRST_PAUSE);
+                    }
+                    cause
+                }
+                Err(error) => error,
+            };
+            events.down(cause);
+            tokio::time::sleep(backoff.next_pause()).await;
+        }
+    }
+
+    /// A connection to the first server that can be used, and what its clock shows.
+    async fn connect(&self) -> Result<(&Opts, Conn, (Instant, i64)), StoreError> {
+        let mut failed = None;
+        for server in &self.config.servers {
+            match self.connect_to(server).await {
+                Ok((conn, clock)) => return Ok((server, conn, clock)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| StoreError::refused("the URL names no server")))
+    }
+
+    async fn connect_to(&self, server: &Opts) -> Result<(Conn, (Instant, i64)), StoreError> {
+        let limit = self.config.connect_timeout;
+        let connecting = async {
+            let mut conn = self.dial(server).await?;
+            self.config.schema.ensure(&mut conn).await?;
+            let clock = clock(&mut conn).await?;
+            Ok((conn, clock))
+        };
+        let no_answer = |_| Err(StoreError::not_sent(format!("no connection within {limit:?}")));
+        timeout(limit, connecting).await.unwrap_or_else(no_answer)
+    }
+
+    /// One connection, to a server that can be written to.
+    async fn dial(&self, server: &Opts) -> Result<Conn, StoreError> {
+        let opts = self.config.with_credentials(server).await?;
+        let failed = |error| errors::of(&error, Moment::Connecting);
+        let mut conn = Conn::new(opts).await.map_err(failed)?;
+        // A statement is a transaction of its own; it waits for a row for a second.
+        conn.query_drop("SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1").await.map_err(failed)?;
+        // Whatever the user's or the server's default is (`tx_read_only`).
+        let transactions = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
+        conn.query_drop(transactions).await.map_err(failed)?;
+        let sql = "SELECT VERSION(), CAST(@@GLOBAL.read_only AS CHAR)";
+        let said: Option<(String, String)> = conn.query_first(sql).await.map_err(failed)?;
+        let (version, is_read_only) = said.unwrap_or_default();
+        if let Some(reason) = too_old(&version) {
+            return Err(StoreError::refused(reason));
+        }
+        if !matches!(is_read_only.as_str(), "0" | "OFF") {
+            return Err(StoreError::later(format!("the server has `read_only` set: {STANDBY}")));
+        }
+        Ok(conn)
+    }
+
+    /// Until they are to be replaced; says why.
+    async fn watch(&self, server: &Opts, lines: &Lines, pruning: &mut Pruning) -> StoreError {
+        tokio::select! {
+            cause = lines.broken() => cause,
+            () = self.grow(server, lines) => StoreError::unknown("the connections were closed"),
+            cause = self.look_after(lines, pruning) => cause,
+        }
+    }
+
+    /// Makes more connections while somebody waits for one, as many as are allowed. Never ends.
+    async fn grow(&self, server: &Opts, lines: &Lines) {
+        loop {
+            lines.crowded.notified().await;
+            if lines.count() >= self.config.connections {
+                continue;
+            }
+            match self.connect_to(server).await {
+                Ok((conn, _)) => lines.add(conn),
+                // The server gives no more for now; those that there are go on.
+                Err(_) => tokio::time::sleep(REFUSED).await,
+            }
+        }
+    }
+
+    /// Looks from time to time whether idle connections are alive; what is wrong if one is not.
+    async fn look_after(&self, lines: &Lines, pruning: &mut Pruning) -> StoreError {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let mut checked = 0;
+            while checked < lines.count()
+                && let Some((mut conn, since)) = lines.take_oldest()
+            {
+                if since.elapsed() > UNUSED && lines.count() > 1 {
+                    lines.is_one_less();
+                    drop(timeout(self.config.response_timeout, conn.disconnect()).await);
+                    continue;
+                }
+                match timeout(self.config.response_timeout, clock(&mut conn)).await {
+                    Ok(Ok((_, clock))) => lines.learn(clock),
+                    Ok(Err(error)) => return error,
+                    Err(_) => return StoreError::unknown("the server has stopped to answer"),
+                }
+                lines.give_back(conn, since);
+                checked += 1;
+            }
+            self.prune(lines, pruning).await;
+        }
+    }
+}
+
+/// Commands can be sent while this lives.
+struct Up<'a> {
+    store: &'a MysqlStore,
+    lines: Arc<Lines>,
+}
+
+impl<'a> Up<'a> {
+    fn new(store: &'a MysqlStore, lines: Lines) -> Self {
+        let lines = Arc::new(lines);
+        store.link.set(Some(lines.clone()));
+        Up { store, lines }
+    }
+}
+
+impl Drop for Up<'_> {
+    fn drop(&mut self) {
+        self.store.link.set(None);
+        drop(self.lines.close());
+    }
+}
+
+/// What is wrong with a server of this version, if something is.
+fn too_old(version: &str) -> Option<String> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
+    let found: (u32, u32) = (numbers.next()?, numbers.next().unwrap_or(0));
+    let (name, needed) = if version.contains("MariaDB") { ("MariaDB", (10, 4)) } else { ("MySQL", (8, 0)) };
+    (found < needed).then(|| {
+        let ((major, minor), (at_least, point)) = (found, needed);
+        format!("{name} {major}.{minor} is too old: {at_least}.{point} or later is needed")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_told_from_new_ones() {
+        for version in
+            ["10.11.19-MariaDB-0+deb12u1", "11.4.2-MariaDB", "10.4.0-MariaDB", "8.0.36", "9.1.0", ""]
+        {
+            assert_eq!(too_old(version), None, "{version}");
+        }
+        for (version, text) in [("10.3.39-MariaDB-log", "MariaDB 10.3"), ("5.7.44-log", "MySQL 5.7")] {
+            assert!(too_old(version).is_some_and(|reason| reason.contains(text)), "{version}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The statements, and what the answers to them mean.
+
+use std::time::Duration;
+
+use distlock_store::LockKind;
+use distlock_store::{AcquireReply, Busy, StoreError};
+
+use super::schema::Schema;
+
+/// The texts of the statements, which name the schema.
+#[derive(Debug)]
+pub(super) struct Statements {
+    pub(super) acquire: String,
+    pub(super) acquire_all: String,
+    pub(super) renew: String,
+    pub(super) release: String,
+    pub(super) inspect: String,
+    pub(super) force_release: String,
+    pub(super) prune: String,
+    /// Who waits for a key, the next one first.
+    pub(super) waiters: String,
+    /// Locks in the order of their keys: a row for each that holds or waits, holders first.
+    pub(super) list: String,
+    /// The names of our connections.
+    pub(super) connections: String,
+}
+
+const WAITERS: &str = "\
+    SELECT w.owner FROM @.waiter_1 w WHERE w.key = $2 AND w.dies > clock_timestamp() AND clock_timestamp() < $1 \
+    ORDER BY w.place LIMIT 1000";
+
+const LIST: &str = "\
+    WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now), page AS MATERIALIZED (\
+        SELECT l.key, l.kind, l.owner, l.expires FROM @.lock_1 l, t \
+        WHERE t.now < $1 AND l.key >= $2 AND substring(l.key FOR octet_length($2)) = $2 \
+            AND ($3 IS NULL OR l.key > $3) AND (l.owner IS NOT NULL AND l.expires > t.now \
+            OR EXISTS (SELECT FROM @.holder_1 o WHERE o.key = l.key AND o.expires > t.now AND l.kind <> 0) \
+            OR EXISTS (SELECT FROM @.waiter_1 w WHERE w.key = l.key AND w.dies > t.now)) \
+        ORDER BY l.key LIMIT $4) \
+    SELECT p.key, p.kind, h.owner, (extract(epoch FROM h.expires - t.now) * 1000000)::bigint, 0::bigint AS place \
+    FROM page p, t, LATERAL (\
+        SELECT p.owner, p.expires WHERE p.kind = 0 AND p.owner IS NOT NULL \
+        UNION ALL SELECT o.owner, o.expires FROM @.holder_1 o WHERE o.key = p.key AND p.kind <> 0\
+    ) h WHERE h.expires > t.now \
+    UNION ALL SELECT p.key, p.kind, w.owner, NULL, w.place \
+    FROM page p, t, @.waiter_1 w WHERE w.key = p.key AND w.dies > t.now ORDER BY 1, 5";
+
+const CONNECTIONS: &str = "\
+    SELECT DISTINCT application_name FROM pg_catalog.pg_stat_activity \
+    WHERE application_name LIKE 'distlock/%' AND clock_timestamp() < $1";
+
+impl Statements {
+    /// In each, `$1` is the time after which it is refused, and `$2`, where there is one, says how durable it is.
+    pub(super) fn new(schema: &Schema) -> Self {
+        let call = |text: &str| schema.fill(&format!("SELECT @.{text}"));
+        Statements {
+            acquire: call("acquire_1($3, $4, $5, $6, $7, $8, $9, $10, $1, $2)"),
+            acquire_all: call("acquire_all_1($3, $4, $5, $6, $7, $8, $9, $1, $2)"),
+            renew: call("renew_1($3, $4, $5, $1, $2)"),
+            release: call("release_1($3, $4, $5, $1, $2)"),
+            inspect: schema.fill("SELECT i.* FROM @.inspect_1($2) i WHERE clock_timestamp() < $1"),
+            force_release: call("force_release_1($3, $1, $2)"),
+            prune: call("prune_1($2) WHERE clock_timestamp() < $1"),
+            waiters: schema.fill(WAITERS),
+            list: schema.fill(LIST),
+            connections: CONNECTIONS.to_owned(),
+        }
+    }
+}
+
+/// 0: exclusive; -1: shared; above: limited to so many.
+pub(super) fn number_of(kind: LockKind) -> i32 {
+    match kind {
+        LockKind::Shared => -1,
+        LockKind::Limited { max_holders } => i32::try_from(max_holders).unwrap_or(i32::MAX),
+        // Kinds that this store does not declare are never asked for.
+        LockKind::Exclusive | _ => 0,
+    }
+}
+
+pub(super) fn kind_of(number: i32) -> LockKind {
+    match u32::try_from(number) {
+        Ok(0) => LockKind::Exclusive,
+        Ok(max_holders) => LockKind::Limited { max_holders },
+        Err(_) => LockKind::Shared,
+    }
+}
+
+pub(super) fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Reads what acquire_1 says.
+pub(super) fn acquired(said: &str) -> Result<AcquireReply, StoreError> {
+    let (word, rest) = said.split_once(' ').unwrap_or((said, ""));
+    let reply = match word {
+        "acquired" => rest.parse().ok().map(|first| AcquireReply::Acquired { fence: Some(first) }),
+        "held" => rest.parse().ok().map(|first| AcquireReply::AlreadyHeld { fence: Some(first) }),
+        "busy" => busy(rest).map(AcquireReply::Busy),
+        "kind" => rest.parse().ok().map(|number| AcquireReply::WrongKind { found: kind_of(number) }),
+        _ => None,
+    };
+    reply.ok_or_else(|| garbled(said))
+}
+
+fn busy(words: &str) -> Option<Busy> {
+    let mut words = words.splitn(3, ' ');
+    let remaining = Duration::from_micros(words.next()?.parse().ok()?);
+    let front = words.next()? == "1";
+    let busy = Busy::by(words.next()?).remaining(remaining);
+    Some(if front { busy } else { busy.behind_others() })
+}
+
+pub(super) fn garbled(said: &str) -> StoreError {
+    StoreError::unknown(format!("an answer that is not understood: {said:?}"))
+}

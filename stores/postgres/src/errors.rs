@@ -1,0 +1,148 @@
+//! What an error of the server or of the client means for its command.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use tokio_postgres::Error as ClientError;
+use tokio_postgres::error::SqlState;
+
+use distlock_store::StoreError;
+use distlock_store::kit::certificates;
+
+/// When an error came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Before any command.
+    Connecting,
+    /// In answer to a command, or in place of it.
+    Asking,
+}
+
+/// Raised by our functions: the command was carried out too late, and has done nothing.
+const TOO_LATE: &str = "DL001";
+
+pub(super) fn is_too_late(error: &ClientError) -> bool {
+    error.code().is_some_and(|code| code.code() == TOO_LATE)
+}
+
+/// The server does not know a prepared statement any more, or what it returns has changed since. It has done nothing.
+pub(super) fn is_of_preparation(error: &ClientError) -> bool {
+    let codes = [&SqlState::INVALID_SQL_STATEMENT_NAME, &SqlState::FEATURE_NOT_SUPPORTED];
+    error.code().is_some_and(|code| codes.contains(&code))
+}
+
+/// The schema, a table or a function is not there.
+pub(super) fn is_of_missing_tables(error: &ClientError) -> bool {
+    error.code().is_some_and(|code| MISSING.contains(&code.code()))
+}
+
+const MISSING: [&str; 3] = ["3F000", "42P01", "42883"];
+
+/// A row, or a table, was locked by somebody's transaction for as long as a command waits for it.
+pub(super) fn is_of_a_lock(error: &StoreError) -> bool {
+    error.is::<LockedRow>()
+}
+
+/// In the server's words.
+#[derive(Debug)]
+struct LockedRow(String);
+
+impl fmt::Display for LockedRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for LockedRow {}
+
+pub(super) fn is_forbidden(error: &ClientError) -> bool {
+    // Also a schema that is not there, in a database in which none may be created.
+    matches!(error.code(), Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE)
+}
+
+/// What the server says, in its words.
+pub(super) fn words(error: &ClientError) -> String {
+    if let Some(said) = error.as_db_error() {
+        return format!("{}, SQLSTATE {}", said.message(), said.code().code());
+    }
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// The same, with where it was.
+pub(super) fn at(place: &str, error: &StoreError) -> StoreError {
+    StoreError {
+        kind: error.kind,
+        source: Arc::from(Box::<dyn Error + Send + Sync>::from(format!("{place}: {error}"))),
+    }
+}
+
+/// What it means, and what to do.
+pub(super) fn of(error: &ClientError, moment: Moment) -> StoreError {
+    let said = words(error);
+    if let Some(remedy) = certificates::remedy(error) {
+        return StoreError::refused(format!("{said}: {remedy}"));
+    }
+    let Some(code) = error.code() else {
+        return match moment {
+            Moment::Connecting => StoreError::not_sent(said),
+            // A connection that is closed already says so before anything is sent, but not reliably.
+            Moment::Asking => StoreError::unknown(said),
+        };
+    };
+    match remedy(code) {
+        Some(remedy) => StoreError::refused(format!("{said}: {remedy}")),
+        None => temporary(code, said),
+    }
+}
+
+/// What to do about a refusal that stays.
+fn remedy(code: &SqlState) -> Option<&'static str> {
+    let text = match code.code() {
+        "28P01" => "check the password in the URL",
+        "28000" => {
+            "check the user in the URL, and pg_hba.conf on the server; it may want `sslmode=require`, or a client \
+             certificate (`sslcert=` and `sslkey=`)"
+        }
+        "3D000" => "check the database in the URL, or create it",
+        "42501" => {
+            "GRANT USAGE ON SCHEMA, and SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA, to this role"
+        }
+        missing if MISSING.contains(&missing) => return None,
+        other if other.starts_with("42") || other.starts_with("22") || other.starts_with("0A") => {
+            "the functions in the schema are not those of this version of distlock"
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// A refusal that passes, or an error that leaves open what was done.
+fn temporary(code: &SqlState, said: String) -> StoreError {
+    match code.code() {
+        "25006" => StoreError::later(format!(
+            "{said}: it is a standby, or transactions were made read-only (default_transaction_read_only), as some do when \
+             the disk is full. If it is a standby, name all servers in the URL (host1,host2) with \
+             `target_session_attrs=read-write`"
+        )),
+        // Nothing was done, and nothing will be before we have connected anew.
+        missing if MISSING.contains(&missing) => StoreError::later(format!(
+            "{said}: the tables or functions of distlock are gone; they are made again now, if this role may make them"
+        )),
+        "55P03" => StoreError::later(LockedRow(said)),
+        "57P03" | "53300" => StoreError::later(said),
+        // Rolled back: a deadlock, a limit of the role, a full disk.
+        "40001" | "40P01" | "57014" | "53100" | "53200" | TOO_LATE => StoreError::later(said),
+        // The connection ends; what it was doing may have been committed.
+        _ => StoreError::unknown(said),
+    }
+}

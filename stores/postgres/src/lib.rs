@@ -1,0 +1,305 @@
+//! Locks in a table of PostgreSQL, 13 or later.
+//!
+//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. Commands
+//! are calls of functions in the database (`sql/`), one statement each, which need nothing of an earlier one: so they
+//! work behind a pooler that gives every transaction another connection. docs/postgres.md says what a role needs, and
+//! how a transaction makes sure that its lock is still held.
+
+mod commands;
+mod dial;
+mod errors;
+mod grants;
+mod link;
+mod listener;
+mod listing;
+mod prepared;
+mod schema;
+mod supervisor;
+mod tls;
+mod url;
+
+use std::time::{Duration, Instant};
+
+use tokio_postgres::types::Type;
+
+use commands::{Statements, acquired, garbled, kind_of, millis, number_of};
+use grants::Grants;
+use link::{Lines, Link};
+use prepared::Parameter;
+use schema::Functions;
+use url::Listening;
+use url::PostgresConfig;
+
+use distlock_store::kit::connection::ConnectionOptions;
+use distlock_store::{
+    Abilities, Acquire, AcquireReply, Busy, Fencing, List, LockKind, LockStore, Queue, Release, ReleaseReply,
+    Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+};
+
+/// Further than anybody plans.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// How many keys one command takes or renews.
+const TOGETHER: usize = 256;
+
+/// Who is in the way of an acquisition that has waited for its row for as long as any does.
+const LOCKED: &str = "a transaction that has locked its row";
+/// So many rows are removed at once.
+const MOST_PRUNED: i32 = 10_000;
+
+/// Locks in a table of PostgreSQL.
+#[derive(Debug)]
+pub struct PostgresStore {
+    config: PostgresConfig,
+    statements: Statements,
+    link: Link,
+    grants: Grants,
+}
+
+impl PostgresStore {
+    /// From a URL, and what the program says beside it.
+    ///
+    /// # Errors
+    /// A sentence that says what to write instead.
+    pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        let config = PostgresConfig::parse(url, options)?;
+        let statements = Statements::new(&config.schema);
+        Ok(PostgresStore { config, statements, link: Link::default(), grants: Grants::default() })
+    }
+
+    /// Asks for one value.
+    async fn value<T>(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<T, StoreError>
+    where
+        T: for<'a> tokio_postgres::types::FromSql<'a>,
+    {
+        self.value_by(&*self.link.lines()?, sql, parameters).await
+    }
+
+    async fn value_by<T>(
+        &self,
+        lines: &Lines,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<T, StoreError>
+    where
+        T: for<'a> tokio_postgres::types::FromSql<'a>,
+    {
+        let rows = self.link.ask(lines, sql, parameters).await?;
+        let row = rows.first().ok_or_else(|| garbled("no row"))?;
+        row.try_get(0).map_err(|error| garbled(&error.to_string()))
+    }
+
+    /// Earlier functions are not safe for every kind of lock.
+    fn refuse_outdated(&self, lines: &Lines, request: &Acquire) -> Result<(), StoreError> {
+        let is_refused = lines.functions == Functions::Outdated && request.kind != LockKind::Exclusive;
+        if is_refused { Err(self.config.schema.outdated()) } else { Ok(()) }
+    }
+
+    /// Removes some of the rows of keys that have been free for long.
+    async fn prune(&self) -> Result<i64, StoreError> {
+        self.value(&self.statements.prune, &[(&MOST_PRUNED, Type::INT4)]).await
+    }
+}
+
+impl LockStore for PostgresStore {
+    fn abilities(&self) -> Abilities {
+        let waiting = match self.config.listening {
+            Listening::Here | Listening::At(_) => Waiting::Queued,
+            Listening::Off => Waiting::Polling,
+        };
+        Abilities::default()
+            .waiting(waiting)
+            .polled_by_callers()
+            .shared()
+            .limited()
+            .min_hold()
+            .fencing(Fencing::Blocks)
+            .longest_ttl(LONGEST)
+            .acquires_together(TOGETHER)
+            .renews_together(TOGETHER)
+            // The commands' connection, and the one that listens.
+            .connects_within(self.config.connect_timeout * 2)
+            .lists()
+    }
+
+    fn describe(&self) -> String {
+        self.config.describe()
+    }
+
+    async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
+        let Acquire { key, owner, ttl, kind, fences, queue, .. } = request;
+        let lines = self.link.lines()?;
+        let wanted = i32::try_from(*fences).unwrap_or(i32::MAX);
+        let (ttl, kind) = (millis(*ttl), number_of(*kind));
+        let (channel, claim, entry) = place(queue.as_ref(), &lines);
+        self.refuse_outdated(&lines, request)?;
+        let asked = Instant::now();
+        let said: Result<String, StoreError> = self
+            .value_by(
+                &lines,
+                &self.statements.acquire,
+                &[
+                    (&self.config.durability, Type::TEXT),
+                    (&key.as_bytes(), Type::BYTEA),
+                    (&owner.as_str(), Type::TEXT),
+                    (&ttl, Type::INT8),
+                    (&kind, Type::INT4),
+                    (&wanted, Type::INT4),
+                    (&channel, Type::INT8),
+                    (&claim, Type::INT8),
+                    (&entry, Type::INT8),
+                ],
+            )
+            .await;
+        if said.as_ref().is_err_and(errors::is_of_a_lock) {
+            return Ok(locked());
+        }
+        let reply = acquired(&said?)?;
+        match &reply {
+            AcquireReply::Busy(_) if channel.is_some() => self.grants.waits(owner, asked, *fences),
+            _ => self.grants.ends(owner),
+        }
+        Ok(reply)
+    }
+
+    async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        let replies = self.renew_all(std::slice::from_ref(request)).await?;
+        replies.first().copied().ok_or_else(|| garbled("no reply"))
+    }
+
+    async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
+        let keep = request.keep.map(millis);
+        self.grants.ends(&request.owner);
+        let found: bool = self
+            .value(
+                &self.statements.release,
+                &[
+                    (&self.config.durability, Type::TEXT),
+                    (&request.key.as_bytes(), Type::BYTEA),
+                    (&request.owner.as_str(), Type::TEXT),
+                    (&keep, Type::INT8),
+                ],
+            )
+            .await?;
+        Ok(if found { ReleaseReply::Released } else { ReleaseReply::NotHeld })
+    }
+
+    async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
+        let rows = self
+            .link
+            .ask(&*self.link.lines()?, &self.statements.inspect, &[(&key.as_bytes(), Type::BYTEA)])
+            .await?;
+        let mut found: Option<StoredLock> = None;
+        for row in &rows {
+            let read = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
+            let (kind, holder, micros, waiters): (i32, String, i64, i64) =
+                read().map_err(|error: tokio_postgres::Error| garbled(&error.to_string()))?;
+            let lock = found.unwrap_or_else(|| StoredLock::new(kind_of(kind)));
+            let remaining = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
+            let waiters = u64::try_from(waiters).unwrap_or(0);
+            found = Some(lock.holder(holder, Some(remaining)).waiters(waiters));
+        }
+        match found {
+            Some(lock) => self.with_waiters(key, lock).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
+        self.page(request).await
+    }
+
+    async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
+        let parameters: [Parameter<'_>; 2] =
+            [(&self.config.durability, Type::TEXT), (&key.as_bytes(), Type::BYTEA)];
+        self.value(&self.statements.force_release, &parameters).await
+    }
+
+    async fn acquire_all(&self, requests: &[Acquire]) -> Result<Vec<AcquireReply>, StoreError> {
+        let keys: Vec<&[u8]> = requests.iter().map(|request| request.key.as_bytes()).collect();
+        let owners: Vec<&str> = requests.iter().map(|request| request.owner.as_str()).collect();
+        let ttls: Vec<i64> = requests.iter().map(|request| millis(request.ttl)).collect();
+        let kinds: Vec<i32> = requests.iter().map(|request| number_of(request.kind)).collect();
+        let lines = self.link.lines()?;
+        requests.iter().try_for_each(|request| self.refuse_outdated(&lines, request))?;
+        let places: Vec<_> = requests.iter().map(|request| place(request.queue.as_ref(), &lines)).collect();
+        let channels: Vec<Option<i64>> = places.iter().map(|place| place.0).collect();
+        let claims: Vec<i64> = places.iter().map(|place| place.1).collect();
+        let entries: Vec<i64> = places.iter().map(|place| place.2).collect();
+        let asked = Instant::now();
+        let said: Result<String, StoreError> = self
+            .value_by(
+                &lines,
+                &self.statements.acquire_all,
+                &[
+                    (&self.config.durability, Type::TEXT),
+                    (&keys, Type::BYTEA_ARRAY),
+                    (&owners, Type::TEXT_ARRAY),
+                    (&ttls, Type::INT8_ARRAY),
+                    (&kinds, Type::INT4_ARRAY),
+                    (&channels, Type::INT8_ARRAY),
+                    (&claims, Type::INT8_ARRAY),
+                    (&entries, Type::INT8_ARRAY),
+                ],
+            )
+            .await;
+        if said.as_ref().is_err_and(errors::is_of_a_lock) {
+            // Of one of the keys: the statement was rolled back, so none of them was acquired.
+            return Ok(vec![locked()]);
+        }
+        let replies: Vec<AcquireReply> = said?.lines().map(acquired).collect::<Result<_, _>>()?;
+        for (request, reply) in requests.iter().zip(&replies) {
+            if request.queue.is_some() && matches!(reply, AcquireReply::Busy(_)) {
+                self.grants.waits(&request.owner, asked, request.fences);
+            }
+        }
+        Ok(replies)
+    }
+
+    async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
+        // In the order in which everybody locks rows.
+        let mut order: Vec<usize> = (0..requests.len()).collect();
+        order.sort_unstable_by_key(|at| &requests[*at].key);
+        let keys: Vec<&[u8]> = order.iter().map(|at| requests[*at].key.as_bytes()).collect();
+        let owners: Vec<&str> = order.iter().map(|at| requests[*at].owner.as_str()).collect();
+        let ttls: Vec<i64> = order.iter().map(|at| millis(requests[*at].ttl)).collect();
+        let said: String = self
+            .value(
+                &self.statements.renew,
+                &[
+                    (&self.config.durability, Type::TEXT),
+                    (&keys, Type::BYTEA_ARRAY),
+                    (&owners, Type::TEXT_ARRAY),
+                    (&ttls, Type::INT8_ARRAY),
+                ],
+            )
+            .await?;
+        if said.len() != requests.len() {
+            return Err(garbled(&said));
+        }
+        let mut replies = vec![RenewReply::NotHeld; requests.len()];
+        for (at, word) in order.into_iter().zip(said.bytes()) {
+            if word == b'1' {
+                replies[at] = RenewReply::Renewed;
+            }
+        }
+        Ok(replies)
+    }
+
+    async fn run(&self, events: StoreEvents) {
+        events.wanted().await;
+        self.config.connection_name.get_or_init(|| listing::connection_name(events.client()));
+        self.stay_connected(&events).await;
+    }
+}
+
+/// The channel by which to tell the one that waits, how long a grant lasts, and how long the place: `None`, no place.
+fn locked() -> AcquireReply {
+    AcquireReply::Busy(Busy::by(LOCKED).is_not_reported())
+}
+
+fn place(queue: Option<&Queue>, lines: &Lines) -> (Option<i64>, i64, i64) {
+    let place = queue.zip(lines.channel);
+    place.map_or((None, 0, 0), |(queue, channel)| {
+        (Some(channel), millis(queue.claim), millis(queue.entry_ttl))
+    })
+}

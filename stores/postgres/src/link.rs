@@ -1,0 +1,248 @@
+//! Asking the server: over which connection, for how long, and by when at the latest.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Error, Row};
+
+use super::dial::Connection;
+use super::errors::{self, Moment};
+use super::prepared::{Parameter, Prepared};
+use super::schema::Functions;
+use distlock_store::{LATE_COMMANDS, StoreError};
+
+/// No command is awaited longer.
+const COMMAND: Duration = Duration::from_millis(4_800);
+const _: () = assert!(COMMAND.as_millis() < LATE_COMMANDS.as_millis());
+/// No command is carried out later than so long after it was sent, by the server's clock: not even if the server, or
+/// the link, stood still for an hour in between.
+const LATEST: Duration = Duration::from_millis(4_500);
+/// Then it waits for a row for so long at most: `lock_timeout` in tables.sql.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+const _: () = assert!(LATEST.as_millis() + LOCK_TIMEOUT.as_millis() <= LATE_COMMANDS.as_millis());
+/// An answer that has come is read within this time.
+const UNREAD: Duration = Duration::from_millis(10);
+
+/// The connections for commands, while there are any.
+#[derive(Default)]
+pub(super) struct Link {
+    lines: Mutex<Option<Arc<Lines>>>,
+}
+
+/// Connections to one server, which come and go together.
+#[derive(Debug)]
+pub(super) struct Lines {
+    lines: Vec<Line>,
+    /// What the server's clock showed, and when we learnt that.
+    clock: Mutex<(Instant, SystemTime)>,
+    /// How long a connection may be silent while it owes an answer.
+    patience: Duration,
+    /// By which waiters are told. `None`: they are not.
+    pub(super) channel: Option<i64>,
+    pub(super) functions: Functions,
+    /// Why they are to be replaced, once they are.
+    broken: watch::Sender<Option<StoreError>>,
+}
+
+#[derive(Debug)]
+struct Line {
+    connection: Connection,
+    prepared: Prepared,
+    in_flight: AtomicUsize,
+    /// When something was last heard, or nothing was awaited.
+    heard: Mutex<Instant>,
+}
+
+impl Link {
+    /// Commands go here from now on. `None`: nowhere.
+    pub(super) fn set(&self, lines: Option<Arc<Lines>>) {
+        *lock(&self.lines) = lines;
+    }
+
+    /// The connections, if there are any now.
+    pub(super) fn lines(&self) -> Result<Arc<Lines>, StoreError> {
+        let lines = lock(&self.lines).clone().filter(|lines| lines.broken.borrow().is_none());
+        lines.ok_or_else(|| StoreError::not_sent("there is no connection to PostgreSQL"))
+    }
+
+    /// Asks. `$1` of the statement is the time at which it is too late, `parameters` are the others.
+    pub(super) async fn ask(
+        &self,
+        lines: &Lines,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let limit = tokio::time::Instant::now() + COMMAND;
+        let said = match lines.ask(sql, parameters, limit).await {
+            Some(Err(error)) if errors::is_too_late(&error) => {
+                // It has done nothing. Its clock was set, or we have slept: look, and ask again.
+                lines.read_clock(limit).await?;
+                lines.ask(sql, parameters, limit).await
+            }
+            said => said,
+        };
+        let error = match said {
+            Some(Ok(rows)) => return Ok(rows),
+            Some(Err(error)) => error,
+            None => return Err(StoreError::unknown("the server does not answer")),
+        };
+        let meaning = errors::of(&error, Moment::Asking);
+        if errors::is_of_missing_tables(&error) {
+            // They are made when we connect: nothing more is sent before that.
+            lines.broken.send_replace(Some(meaning.clone()));
+        }
+        Err(meaning)
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("is_up", &lock(&self.lines).is_some()).finish()
+    }
+}
+
+impl Lines {
+    /// `clock`: what the server's clock has shown, just now.
+    pub(super) fn new(
+        connections: Vec<(Connection, Prepared)>,
+        clock: SystemTime,
+        patience: Duration,
+        channel: Option<i64>,
+        functions: Functions,
+    ) -> Self {
+        let now = Instant::now();
+        let line = |(connection, prepared)| Line {
+            connection,
+            prepared,
+            in_flight: AtomicUsize::new(0),
+            heard: Mutex::new(now),
+        };
+        let lines = connections.into_iter().map(line).collect();
+        let clock = Mutex::new((now, clock));
+        Lines { lines, clock, patience, channel, functions, broken: watch::Sender::new(None) }
+    }
+
+    /// Waits until they are to be replaced although none has ended, and says why.
+    pub(super) async fn broken(&self) -> StoreError {
+        let mut broken = self.broken.subscribe();
+        let cause = broken.wait_for(Option::is_some).await.ok().and_then(|cause| cause.clone());
+        cause.unwrap_or_else(|| StoreError::unknown("the connections are gone"))
+    }
+
+    /// Waits until one of them has ended, and says why.
+    pub(super) async fn ended(&self) -> StoreError {
+        type Ending<'a> = Pin<Box<dyn Future<Output = StoreError> + Send + 'a>>;
+        let ending = |line| -> Ending<'_> { Box::pin(Line::ended(line)) };
+        let mut endings: Vec<Ending<'_>> = self.lines.iter().map(ending).collect();
+        poll_fn(|cx| {
+            let mut polled = endings.iter_mut().map(|ending| ending.as_mut().poll(cx));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
+    }
+
+    /// Asks each connection for the time.
+    pub(super) async fn read_clock(&self, limit: tokio::time::Instant) -> Result<(), StoreError> {
+        for line in &self.lines {
+            let said = line.ask(self, CLOCK, &[], limit).await;
+            let row = said.ok_or_else(|| StoreError::unknown("the server does not answer"))?;
+            *lock(&self.clock) =
+                row.and_then(|rows| clock_of(&rows)).map_err(|error| errors::of(&error, Moment::Asking))?;
+        }
+        Ok(())
+    }
+
+    /// `None`: no answer.
+    async fn ask(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        limit: tokio::time::Instant,
+    ) -> Option<Result<Vec<Row>, Error>> {
+        let (learnt, clock) = *lock(&self.clock);
+        let not_after = clock + learnt.elapsed() + LATEST;
+        let first: Parameter<'_> = (&not_after, Type::TIMESTAMPTZ);
+        let all: Vec<Parameter<'_>> = std::iter::once(first).chain(parameters.iter().cloned()).collect();
+        let least = |line: &&Line| line.in_flight.load(Ordering::Relaxed);
+        self.lines.iter().min_by_key(least)?.ask(self, sql, &all, limit).await
+    }
+}
+
+const CLOCK: &str = "SELECT clock_timestamp()";
+
+fn clock_of(rows: &[Row]) -> Result<(Instant, SystemTime), Error> {
+    let now = Instant::now();
+    rows.first().map_or(Ok((now, SystemTime::now())), |row| Ok((now, row.try_get(0)?)))
+}
+
+/// What the server's clock shows.
+pub(super) async fn clock(connection: &Connection) -> Result<SystemTime, StoreError> {
+    let rows = connection.client.query_typed(CLOCK, &[]).await;
+    let clock = rows.and_then(|rows| clock_of(&rows));
+    clock.map(|(_, clock)| clock).map_err(|error| errors::of(&error, Moment::Connecting))
+}
+
+impl Line {
+    async fn ended(&self) -> StoreError {
+        self.connection.ended().await
+    }
+
+    /// `None`: no answer before the limit, or none at all for as long as one may be awaited.
+    async fn ask(
+        &self,
+        all: &Lines,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        limit: tokio::time::Instant,
+    ) -> Option<Result<Vec<Row>, Error>> {
+        if self.in_flight.fetch_add(1, Ordering::Relaxed) == 0 {
+            *lock(&self.heard) = Instant::now();
+        }
+        let _in_flight = InFlight(self);
+        let mut asking = std::pin::pin!(self.prepared.query(&self.connection.client, sql, parameters));
+        loop {
+            let silent_at = tokio::time::Instant::from_std(*lock(&self.heard) + all.patience).min(limit);
+            let said = timeout(silent_at.saturating_duration_since(tokio::time::Instant::now()), &mut asking);
+            let mut said = said.await;
+            if said.is_err() {
+                // This process may have stood still, with the answer in its socket: that is read first, perhaps by
+                // another thread.
+                said = timeout(UNREAD, &mut asking).await;
+            }
+            if let Ok(said) = said {
+                *lock(&self.heard) = Instant::now();
+                return Some(said);
+            }
+            if lock(&self.heard).elapsed() >= all.patience {
+                let cause = StoreError::unknown("the server has stopped to answer");
+                all.broken.send_replace(Some(cause));
+                return None;
+            }
+            if tokio::time::Instant::now() >= limit {
+                return None;
+            }
+        }
+    }
+}
+
+/// Counted while it lives.
+struct InFlight<'a>(&'a Line);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A panic while it is locked is a mistake of ours.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,164 @@
+//! The connection that listens: one for the process, whatever it waits for.
+//!
+//! Its channel is new with every connection, and so is the advisory lock that this session holds: while it is held,
+//! somebody hears what is told by the channel. The server passes over waiters that nobody would hear of.
+
+use std::future::poll_fn;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::dial::{Connection, Notification, dial};
+use super::errors::{self, Moment};
+use super::grants::Grants;
+use super::link::lock;
+use super::url::{PostgresConfig, Server};
+use distlock_store::{StoreError, StoreEvents};
+
+/// A notification that does not come within this time does not come at all.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
+const TEST: &str = "test";
+
+#[derive(Debug)]
+pub(super) struct Listener {
+    connection: Connection,
+    pub(super) channel: i64,
+    notifications: Mutex<Notifications>,
+}
+
+/// What the server notifies on one connection.
+pub(super) type Notifications = mpsc::UnboundedReceiver<Notification>;
+
+impl Listener {
+    /// Listens, and makes sure that what `teller` tells is heard.
+    pub(super) async fn open(
+        config: &PostgresConfig,
+        server: &Server,
+        teller: &Client,
+    ) -> Result<Self, StoreError> {
+        let (sender, mut notifications) = mpsc::unbounded_channel();
+        let connection = dial(config, server, sender).await?;
+        let channel = new_channel()?;
+        let begin = Self::begin(&connection.client, &mut notifications, teller, channel);
+        in_time(config, begin).await?;
+        Ok(Listener { connection, channel, notifications: Mutex::new(notifications) })
+    }
+
+    async fn begin(
+        client: &Client,
+        notifications: &mut Notifications,
+        teller: &Client,
+        channel: i64,
+    ) -> Result<(), StoreError> {
+        let failed = |error| errors::of(&error, Moment::Connecting);
+        if !is_heard(client, notifications, teller, channel).await.map_err(failed)? {
+            return Err(StoreError::refused(
+                "what the database notifies is not heard: behind a pooler, name the server itself by `listen=` (the \
+                 same database, percent-encoded), or let waiters poll by `listen=off`",
+            ));
+        }
+        // Only now: a pooler would keep it after we have gone.
+        let lock = client.query_typed_one("SELECT pg_try_advisory_lock($1)", &[(&channel, Type::INT8)]).await;
+        match lock.and_then(|row| row.try_get(0)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StoreError::not_sent("the number of the channel is in use")),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Passes on what is heard, until the connection ends; says why.
+    pub(super) async fn listen(&self, grants: &Grants, events: &StoreEvents) -> StoreError {
+        let hear = async {
+            while let Some(note) = self.hear().await {
+                grants.heard(&note.payload, events);
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            cause = self.connection.ended() => cause,
+            cause = hear => cause,
+        }
+    }
+
+    async fn hear(&self) -> Option<Notification> {
+        poll_fn(|cx| lock(&self.notifications).poll_recv(cx)).await
+    }
+
+    /// Whether the connection is alive.
+    pub(super) async fn check(&self, patience: Duration) -> Result<(), StoreError> {
+        match timeout(patience, self.connection.client.query_typed("SELECT", &[])).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(errors::of(&error, Moment::Asking)),
+            Err(_) => Err(StoreError::unknown("the connection that listens does not answer")),
+        }
+    }
+
+    /// Whether the server's session stays with another connection, which does nothing else meanwhile: it does if what
+    /// is notified between two of its transactions is heard there. A pooler that lends sessions for a transaction at
+    /// a time does not know to whom to pass that on.
+    pub(super) async fn finds_a_session(
+        &self,
+        config: &PostgresConfig,
+        client: &Client,
+        notifications: &mut Notifications,
+    ) -> Result<bool, StoreError> {
+        let find = async {
+            let channel = new_channel()?;
+            let found = async {
+                let is_heard = is_heard(client, notifications, &self.connection.client, channel).await?;
+                // Each that listens is woken by every notification, whatever its channel.
+                client.batch_execute(&format!("UNLISTEN {}", name(channel))).await?;
+                Ok(is_heard)
+            };
+            found.await.map_err(|error| errors::of(&error, Moment::Connecting))
+        };
+        in_time(config, find).await
+    }
+}
+
+/// Listens, and whether what `teller` tells is heard.
+async fn is_heard(
+    client: &Client,
+    notifications: &mut Notifications,
+    teller: &Client,
+    channel: i64,
+) -> Result<bool, tokio_postgres::Error> {
+    let channel = name(channel);
+    client.batch_execute(&format!("LISTEN {channel}")).await?;
+    let note: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&TEST, Type::TEXT)];
+    teller.query_typed("SELECT pg_notify($1, $2)", &note).await?;
+    let heard = async {
+        while let Some(note) = notifications.recv().await {
+            if note.channel == channel && note.payload == TEST {
+                return;
+            }
+        }
+        std::future::pending().await
+    };
+    Ok(timeout(HEARD_WITHIN, heard).await.is_ok())
+}
+
+async fn in_time<T>(
+    config: &PostgresConfig,
+    attempt: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let limit = config.connect_timeout + HEARD_WITHIN;
+    let no_answer = |_| Err(StoreError::not_sent(format!("no answer within {limit:?}")));
+    timeout(limit, attempt).await.unwrap_or_else(no_answer)
+}
+
+/// As the functions in the database call it.
+fn name(channel: i64) -> String {
+    format!("distlock_{channel}")
+}
+
+/// A number that nobody else has.
+fn new_channel() -> Result<i64, StoreError> {
+    let random =
+        getrandom::u64().map_err(|error| StoreError::not_sent(format!("no random number: {error}")))?;
+    Ok(i64::try_from(random >> 1).unwrap_or(i64::MAX))
+}

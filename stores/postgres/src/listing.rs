@@ -1,0 +1,125 @@
+//! Which locks there are, who waits for them, and where the processes run.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+use tokio_postgres::{Error, Row};
+
+use super::PostgresStore;
+use super::commands::{garbled, kind_of};
+use super::link::Lines;
+use super::prepared::Parameter;
+use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
+
+/// What the connections of this library are called: `distlock/<client>/<pid>@<host>`.
+const CALLED: &str = "distlock/";
+/// The server cuts a longer name.
+const LONGEST_NAME: usize = 63;
+
+/// Where each client runs.
+type Places = HashMap<String, OwnerDetails>;
+
+/// The name of the connections of a client.
+pub(super) fn connection_name(client: &str) -> String {
+    let who = distlock_store::engine::Who::this_process();
+    let mut name = format!("{CALLED}{client}");
+    let at = format!("/{}@{}", who.pid.unwrap_or_default(), who.host.unwrap_or_default());
+    if name.len() + at.len() <= LONGEST_NAME {
+        name += &at;
+    }
+    let end = (0..=LONGEST_NAME.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
+    name.truncate(end.unwrap_or(0));
+    name
+}
+
+fn read_name(name: &str) -> Option<(String, OwnerDetails)> {
+    let mut parts = name.strip_prefix(CALLED)?.splitn(2, '/');
+    let client = parts.next()?.to_owned();
+    let (pid, host) = parts.next()?.split_once('@')?;
+    Some((client, OwnerDetails::default().host(host).pid(pid.parse().ok()?)))
+}
+
+impl PostgresStore {
+    /// Adds those who wait, and where all of them run.
+    pub(super) async fn with_waiters(&self, key: &str, lock: StoredLock) -> Result<StoredLock, StoreError> {
+        let lines = self.link.lines()?;
+        let parameters: [Parameter<'_>; 1] = [(&key.as_bytes(), Type::BYTEA)];
+        let rows = self.link.ask(&lines, &self.statements.waiters, &parameters).await?;
+        let mut found = lock;
+        for row in &rows {
+            let owner: String = row.try_get(0).map_err(odd)?;
+            found = found.waiter(owner);
+        }
+        let places = self.places(&lines).await;
+        Ok(placed(found, &places))
+    }
+
+    pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {
+        let lines = self.link.lines()?;
+        let most = i64::try_from(request.most).unwrap_or(i64::MAX);
+        let (beginning, after) = (request.beginning.as_bytes(), request.after.as_ref().map(String::as_bytes));
+        let parameters: [Parameter<'_>; 3] =
+            [(&beginning, Type::BYTEA), (&after, Type::BYTEA), (&most, Type::INT8)];
+        let rows = self.link.ask(&lines, &self.statements.list, &parameters).await?;
+        let mut locks: Vec<(String, StoredLock)> = Vec::new();
+        for row in &rows {
+            let (key, kind, owner, micros) = read(row).map_err(odd)?;
+            let key = String::from_utf8(key).map_err(|error| garbled(&error.to_string()))?;
+            let last = locks.pop_if(|(last, _)| *last == key);
+            let lock = last.map_or_else(|| StoredLock::new(kind_of(kind)), |(_, lock)| lock);
+            let left = micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
+            let lock = if left.is_some() { lock.holder(owner, left) } else { lock.waiter(owner) };
+            locks.push((key, lock));
+        }
+        let places = if locks.is_empty() { Places::new() } else { self.places(&lines).await };
+        let is_full = locks.len() >= request.most;
+        let page = locks
+            .into_iter()
+            .fold(StoredPage::new(), |page, (key, lock)| page.lock(key, placed(lock, &places)));
+        Ok(if is_full { page.and_more() } else { page })
+    }
+
+    /// Behind a pooler, and where the URL names the connections, nothing is known.
+    async fn places(&self, lines: &Lines) -> Places {
+        let rows = self.link.ask(lines, &self.statements.connections, &[]).await.unwrap_or_default();
+        let names = rows.iter().filter_map(|row| row.try_get::<_, String>(0).ok());
+        names.filter_map(|name| read_name(&name)).collect()
+    }
+}
+
+fn read(row: &Row) -> Result<(Vec<u8>, i32, String, Option<i64>), Error> {
+    Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
+}
+
+fn odd(error: Error) -> StoreError {
+    garbled(&error.to_string())
+}
+
+fn placed(lock: StoredLock, places: &Places) -> StoredLock {
+    let holders = lock.holders.iter().map(|(holder, _)| holder);
+    let owners: Vec<String> = holders.chain(&lock.waiting).cloned().collect();
+    owners.into_iter().fold(lock, |lock, owner| {
+        let place = distlock_store::engine::client_of(&owner).and_then(|client| places.get(client)).cloned();
+        match place {
+            Some(place) => lock.details(owner, place),
+            None => lock,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_connection_tells_where_its_process_runs_if_there_is_room() {
+        let name = connection_name("web.0123");
+        assert!(name.len() <= LONGEST_NAME);
+        let (client, details) = read_name("distlock/web.0123/4711@host-1").unwrap();
+        assert_eq!((&*client, details), ("web.0123", OwnerDetails::default().host("host-1").pid(4711)));
+        let long = connection_name(&"x".repeat(80));
+        assert!(long.len() == LONGEST_NAME && read_name(&long).is_none());
+        assert_eq!(read_name("psql"), None);
+    }
+}

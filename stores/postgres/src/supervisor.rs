@@ -1,0 +1,209 @@
+//! Keeps the connections: makes them, watches them, and makes them again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use super::PostgresStore;
+use super::dial::{Connection, dial};
+use super::errors::{self, Moment};
+use super::link::{Lines, clock};
+use super::listener::{Listener, Notifications};
+use super::prepared::Prepared;
+use super::url::Listening;
+use distlock_store::kit::backoff::Backoff;
+use distlock_store::{EarlierCommands, StoreError, StoreEvents};
+
+/// Between the first two attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// How often the server's clock is read, and an idle connection that has died is found.
+const LOOK: Duration = Duration::from_secs(10);
+/// About how often each process removes rows of keys that nobody uses any more.
+const PRUNE: Duration = Duration::from_secs(3_600);
+/// A connection that lived so long was a good one.
+const GOOD: Duration = Duration::from_secs(5);
+
+impl PostgresStore {
+    /// Connects, and connects anew whenever something has ended. Never returns.
+    pub(super) async fn stay_connected(&self, events: &StoreEvents) {
+        let mut backoff = Backoff::beginning_with(FIRST_PAUSE);
+        let mut earlier = EarlierCommands::Ended;
+        loop {
+            let cause = match self.connect().await {
+                Ok((lines, listener)) => {
+                    let up = Up::new(self, lines);
+                    events.up(std::mem::replace(&mut earlier, EarlierCommands::MayArrive));
+                    let since = Instant::now();
+                    let cause = self.watch(&up.lines, listener, events).await;
+                    if since.elapsed() > GOOD {
+                        backoff = Backoff::beginning_with(FIRST_PAUSE);
+                    }
+                    cause
+                }
+                Err(error) => error,
+            };
+            events.down(errors::at(&self.config.describe(), &cause));
+            tokio::time::sleep(backoff.next_pause()).await;
+        }
+    }
+
+    /// All connections, to a server that has what is needed. They come and go together.
+    async fn connect(&self) -> Result<(Lines, Option<Listener>), StoreError> {
+        let config = &self.config;
+        let mut dialled = vec![self.dial_for_commands().await?];
+        let first = &dialled[0].0;
+        let prepare = async {
+            check(first).await?;
+            let functions = config.schema.ensure(&first.client).await?;
+            Ok((functions, clock(first).await?))
+        };
+        let limit = config.connect_timeout;
+        let no_answer = |_| Err(StoreError::not_sent(format!("no answer within {limit:?}")));
+        let (functions, clock) = tokio::time::timeout(limit, prepare).await.unwrap_or_else(no_answer)?;
+        let listener = match &config.listening {
+            Listening::Here => Some(Listener::open(config, &config.server, &first.client).await?),
+            Listening::At(server) => Some(Listener::open(config, server, &first.client).await?),
+            Listening::Off => None,
+        };
+        while dialled.len() < config.connections {
+            dialled.push(self.dial_for_commands().await?);
+        }
+        let mut connections = Vec::new();
+        for (connection, notifications) in dialled {
+            let prepared = self.prepared(&connection, notifications, listener.as_ref()).await?;
+            connections.push((connection, prepared));
+        }
+        let channel = listener.as_ref().map(|listener| listener.channel);
+        Ok((Lines::new(connections, clock, config.response_timeout, channel, functions), listener))
+    }
+
+    async fn dial_for_commands(&self) -> Result<(Connection, Notifications), StoreError> {
+        let (sender, notifications) = mpsc::unbounded_channel();
+        Ok((dial(&self.config, &self.config.server, sender).await?, notifications))
+    }
+
+    /// What is prepared on a connection for commands: nothing unless its session stays with it. Where notifications
+    /// come from another URL, or none are wanted, a pooler is expected, and its silence is not waited for.
+    async fn prepared(
+        &self,
+        connection: &Connection,
+        mut notifications: Notifications,
+        listener: Option<&Listener>,
+    ) -> Result<Prepared, StoreError> {
+        let (Listening::Here, Some(listener)) = (&self.config.listening, listener) else {
+            return Ok(Prepared::default());
+        };
+        let client = &connection.client;
+        if !listener.finds_a_session(&self.config, client, &mut notifications).await? {
+            return Ok(Prepared::default());
+        }
+        let limit = self.config.connect_timeout;
+        let prepare = Prepared::by(client, &self.statements);
+        match tokio::time::timeout(limit, prepare).await {
+            Ok(Ok(prepared)) => Ok(prepared),
+            // The commands will say what is wrong.
+            Ok(Err(error)) if error.as_db_error().is_some() => Ok(Prepared::default()),
+            Ok(Err(error)) => Err(errors::of(&error, Moment::Connecting)),
+            Err(_) => Err(StoreError::not_sent(format!("no answer within {limit:?}"))),
+        }
+    }
+
+    /// Until they are to be replaced; says why.
+    async fn watch(&self, lines: &Lines, listener: Option<Listener>, events: &StoreEvents) -> StoreError {
+        let listener = listener.as_ref();
+        let listen = async {
+            match listener {
+                Some(listener) => listener.listen(&self.grants, events).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            cause = lines.ended() => cause,
+            cause = lines.broken() => cause,
+            cause = listen => cause,
+            cause = self.look(lines, listener) => cause,
+        }
+    }
+
+    /// Looks from time to time whether the connections are alive; what is wrong if they are not.
+    async fn look(&self, lines: &Lines, listener: Option<&Listener>) -> StoreError {
+        let patience = self.config.response_timeout;
+        let mut next_pruning = Instant::now();
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if next_pruning <= Instant::now() {
+                // A failure does not matter: another process, or the next time, will do.
+                drop(self.prune().await);
+                next_pruning = Instant::now() + PRUNE.mul_f64(0.5 + fastrand::f64());
+            }
+            let read = lines.read_clock(tokio::time::Instant::now() + patience).await;
+            let checked = match (read, listener) {
+                (Ok(()), Some(listener)) => listener.check(patience).await,
+                (read, _) => read,
+            };
+            if let Err(error) = checked {
+                return error;
+            }
+        }
+    }
+}
+
+/// Commands can be sent while this lives.
+struct Up<'a> {
+    store: &'a PostgresStore,
+    lines: Arc<Lines>,
+}
+
+impl<'a> Up<'a> {
+    fn new(store: &'a PostgresStore, lines: Lines) -> Self {
+        let lines = Arc::new(lines);
+        store.link.set(Some(lines.clone()));
+        Up { store, lines }
+    }
+}
+
+impl Drop for Up<'_> {
+    fn drop(&mut self) {
+        self.store.link.set(None);
+        // Everybody asks again, by another channel.
+        self.store.grants.clear();
+    }
+}
+
+const OLDEST: i32 = 130_000;
+
+/// Whether the server is one that can be used.
+async fn check(connection: &Connection) -> Result<(), StoreError> {
+    let sql = "SELECT current_setting('server_version_num')::integer, pg_is_in_recovery(), \
+               current_setting('transaction_isolation'), current_setting('transaction_read_only')::boolean";
+    let row = connection.client.query_typed_one(sql, &[]).await;
+    let said = row.and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)));
+    let (version, is_standby, isolation, is_read_only): (i32, bool, String, bool) =
+        said.map_err(|error| errors::of(&error, Moment::Connecting))?;
+    if version < OLDEST {
+        let major = version / 10_000;
+        return Err(StoreError::refused(format!("PostgreSQL {major} is too old: 13 or later is needed")));
+    }
+    if is_standby {
+        return Err(StoreError::later(
+            "the server is a standby, which cannot be written to: name all servers in the URL (host1,host2) with \
+             `target_session_attrs=read-write`",
+        ));
+    }
+    if isolation != "read committed" {
+        return Err(StoreError::refused(format!(
+            "transactions of this role are `{isolation}` by default; locks need `read committed`: add \
+             `options=-c%20default_transaction_isolation%3Dread%5C%20committed` to the URL, or ALTER ROLE … SET \
+             default_transaction_isolation = 'read committed'"
+        )));
+    }
+    if is_read_only {
+        return Err(StoreError::refused(
+            "transactions of this role are read-only by default; locks are written: add \
+             `options=-c%20default_transaction_read_only%3Doff` to the URL, or ALTER ROLE … SET \
+             default_transaction_read_only = off. If the server was set so, its disk may be full",
+        ));
+    }
+    Ok(())
+}

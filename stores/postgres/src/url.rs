@@ -1,0 +1,241 @@
+//! What a URL says: which servers, as whom, and what is special to this store.
+
+use std::ops::RangeInclusive;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use super::schema::Schema;
+use super::tls::{self, Papers};
+use distlock_store::LATE_COMMANDS;
+use distlock_store::kit::connection::{ConnectionOptions, Provider};
+use distlock_store::kit::url::{self, Parameters, Parts, in_limits};
+
+/// Where the store is, and how to reach it.
+#[derive(Clone, Debug)]
+pub(crate) struct PostgresConfig {
+    pub(super) server: Server,
+    pub(super) listening: Listening,
+    pub(super) schema: Schema,
+    /// `synchronous_commit` of acquisitions, grants and renewals; `None`: as the server is set.
+    pub(super) durability: Option<String>,
+    /// How many connections carry commands.
+    pub(super) connections: usize,
+    pub(super) credentials: Option<Provider>,
+    pub(super) connect_timeout: Duration,
+    pub(super) response_timeout: Duration,
+    /// What connections are called that the URL does not name; set once the client is known.
+    pub(super) connection_name: OnceLock<String>,
+}
+
+/// Whom to connect to.
+#[derive(Clone)]
+pub(super) struct Server {
+    pub(super) config: Config,
+    pub(super) tls: tls::Connector,
+}
+
+/// What waiters are told by.
+#[derive(Clone, Debug)]
+pub(super) enum Listening {
+    /// A connection to the same server.
+    Here,
+    /// A connection to this one, which is the same server without a pooler in front of it.
+    At(Box<Server>),
+    /// Nothing: they poll.
+    Off,
+}
+
+/// Parameters that this store understands by itself.
+const OURS: &[&str] = &[
+    "schema",
+    "listen",
+    "connections",
+    "synchronous_commit",
+    "connect_timeout",
+    "response_timeout",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+];
+
+/// Those that the client understands.
+const CLIENTS: &[&str] = &[
+    "user",
+    "password",
+    "dbname",
+    "options",
+    "application_name",
+    "host",
+    "hostaddr",
+    "port",
+    "tcp_user_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "target_session_attrs",
+    "channel_binding",
+    "load_balance_hosts",
+    "sslnegotiation",
+];
+
+const DURABILITIES: &[&str] = &["on", "off", "local", "remote_write", "remote_apply"];
+const MOST_CONNECTIONS: usize = 32;
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The valid range of the silence of a server.
+const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+/// A connection on which nothing arrives is given up by the kernel after this.
+const TCP_USER_TIMEOUT: Duration = LATE_COMMANDS;
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+impl PostgresConfig {
+    /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
+    /// password.
+    pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        if options.has_tls_options() {
+            let instead = "the URL of PostgreSQL says it: `sslmode=require&sslrootcert=/path/ca.pem`";
+            return Err(format!("`tls` is for Redis and etcd; {instead}"));
+        }
+        let (server, parameters) = read(url)?;
+        let listening = match parameters.get("listen") {
+            None | Some("on") => Listening::Here,
+            Some("off") => Listening::Off,
+            Some(url) => {
+                let (own, _) = read(url).map_err(|error| {
+                    format!(
+                        "`listen=`: {error}; it is `off`, or the percent-encoded URL of the server itself"
+                    )
+                })?;
+                Listening::At(Box::new(own))
+            }
+        };
+        let durability = parameters.get("synchronous_commit").map(|value| match value {
+            value if DURABILITIES.contains(&value) => Ok(value.to_owned()),
+            _ => Err(format!("`synchronous_commit=` is one of {}", DURABILITIES.join(", "))),
+        });
+        let (connect, response) = (options.connect_timeout, options.response_timeout);
+        let connect = connect.or(connect_timeout(&parameters)?).unwrap_or(CONNECT_TIMEOUT);
+        Ok(PostgresConfig {
+            server,
+            listening,
+            schema: Schema::named(parameters.get("schema").unwrap_or("distlock"))?,
+            durability: durability.transpose()?,
+            connections: parameters.number("connections", 1..=MOST_CONNECTIONS)?.unwrap_or(1),
+            credentials: options.credentials.clone(),
+            connect_timeout: in_limits("connect_timeout", connect, &CONNECT_TIMEOUTS)?,
+            response_timeout: parameters.time_out(
+                "response_timeout",
+                response,
+                RESPONSE_TIMEOUT,
+                &RESPONSE_TIMEOUTS,
+            )?,
+            connection_name: OnceLock::new(),
+        })
+    }
+
+    /// What this is and where, without credentials.
+    pub(super) fn describe(&self) -> String {
+        format!("PostgreSQL at {}, {}", self.server.place(), self.schema)
+    }
+}
+
+/// The servers that a URL names, and what else it says.
+fn read(url: &str) -> Result<(Server, Parameters), String> {
+    let parts = Parts::of(url)?;
+    if !["postgres", "postgresql"].contains(&&*parts.scheme) {
+        return Err("the URL does not begin with `postgres://`".to_owned());
+    }
+    let parameters = parts.parameters(&[OURS, CLIENTS].concat(), |_| None)?;
+    let server = server(&parts, &parameters)?;
+    Ok((server, parameters))
+}
+
+/// The servers, and whether they are spoken to in the clear.
+fn server(parts: &Parts<'_>, parameters: &Parameters) -> Result<Server, String> {
+    let mut config: Config = for_the_client(parts, parameters).parse().map_err(|error| reason(&error))?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err("the URL names no host: `postgres://user@host/database`".to_owned());
+    }
+    let (mode, is_verified) = match parameters.get("sslmode") {
+        None | Some("disable") => (SslMode::Disable, false),
+        Some("prefer") => (SslMode::Prefer, true),
+        Some("require" | "verify-full") => (SslMode::Require, true),
+        Some(_) => return Err("`sslmode=` is disable, prefer, require or verify-full".to_owned()),
+    };
+    let papers = Papers {
+        authority: parameters.get("sslrootcert"),
+        certificate: parameters.get("sslcert"),
+        key: parameters.get("sslkey"),
+    };
+    if !is_verified && papers.are_given() {
+        return Err("certificates are for `sslmode=require` or `verify-full`".to_owned());
+    }
+    config.ssl_mode(mode);
+    if config.get_application_name().is_none() {
+        config.application_name("distlock");
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(TCP_USER_TIMEOUT);
+    }
+    if parameters.get("keepalives_idle").is_none() {
+        config.keepalives_idle(KEEPALIVE);
+    }
+    Ok(Server { config, tls: tls::connector(&papers)? })
+}
+
+/// The URL with those parameters only that the client understands.
+fn for_the_client(parts: &Parts<'_>, parameters: &Parameters) -> String {
+    let login = parts.login.map(|login| format!("{login}@")).unwrap_or_default();
+    let said = CLIENTS.iter().filter_map(|name| Some((name, parameters.get(name)?)));
+    let said = said.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
+    format!("postgres://{login}{}{}?{}", parts.hosts, parts.path, said.collect::<Vec<_>>().join("&"))
+}
+
+/// As everywhere, or in seconds without a unit, as other programs that read such URLs take it.
+fn connect_timeout(parameters: &Parameters) -> Result<Option<Duration>, String> {
+    match parameters.get("connect_timeout").map(str::parse) {
+        Some(Ok(seconds)) => Ok(Some(Duration::from_secs(seconds))),
+        _ => parameters.duration("connect_timeout"),
+    }
+}
+
+impl Server {
+    /// Hosts and database.
+    fn place(&self) -> String {
+        let ports = self.config.get_ports();
+        let port = |at: usize| ports.get(at).or(ports.last()).copied().unwrap_or(5432);
+        let host = |host: &Host| match host {
+            Host::Tcp(name) => name.clone(),
+            #[cfg(unix)]
+            Host::Unix(path) => path.display().to_string(),
+        };
+        let hosts = self.config.get_hosts();
+        let mut names: Vec<String> = hosts.iter().map(host).collect();
+        if names.is_empty() {
+            names = self.config.get_hostaddrs().iter().map(ToString::to_string).collect();
+        }
+        let with_ports = names.into_iter().enumerate();
+        let with_ports = with_ports.map(|(at, name)| url::Host { name, port: port(at) }.to_string());
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        format!("{}/{database}", with_ports.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.place())
+    }
+}
+
+fn reason(error: &tokio_postgres::Error) -> String {
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    format!("the URL is not understood: {}", source.unwrap_or_else(|| error.to_string()))
+}

@@ -1,0 +1,220 @@
+//! What this process knows of the places of its own owners.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::task::AbortHandle;
+
+use super::names::PlaceName;
+use distlock_store::Owner;
+use distlock_store::kit::shrink::shrink;
+
+/// The places of this process, by key and owner.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    owners: HashMap<(Arc<str>, Owner), Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// What it was asked in: with another session nothing of this holds.
+    session: i64,
+    /// `None`: it was asked for, and the answer is not known.
+    name: Option<PlaceName>,
+    turn: Turn,
+}
+
+/// Whether the lock is its own.
+#[derive(Debug)]
+enum Turn {
+    NotKnown,
+    /// A task watches the place before it.
+    Awaited(AbortHandle),
+    Come(Came),
+}
+
+/// How an owner has come to be the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// Nobody was there.
+    AtOnce,
+    /// It has waited: others may stand behind it.
+    InTurn,
+}
+
+/// What is known of the place of an owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It was never asked for in this session.
+    Nothing,
+    /// It was asked for, and may be there.
+    Asked,
+    Stands(PlaceName),
+}
+
+/// A place that is given up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) name: PlaceName,
+    /// `None`: it waits.
+    pub(super) came: Option<Came>,
+}
+
+impl Places {
+    pub(super) fn known(&self, key: &Arc<str>, owner: &Owner, session: i64) -> Known {
+        match self.owners.get(&(key.clone(), owner.clone())).filter(|entry| entry.session == session) {
+            None => Known::Nothing,
+            Some(Entry { name: None, .. }) => Known::Asked,
+            Some(Entry { name: Some(name), .. }) => Known::Stands(name.clone()),
+        }
+    }
+
+    /// A place is asked for.
+    pub(super) fn asks(&mut self, key: &Arc<str>, owner: &Owner, session: i64) {
+        self.set(key, owner, Entry { session, name: None, turn: Turn::NotKnown });
+    }
+
+    /// The place was seen. Nothing else changes if it is known.
+    pub(super) fn stands(&mut self, key: &Arc<str>, owner: &Owner, session: i64, name: &PlaceName) {
+        if self.known(key, owner, session) != Known::Stands(name.clone()) {
+            self.set(key, owner, Entry { session, name: Some(name.clone()), turn: Turn::NotKnown });
+        }
+    }
+
+    /// A task watches the place before it from now on.
+    pub(super) fn awaits(&mut self, key: &Arc<str>, owner: &Owner, task: AbortHandle) {
+        match self.owners.get_mut(&(key.clone(), owner.clone())) {
+            Some(entry) => entry.stop(Turn::Awaited(task)),
+            None => task.abort(),
+        }
+    }
+
+    /// Whether a task watches the place before it.
+    pub(super) fn is_awaited(&self, key: &Arc<str>, owner: &Owner) -> bool {
+        let entry = self.owners.get(&(key.clone(), owner.clone()));
+        entry.is_some_and(|entry| matches!(&entry.turn, Turn::Awaited(task) if !task.is_finished()))
+    }
+
+    /// Nobody stands before this place any more.
+    pub(super) fn comes(&mut self, key: &Arc<str>, owner: &Owner, came: Came) {
+        if let Some(entry) = self.owners.get_mut(&(key.clone(), owner.clone()))
+            && !matches!(entry.turn, Turn::Come(_))
+        {
+            entry.stop(Turn::Come(came));
+        }
+    }
+
+    /// Whether it is known that nobody stands before this place any more.
+    pub(super) fn has_come(&self, key: &Arc<str>, owner: &Owner) -> bool {
+        let entry = self.owners.get(&(key.clone(), owner.clone()));
+        entry.is_some_and(|entry| matches!(entry.turn, Turn::Come(_)))
+    }
+
+    /// The place is given up, or was lost. Nobody watches for it any more.
+    pub(super) fn goes(&mut self, key: &Arc<str>, owner: &Owner, session: i64) -> Option<Left> {
+        let mut entry = self.owners.remove(&(key.clone(), owner.clone()))?;
+        shrink(&mut self.owners);
+        let came = match entry.turn {
+            Turn::Come(came) => Some(came),
+            Turn::NotKnown | Turn::Awaited(_) => None,
+        };
+        entry.stop(Turn::NotKnown);
+        entry.name.filter(|_| entry.session == session).map(|name| Left { name, came })
+    }
+
+    /// The connection is lost: nothing is watched any more, and everybody asks again.
+    pub(super) fn watch_nothing(&mut self) {
+        for entry in self.owners.values_mut() {
+            if matches!(entry.turn, Turn::Awaited(_)) {
+                entry.stop(Turn::NotKnown);
+            }
+        }
+    }
+
+    /// The session is over, and all places with it. Whether there were some.
+    pub(super) fn clear(&mut self) -> bool {
+        self.watch_nothing();
+        !std::mem::take(&mut self.owners).is_empty()
+    }
+
+    fn set(&mut self, key: &Arc<str>, owner: &Owner, entry: Entry) {
+        if let Some(mut former) = self.owners.insert((key.clone(), owner.clone()), entry) {
+            former.stop(Turn::NotKnown);
+        }
+    }
+}
+
+impl Entry {
+    fn stop(&mut self, next: Turn) {
+        if let Turn::Awaited(task) = std::mem::replace(&mut self.turn, next) {
+            task.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: i64 = 0x1f;
+
+    fn rig() -> (Places, Arc<str>, Owner, PlaceName) {
+        let owner = Owner::new("c", 1);
+        let name = PlaceName::of(owner.as_str(), SESSION, "0000000003", 3);
+        (Places::default(), Arc::from("k"), owner, name)
+    }
+
+    #[test]
+    fn what_was_asked_may_be_there_until_it_was_seen() {
+        let (mut places, key, owner, name) = rig();
+        assert_eq!(places.known(&key, &owner, SESSION), Known::Nothing);
+        places.asks(&key, &owner, SESSION);
+        assert_eq!(places.known(&key, &owner, SESSION), Known::Asked);
+        places.stands(&key, &owner, SESSION, &name);
+        assert_eq!(places.known(&key, &owner, SESSION), Known::Stands(name.clone()));
+        assert_eq!(places.known(&key, &owner, SESSION + 1), Known::Nothing, "another session has no place");
+        assert_eq!(places.goes(&key, &owner, SESSION), Some(Left { name, came: None }));
+        assert_eq!(places.goes(&key, &owner, SESSION), None);
+    }
+
+    #[test]
+    fn how_a_holder_came_is_kept_until_it_goes() {
+        let (mut places, key, owner, name) = rig();
+        places.stands(&key, &owner, SESSION, &name);
+        assert!(!places.has_come(&key, &owner));
+        places.comes(&key, &owner, Came::InTurn);
+        assert!(places.has_come(&key, &owner));
+        places.stands(&key, &owner, SESSION, &name);
+        places.comes(&key, &owner, Came::AtOnce);
+        places.watch_nothing();
+        assert_eq!(places.goes(&key, &owner, SESSION), Some(Left { name, came: Some(Came::InTurn) }));
+    }
+
+    #[tokio::test]
+    async fn no_task_watches_for_a_place_that_is_given_up() {
+        let (mut places, key, owner, name) = rig();
+        let watch = || tokio::spawn(std::future::pending::<()>());
+        for end in [
+            |places: &mut Places, key: &Arc<str>, owner: &Owner| drop(places.goes(key, owner, SESSION)),
+            |places: &mut Places, _: &Arc<str>, _: &Owner| assert!(places.clear()),
+            |places: &mut Places, _: &Arc<str>, _: &Owner| places.watch_nothing(),
+            |places: &mut Places, key: &Arc<str>, owner: &Owner| places.asks(key, owner, SESSION),
+            |places: &mut Places, key: &Arc<str>, owner: &Owner| places.comes(key, owner, Came::InTurn),
+        ] {
+            places.stands(&key, &owner, SESSION, &name);
+            let (first, second) = (watch(), watch());
+            places.awaits(&key, &owner, first.abort_handle());
+            assert!(places.is_awaited(&key, &owner));
+            places.awaits(&key, &owner, second.abort_handle());
+            assert!(first.await.is_err_and(|error| error.is_cancelled()));
+            end(&mut places, &key, &owner);
+            assert!(!places.is_awaited(&key, &owner));
+            second.abort();
+            drop(second.await);
+            let _some_were_left: bool = places.clear();
+        }
+        let task = watch();
+        places.awaits(&key, &owner, task.abort_handle());
+        assert!(task.await.is_err_and(|error| error.is_cancelled()), "there is no such place");
+    }
+}

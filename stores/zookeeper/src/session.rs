@@ -1,0 +1,227 @@
+//! The session of a process with ZooKeeper, which all of its places depend on, and its heartbeats.
+//!
+//! A member answers a session's pings out of its own memory, also while it is cut off from the leader, and it is
+//! the leader who ends sessions. So a heartbeat is a `sync` and a write to the node of the session: the leader
+//! answers both, the second one with a majority. What it proves is that the leader has heard of the session since
+//! the heartbeat *before* it was begun. For a member tells the leader whom it has heard of when the leader asks,
+//! which is every half tick, and a quarter of the time-out is as long, since that is two ticks at least. What it
+//! tells, the `sync` and the write take the same way, one after the other. A member that takes over a session
+//! after a lost connection asks the leader first, and a new leader begins to count all sessions anew.
+//!
+//! Therefore each heartbeat counts from the moment at which it was begun, but not before the next one is answered.
+
+use std::mem::replace;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use zookeeper_client::{Client, CreateMode, CreateOptions, Error, SessionState, StateWatcher};
+
+use super::config::Config;
+use super::errors::Place;
+use distlock_store::{Heartbeat, StoreError, StoreEvents};
+
+/// So long the system may take to say why a member cannot be reached.
+const EXPLANATION: Duration = Duration::from_millis(500);
+
+/// Between heartbeats of a connection that was made just now, if they fail.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A session, and the connection to whichever member has it now.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) client: Client,
+    pub(super) id: i64,
+    /// As long as the ensemble has granted.
+    timeout: Duration,
+    /// The path of its node.
+    node: String,
+    place: Place,
+    /// The last heartbeat that was answered: the next one proves it.
+    unproven: Heartbeat,
+    begun: Instant,
+    /// When it is over unless another heartbeat is answered.
+    pub(super) until: Instant,
+}
+
+/// What has ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The client looks for another member, or the same again.
+    Connection(StoreError),
+    Session(StoreError),
+}
+
+impl Session {
+    /// Begins a session with one of the members.
+    pub(super) async fn begin(config: &Config, events: &StoreEvents) -> Result<Session, StoreError> {
+        let (first, begun) = (events.heartbeat(), Instant::now());
+        let client = connect(config).await?;
+        let (id, timeout) = (client.session_id().0, client.session_timeout());
+        let (unproven, second) = (events.heartbeat(), Instant::now());
+        let node = config.names.session(events.client(), id);
+        let options = CreateMode::Ephemeral.with_acls(config.acls());
+        create_below(config, &client, &node, &config.names.sessions(), &options).await?;
+        first.answered(timeout);
+        let place = config.place();
+        Ok(Session { client, id, timeout, node, place, unproven, begun: second, until: begun + timeout })
+    }
+
+    pub(super) fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// One heartbeat.
+    async fn beat(&mut self, events: &StoreEvents) -> Result<(), Ended> {
+        // Before it is sent: it counts from here.
+        let (heartbeat, begun) = (events.heartbeat(), Instant::now());
+        let answer = async {
+            self.client.sync(&self.node).await?;
+            self.client.set_data(&self.node, b"", None).await
+        };
+        match answer.await {
+            Ok(_) => {
+                replace(&mut self.unproven, heartbeat).answered(self.timeout);
+                self.until = replace(&mut self.begun, begun) + self.timeout;
+                Ok(())
+            }
+            Err(Error::NoNode) => {
+                Err(Ended::Session(self.place.odd("the node of the session was deleted by somebody else")))
+            }
+            Err(
+                error @ (Error::SessionExpired | Error::ClientClosed | Error::AuthFailed | Error::NoAuth),
+            ) => Err(Ended::Session(self.place.error(&self.node, &error))),
+            Err(error) => Err(Ended::Connection(self.place.error(&self.node, &error))),
+        }
+    }
+
+    /// Keeps it alive until its connection or itself ends.
+    pub(super) async fn keep_alive(&mut self, states: &mut StateWatcher, events: &StoreEvents) -> Ended {
+        let interval = self.timeout / 4;
+        loop {
+            let until = self.until;
+            let one = async {
+                // From the last answer on: in between the leader asks the member whom it has heard of.
+                tokio::time::sleep(interval).await;
+                self.beat(events).await
+            };
+            tokio::select! {
+                // In this order: a heartbeat is not begun over a connection that we do not know of.
+                biased;
+                state = states.changed() => return self.of_state(state),
+                beaten = one => match beaten {
+                    Ok(()) => {}
+                    Err(ended) => return ended,
+                },
+                () = tokio::time::sleep_until(until.into()) => return Ended::Session(self.silent()),
+            }
+        }
+    }
+
+    /// Waits until one of the members has the session again and has answered a heartbeat.
+    ///
+    /// # Errors
+    ///
+    /// Why the session has ended instead.
+    pub(super) async fn reconnect(
+        &mut self,
+        states: &mut StateWatcher,
+        events: &StoreEvents,
+    ) -> Result<(), StoreError> {
+        let until = self.until;
+        let silent = self.silent();
+        let reconnected = async {
+            loop {
+                match states.state() {
+                    SessionState::Disconnected => {
+                        states.changed().await;
+                    }
+                    SessionState::SyncConnected => {
+                        tokio::select! {
+                            biased;
+                            _ = states.changed() => {}
+                            beaten = self.beat(events) => match beaten {
+                                Ok(()) => return Ok(()),
+                                Err(Ended::Session(error)) => return Err(error),
+                                // The state says what follows.
+                                Err(Ended::Connection(_)) => tokio::time::sleep(PAUSE).await,
+                            },
+                        }
+                    }
+                    other => match self.of_state(other) {
+                        Ended::Session(error) | Ended::Connection(error) => return Err(error),
+                    },
+                }
+            }
+        };
+        let most = tokio::time::Instant::from(until);
+        tokio::time::timeout_at(most, reconnected).await.unwrap_or(Err(silent))
+    }
+
+    fn of_state(&self, state: SessionState) -> Ended {
+        match state {
+            SessionState::Expired => Ended::Session(self.place.error(&self.node, &Error::SessionExpired)),
+            SessionState::AuthFailed => Ended::Session(self.place.error(&self.node, &Error::AuthFailed)),
+            SessionState::Closed => Ended::Session(self.place.error(&self.node, &Error::ClientClosed)),
+            SessionState::Disconnected | SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
+                Ended::Connection(self.place.error(&self.node, &Error::ConnectionLoss))
+            }
+        }
+    }
+
+    fn silent(&self) -> StoreError {
+        let timeout = self.timeout;
+        self.place.odd(&format!("no heartbeat of the session was confirmed for {timeout:?}"))
+    }
+}
+
+/// A client with a session of its own.
+async fn connect(config: &Config) -> Result<Client, StoreError> {
+    let mut connector = Client::connector()
+        .with_session_timeout(config.session_timeout)
+        .with_connection_timeout(config.silence())
+        // Each member is tried once; who calls tries again.
+        .with_fail_eagerly();
+    if let Some((user, password)) = config.login.ask("ZooKeeper").await.map_err(StoreError::later)? {
+        connector = connector.with_auth("digest", format!("{user}:{password}").as_bytes());
+    }
+    match connector.connect(&config.members.join(",")).await {
+        Ok(client) => Ok(client),
+        Err(error) => Err(config.place().unreachable(&error, explain(&config.members).await)),
+    }
+}
+
+/// Why no member can be reached, in the words of the system; the client does not pass them on.
+async fn explain(members: &[String]) -> Option<String> {
+    let mut words = None;
+    for member in members {
+        match timeout(EXPLANATION, TcpStream::connect(&**member)).await {
+            Ok(Ok(_)) => return None,
+            Ok(Err(error)) => words = Some(error.to_string()),
+            Err(_) => words = Some("no answer".to_owned()),
+        }
+    }
+    words
+}
+
+/// Creates a node, and those above it if they are not there.
+pub(super) async fn create_below(
+    config: &Config,
+    client: &Client,
+    node: &str,
+    parent: &str,
+    options: &CreateOptions<'_>,
+) -> Result<(), StoreError> {
+    let refused = |error: Error| config.place().error(node, &error);
+    match client.create(node, b"", options).await {
+        Ok(_) | Err(Error::NodeExists) => return Ok(()),
+        Err(Error::NoNode) => {}
+        Err(error) => return Err(refused(error)),
+    }
+    let above = CreateMode::Persistent.with_acls(config.acls());
+    client.mkdir(parent, &above).await.map_err(|error| config.place().error(parent, &error))?;
+    match client.create(node, b"", options).await {
+        Ok(_) | Err(Error::NodeExists) => Ok(()),
+        Err(error) => Err(refused(error)),
+    }
+}

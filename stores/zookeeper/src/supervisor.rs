@@ -1,0 +1,61 @@
+//! Keeps a session, and begins another one when it is over.
+//!
+//! The client finds another member by itself when a connection is lost, and sends nothing twice. What was sent over the
+//! lost connection is carried out before the first answer over the next one, or never: a member ends a session's former
+//! connection, and the leader refuses what arrives from the member that had the session before.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::session::{Ended, Session};
+use super::{Link, ZooKeeperStore};
+use distlock_store::kit::backoff::Backoff;
+use distlock_store::{EarlierCommands, StoreError, StoreEvents};
+
+impl ZooKeeperStore {
+    pub(super) async fn supervise(&self, events: &StoreEvents) {
+        let mut backoff = Backoff::default();
+        loop {
+            let cause = match self.begin(events).await {
+                Ok(session) => {
+                    backoff = Backoff::default();
+                    let cause = self.serve(session, events).await;
+                    let _had_some: bool = self.places().clear();
+                    events.session_lost();
+                    cause
+                }
+                Err(cause) => cause,
+            };
+            events.down(cause);
+            tokio::time::sleep(backoff.next_pause()).await;
+        }
+    }
+
+    async fn begin(&self, events: &StoreEvents) -> Result<Session, StoreError> {
+        let most: Duration = self.config.connect_timeout;
+        timeout(most, Session::begin(&self.config, events)).await.unwrap_or_else(|_| {
+            let describe = self.config.describe();
+            Err(StoreError::unknown(format!("{describe} cannot be used: no session within {most:?}")))
+        })
+    }
+
+    /// Until the session is over. Returns why.
+    async fn serve(&self, mut session: Session, events: &StoreEvents) -> StoreError {
+        let mut states = session.client.state_watcher();
+        loop {
+            *self.link() = Some(Link::new(&session, events));
+            events.up(EarlierCommands::Ended);
+            let ended = session.keep_alive(&mut states, events).await;
+            *self.link() = None;
+            self.places().watch_nothing();
+            match ended {
+                Ended::Session(cause) => return cause,
+                Ended::Connection(cause) => events.down(cause),
+            }
+            if let Err(cause) = session.reconnect(&mut states, events).await {
+                return cause;
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What every store has to do, on each of those that come with the crate. The rules stand in
+//! `distlock::testing::conformance`, where stores of others find them too; beside them, here, is what only servers that
+//! are looked at from outside can show.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod fixtures;
+mod on_etcd;
+mod on_mariadb;
+mod on_memcached;
+mod on_redis;
+mod on_servers;
+mod on_zookeeper;
+mod quorum_alone;
+
+mod memory {
+    use crate::conformance::fixtures::OnMemory;
+    distlock::testing::conformance::conformance!(OnMemory, lacks: processes, link);
+}
+
+mod redis {
+    use crate::conformance::fixtures::OnRedis;
+    distlock::testing::conformance::conformance!(OnRedis);
+}
+
+mod sentinel {
+    use crate::conformance::fixtures::OnSentinel;
+    distlock::testing::conformance::conformance!(OnSentinel, lacks: link);
+}
+
+mod cluster {
+    use crate::conformance::fixtures::OnCluster;
+    distlock::testing::conformance::conformance!(OnCluster, lacks: link);
+}
+
+mod quorum {
+    use crate::conformance::fixtures::OnQuorum;
+    distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, linger, link);
+}
+
+mod etcd {
+    use crate::conformance::on_etcd::OnEtcd;
+    distlock::testing::conformance::conformance!(OnEtcd, lacks: shared, limited, ttl);
+}
+
+mod zookeeper {
+    use crate::conformance::on_zookeeper::OnZooKeeper;
+    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: shared, limited, ttl, min_hold);
+}
+
+mod mariadb {
+    use crate::conformance::on_mariadb::OnMariaDb;
+    distlock::testing::conformance::conformance!(OnMariaDb, lacks: shared, limited, queue);
+}
+
+mod memcached {
+    use crate::conformance::on_memcached::OnMemcached;
+    distlock::testing::conformance::conformance!(OnMemcached, lacks: shared, limited, fencing, queue, listing);
+}
+
+mod postgres {
+    use crate::conformance::fixtures::OnPostgres;
+    distlock::testing::conformance::conformance!(OnPostgres);
+}

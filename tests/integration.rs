@@ -1,0 +1,16 @@
+//! All tests that can live in one process: one module for each folder.
+
+mod axum;
+mod conformance;
+mod documents;
+mod each_store;
+mod etcd;
+mod faults;
+mod interop;
+mod kit;
+mod listing;
+mod memcached;
+mod mysql;
+mod postgres;
+mod processes;
+mod zookeeper;

@@ -1,0 +1,88 @@
+//! URLs, servers and logins that are wrong: each is told from the others, with what to do about it.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+
+use distlock::{LockError, LockManager};
+use distlock_fixtures::MemcachedServer;
+
+use crate::each_store::{SECRET, manager, objection, refusal};
+
+#[tokio::test]
+async fn a_wrong_url_is_refused_with_the_reason_and_without_its_password() {
+    for (url, reason) in [
+        ("memcached://u:s3cret@h:port", "port"),
+        ("memcached://u:s3cret@", "names no host"),
+        ("memcached://u:s3cret@one,two", "name one host"),
+        ("memcached://u:s3cret@h/path", "has no path"),
+        ("memcached://u:s3cret@h?timeout=3", "`response_timeout=1s`"),
+        ("memcached://u:s3cret@h?response_timeout=5s", "4s"),
+        ("memcached://h?Key=s3cret", "not known"),
+    ] {
+        let text = objection(url);
+        assert!(text.contains(reason), "{url}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn what_it_cannot_keep_is_refused_with_the_reason() {
+    let manager = LockManager::builder().url("memcached://h").connect_lazy().unwrap();
+    let long = "k".repeat(200);
+    for (request, reason) in [
+        (manager.lock("k").fenced(), "forgets every number"),
+        (manager.lock("k").shared(), "one owner"),
+        (manager.lock("k").max_holders(2), "one owner"),
+        (manager.lock("k").ttl(Duration::from_secs(31 * 24 * 3600)).no_renew(), "at most"),
+    ] {
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    let error = manager.lock(long).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_login_is_shown_to_a_server_that_wants_one_and_to_no_other() {
+    let server = MemcachedServer::with_login("app", SECRET);
+    let with = |login: &str| format!("memcached://{login}{}", server.address());
+    for (url, reason) in
+        [(with(""), "memcached://user:password@host:port"), (with("app:wr0ng@"), "check them in the URL")]
+    {
+        let error = refusal(&url).await;
+        let text = format!("{error} {error:?}");
+        assert!(error.is_unavailable() && text.contains(reason), "{text}");
+        assert!(!text.contains("wr0ng") && !text.contains(SECRET), "{text}");
+    }
+    let good = manager(&with(&format!("app:{SECRET}@"))).await;
+    good.lock("k").acquire().await.unwrap().release().await.unwrap();
+    let builder = LockManager::builder()
+        .url(with("other:wr0ng@"))
+        .credentials(|| async { Ok::<_, std::io::Error>(distlock::Credentials::new("app", SECRET)) });
+    builder.connect().await.unwrap().lock("k").acquire().await.unwrap().release().await.unwrap();
+    // A server that wants none would keep it as an item.
+    let open = MemcachedServer::start();
+    let manager = manager(&format!("memcached://app:{SECRET}@{}", open.address())).await;
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(open.keys(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_another_kind_is_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut asked = [0; 64];
+            if stream.read(&mut asked).is_ok_and(|read| read > 0) {
+                drop(stream.write_all(b"VERSION 1.4.39\r\n"));
+            }
+            open.push(stream);
+        }
+    });
+    let error = refusal(&format!("memcached://127.0.0.1:{port}")).await;
+    assert!(error.to_string().contains("1.4.39 is too old"), "{error}");
+}

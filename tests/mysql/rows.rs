@@ -1,0 +1,100 @@
+//! What stays in the tables, and what does not.
+
+use distlock::testing::eventually;
+use distlock_fixtures::MariaDbServer;
+
+use crate::each_store::{LONG, manager};
+use crate::mysql::tables_of_its_own;
+
+#[tokio::test]
+async fn tokens_rise_although_rows_of_old_keys_are_removed() {
+    let server = MariaDbServer::shared();
+    let (url, prefix) = tables_of_its_own(server);
+    let first = manager(&url).await;
+    let token = async |manager: &distlock::LockManager, key: &str| {
+        let guard = manager.lock(key).fenced().acquire().await.unwrap();
+        let token = guard.fencing_token().unwrap().get();
+        guard.release().await.unwrap();
+        token
+    };
+    for _ in 0..9 {
+        token(&first, "old").await;
+    }
+    let last = token(&first, "old").await;
+    let held = first.lock("held").fenced().acquire().await.unwrap();
+    let age = format!("UPDATE {prefix}lock_1 SET expires = expires - INTERVAL 2 DAY WHERE owner = '-'");
+    server.run(&age).await;
+    // Looks after the rows a few seconds after it has connected, and removes them a little later.
+    let other = manager(&url).await;
+    let count = format!("SELECT COUNT(*) FROM {prefix}lock_1");
+    eventually("the row is removed", async || server.number(&count).await == 1).await;
+    // One knows of no row of the key, and one knows the row that was removed.
+    let next = token(&other, "old").await;
+    assert!(next > last);
+    server.run(&format!("DELETE FROM {prefix}lock_1 WHERE k = 'old'")).await;
+    server.run(&format!("UPDATE {prefix}floor_1 SET least = {next}")).await;
+    assert!(token(&first, "old").await > next);
+    assert!(token(&other, "new").await > last);
+    held.check().unwrap();
+    held.release().await.unwrap();
+}
+
+/// MariaDB's mode in which no assignment of a statement sees another one.
+#[tokio::test]
+async fn a_lock_is_acquired_and_kept_from_others_in_whatever_order_the_server_assigns() {
+    let server = MariaDbServer::start();
+    server.run("SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT'").await;
+    let (one, other) = (manager(&server.url()).await, manager(&server.url()).await);
+    let mut tokens = Vec::new();
+    // New, of another process, and known.
+    for manager in [&one, &other, &one, &other] {
+        let guard = manager.lock("k").fenced().ttl(LONG).acquire().await.unwrap();
+        tokens.push(guard.fencing_token().unwrap().get());
+        let somebody = if std::ptr::eq(manager, &one) { &other } else { &one };
+        assert!(somebody.lock("k").try_acquire().await.unwrap().is_none());
+        let remaining = one.inspect("k").await.unwrap().unwrap().holders[0].remaining.unwrap();
+        assert!(remaining > LONG / 2, "{remaining:?}");
+        guard.release().await.unwrap();
+    }
+    assert!(tokens.is_sorted_by(|former, next| former < next), "{tokens:?}");
+}
+
+#[tokio::test]
+async fn a_table_without_its_floor_says_what_to_do_and_hands_out_no_token() {
+    let server = MariaDbServer::shared();
+    let (url, prefix) = tables_of_its_own(server);
+    let manager = distlock::LockManager::connect(&url).await.unwrap();
+    server.run(&format!("DELETE FROM {prefix}floor_1")).await;
+    let error = manager.lock("k").fenced().try_acquire().await.unwrap_err();
+    assert!(error.to_string().contains(&format!("INSERT INTO `{prefix}floor_1`")), "{error}");
+}
+
+/// A key that was released before the server's clock was set back is free, and its next lease lasts for its own ttl,
+/// not for the jump.
+#[tokio::test]
+async fn a_free_row_from_before_the_clock_was_set_back_keeps_nobody_out() {
+    let server = MariaDbServer::start();
+    for mode in ["", "SIMULTANEOUS_ASSIGNMENT"] {
+        server.run(&format!("SET GLOBAL sql_mode = '{mode}'")).await;
+        let (knows, knows_not) = (manager(&server.url()).await, manager(&server.url()).await);
+        let mut last = 0;
+        for manager in [&knows, &knows_not] {
+            knows.lock("k").acquire().await.unwrap().release().await.unwrap();
+            let back = "UPDATE distlock_lock_1 SET expires = expires + INTERVAL 1 HOUR WHERE owner = '-'";
+            server.run(back).await;
+            assert!(knows.inspect("k").await.unwrap().is_none());
+            let guard =
+                manager.lock("k").fenced().ttl(LONG).try_acquire().await.unwrap().expect("it is free");
+            let remaining = knows.inspect("k").await.unwrap().unwrap().holders[0].remaining.unwrap();
+            assert!(remaining <= LONG, "{mode}: {remaining:?}");
+            let token = guard.fencing_token().unwrap().get();
+            assert!(token > last, "{token} after {last}");
+            last = token;
+            // It is renewed and extended as ever.
+            guard.extend(LONG * 2).await.unwrap();
+            let remaining = knows.inspect("k").await.unwrap().unwrap().holders[0].remaining.unwrap();
+            assert!(remaining > LONG && remaining <= LONG * 2, "{mode}: {remaining:?}");
+            guard.release().await.unwrap();
+        }
+    }
+}

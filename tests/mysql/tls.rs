@@ -1,0 +1,79 @@
+//! TLS: servers are verified, name included, and verify their clients if they want to.
+
+use distlock::LockManager;
+use distlock_fixtures::{MariaDbServer, Papers};
+
+use crate::each_store::{LONG, SECRET, manager, refusal};
+
+async fn locks(url: &str) {
+    let manager = LockManager::connect(url).await.unwrap_or_else(|error| panic!("{url}: {error:?}"));
+    manager.lock("k").wait(LONG).acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_verified_with_its_name() {
+    let papers = Papers::make();
+    let server = MariaDbServer::over_tls(&papers, "named");
+    let (ca, other) = (papers.path("ca.pem"), papers.path("other.pem"));
+    let by_name = server.url().replace("127.0.0.1", "localhost");
+    for mode in ["require", "verify-full"] {
+        locks(&format!("{by_name}?sslmode={mode}&sslrootcert={ca}")).await;
+    }
+    for (url, reason, remedy) in [
+        (format!("{by_name}?sslmode=require&sslrootcert={other}"), "UnknownIssuer", "`sslrootcert=`"),
+        (format!("{by_name}?sslmode=require"), "UnknownIssuer", "`sslrootcert=`"),
+        (format!("{by_name}?sslmode=verify-full"), "UnknownIssuer", "`sslrootcert=`"),
+        (
+            format!("{}?sslmode=require&sslrootcert={ca}", server.url()),
+            "not valid for name",
+            "the host in the URL",
+        ),
+    ] {
+        let error = refusal(&url).await;
+        assert!(error.is_unavailable(), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(reason) && text.contains(remedy), "{url}: {text}");
+    }
+}
+
+/// What the server asks of a user is said with what to write, and nothing goes in the clear where TLS is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_want_tls_and_a_certificate() {
+    let papers = Papers::make();
+    let server = MariaDbServer::over_tls(&papers, "server");
+    let users = ["encrypted REQUIRE SSL", "certified REQUIRE X509"].map(|user| {
+        let (name, requirement) = user.split_once(' ').unwrap();
+        format!("CREATE USER {name} IDENTIFIED BY '{SECRET}' {requirement}; GRANT ALL ON locks.* TO {name}")
+    });
+    server.run(&users.join(";")).await;
+    let (ca, cert, key) = (papers.path("ca.pem"), papers.path("client.pem"), papers.path("client.key"));
+    let tls = |user: &str| format!("{}?sslmode=require&sslrootcert={ca}", server.url_as(user, SECRET));
+
+    let text = refusal(&server.url_as("encrypted", SECRET)).await.to_string();
+    assert!(text.contains("`sslmode=require`") && !text.contains(SECRET), "{text}");
+    locks(&tls("encrypted")).await;
+    let text = refusal(&tls("certified")).await.to_string();
+    assert!(text.contains("`sslcert=`") && !text.contains(SECRET), "{text}");
+    locks(&format!("{}&sslcert={cert}&sslkey={key}", tls("certified"))).await;
+
+    server.run("SET GLOBAL require_secure_transport = ON").await;
+    let text = refusal(&server.url()).await.to_string();
+    assert!(text.contains("`sslmode=require`"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_lost_is_made_again_with_tls() {
+    let papers = Papers::make();
+    let server = MariaDbServer::over_tls(&papers, "server");
+    let make = format!(
+        "CREATE USER encrypted IDENTIFIED BY '{SECRET}' REQUIRE SSL; GRANT ALL ON locks.* TO encrypted"
+    );
+    server.run(&make).await;
+    let url = server.url_as("encrypted", SECRET);
+    let manager = manager(&format!("{url}?sslmode=verify-full&sslrootcert={}", papers.path("ca.pem"))).await;
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    assert!(server.kill_clients().await > 0);
+    manager.lock("other").wait(LONG).acquire().await.unwrap().release().await.unwrap();
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+}

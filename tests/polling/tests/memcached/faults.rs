@@ -1,4 +1,0 @@
-//! Links that break and a server that stops: no two holders that both believe it while nothing is forgotten, and
-//! nothing left behind.
-
-distlock_polling_tests::faults!(distlock_fixtures::MemcachedServer);

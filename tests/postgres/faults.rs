@@ -1,0 +1,71 @@
+//! Connections and servers that end, stop, and come back: no two holders that both believe it, rising tokens, and
+//! nothing left behind.
+
+use std::time::Duration;
+
+use distlock::LockManager;
+use distlock_fixtures::PostgresServer;
+use distlock_tests::eventually;
+
+use crate::each_store::{LONG, at_work, judge};
+use crate::postgres::manager;
+
+crate::each_store::faults!(PostgresServer);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_ended_by_the_administrator() {
+    let (server, fleet) = at_work::<PostgresServer>().await;
+    for _ in 0..10 {
+        assert!(server.terminate_clients().await > 0);
+        fleet.works().await;
+    }
+    judge(&server, fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_keeps_its_lock_over_a_restart_and_the_next_gets_it_after() {
+    let mut server = PostgresServer::start();
+    let (one, other) = (manager(&server.url(), "distlock").await, manager(&server.url(), "distlock").await);
+    let guard = one.lock("k").ttl(LONG).fenced().acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("k").wait(LONG).fenced().acquire());
+    distlock_tests::until_waiting(&one, "k", 1).await;
+    server.restart();
+    eventually("it is connected again", async || one.inspect("k").await.is_ok()).await;
+    guard.extend(LONG * 2).await.unwrap();
+    let token = guard.fencing_token().unwrap();
+    guard.release().await.unwrap();
+    let next = waiter.await.unwrap().unwrap();
+    assert!(next.fencing_token().unwrap() > token);
+    next.release().await.unwrap();
+}
+
+/// A crash may forget who holds what if commits are not awaited; it gives no token twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_rise_over_crashes_although_commits_are_not_awaited() {
+    // What no commit waits for is written after ten seconds.
+    let mut server = PostgresServer::with(&["wal_writer_delay=10s", "autovacuum=off"]);
+    let url = format!("{}?synchronous_commit=off", server.url());
+    let (one, other) = (manager(&url, "distlock").await, manager(&url, "distlock").await);
+    server.run("CHECKPOINT").await;
+    let mut last = 0;
+    for round in 0..4 {
+        let ttl = Duration::from_secs(2);
+        let request = |manager: &LockManager| manager.lock("k").ttl(ttl).wait(LONG).fenced();
+        let guard = request(&one).acquire().await.unwrap();
+        let token = guard.fencing_token().unwrap().get();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        // By hand-off every other time.
+        if round % 2 == 1 {
+            let waiter = tokio::spawn(request(&other).acquire());
+            distlock_tests::until_waiting(&one, "k", 1).await;
+            guard.release().await.unwrap();
+            let next = waiter.await.unwrap().unwrap();
+            last = next.fencing_token().unwrap().get();
+        }
+        server.restart();
+    }
+    let guard = one.lock("k").wait(LONG).fenced().acquire().await.unwrap();
+    let token = guard.fencing_token().unwrap().get();
+    assert!(token > last, "{token} after {last}");
+}

@@ -1,0 +1,87 @@
+//! TLS: servers are verified, name included, and verify their clients if they want to.
+
+use std::time::Duration;
+
+use distlock::LockManager;
+use distlock_fixtures::{Papers, PostgresServer};
+
+use crate::each_store::{LONG, refusal};
+
+async fn locks(url: &str) {
+    let manager = LockManager::connect(url).await.unwrap_or_else(|error| panic!("{url}: {error:?}"));
+    // The connection that listens is encrypted, too: the second gets the lock by what it hears.
+    let guard = manager.lock("k").acquire().await.unwrap();
+    let other = LockManager::connect(url).await.unwrap();
+    let waiter = tokio::spawn(other.lock("k").wait(LONG).acquire());
+    distlock_tests::until_waiting(&manager, "k", 1).await;
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_verified_with_its_name() {
+    let papers = Papers::make();
+    let server = PostgresServer::over_tls(&papers, "named");
+    let (ca, other) = (papers.path("ca.pem"), papers.path("other.pem"));
+    let by_name = server.url().replace("127.0.0.1", "localhost");
+    for mode in ["require", "verify-full", "prefer"] {
+        locks(&format!("{by_name}?sslmode={mode}&sslrootcert={ca}")).await;
+    }
+    let encrypted = "SELECT count(*) FILTER (WHERE NOT s.ssl), count(*) FROM pg_stat_ssl s \
+                     JOIN pg_stat_activity a USING (pid) WHERE a.application_name LIKE 'distlock%'";
+    let manager = LockManager::connect(&format!("{by_name}?sslmode=require&sslrootcert={ca}")).await.unwrap();
+    let rows = server.rows(encrypted).await;
+    let (clear, all): (i64, i64) = (rows[0].get(0), rows[0].get(1));
+    assert!(clear == 0 && all >= 2, "{clear} of {all} connections are in the clear");
+    drop(manager);
+
+    let (authority, host) = ("`sslrootcert=`", "the host in the URL");
+    for (url, reason, remedy) in [
+        (format!("{by_name}?sslmode=require&sslrootcert={other}"), "UnknownIssuer", authority),
+        (format!("{by_name}?sslmode=require"), "UnknownIssuer", authority),
+        (format!("{by_name}?sslmode=prefer"), "UnknownIssuer", authority),
+        (format!("{}?sslmode=require&sslrootcert={ca}", server.url()), "not valid for name", host),
+    ] {
+        let error = refusal(&url).await;
+        assert!(error.is_unavailable(), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(reason) && text.contains(remedy), "{url}: {text}");
+    }
+}
+
+/// What `pg_hba.conf` asks for is said with what to write.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_want_tls_and_a_certificate() {
+    let papers = Papers::make();
+    let server = PostgresServer::over_tls(&papers, "server");
+    server.run("CREATE ROLE app LOGIN; GRANT CREATE ON DATABASE postgres TO app").await;
+    server.let_in_first(
+        "hostssl all app 127.0.0.1/32 trust clientcert=verify-ca\nhost all app 127.0.0.1/32 reject\n",
+    );
+    server.run("SELECT pg_reload_conf()").await;
+    let (ca, cert, key) = (papers.path("ca.pem"), papers.path("client.pem"), papers.path("client.key"));
+    let url = server.url_as("app", "");
+    // The file is read again when the server gets to it.
+    distlock_tests::eventually("it wants TLS", async || LockManager::connect(&url).await.is_err()).await;
+    let text = refusal(&url).await.to_string();
+    assert!(text.contains("`sslmode=require`"), "{text}");
+    let without = format!("{url}?sslmode=require&sslrootcert={ca}");
+    let text = refusal(&without).await.to_string();
+    assert!(text.contains("`sslcert=`"), "{text}");
+    locks(&format!("{without}&sslcert={cert}&sslkey={key}")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_lost_is_made_again_with_tls() {
+    let papers = Papers::make();
+    let server = PostgresServer::over_tls(&papers, "server");
+    let url = format!("{}?sslmode=verify-full&sslrootcert={}", server.url(), papers.path("ca.pem"));
+    let manager = LockManager::connect(&url).await.unwrap();
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    let both = "both connections are ended";
+    distlock_tests::eventually(both, async || server.terminate_clients().await >= 2).await;
+    let wait = Duration::from_secs(60);
+    manager.lock("other").wait(wait).acquire().await.unwrap().release().await.unwrap();
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+}
