@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use distlock::LockClient;
 
 /// Busy and lost in a second are those of so much time: a client writes every five seconds what it has met.
-pub(crate) const RATES_OVER: Duration = Duration::from_secs(30);
+pub(crate) const RATES_OVER: Duration = Duration::from_secs(15);
 
 /// So many in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

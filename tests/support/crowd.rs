@@ -40,7 +40,8 @@ impl Plan {
         let locks = (0..self.locks)
             .map(|lock| (self.key(lock), format!("dl1:{}:{lock}", self.client(lock % self.clients))));
         let records = (0..self.clients).filter(|client| !self.silent.contains(client)).map(|client| {
-            let record = format!("{LONG} host-{client} {} crowd 0.1.0 0 0", 1_000 + client);
+            // Younger than new: however long somebody takes to read them, they do not get old.
+            let record = format!("{} host-{client} {} crowd 0.1.0 0 0", LONG / 2, 1_000 + client);
             (format!("dl1:i:{}", self.client(client)), record)
         });
         let all: Vec<(String, String)> = locks.chain(records).collect();

@@ -6,12 +6,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use distlock::blocking::LockManager;
+use distlock_fixtures::eventually_blocking;
 use distlock_tests::RedisServer;
 use serde_json::Value;
 
 use crate::web::http::{open, send};
 
 pub(crate) const TOKEN: &str = "0123456789abcdef0123";
+/// A lease that is renewed soon.
+pub(crate) const SHORT_TTL: Duration = Duration::from_secs(6);
 
 /// `distlock …` on this server.
 pub(crate) fn distlock(store: &RedisServer, arguments: &[&str]) -> Command {
@@ -128,11 +131,14 @@ fn without_a_token_it_shows_and_changes_nothing() {
     let store = RedisServer::start();
     let page = Page::serve(&store, &[]);
     let manager = LockManager::connect(store.url()).unwrap();
-    let guard = manager.lock("order:42").label("order").acquire().unwrap();
-    let told = page.first_event("accept: text/event-stream");
-    assert_eq!(told["writable"], false);
-    assert_eq!(told["locks"][0]["key"], "order:42");
-    assert_eq!(told["locks"][0]["holders"][0]["label"], "order");
+    let guard = manager.lock("order:42").label("order").ttl(SHORT_TTL).acquire().unwrap();
+    // Its label is written when it is renewed.
+    eventually_blocking("it is shown with its label", || {
+        let told = page.first_event("accept: text/event-stream");
+        assert_eq!(told["writable"], false);
+        assert_eq!(told["locks"][0]["key"], "order:42");
+        told["locks"][0]["holders"][0]["label"] == "order"
+    });
     assert_eq!(page.release("order:42", &guard.owner(), "x-nothing: 1"), 403);
     assert_eq!(page.release("order:42", &guard.owner(), &format!("authorization: Bearer {TOKEN}")), 403);
     assert!(guard.is_held());

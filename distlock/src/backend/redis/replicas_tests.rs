@@ -95,7 +95,7 @@ fn an_acquisition_counts_once_the_replicas_have_it() {
     assert!(matches!(rig.send("j", set(3)), Ok(AcquireReply::Busy { .. })));
     rig.send("j", leave(2)).unwrap();
     rig.send("k", leave(1)).unwrap();
-    assert_eq!(trio.master.run::<i64>("DBSIZE"), 0, "no residue");
+    assert_eq!(trio.master.keys().len(), 0, "no residue");
     trio.resume_replicas();
 }
 
@@ -133,7 +133,7 @@ async fn without_its_replicas_a_lock_is_unavailable_and_given_back() {
         assert!(source.to_string().contains("0 of the 2 replicas"), "{error}");
     }
     assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
-    wait_until("nothing stays", LONG, || trio.master.run::<i64>("DBSIZE") == 0);
+    wait_until("nothing stays", LONG, || trio.master.keys().len() == 0);
     trio.resume_replicas();
     let guard = manager.lock("k").acquire().await.unwrap();
     assert!(guard.is_held());
@@ -152,7 +152,7 @@ async fn a_request_dropped_before_its_confirmation_leaves_nothing() {
         assert!(std::future::poll_fn(poll).await, "not confirmed, but acquired");
         wait_until("the server has it", LONG, || trio.master.run::<i64>("EXISTS k") == 1);
     }
-    wait_until("nothing stays", LONG, || trio.master.run::<i64>("DBSIZE") == 0);
+    wait_until("nothing stays", LONG, || trio.master.keys().len() == 0);
     trio.resume_replicas();
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();
 }
@@ -208,7 +208,7 @@ async fn a_lease_that_runs_out_before_its_confirmation_is_not_acquired() {
     trio.stop_replicas();
     let error = manager.lock("k").ttl(Duration::from_millis(100)).acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
-    wait_until("nothing stays", LONG, || trio.master.run::<i64>("DBSIZE") == 0);
+    wait_until("nothing stays", LONG, || trio.master.keys().len() == 0);
     trio.resume_replicas();
 }
 
@@ -252,7 +252,7 @@ fn acquisitions_of_one_moment_share_a_confirmation() {
     trio.stop_replicas();
     let pending: Vec<_> = (1..=100).map(|number| rig.begin(&format!("k{number}"), set(number))).collect();
     wait_until("they wait for the replicas", LONG, || {
-        !trio.blocked().is_empty() && trio.master.run::<i64>("DBSIZE") == 100
+        !trio.blocked().is_empty() && trio.master.keys().len() == 100
     });
     trio.resume_replicas();
     for reply in pending {
@@ -300,7 +300,7 @@ fn a_fail_over_loses_no_lock_that_was_confirmed() {
             };
             (1..).take_while(acquired).count()
         });
-        wait_until("locks are acquired", LONG, || guarded.servers[0].run::<i64>("DBSIZE") > 200);
+        wait_until("locks are acquired", LONG, || guarded.servers[0].keys().len() > 200);
         guarded.servers[0].kill();
         acquiring.join().unwrap()
     });

@@ -84,8 +84,7 @@ impl Cluster {
     }
 
     pub(super) fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> =
-            self.masters().iter().flat_map(|server| server.run::<Vec<String>>("KEYS *")).collect();
+        let mut keys: Vec<String> = self.masters().iter().flat_map(|server| server.keys()).collect();
         keys.sort();
         keys
     }
