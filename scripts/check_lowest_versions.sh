@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that distlock, distlock-macros and the stores compile, with every feature, with the lowest version of every direct
-# dependency that their Cargo.toml names. Works on a copy, and does not touch the lock file or the target folder of this
-# one. Needs no nightly toolchain: the resolver's option is unstable, the compiler is the usual one.
+# Checks that distlock, distlock-macros and the stores compile, with every feature, with the lowest version of every
+# direct dependency that their Cargo.toml names. Works on a copy, and does not touch the lock file or the target folder
+# of this one. Needs no nightly toolchain: the resolver's option is unstable, the compiler is the usual one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -137,8 +137,8 @@ fn store<S: LockStore>(
 /// ```
 ///
 /// # Errors
-/// [`LockError::InvalidOptions`] if a scheme is none (letters, digits, `+`, `-` and `.`, in lower case, beginning with a
-/// letter), or stands for a store already. Then none of them is registered.
+/// [`LockError::InvalidOptions`] if a scheme is none (letters, digits, `+`, `-` and `.`, in lower case, beginning with
+/// a letter), or stands for a store already. Then none of them is registered.
 pub fn register<S: LockStore>(
     schemes: &[&'static str],
     open: impl Fn(&str, &ConnectionOptions) -> Result<S, String> + Send + Sync + 'static,

@@ -133,7 +133,7 @@ async fn without_its_replicas_a_lock_is_unavailable_and_given_back() {
         assert!(source.to_string().contains("0 of the 2 replicas"), "{error}");
     }
     assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
-    wait_until("nothing stays", LONG, || trio.master.keys().len() == 0);
+    wait_until("nothing stays", LONG, || trio.master.keys().is_empty());
     trio.resume_replicas();
     let guard = manager.lock("k").acquire().await.unwrap();
     assert!(guard.is_held());
@@ -152,7 +152,7 @@ async fn a_request_dropped_before_its_confirmation_leaves_nothing() {
         assert!(std::future::poll_fn(poll).await, "not confirmed, but acquired");
         wait_until("the server has it", LONG, || trio.master.run::<i64>("EXISTS k") == 1);
     }
-    wait_until("nothing stays", LONG, || trio.master.keys().len() == 0);
+    wait_until("nothing stays", LONG, || trio.master.keys().is_empty());
     trio.resume_replicas();
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();
 }
@@ -163,8 +163,9 @@ fn a_broken_line_to_the_replicas_is_replaced() {
     let rig = trio.rig("a", 2, LONG);
     rig.send("i", set(1)).unwrap();
     // While it is idle.
-    let lines = trio.master.client_ids(|line| line.contains(" cmd=wait "));
-    assert_eq!(lines.len(), 1, "{lines:?}");
+    let lines = || trio.master.client_ids(|line| line.contains(" cmd=wait "));
+    wait_until("the server has noticed that the one of `start` is closed", LONG, || lines().len() == 1);
+    let lines = lines();
     trio.master.run_words::<()>(&["CLIENT", "KILL", "ID", &lines[0]]);
     assert!(matches!(rig.send("j", set(2)), Ok(AcquireReply::Acquired { .. })));
     // While WAIT is under way.
@@ -208,7 +209,7 @@ async fn a_lease_that_runs_out_before_its_confirmation_is_not_acquired() {
     trio.stop_replicas();
     let error = manager.lock("k").ttl(Duration::from_millis(100)).acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
-    wait_until("nothing stays", LONG, || trio.master.keys().len() == 0);
+    wait_until("nothing stays", LONG, || trio.master.keys().is_empty());
     trio.resume_replicas();
 }
 
