@@ -64,7 +64,6 @@ pub(crate) fn kind(kind: LockKind) -> String {
         LockKind::Exclusive => "exclusive".to_owned(),
         LockKind::Shared => "shared".to_owned(),
         LockKind::Limited { max_holders } => format!("limited to {max_holders}"),
-        _ => "of another kind".to_owned(),
     }
 }
 

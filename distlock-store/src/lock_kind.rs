@@ -1,6 +1,9 @@
-//! Kinds of locks, for those who look from outside.
+//! Kinds of locks.
 
-/// What a lock is held as.
+use std::fmt;
+
+/// What a lock is held as. Exclusive and shared locks exclude each other. A limited lock excludes both of them, and
+/// limited locks with another limit.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -15,7 +18,6 @@
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum LockKind {
     /// By one, and nobody else.
     Exclusive,
@@ -26,4 +28,14 @@ pub enum LockKind {
         /// The limit.
         max_holders: u32,
     },
+}
+
+impl fmt::Display for LockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockKind::Exclusive => f.write_str("an exclusive lock"),
+            LockKind::Shared => f.write_str("a shared lock"),
+            LockKind::Limited { max_holders } => write!(f, "a lock of at most {max_holders} holders"),
+        }
+    }
 }

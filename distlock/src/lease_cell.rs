@@ -17,7 +17,7 @@ use event_listener::{Event, EventListener};
 use crate::collection::KeyCollection;
 use crate::error::LostReason;
 use crate::protocol::session::Session;
-use crate::protocol::{Kind, Time, Token};
+use crate::protocol::{LockKind, Time, Token};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Identifies one acquisition from the request to the end of the hold. Increasing within a key.
@@ -64,7 +64,7 @@ pub(crate) struct Hold {
     pub(crate) label: Cow<'static, str>,
     pub(crate) ticket: Ticket,
     pub(crate) token: Token,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) how: How,
     pub(crate) fence: Option<u64>,
     /// When the hold began.

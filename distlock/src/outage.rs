@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::protocol::{LinkEvent, OpError, Pushes, Time};
+use crate::protocol::{LinkEvent, Pushes, StoreError, Time};
 
 /// A time without a link.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(crate) enum LinkChange<'a> {
     /// Commands can be sent. `former_links_dead`: see [`LinkEvent::Up`].
     Up { start: LinkStart, former_links_dead: bool, pushes: Pushes },
     /// There is no link.
-    Down { outage: OutageIs, cause: &'a OpError },
+    Down { outage: OutageIs, cause: &'a StoreError },
     /// The link is as before; grants are pushed from now on, or are not.
     Pushes(Pushes),
 }

@@ -8,7 +8,7 @@
 //! `fork` calls in the child. Before anything is sent, which takes longer by far, the kernel is asked all the same:
 //! a process can be copied without the library.
 
-use crate::protocol::{Failure, OpError};
+use crate::protocol::{Failure, StoreError};
 
 /// The process that something was made in.
 #[derive(Clone, Debug)]
@@ -51,8 +51,8 @@ impl Process {
 }
 
 /// What every operation answers in a forked process.
-pub(crate) fn forked() -> OpError {
-    OpError::new(
+pub(crate) fn forked() -> StoreError {
+    StoreError::new(
         Failure::Refused,
         "this process was forked after the manager was made: connect again in the child",
     )

@@ -160,7 +160,7 @@ pub(crate) fn lost_error(cell: &LeaseCell, reason: LostReason) -> LockError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Failure, Kind, OpError, Token};
+    use crate::backend::{Failure, LockKind, StoreError, Token};
     use crate::lease_cell::{Hold, How, Ticket};
     use distlock_store::engine::Time;
 
@@ -171,7 +171,7 @@ mod tests {
             label: "l".into(),
             ticket: Ticket(1),
             token: Token(1),
-            kind: Kind::Exclusive,
+            kind: LockKind::Exclusive,
             how: How::Free,
             fence: None,
             held_since: Time(0),
@@ -180,7 +180,7 @@ mod tests {
         };
         let cell = LeaseCell::new(hold, Time::MAX, None);
         let refused =
-            Failed::Unconfirmed(OpError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
+            Failed::Unconfirmed(StoreError::new(Failure::Later, "NOREPLICAS Not enough good replicas"));
         let error = failure(&cell, refused, NOT_RELEASED);
         let text = error.to_string();
         assert!(text.contains("NOREPLICAS Not enough good replicas"), "{text}");

@@ -137,7 +137,6 @@ fn kind_of(kind: LockKind) -> String {
         LockKind::Exclusive => "exclusive".to_owned(),
         LockKind::Shared => "shared".to_owned(),
         LockKind::Limited { max_holders } => format!("at most {max_holders}"),
-        _ => "other".to_owned(),
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) struct HoldNote {
 /// What a request needs from a backend, apart from the lock being free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) ttl: Duration,
     pub(crate) fenced: bool,
     pub(crate) min_hold: Option<Duration>,
@@ -126,19 +126,19 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Reads who holds `key`. `None`: it is free. A key of another type is `Refused`.
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>>;
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>>;
 
     fn others(&self) -> Others {
         Others::None
     }
 
     /// Some of the locks whose keys begin with `beginning`, from behind `after` on.
-    fn list(&self, _beginning: &str, _after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+    fn list(&self, _beginning: &str, _after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
         Box::pin(std::future::ready(Ok(ListPage::default())))
     }
 
     /// Reads who holds these keys, in their order. A key that is free, or that holds something else, is left out.
-    fn inspect_all(&self, _keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, OpError>> {
+    fn inspect_all(&self, _keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, StoreError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
@@ -150,7 +150,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Looks for what endangers locks in this store, or makes them slow. One that cannot look says so: nothing found is
     /// not the same as nothing examined.
-    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         let finding = Finding::new(Severity::Note, "settings", "not examined on this store")
             .remedy("compare them with what the page about the store in the book asks for");
         Box::pin(std::future::ready(Ok(vec![finding])))
@@ -158,14 +158,14 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Deletes the lock whichever token holds it, and hands on to the queue. Returns whether there was a
     /// lock.
-    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>>;
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>>;
 
     /// The same if `owner`, any text, is its holder or one of its holders: by one operation, so that nobody else's
     /// lease is ended. Returns whether it was.
-    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>>;
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>>;
 
     /// Why the store refuses locks although it is connected, as far as is known.
-    fn refusal(&self) -> Option<OpError> {
+    fn refusal(&self) -> Option<StoreError> {
         None
     }
 
@@ -187,7 +187,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The reason why it cannot keep locks of this kind, if it cannot.
-    fn refuses(&self, _kind: Kind) -> Option<&'static str> {
+    fn refuses(&self, _kind: LockKind) -> Option<&'static str> {
         None
     }
 

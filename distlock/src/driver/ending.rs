@@ -8,7 +8,7 @@ use super::{Core, LinkSeen};
 use crate::contained::contained;
 use crate::observe::Event;
 use crate::process;
-use crate::protocol::{Failure, OpError};
+use crate::protocol::{Failure, StoreError};
 
 impl Core {
     /// Refuses all acquisitions from now on.
@@ -31,7 +31,7 @@ impl Core {
     pub(super) fn fail(self: &Arc<Self>, why: &str) {
         let defect = format!("the manager's I/O thread has ended ({why}): make a new manager");
         self.observers.tell(&Event::Failed { defect: &defect });
-        let cause = OpError::new(Failure::Refused, defect.clone());
+        let cause = StoreError::new(Failure::Refused, defect.clone());
         self.io.ended(defect);
         drop(contained(|| self.link.send_replace(LinkSeen::Down(cause.clone()))));
         drop(self.event(|engine, now| engine.fail(now, &cause)));
@@ -44,10 +44,10 @@ impl Core {
     }
 
     /// Why this manager can do nothing: its I/O thread does not run.
-    pub(crate) fn refusal(&self) -> Option<OpError> {
+    pub(crate) fn refusal(&self) -> Option<StoreError> {
         if self.is_forked() {
             return Some(process::forked());
         }
-        self.io.defect().map(|defect| OpError::new(Failure::Refused, defect))
+        self.io.defect().map(|defect| StoreError::new(Failure::Refused, defect))
     }
 }

@@ -8,7 +8,7 @@ use crate::backend::{Events, Notice};
 use crate::contained::contained;
 use crate::observe::Event;
 use crate::outage::{Before, LinkChange};
-use crate::protocol::{LinkEvent, OpError, Push, Who};
+use crate::protocol::{LinkEvent, Push, StoreError, Who};
 use distlock_store::clock;
 
 impl Core {
@@ -20,7 +20,7 @@ impl Core {
 
     /// The backend's task has panicked, and its link is gone. The task is started again and does not know
     /// what its former links have sent.
-    pub(super) fn backend_panicked(&self, cause: OpError) {
+    pub(super) fn backend_panicked(&self, cause: StoreError) {
         self.begun_anew.store(true, Ordering::Release);
         self.link(LinkEvent::Down { cause });
     }

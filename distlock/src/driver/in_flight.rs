@@ -13,7 +13,7 @@ use crate::contained::{Panicked, contained, poll_contained};
 use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Releasing, Renewing};
 use crate::process::{self, Process};
 use crate::protocol::{
-    AcquireReply, BatchReply, Failure, OpError, OpResult, ReleaseReply, RenewReply, Token, mutated,
+    AcquireReply, BatchReply, Failure, OpResult, ReleaseReply, RenewReply, StoreError, Token, mutated,
 };
 use crate::take_over::{Entry, Lendable};
 
@@ -89,7 +89,7 @@ pub(super) fn pair<C, T>(
     commands: Vec<C>,
     results: Vec<OpResult<T>>,
 ) -> impl Iterator<Item = (C, OpResult<T>)> {
-    let missing = || OpError::new(Failure::Unknown, "the server answered fewer commands than were sent");
+    let missing = || StoreError::new(Failure::Unknown, "the server answered fewer commands than were sent");
     let results = results.into_iter().chain(std::iter::repeat_with(move || Err(missing())));
     commands.into_iter().zip(results)
 }
@@ -274,8 +274,8 @@ fn commands_are_handed_over() -> bool {
 }
 
 /// Whatever was sent before the panic may be applied.
-fn unanswered(panicked: Panicked) -> OpError {
-    OpError::new(Failure::Unknown, panicked)
+fn unanswered(panicked: Panicked) -> StoreError {
+    StoreError::new(Failure::Unknown, panicked)
 }
 
 pub(super) fn all_unanswered<T>(count: usize, panicked: Panicked) -> Vec<OpResult<T>> {

@@ -16,7 +16,7 @@ use super::executor::Executor;
 use crate::contained::{Panicked, contained, poll_contained};
 use crate::observe::observe_this_thread;
 use crate::process::Process;
-use crate::protocol::{Failure, OpError};
+use crate::protocol::{Failure, StoreError};
 #[cfg(test)]
 use crate::simulation::tasks::Tasks;
 use distlock_store::clock;
@@ -223,7 +223,7 @@ async fn connection(core: &Arc<Core>) -> String {
         };
         // Dropping the rest of it closes its connections.
         drop(contained(|| drop(work)));
-        core.backend_panicked(OpError::new(Failure::Unknown, panicked));
+        core.backend_panicked(StoreError::new(Failure::Unknown, panicked));
         core.io.pause(PANIC_PAUSE).await;
     }
 }

@@ -42,7 +42,7 @@ use crate::lease_cell::LeaseCell;
 use crate::observe::{Behind, Event as Happened, Lock, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
-use crate::protocol::{Failure, OpError, OpResult, RenewReply, Time, Tuning, mutated, op};
+use crate::protocol::{Failure, OpResult, RenewReply, StoreError, Time, Tuning, mutated, op};
 use crate::take_over::Lookout;
 pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
@@ -125,7 +125,7 @@ pub(crate) struct Core {
 pub(crate) enum LinkSeen {
     NotYet,
     Up,
-    Down(OpError),
+    Down(StoreError),
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);

@@ -15,7 +15,7 @@ use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::observe::ReleaseOutcome;
 use crate::process;
-use crate::protocol::OpError;
+use crate::protocol::StoreError;
 use distlock_store::clock;
 
 /// How many releases of one manager may be on their way without a section that waits for them. They share a
@@ -27,7 +27,7 @@ pub(crate) const MOST_IN_BACKGROUND: usize = 1024;
 pub(crate) enum Failed {
     Lost(LostReason),
     /// No conclusive reply. A release is repeated when the server can be reached.
-    Unconfirmed(OpError),
+    Unconfirmed(StoreError),
 }
 
 /// A command that its caller awaits. If the caller is dropped, the I/O thread awaits it.

@@ -9,7 +9,7 @@ use crate::engine::Release;
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, How, LeaseCell, LeftToReport, Reported};
 use crate::observe::{Behind, Event, Lock, ReleaseOutcome};
-use crate::protocol::{Kind, Time};
+use crate::protocol::{LockKind, Time};
 use distlock_store::clock;
 
 /// A request has ended with this lock.
@@ -30,7 +30,12 @@ impl Core {
         clippy::ptr_arg,
         reason = "an observer may keep the label, which costs nothing if it is borrowed"
     )]
-    pub(crate) fn report_wait_behind_others(&self, key: &Arc<str>, label: &Cow<'static, str>, kind: Kind) {
+    pub(crate) fn report_wait_behind_others(
+        &self,
+        key: &Arc<str>,
+        label: &Cow<'static, str>,
+        kind: LockKind,
+    ) {
         if self.observers.want_nothing() {
             return;
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::protocol::{LinkEvent, OpError, Pushes};
+use crate::protocol::{LinkEvent, Pushes, StoreError};
 use distlock_store::clock;
 use distlock_store::engine::Time;
 
@@ -24,7 +24,7 @@ struct LinkState {
     up: bool,
     since: Time,
     pushes: Pushes,
-    cause: Option<OpError>,
+    cause: Option<StoreError>,
 }
 
 /// A look at it.
@@ -33,7 +33,7 @@ pub(crate) struct Look {
     pub(crate) up: bool,
     pub(crate) lasted: Duration,
     pub(crate) pushes: Pushes,
-    pub(crate) cause: Option<OpError>,
+    pub(crate) cause: Option<StoreError>,
     pub(crate) answered: Option<Duration>,
 }
 

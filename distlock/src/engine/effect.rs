@@ -9,7 +9,8 @@ use super::Outcome;
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{
-    AcquireReply, BatchReply, Kind, OpError, OpResult, ReleaseReply, RenewReply, ServerTime, Time, Token, op,
+    AcquireReply, BatchReply, LockKind, OpResult, ReleaseReply, RenewReply, ServerTime, StoreError, Time,
+    Token, op,
 };
 
 /// Whether a command may leave an entry in the queue on the server.
@@ -86,7 +87,7 @@ pub(crate) enum Answer {
 
 impl Answer {
     /// `Ok` if the store has carried out the command, whatever its reply says.
-    pub(crate) fn done(&self) -> Result<(), &OpError> {
+    pub(crate) fn done(&self) -> Result<(), &StoreError> {
         match self {
             Answer::Acquire(_, result) => result.as_ref().map(drop),
             Answer::AcquireInBatch(_, result) => result.as_ref().map(drop),
@@ -131,7 +132,7 @@ pub(crate) enum Effect<W> {
     Queued {
         key: Arc<str>,
         label: Cow<'static, str>,
-        kind: Kind,
+        kind: LockKind,
         waiting: usize,
     },
 }
@@ -201,7 +202,7 @@ pub(crate) enum Confirmation {
     /// The lock had been lost before the command.
     Lost(LostReason),
     /// No conclusive reply. The release is pending: it is sent again when the server can be reached.
-    Failed(OpError),
+    Failed(StoreError),
 }
 
 /// What happened to a hold when its holder released it.

@@ -14,8 +14,8 @@ use super::{
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{
-    Account, BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, OpError, Push, Pushes, Time, Token, Tuning,
-    When,
+    Account, BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, Push, Pushes, StoreError, Time, Token,
+    Tuning, When,
 };
 use distlock_store::kit::shrink::shrink;
 
@@ -250,7 +250,7 @@ impl<W> Machine<W> {
     }
 
     /// From now on nothing renews leases, delivers pushes or fires timers.
-    pub(crate) fn fail(&mut self, now: Time, cause: &OpError, out: &mut EffectList<W>) {
+    pub(crate) fn fail(&mut self, now: Time, cause: &StoreError, out: &mut EffectList<W>) {
         self.refuse(now, Outcome::Unavailable(cause.clone()), out);
         self.each(now, out, |step| step.lose_all(LostReason::Expired));
     }

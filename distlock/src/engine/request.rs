@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::collection::KeyCollection;
 use crate::lease_cell::LeaseCell;
-use crate::protocol::{Kind, OpError, Time};
+use crate::protocol::{LockKind, StoreError, Time};
 
 /// Whether the lease of a request is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum WaitLimit {
 /// A validated request for a lock: `ttl` is at least 10 ms and a whole number of milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Want {
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) ttl: Duration,
     pub(crate) renewal: Renewal,
     pub(crate) wait_limit: WaitLimit,
@@ -69,7 +69,7 @@ pub(crate) enum Outcome {
         holder: Option<KnownHolder>,
         waited: Duration,
     },
-    Unavailable(OpError),
+    Unavailable(StoreError),
     WrongKind {
         found: Arc<str>,
     },

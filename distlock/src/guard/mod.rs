@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::backend::{Demand, Kind};
+use crate::backend::{Demand, LockKind};
 use crate::driver::{self, LeaseHandle, NestedReport};
 use crate::engine::Want;
 use crate::error::LockError;
@@ -85,7 +85,7 @@ impl Guard {
     }
 
     /// As what `key` is held.
-    pub(crate) fn kind_of(&self, key: &str) -> Option<Kind> {
+    pub(crate) fn kind_of(&self, key: &str) -> Option<LockKind> {
         self.cells().find(|cell| &*cell.key == key).map(|cell| cell.kind)
     }
 
@@ -374,7 +374,7 @@ impl Guard {
         if self.is_forked() {
             return Err(forked(self.cell()));
         }
-        let demand = Demand { kind: Kind::Exclusive, ttl, fenced: false, min_hold: None };
+        let demand = Demand { kind: LockKind::Exclusive, ttl, fenced: false, min_hold: None };
         self.first.lease_handle.alive.core().backend.check(&demand)?;
         let begun: Vec<_> = self
             .locks()

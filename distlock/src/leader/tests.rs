@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::backend::{Events, Failure, LinkEvent, OpError, Pushes};
+use crate::backend::{Events, Failure, LinkEvent, Pushes, StoreError};
 use crate::fault::Fault;
 use crate::testing::{TestStore, fail_next, planned};
 
@@ -14,7 +14,7 @@ const OFFICE: &str = "office";
 const FAILURES: usize = 10;
 
 fn down() -> LinkEvent {
-    LinkEvent::Down { cause: OpError::new(Failure::NotSent, "connection refused") }
+    LinkEvent::Down { cause: StoreError::new(Failure::NotSent, "connection refused") }
 }
 
 const UP: LinkEvent = LinkEvent::Up { former_links_dead: true, pushes: Pushes::On };

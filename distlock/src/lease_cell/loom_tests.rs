@@ -8,7 +8,7 @@ use loom::thread;
 
 use super::{CellState, Hold, How, LeaseCell, Ticket};
 use crate::error::LostReason;
-use crate::protocol::{Kind, Time, Token};
+use crate::protocol::{LockKind, Time, Token};
 
 /// Before the deadline.
 const EARLY: Time = Time(100);
@@ -23,7 +23,7 @@ fn cell() -> Arc<LeaseCell> {
         label: "order".into(),
         ticket: Ticket(1),
         token: Token(1),
-        kind: Kind::Exclusive,
+        kind: LockKind::Exclusive,
         how: How::Free,
         fence: None,
         held_since: EARLY,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::built::Built;
 use super::{LockManager, LockManagerBuilder, schemes};
 use crate::backend::ConnectOn;
-use crate::backend::{Failure, OpError};
+use crate::backend::{Failure, StoreError};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
 use crate::protocol::GaveUp;
@@ -61,7 +61,7 @@ impl LockManagerBuilder {
             LinkSeen::Down(error) => Err(unavailable(error, Some(within))),
             LinkSeen::NotYet => {
                 let text = format!("{} does not answer", core.backend.describe());
-                Err(unavailable(OpError::new(Failure::Unknown, text), Some(within)))
+                Err(unavailable(StoreError::new(Failure::Unknown, text), Some(within)))
             }
         }
     }

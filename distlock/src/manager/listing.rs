@@ -16,7 +16,7 @@ use crate::backend::{BoxFuture, Others};
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::protocol::{Failure, Inspections, LONGEST_PATTERN, ListPage, OpError, Pattern};
+use crate::protocol::{Failure, Inspections, LONGEST_PATTERN, ListPage, Pattern, StoreError};
 
 /// So many entries are ready before somebody takes them.
 const AHEAD: usize = 16;
@@ -243,7 +243,7 @@ impl fmt::Debug for Locks {
     }
 }
 
-fn unavailable(error: OpError) -> LockError {
+fn unavailable(error: StoreError) -> LockError {
     LockError::Unavailable { key: LockKey::from_shared("".into()), source: error.source }
 }
 
@@ -268,7 +268,10 @@ impl Items {
     }
 
     /// If there was no link, tries again for as long as a request may take.
-    async fn reaching<T>(&self, operation: impl Fn() -> BoxFuture<Result<T, OpError>>) -> Result<T, OpError> {
+    async fn reaching<T>(
+        &self,
+        operation: impl Fn() -> BoxFuture<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         match operation().await {
             Err(error) if error.kind == Failure::NotSent => {}
             other => return other,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::protocol::{Account, HoldAccount, Inspection, Kind, OwnerDetails, Who, client_of, token_text};
+use crate::protocol::{Account, HoldAccount, Inspection, OwnerDetails, Who, client_of, token_text};
 use distlock_store::LockKind;
 
 /// A process that holds a lock or waits for it, as far as the store knows it.
@@ -258,7 +258,7 @@ fn parties(found: &Inspection, told: Option<&Told>) -> (Vec<LockHolder>, Vec<Loc
         None => LockHolder::stored(token, remaining, details(token)),
     };
     let holders = match found.kind {
-        Kind::Exclusive if found.holders.is_empty() => vec![holder(&found.holder, found.remaining)],
+        LockKind::Exclusive if found.holders.is_empty() => vec![holder(&found.holder, found.remaining)],
         _ => found.holders.iter().map(|(token, left)| holder(token, *left)).collect(),
     };
     let own = told.and_then(Told::waiter);
@@ -279,7 +279,7 @@ impl LockInfo {
         LockInfo {
             key: key.to_owned(),
             full_key: format!("{prefix}{key}"),
-            kind: found.kind.into(),
+            kind: found.kind,
             holder: found.holder.to_string(),
             holders,
             remaining: found.remaining,
@@ -295,7 +295,7 @@ impl LockEntry {
     /// As the store lists it.
     pub(super) fn listed(key: &str, prefix: &str, found: &Inspection, told: Option<&Told>) -> LockEntry {
         let (holders, waiting) = parties(found, told);
-        let kind = found.kind.into();
+        let kind = found.kind;
         LockEntry { key: key.to_owned(), full_key: format!("{prefix}{key}"), kind, holders, waiting }
     }
 
@@ -307,6 +307,6 @@ impl LockEntry {
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.remaining));
         let waiting = told.waiter().into_iter().collect();
         let (key, full_key) = (key.to_string(), format!("{prefix}{key}"));
-        Some(LockEntry { key, full_key, kind: kind.into(), holders, waiting })
+        Some(LockEntry { key, full_key, kind, holders, waiting })
     }
 }

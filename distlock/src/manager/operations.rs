@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use crate::backend::{BoxFuture, Failure, OpError};
+use crate::backend::{BoxFuture, Failure, StoreError};
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
@@ -192,11 +192,12 @@ impl LockManager {
     pub(super) async fn reaching<T>(
         &self,
         key: &LockKey,
-        operation: impl Fn(&Core, &LockKey) -> BoxFuture<Result<T, OpError>>,
+        operation: impl Fn(&Core, &LockKey) -> BoxFuture<Result<T, StoreError>>,
     ) -> Result<T, LockError> {
         let core = self.core();
         core.backend.check_key(key)?;
-        let unavailable = |error: OpError| LockError::Unavailable { key: key.clone(), source: error.source };
+        let unavailable =
+            |error: StoreError| LockError::Unavailable { key: key.clone(), source: error.source };
         if let Some(error) = core.refusal() {
             return Err(unavailable(error));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::{How, LeaseCell};
 use crate::outage::LinkChange;
-use crate::protocol::{Kind, OpError};
+use crate::protocol::{LockKind, StoreError};
 
 /// Something that has happened.
 ///
@@ -31,9 +31,9 @@ use crate::protocol::{Kind, OpError};
 )]
 pub(crate) enum Event<'a> {
     /// Somebody asks for a lock, or for several at once. A request that is tried again and again is one.
-    Requested { label: &'a Cow<'static, str>, kind: Kind, keys: usize },
+    Requested { label: &'a Cow<'static, str>, kind: LockKind, keys: usize },
     /// A wait has begun. `waiting` requests of this process wait for the key now.
-    Queued { label: &'a Cow<'static, str>, key: &'a Arc<str>, kind: Kind, waiting: usize, behind: Behind },
+    Queued { label: &'a Cow<'static, str>, key: &'a Arc<str>, kind: LockKind, waiting: usize, behind: Behind },
     /// A request has its lock in hand. `waited` is the time since it began, for all of its keys together.
     Acquired { lock: Lock<'a>, how: How, waited: Duration },
     /// A request has ended without a lock.
@@ -77,7 +77,7 @@ pub(crate) enum Event<'a> {
 pub(crate) struct Lock<'a> {
     pub(crate) label: &'a Cow<'static, str>,
     pub(crate) key: &'a Arc<str>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) token: u64,
     pub(crate) fenced: bool,
 }
@@ -131,7 +131,7 @@ pub(crate) enum ReleaseOutcome<'a> {
     /// The lease goes on in this process: another holder has it, or shares it.
     HandedOn,
     /// The store has not confirmed it. It is repeated in the background.
-    Unconfirmed(&'a OpError),
+    Unconfirmed(&'a StoreError),
     /// The lock had been lost before.
     AfterLoss,
     /// It is under way, and nobody awaits the store's answer.

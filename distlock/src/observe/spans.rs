@@ -1,14 +1,14 @@
 //! Spans: what is entered and left, around acquisitions and around the bodies of sections. Nothing, without the
 //! feature `tracing`.
 
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 
 /// A request, as its span shows it.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "there are no spans"))]
 pub(crate) struct Request<'a> {
     pub(crate) label: &'a str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     /// The first.
     pub(crate) key: &'a str,
     pub(crate) keys: usize,

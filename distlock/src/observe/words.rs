@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::error::LockError;
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 
 /// Which error, in a word or two.
 pub(super) fn kind(error: &LockError) -> &'static str {
@@ -33,14 +33,14 @@ pub(super) fn error_type(error: &LockError) -> &'static str {
 }
 
 /// A kind of lock, in the words of the command `distlock`.
-pub(super) struct KindOfLock(pub(super) Kind);
+pub(super) struct KindOfLock(pub(super) LockKind);
 
 impl Display for KindOfLock {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Kind::Exclusive => f.write_str("exclusive"),
-            Kind::Shared => f.write_str("shared"),
-            Kind::Limited(most) => write!(f, "at most {most}"),
+            LockKind::Exclusive => f.write_str("exclusive"),
+            LockKind::Shared => f.write_str("shared"),
+            LockKind::Limited { max_holders: most } => write!(f, "at most {most}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a client knows of its own locks.
 
-use super::{Kind, Token};
+use super::{LockKind, Token};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct Account {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HoldAccount {
     pub(crate) token: Token,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) users: u64,
     /// That of the user who has had it longest.
     pub(crate) label: String,
@@ -29,7 +29,7 @@ pub(crate) struct HoldAccount {
 pub(crate) struct WaitAccount {
     /// That of the attempt on the server, if there is one.
     pub(crate) token: Option<Token>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) requests: u64,
     /// That of the request that has waited longest.
     pub(crate) label: String,

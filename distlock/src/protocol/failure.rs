@@ -1,9 +1,9 @@
 //! Whether a command may have been applied all the same.
 
-use super::{Failure, OpError, mutated};
+use super::{Failure, StoreError, mutated};
 
 /// Whether the command, or a part of it, may have been applied or may be applied later.
-pub(crate) fn may_be_applied(error: &OpError) -> bool {
+pub(crate) fn may_be_applied(error: &StoreError) -> bool {
     match error.kind {
         Failure::Unknown => true,
         Failure::Refused => !mutated!(RefusalIsNothingDone),

@@ -1,13 +1,13 @@
 //! What a store knows about a key, for those who look from outside.
 
-use super::{Kind, OwnerDetails, Who};
+use super::{LockKind, OwnerDetails, Who};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What the server knows about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inspection {
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     /// If there are several, the one whose lease lasts longest; the marker, if none of them is known.
     pub(crate) holder: Arc<str>,
     /// The holders of a shared or limited lock with their leases, the longest first.

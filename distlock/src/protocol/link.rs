@@ -1,6 +1,6 @@
 //! Events of the connection to a store.
 
-use super::OpError;
+use super::StoreError;
 use std::time::Duration;
 
 /// A command of a broken connection is applied within this time or never.
@@ -21,7 +21,7 @@ pub(crate) enum LinkEvent {
     /// be applied any more (that link was killed on the server, or there was none).
     Up { former_links_dead: bool, pushes: Pushes },
     /// There is no link. Also reported after each failed attempt to connect.
-    Down { cause: OpError },
+    Down { cause: StoreError },
     /// The push connection was lost, or established again. (Pushes may have been missed in between.)
     Pushes(Pushes),
 }

@@ -30,10 +30,10 @@ pub(crate) use distlock_store::engine::{
     Escaping, Failure, GaveUp, LIMITED_MARKER, MARK, Met, ServerTime, Time, Token, Who, client_of, drift,
     parse_owner, parse_token, shared_token_text, show_cause, token_text,
 };
-pub(crate) use distlock_store::{KEPT, OwnerDetails, StoreError as OpError};
+pub(crate) use distlock_store::{KEPT, LockKind, OwnerDetails, StoreError};
 pub(crate) use failure::may_be_applied;
 pub(crate) use inspection::{Inspection, Inspections, ListPage};
-pub(crate) use kind::{Kind, SHARED_MARKER, kind_of};
+pub(crate) use kind::{SHARED_MARKER, kind_of};
 pub(crate) use link::{LATE_COMMANDS_BOUND, LinkEvent, Pushes};
 pub(crate) use mutant::mutated;
 pub(crate) use op::AcquireMode;

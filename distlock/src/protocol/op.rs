@@ -1,7 +1,7 @@
 //! What a store can be asked to do: one type for each operation, and one for its replies (see
 //! [`AcquireReply`](super::AcquireReply) and its neighbours). Durations are whole milliseconds, at least one.
 
-use super::{Kind, ServerTime, Token};
+use super::{LockKind, ServerTime, Token};
 use std::time::Duration;
 
 /// What an acquire command does if another token holds the lock.
@@ -31,7 +31,7 @@ pub(crate) struct TryAcquire {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acquire {
     pub(crate) token: Token,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) ttl: Duration,
     /// How long a grant to this entry lives without confirmation.
     pub(crate) claim: Duration,
@@ -114,7 +114,7 @@ pub(crate) enum Ends {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Renew {
     pub(crate) token: Token,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) ttl: Duration,
 }
 

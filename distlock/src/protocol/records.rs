@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn a_hold_is_read_as_it_was_written_and_goes_on_meanwhile() {
-        use crate::protocol::{Kind, Token};
+        use crate::protocol::{LockKind, Token};
         for label in ODD {
-            let (token, kind, since) = (Token(7), Kind::Shared, Duration::from_millis(1_500));
+            let (token, kind, since) = (Token(7), LockKind::Shared, Duration::from_millis(1_500));
             let hold = HoldAccount { token, kind, users: 2, label: label.into(), since, left: TTL };
             let read = read_hold_record(&hold_record(TTL, &hold), TTL - Duration::from_secs(1)).unwrap();
             assert_eq!((read.label.as_deref(), read.users), (Some(label), Some(2)));

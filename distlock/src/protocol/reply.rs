@@ -1,12 +1,12 @@
 //! What a store replies: one type for each operation. Every variant was checked to belong to the operation's
 //! own token.
 
-use super::{MARK, OpError, ServerTime, parse_owner};
+use super::{MARK, ServerTime, StoreError, parse_owner};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The result of an operation whose reply is `T`.
-pub(crate) type OpResult<T> = Result<T, OpError>;
+pub(crate) type OpResult<T> = Result<T, StoreError>;
 
 /// The remaining time to live of a key that another token holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl AcquireReply {
     /// True if the lock is held and the reply does not tell by which token.
     #[cfg(feature = "redis")]
     pub(crate) fn names_a_marker(&self) -> bool {
-        let is_marker = |holder: &str| super::kind_of(holder) != super::Kind::Exclusive;
+        let is_marker = |holder: &str| super::kind_of(holder) != super::LockKind::Exclusive;
         matches!(self, AcquireReply::Busy { holder, .. } if is_marker(&holder.text))
     }
 }

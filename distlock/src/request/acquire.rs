@@ -9,7 +9,7 @@ use tokio::task::coop::poll_proceed;
 
 use super::report::RequestReport;
 use super::{LockRequest, Wait};
-use crate::backend::Kind;
+use crate::backend::LockKind;
 use crate::driver::{self, AcquireResult, Acquiring, Lasting, Watched};
 use crate::engine::{Outcome, WaitLimit, Want};
 use crate::error::{LockError, LostReason};
@@ -288,7 +288,7 @@ impl LockRequest {
         match nesting(held, self.kind) {
             Nesting::Inside if self.reentrant => {}
             Nesting::Inside | Nesting::Upgrade => {
-                let (held, wanted) = (held.into(), self.kind.into());
+                let (held, wanted) = (held, self.kind);
                 return Some(Err(LockError::WouldDeadlock { key: key.clone(), held, wanted }));
             }
             Nesting::WrongKind => {
@@ -318,12 +318,17 @@ enum Nesting {
 }
 
 /// The one rule for a call inside a section that holds its key.
-fn nesting(held: Kind, wanted: Kind) -> Nesting {
+fn nesting(held: LockKind, wanted: LockKind) -> Nesting {
     match (held, wanted) {
-        (Kind::Exclusive, Kind::Exclusive | Kind::Shared) | (Kind::Shared, Kind::Shared) => Nesting::Inside,
-        (Kind::Limited(held), Kind::Limited(wanted)) if held == wanted => Nesting::Inside,
-        (Kind::Shared, Kind::Exclusive) => Nesting::Upgrade,
-        (Kind::Limited(_), _) | (_, Kind::Limited(_)) => Nesting::WrongKind,
+        (LockKind::Exclusive, LockKind::Exclusive | LockKind::Shared)
+        | (LockKind::Shared, LockKind::Shared) => Nesting::Inside,
+        (LockKind::Limited { max_holders: held }, LockKind::Limited { max_holders: wanted })
+            if held == wanted =>
+        {
+            Nesting::Inside
+        }
+        (LockKind::Shared, LockKind::Exclusive) => Nesting::Upgrade,
+        (LockKind::Limited { .. }, _) | (_, LockKind::Limited { .. }) => Nesting::WrongKind,
     }
 }
 
@@ -371,7 +376,7 @@ fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
     (!goes_on).then(|| LockError::unavailable(key, why()))
 }
 
-pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: Kind) -> LockError {
+pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: LockKind) -> LockError {
     match outcome {
         Outcome::Busy { holder, waited } => {
             let until = holder.as_ref().and_then(|holder| holder.until);

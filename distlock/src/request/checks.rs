@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Lingering, LockRequest, Wait, single_attempt};
-use crate::backend::{Demand, Kind};
+use crate::backend::{Demand, LockKind};
 use crate::engine::{Renewal, WaitLimit, Want};
 use crate::error::LockError;
 use crate::key::LockKey;
@@ -45,11 +45,13 @@ impl LockRequest {
             return Err(LockError::options(reason));
         }
         match self.kind {
-            Kind::Limited(0) => Err(LockError::options("`max_holders` is zero: nobody could ever enter")),
-            Kind::Limited(_) if keys > 1 => {
+            LockKind::Limited { max_holders: 0 } => {
+                Err(LockError::options("`max_holders` is zero: nobody could ever enter"))
+            }
+            LockKind::Limited { .. } if keys > 1 => {
                 Err(LockError::options("`max_holders` with several keys: lock them one by one"))
             }
-            Kind::Shared | Kind::Limited(_) if self.fenced => Err(LockError::options(
+            LockKind::Shared | LockKind::Limited { .. } if self.fenced => Err(LockError::options(
                 "only exclusive locks have fencing tokens: holders that share a lock have no order",
             )),
             _ => Ok(()),
@@ -58,7 +60,7 @@ impl LockRequest {
 
     /// How long the lease may stay with this process. A default is for the requests that it can be for.
     fn lingers(&self, keys: usize) -> Result<Option<Duration>, LockError> {
-        let objection = if self.kind != Kind::Exclusive {
+        let objection = if self.kind != LockKind::Exclusive {
             Some("`linger` is for exclusive locks: a lock with several holders is not kept without one")
         } else if keys > 1 {
             Some("`linger` with several keys: only a lock of one key is kept")

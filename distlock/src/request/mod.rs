@@ -15,7 +15,7 @@ use std::slice;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::backend::Kind;
+use crate::backend::LockKind;
 use crate::engine::Renewal;
 use crate::error::LockError;
 use crate::guard::Guard;
@@ -87,7 +87,7 @@ pub struct LockRequest {
     ttl: Option<Duration>,
     wait: Wait,
     renewal: Renewal,
-    kind: Kind,
+    kind: LockKind,
     fenced: bool,
     reentrant: bool,
     max_waiters: Option<u32>,
@@ -108,7 +108,7 @@ impl LockRequest {
             ttl: None,
             wait: Wait::Default,
             renewal: Renewal::Keep,
-            kind: Kind::Exclusive,
+            kind: LockKind::Exclusive,
             fenced: false,
             reentrant: false,
             max_waiters: None,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::{Lingering, LockRequest, Wait};
-use crate::backend::Kind;
+use crate::backend::LockKind;
 use crate::engine::Renewal;
 use crate::release::Release;
 use crate::retry::Retry;
@@ -215,7 +215,7 @@ impl LockRequest {
     /// ```
     #[doc(alias("rwlock", "read lock", "readLock", "ReadWriteLock", "getReadWriteLock"))]
     pub fn shared(self) -> Self {
-        LockRequest { kind: Kind::Shared, ..self }
+        LockRequest { kind: LockKind::Shared, ..self }
     }
 
     /// A counting semaphore: at most `limit` holders at a time. The limit must be the same wherever the key is
@@ -232,7 +232,7 @@ impl LockRequest {
     /// ```
     #[doc(alias("semaphore", "permits", "getSemaphore", "PermitExpirableSemaphore", "limit"))]
     pub fn max_holders(self, limit: u32) -> Self {
-        LockRequest { kind: Kind::Limited(limit), ..self }
+        LockRequest { kind: LockKind::Limited { max_holders: limit }, ..self }
     }
 
     /// Inside a section of this task that holds the same key of the same manager: succeeds without acquiring,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Kind;
+use crate::backend::LockKind;
 use crate::driver::Core;
 use crate::error::LockError;
 use crate::observe::Event;
@@ -20,7 +20,7 @@ pub(crate) struct RequestReport {
 }
 
 impl RequestReport {
-    pub(crate) fn begin(core: &Arc<Core>, label: Cow<'static, str>, kind: Kind, keys: usize) -> Self {
+    pub(crate) fn begin(core: &Arc<Core>, label: Cow<'static, str>, kind: LockKind, keys: usize) -> Self {
         let pending = (!core.observers.want_nothing()).then(|| {
             core.observers.tell(&Event::Requested { label: &label, kind, keys });
             (core.clone(), label)

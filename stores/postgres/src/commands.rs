@@ -73,8 +73,7 @@ pub(super) fn number_of(kind: LockKind) -> i32 {
     match kind {
         LockKind::Shared => -1,
         LockKind::Limited { max_holders } => i32::try_from(max_holders).unwrap_or(i32::MAX),
-        // Kinds that this store does not declare are never asked for.
-        LockKind::Exclusive | _ => 0,
+        LockKind::Exclusive => 0,
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::lanes::{CommandId, Lanes};
 use super::{lock, translate};
-use crate::backend::{BoxFuture, Failure, LATE_COMMANDS_BOUND, OpError};
+use crate::backend::{BoxFuture, Failure, LATE_COMMANDS_BOUND};
 use crate::contained::{Panicked, poll_contained};
 use distlock_store::StoreError;
 use distlock_store::clock;
@@ -90,10 +90,10 @@ impl Submitted {
 }
 
 /// What the store has said; a panic of its future is a reply that did not come.
-pub(super) fn failed<T>(said: Result<Result<T, StoreError>, Panicked>) -> Result<T, OpError> {
+pub(super) fn failed<T>(said: Result<Result<T, StoreError>, Panicked>) -> Result<T, StoreError> {
     match said {
         Ok(said) => said.map_err(translate::error),
-        Err(panicked) => Err(OpError::new(Failure::Unknown, panicked)),
+        Err(panicked) => Err(StoreError::new(Failure::Unknown, panicked)),
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn in_time<T>(
     mut call: BoxFuture<Result<T, StoreError>>,
     limit: Duration,
     turn: Turn,
-    answer: impl FnOnce(Result<T, OpError>),
+    answer: impl FnOnce(Result<T, StoreError>),
     late: impl FnOnce(T),
 ) {
     let mut said = poll_fn(|cx| poll_contained(call.as_mut(), cx).map(failed));
@@ -111,7 +111,7 @@ pub(super) async fn in_time<T>(
         return;
     }
     let silence = format!("the store did not answer within {LATE_COMMANDS_BOUND:?}");
-    answer(Err(OpError::new(Failure::Unknown, silence)));
+    answer(Err(StoreError::new(Failure::Unknown, silence)));
     let said = match timeout(LATE_COMMANDS, &mut said).await {
         Ok(said) => {
             if let Ok(said) = said {

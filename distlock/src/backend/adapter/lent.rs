@@ -18,14 +18,14 @@ use tokio::runtime::Handle;
 
 use super::command::{Submitted, Turn, failed, in_time};
 use super::{ended, lock};
-use crate::backend::{BoxFuture, OpError, ServerTime};
+use crate::backend::{BoxFuture, ServerTime};
 use crate::contained::{Panicked, contained};
 use crate::process;
 use crate::take_over::{Entry, Lendable, Lookout};
 use distlock_store::StoreError;
 
 /// What the store has said, and when it was asked.
-pub(super) type Said<T> = Result<(T, ServerTime), OpError>;
+pub(super) type Said<T> = Result<(T, ServerTime), StoreError>;
 
 /// Where a command is. `W`: the command; `A`: its answer. No foreign code runs in these functions: wakers and commands
 /// that are to be dropped are returned.
@@ -235,7 +235,7 @@ fn wake(waker: Option<Waker>) {
 struct Teller<T: Send + 'static, L: FnOnce(T) + Send + 'static>(Option<Arc<Lent<T, L>>>);
 
 impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Teller<T, L> {
-    fn tell(mut self, said: Result<T, OpError>) {
+    fn tell(mut self, said: Result<T, StoreError>) {
         if let Some(lent) = self.0.take() {
             lent.answer(said.map(|said| (said, lent.asked)));
         }
@@ -264,7 +264,7 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Loan<T, L> {
         turn: Turn,
         (submitted, asked): (Submitted, ServerTime),
         (home, lookout): (Handle, &Arc<Lookout>),
-    ) -> Result<Self, OpError> {
+    ) -> Result<Self, StoreError> {
         let place = Mutex::new(Place::Lent(Work { call, turn, late }, None));
         let lent = Arc::new(Lent { place, home, submitted, asked });
         let entry = lookout.keep(lent.clone()).ok_or_else(ended)?;
@@ -276,7 +276,7 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Loan<T, L> {
         mut work: Work<T, L>,
         mine: Option<Waker>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<T, OpError>> {
+    ) -> Poll<Result<T, StoreError>> {
         let said = match self.lent.at_home(|| work.call.as_mut().poll(cx)) {
             Ok(Poll::Pending) => {
                 let after = lock(&self.lent.place).put_back(work, mine);

@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     Backend, BatchReply, BoxFuture, Demand, Events, Failure, Inspection, LATE_COMMANDS_BOUND, ListPage,
-    Notice, OpError, OpResult, Others, Sending, ServerTime, Token, Tuning, op,
+    Notice, OpResult, Others, Sending, ServerTime, Token, Tuning, op,
 };
 use crate::backend::ConnectOn;
 use crate::error::LockError;
@@ -134,7 +134,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     /// Why nothing can be sent, if so.
-    fn refusal(&self, need: Need) -> Option<OpError> {
+    fn refusal(&self, need: Need) -> Option<StoreError> {
         let describe = || self.store.describe();
         if let Some(error) = lock(&self.link).refusal(&describe) {
             // An idle store begins to connect.
@@ -142,7 +142,7 @@ impl<S: LockStore> StoreBackend<S> {
             return Some(error);
         }
         let session = self.translator.session().filter(|_| need == Need::Session)?;
-        let no_session = || OpError::new(Failure::NotSent, format!("no session with {}", describe()));
+        let no_session = || StoreError::new(Failure::NotSent, format!("no session with {}", describe()));
         session.is_over(clock::now()).then(no_session)
     }
 
@@ -163,7 +163,7 @@ impl<S: LockStore> StoreBackend<S> {
         need: Need,
         call: C,
         late: L,
-    ) -> Result<impl Future<Output = Said<T>> + Send + use<S, T, C, L>, OpError>
+    ) -> Result<impl Future<Output = Said<T>> + Send + use<S, T, C, L>, StoreError>
     where
         T: Send + 'static,
         C: FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
@@ -198,7 +198,7 @@ impl<S: LockStore> StoreBackend<S> {
                 Ok(Answer::Sent(answer))
             }
             Added::Full => {
-                Err(OpError::new(Failure::NotSent, "too many commands wait for their turn on one key"))
+                Err(StoreError::new(Failure::NotSent, "too many commands wait for their turn on one key"))
             }
         }
     }
@@ -219,7 +219,7 @@ impl<S: LockStore> StoreBackend<S> {
         let (sender, answer) = oneshot::channel();
         let work = async move |turn: Turn| {
             let outdated = submitted.is_outdated().then(|| {
-                OpError::new(Failure::NotSent, "the commands before it on the same key took too long")
+                StoreError::new(Failure::NotSent, "the commands before it on the same key took too long")
             });
             // Nobody awaits the answer if the manager has ended.
             if let Some(error) = outdated.or_else(|| self.refusal(need)) {
@@ -227,14 +227,18 @@ impl<S: LockStore> StoreBackend<S> {
                 return;
             }
             let asked = self.ask();
-            let tell = |said: Result<T, OpError>| drop(sender.send(said.map(|said| (said, asked))));
+            let tell = |said: Result<T, StoreError>| drop(sender.send(said.map(|said| (said, asked))));
             let call = call(self.clone(), asked);
             in_time(call, LATE_COMMANDS_BOUND, turn, tell, |said| late(&self, said)).await;
         };
         (Box::new(move |turn| Box::pin(work(turn))), answer)
     }
 
-    fn begin_acquire(&self, key: &Arc<str>, op: op::Ask) -> Result<Coming<protocol::AcquireReply>, OpError> {
+    fn begin_acquire(
+        &self,
+        key: &Arc<str>,
+        op: op::Ask,
+    ) -> Result<Coming<protocol::AcquireReply>, StoreError> {
         let (token, request) = (op.token(), self.translator.ask(key, op));
         let (queue, name, sent) = (request.queue, key.clone(), request.clone());
         let late = move |this: &Self, reply| this.late(&name, token, queue.as_ref(), &reply);
@@ -250,14 +254,14 @@ impl<S: LockStore> StoreBackend<S> {
         &self,
         key: &Arc<str>,
         op: op::Release,
-    ) -> Result<Coming<protocol::ReleaseReply>, OpError> {
+    ) -> Result<Coming<protocol::ReleaseReply>, StoreError> {
         let request = self.translator.release(key, op);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {})?;
         Ok(Box::pin(async { answer.await.map(|(reply, _)| Translator::released(reply)) }))
     }
 
-    fn begin_renew(&self, key: &Arc<str>, op: op::Renew) -> Result<Coming<protocol::RenewReply>, OpError> {
+    fn begin_renew(&self, key: &Arc<str>, op: op::Renew) -> Result<Coming<protocol::RenewReply>, StoreError> {
         let request = self.translator.renew(key, op);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.renew(&request).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {})?;
@@ -328,7 +332,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         self.begin_acquire_all(batch)
     }
 
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
         let full = self.translator.full(key);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.inspect(&full).await });
         // It waits for no other command, so it may show the state before one that is under way.
@@ -340,7 +344,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         if self.abilities.lists { Others::Listed } else { Others::Unknown }
     }
 
-    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
         let beginning = self.translator.full(beginning).to_string();
         let after = after.map(|after| self.translator.full(&after).to_string());
         let request = List::new(beginning, after, LISTED_TOGETHER);
@@ -354,14 +358,14 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         })
     }
 
-    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let full = self.translator.full(key);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.force_release(&full).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {});
         Box::pin(async { answer?.await.map(|(held, _)| held) })
     }
 
-    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let request = Release::new(self.translator.full(key), &Owner::of_text(owner));
         let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
         let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {});
@@ -400,7 +404,7 @@ impl<S: LockStore> fmt::Debug for StoreBackend<S> {
     }
 }
 
-fn sending<T>(begun: Result<Coming<T>, OpError>) -> Sending<T> {
+fn sending<T>(begun: Result<Coming<T>, StoreError>) -> Sending<T> {
     match begun {
         Ok(answer) => Sending::Pending(answer),
         Err(error) => Sending::Ready(Err(error)),
@@ -411,8 +415,8 @@ fn boxed<T>(call: impl Future<Output = T> + Send + 'static) -> BoxFuture<T> {
     Box::pin(call)
 }
 
-fn ended() -> OpError {
-    OpError::new(Failure::Unknown, "the manager has ended")
+fn ended() -> StoreError {
+    StoreError::new(Failure::Unknown, "the manager has ended")
 }
 
 /// A panic while it is locked is a mistake of ours: no code of the store runs under it.

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::translate::Translator;
 use super::{StoreBackend, lock, translate};
-use crate::backend::{Events, Failure, LinkEvent, Notice, OpError, Push, Pushes, ServerTime, parse_token};
+use crate::backend::{Events, Failure, LinkEvent, Notice, Push, Pushes, ServerTime, parse_token};
 use distlock_store::clock;
 use distlock_store::engine::Report;
 use distlock_store::{EarlierCommands, LockStore, Notifications, StoreError, StoreEvents};
@@ -33,18 +33,18 @@ impl Default for Link {
 enum State {
     NotYet,
     Up,
-    Down(OpError),
+    Down(StoreError),
 }
 
 impl Link {
     /// Why nothing may be sent now, if so.
-    pub(super) fn refusal(&self, store: &dyn Fn() -> String) -> Option<OpError> {
+    pub(super) fn refusal(&self, store: &dyn Fn() -> String) -> Option<StoreError> {
         match &self.state {
             State::Up => None,
             State::NotYet => {
-                Some(OpError::new(Failure::NotSent, format!("not connected to {} yet", store())))
+                Some(StoreError::new(Failure::NotSent, format!("not connected to {} yet", store())))
             }
-            State::Down(cause) => Some(OpError { kind: Failure::NotSent, source: cause.source.clone() }),
+            State::Down(cause) => Some(StoreError { kind: Failure::NotSent, source: cause.source.clone() }),
         }
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, Kind, LeaseEnds, ListPage,
-    OpError, OpResult, PollPauses, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted,
+    AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, LeaseEnds, ListPage,
+    LockKind, OpResult, PollPauses, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted,
     op,
 };
 use crate::error::LockError;
@@ -109,14 +109,14 @@ impl Translator {
         let entry_ttl = self.rounded(self.tuning.queue_entry_ttl);
         let queue = queues.then(|| Queue::new(self.rounded(claim), entry_ttl));
         let mut request = Acquire::new(self.full(key), &self.owner(token), self.rounded(ttl));
-        (request.kind, request.fences, request.queue) = (kind.into(), fences, queue);
+        (request.kind, request.fences, request.queue) = (kind, fences, queue);
         request
     }
 
     pub(super) fn renew(&self, key: &str, op: op::Renew) -> Renew {
         let op::Renew { token, kind, ttl } = op;
         let mut request = Renew::new(self.full(key), &self.owner(token), self.rounded(ttl));
-        request.kind = kind.into();
+        request.kind = kind;
         request
     }
 
@@ -160,7 +160,7 @@ impl Translator {
                 front: busy.front,
             },
             store::AcquireReply::WrongKind { found } => {
-                AcquireReply::WrongKind { found: Kind::from(found).to_string().into() }
+                AcquireReply::WrongKind { found: found.to_string().into() }
             }
         })
     }
@@ -190,12 +190,12 @@ fn current_holder(text: Option<String>, release: HolderRelease) -> CurrentHolder
 }
 
 /// The store breaks a rule: what it has done is not known.
-fn broken(text: String) -> OpError {
-    OpError::new(Failure::Unknown, format!("the store breaks its contract: {text}"))
+fn broken(text: String) -> StoreError {
+    StoreError::new(Failure::Unknown, format!("the store breaks its contract: {text}"))
 }
 
-pub(super) fn error(error: StoreError) -> OpError {
-    OpError { kind: error.kind, source: error.source }
+pub(super) fn error(error: StoreError) -> StoreError {
+    StoreError { kind: error.kind, source: error.source }
 }
 
 pub(super) fn inspection(found: StoredLock) -> Inspection {
@@ -207,7 +207,7 @@ pub(super) fn inspection(found: StoredLock) -> Inspection {
         None => (Arc::from(SOMEBODY), None),
     };
     Inspection {
-        kind: kind.into(),
+        kind,
         holder,
         holders: holders.into_iter().map(|(holder, left)| (Arc::from(holder), left)).collect(),
         remaining,
@@ -222,8 +222,8 @@ pub(super) fn inspection(found: StoredLock) -> Inspection {
 pub(super) fn check(abilities: &Abilities, store: &str, demand: &Demand) -> Result<(), LockError> {
     let Demand { kind, ttl, fenced, min_hold, .. } = *demand;
     let refused = |what: String| Err(LockError::options(format!("{store} {what}")));
-    if !abilities.keeps(kind.into()) {
-        let ability = if kind == Kind::Shared { Ability::Shared } else { Ability::Limited };
+    if !abilities.keeps(kind) {
+        let ability = if kind == LockKind::Shared { Ability::Shared } else { Ability::Limited };
         return refused(format!("does not keep {kind}{}", abilities.reason(ability)));
     }
     if fenced && abilities.fencing.is_none() {

@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use once_cell::sync::OnceCell;
 
-use super::{AcquireReply, Backend, BatchReply, BoxFuture, Events, Inspection, LinkEvent, OpError, OpResult};
+use super::{
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Inspection, LinkEvent, OpResult, StoreError,
+};
 use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use crate::finding::Finding;
 use distlock_store::clock;
@@ -165,23 +167,23 @@ impl Backend for Memory {
         Box::pin(std::future::ready(replies.into_iter().map(Ok).collect()))
     }
 
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
         let found = self.server().inspect(self.now(), key);
         Box::pin(std::future::ready(Ok(found)))
     }
 
-    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let mut notes = Vec::new();
         let held = self.server().force_release(self.now(), key, &mut notes);
         self.deliver(notes);
         Box::pin(std::future::ready(Ok(held)))
     }
 
-    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let mut notes = Vec::new();
         let held = self.server().force_release_from(self.now(), key, owner, &mut notes);
         self.deliver(notes);

@@ -14,7 +14,7 @@ pub(crate) use key_entry::{HOLD, Sender};
 pub(crate) use probe::Queued;
 
 use crate::backend::{
-    AcquireMode, AcquireReply, BatchReply, Inspection, Kind, Push, ReleaseReply, Remaining, RenewReply,
+    AcquireMode, AcquireReply, BatchReply, Inspection, LockKind, Push, ReleaseReply, Remaining, RenewReply,
     ServerTime, Token, Tuning, kind_of, op, parse_owner, shared_token_text,
 };
 use crate::protocol::mutated;
@@ -187,7 +187,7 @@ impl ModelServer {
             }
             Some(_) => AcquireReply::Busy {
                 server_time: None,
-                holder: slot.in_the_way(server_time, Kind::Exclusive).into(),
+                holder: slot.in_the_way(server_time, LockKind::Exclusive).into(),
                 remaining: Remaining::Unknown,
                 front: false,
             },
@@ -214,7 +214,7 @@ impl ModelServer {
         if let Some(remaining) = remaining {
             let holder = slot.in_the_way(server_time, kind);
             notes.extend(Note::wanted(&holder, from.key));
-            if kind == Kind::Exclusive && matches!(mode, AcquireMode::Wait | AcquireMode::Poll) {
+            if kind == LockKind::Exclusive && matches!(mode, AcquireMode::Wait | AcquireMode::Poll) {
                 let readers = slot.readers(server_time);
                 notes.extend(readers.iter().filter_map(|reader| Note::wanted_from(reader, from.key)));
             }
@@ -392,7 +392,7 @@ impl ModelServer {
         let until = plus(server_time, ttl);
         let slot = self.slot(from.key);
         let half = if mutated!(RenewalChecksOnlyTheMarker) {
-            slot.live(server_time).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
+            slot.live(server_time).is_some_and(|value| kind_of(&value.holder) != LockKind::Exclusive)
         } else {
             mutated!(RenewalChecksOnlyTheMembers)
                 && slot.members.iter().any(|(member, old)| *member == text && *old > server_time)
@@ -448,7 +448,7 @@ impl ModelServer {
         let left = |until: ServerTime| Duration::from_micros(until.0.saturating_sub(server_time.0));
         let kind = kind_of(&value.holder);
         let mut holders = Vec::new();
-        if kind != Kind::Exclusive {
+        if kind != LockKind::Exclusive {
             let alive = slot.members.iter().filter(|(_, until)| *until > server_time);
             holders.extend(alive.map(|(member, until)| (member.clone(), Some(left(*until)))));
             holders.sort_by_key(|(_, left)| std::cmp::Reverse(*left));

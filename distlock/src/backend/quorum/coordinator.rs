@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    AcquireReply, Failure, FenceReply, LATE_COMMANDS_BOUND, OpError, OpResult, RenewReply, ServerTime, Token,
-    Tuning, op,
+    AcquireReply, Failure, FenceReply, LATE_COMMANDS_BOUND, OpResult, RenewReply, ServerTime, StoreError,
+    Token, Tuning, op,
 };
 use super::effect::{Answer, AskJob, Command, Effect, FenceJob, Now, Outcome, ReleaseJob, Request};
 use super::formation::Formation;
@@ -173,7 +173,7 @@ impl Coordinator {
                 Some(cause) => format!("{}: {cause}", self.names[node]),
                 None => format!("not connected to {}", self.names[node]),
             };
-            round.answered(node, failed(OpError::new(Failure::NotSent, text)), Standing::Counts);
+            round.answered(node, failed(StoreError::new(Failure::NotSent, text)), Standing::Counts);
             return;
         }
         let (key, token, request, queue) = (round.key.clone(), round.token, round.request, round.queue);
@@ -362,7 +362,7 @@ impl Coordinator {
                 let (key, op) = (round.key.clone(), op::Fence { token: round.token, first, count });
                 self.tell(now, node, &key, Command::Fence(FenceJob::WriteBack(id, first), op));
             } else {
-                round.written(node, first, &Err(OpError::new(Failure::NotSent, "not connected")));
+                round.written(node, first, &Err(StoreError::new(Failure::NotSent, "not connected")));
             }
         }
     }

@@ -6,8 +6,8 @@ use redis::Value;
 
 use super::super::redis::{Encode, Encoding, Garbled, Note, Operation, Origin};
 use super::super::{
-    AcquireReply, FenceReply, LinkEvent, OpError, OpResult, Push, Pushes, ReleaseReply, RenewReply,
-    ServerTime, Token, op,
+    AcquireReply, FenceReply, LinkEvent, OpResult, Push, Pushes, ReleaseReply, RenewReply, ServerTime,
+    StoreError, Token, op,
 };
 use crate::protocol::Time;
 
@@ -123,7 +123,7 @@ pub(super) enum Answer {
 }
 
 impl Command {
-    pub(super) fn failed(&self, error: OpError) -> Answer {
+    pub(super) fn failed(&self, error: StoreError) -> Answer {
         match self {
             Command::Ask(job, _) => Answer::Ask(*job, Err(error)),
             Command::Release(job, _) => Answer::Release(job.clone(), Err(error)),

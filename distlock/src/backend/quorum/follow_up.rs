@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, Failure, Kind, OpResult, ReleaseReply, Token, op};
+use super::super::{AcquireMode, Failure, LockKind, OpResult, ReleaseReply, Token, op};
 use super::coordinator::Coordinator;
 use super::effect::{Command, Now, ReleaseJob, Request};
 use super::member::{Occasion, PendingRelease};
@@ -20,7 +20,7 @@ pub(super) fn leave(token: Token) -> op::Release {
 /// Acquires the lock if it is free and does nothing else. Unlike [`op::TryAcquire`] its reply always tells
 /// the server's time.
 pub(super) fn take(token: Token, ttl: Duration) -> op::Acquire {
-    op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
+    op::Acquire { token, kind: LockKind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
 }
 
 impl Coordinator {

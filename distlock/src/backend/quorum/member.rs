@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::redis::Origin;
-use super::super::{OpError, Pushes, ServerTime, Token};
+use super::super::{Pushes, ServerTime, StoreError, Token};
 use super::effect::Writing;
 use crate::protocol::mutated;
 use crate::protocol::{Time, When};
@@ -51,9 +51,9 @@ pub(super) struct Member {
     /// What its replies tell about its wall clock.
     pub(super) clock: ClockOffset,
     /// Set if it can never be one of these servers in its present configuration: why.
-    pub(super) misconfigured: Option<OpError>,
+    pub(super) misconfigured: Option<StoreError>,
     /// The latest reason for not being up.
-    pub(super) cause: Option<OpError>,
+    pub(super) cause: Option<StoreError>,
     /// One for each token.
     pub(super) pending_releases: BTreeMap<Token, PendingRelease>,
     /// Until when commands of a former connection may arrive.

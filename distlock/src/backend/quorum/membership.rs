@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::redis::{Mark, Note, Origin};
-use super::super::{Failure, LATE_COMMANDS_BOUND, LinkEvent, OpError, Pushes, ServerTime};
+use super::super::{Failure, LATE_COMMANDS_BOUND, LinkEvent, Pushes, ServerTime, StoreError};
 use super::coordinator::Coordinator;
 use super::effect::{Effect, NewLink, Now, Writing};
 use super::formation::Stage;
@@ -36,7 +36,7 @@ impl Coordinator {
                 "{} and {} are the same server: a quorum needs different ones",
                 self.names[twin], self.names[node]
             );
-            return self.misconfigured(now, node, OpError::new(Failure::Refused, text));
+            return self.misconfigured(now, node, StoreError::new(Failure::Refused, text));
         }
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = true;
@@ -130,7 +130,7 @@ impl Coordinator {
     }
 
     /// A server is not connected, or an attempt to connect to it has failed.
-    pub(super) fn member_left(&mut self, now: Now, node: usize, cause: OpError) {
+    pub(super) fn member_left(&mut self, now: Now, node: usize, cause: StoreError) {
         if cause.kind == Failure::Refused {
             return self.misconfigured(now, node, cause);
         }
@@ -143,7 +143,7 @@ impl Coordinator {
         self.gather(now, Some(cause));
     }
 
-    fn misconfigured(&mut self, now: Now, node: usize, cause: OpError) {
+    fn misconfigured(&mut self, now: Now, node: usize, cause: StoreError) {
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = false;
         member.cause = Some(cause.clone());
@@ -346,7 +346,7 @@ impl Coordinator {
     }
 
     /// Reports when a majority is reached or lost. `cause`: why a server is missing, if that is new.
-    fn gather(&mut self, now: Now, cause: Option<OpError>) {
+    fn gather(&mut self, now: Now, cause: Option<StoreError>) {
         let (all, here) = (self.members.len(), self.members.iter().filter(|member| member.up).count());
         let most = majority(all);
         match self.formation.stage {
@@ -396,14 +396,14 @@ impl Coordinator {
         self.out.push(Effect::Link(LinkEvent::Up { former_links_dead: true, pushes }));
     }
 
-    fn is_down(&mut self, cause: Option<OpError>) {
+    fn is_down(&mut self, cause: Option<StoreError>) {
         let all = self.members.len();
         let here = self.members.iter().filter(|member| member.up).count();
         let cause = cause.or_else(|| self.members.iter().find_map(|member| member.cause.clone()));
         let text = format!("{here} of {all} servers can be reached, {} are needed", majority(all));
         let cause = match cause {
-            Some(cause) => OpError::new(Failure::NotSent, format!("{text}; {cause}")),
-            None => OpError::new(Failure::NotSent, text),
+            Some(cause) => StoreError::new(Failure::NotSent, format!("{text}; {cause}")),
+            None => StoreError::new(Failure::NotSent, text),
         };
         self.out.push(Effect::Link(LinkEvent::Down { cause }));
     }

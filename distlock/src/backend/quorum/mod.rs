@@ -84,9 +84,9 @@ use tokio::task::JoinSet;
 use super::fail_all::fail_all;
 use super::redis::{ConfigError, Found, Note, Origin, RedisBackend, RedisConfig, Search};
 use super::{
-    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, Inspection, Inspections, Kind,
-    LinkEvent, ListPage, OpError, OpResult, Others, OwnerDetails, Push, Pushes, ReleaseReply, RenewReply,
-    Sending, Tuning, Who, op,
+    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, Inspection, Inspections, LinkEvent,
+    ListPage, LockKind, OpResult, Others, OwnerDetails, Push, Pushes, ReleaseReply, RenewReply, Sending,
+    StoreError, Tuning, Who, op,
 };
 use crate::error::LockError;
 use crate::finding::{Finding, Severity};
@@ -119,7 +119,7 @@ enum Input {
     Joined { node: usize, link: NewLink },
     Probed { node: usize, sent: Time, origin: Origin },
     Noted { node: usize, note: Note, writing: Writing },
-    Left { node: usize, cause: OpError },
+    Left { node: usize, cause: StoreError },
     Listens { node: usize, pushes: Pushes },
     Pushed { node: usize, push: Push },
 }
@@ -156,11 +156,11 @@ impl QuorumBackend {
         Tuning { poll_gap: Duration::ZERO, clocks: Clocks::Many, ..Tuning::default() }
     }
 
-    fn not_up(&self) -> OpError {
+    fn not_up(&self) -> StoreError {
         for node in &self.nodes {
             node.connect();
         }
-        OpError::new(Failure::NotSent, format!("not connected to a majority of {}", self.names.join(", ")))
+        StoreError::new(Failure::NotSent, format!("not connected to a majority of {}", self.names.join(", ")))
     }
 
     fn submit<T>(&self, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> oneshot::Receiver<T> {
@@ -221,8 +221,8 @@ impl fmt::Debug for QuorumBackend {
     }
 }
 
-fn ended() -> OpError {
-    OpError::new(Failure::Unknown, "the manager has ended")
+fn ended() -> StoreError {
+    StoreError::new(Failure::Unknown, "the manager has ended")
 }
 
 impl Backend for QuorumBackend {
@@ -255,7 +255,7 @@ impl Backend for QuorumBackend {
     }
 
     /// The holder is the token that a majority reports.
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.inspect(key)).collect();
         Box::pin(async move {
             let most = round::majority(asked.len());
@@ -269,7 +269,7 @@ impl Backend for QuorumBackend {
     }
 
     /// A lock that a majority has is known to one server at least of any majority.
-    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
         let (nodes, mut found) = (self.nodes.clone(), Found::new(Search::new(beginning, after)));
         let error = self.not_up();
         Box::pin(async move {
@@ -287,7 +287,7 @@ impl Backend for QuorumBackend {
         })
     }
 
-    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, OpError>> {
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, StoreError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.inspect_all(keys.clone())).collect();
         Box::pin(async move {
             let most = round::majority(asked.len());
@@ -303,7 +303,7 @@ impl Backend for QuorumBackend {
     fn note_holds(&self, notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {
         let notes: Vec<HoldNote> = notes.collect();
         let writing = self.nodes.iter().filter_map(|node| node.note_holds(&mut notes.iter().cloned()));
-        let writing = writing.map(|noted| -> BoxFuture<Result<(), OpError>> {
+        let writing = writing.map(|noted| -> BoxFuture<Result<(), StoreError>> {
             Box::pin(async move {
                 noted.await;
                 Ok(())
@@ -314,7 +314,7 @@ impl Backend for QuorumBackend {
     }
 
     /// One server may be away: that is what a quorum is for.
-    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         let examined: Vec<_> = self.nodes.iter().map(|node| node.diagnose()).collect();
         let names = self.names.clone();
         Box::pin(async move {
@@ -334,7 +334,7 @@ impl Backend for QuorumBackend {
         })
     }
 
-    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.force_release(key)).collect();
         Box::pin(async move {
             let most = round::majority(asked.len());
@@ -346,7 +346,7 @@ impl Backend for QuorumBackend {
     }
 
     /// A holder holds it on a majority. What a former holder has left on fewer servers goes too, and is no lock.
-    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.force_release_from(key, owner)).collect();
         Box::pin(async move {
             let all = asked.len();
@@ -376,14 +376,14 @@ impl Backend for QuorumBackend {
         })
     }
 
-    fn refuses(&self, kind: Kind) -> Option<&'static str> {
+    fn refuses(&self, kind: LockKind) -> Option<&'static str> {
         match kind {
-            Kind::Exclusive => None,
-            Kind::Shared => Some(
+            LockKind::Exclusive => None,
+            LockKind::Shared => Some(
                 "shared locks are not offered on a quorum: readers and writers on different majorities would \
                  keep each other out without end; use an exclusive lock, or one Redis",
             ),
-            Kind::Limited(_) => Some(
+            LockKind::Limited { .. } => Some(
                 "`max_holders` is not offered on a quorum: every server would count other holders, and the \
                  limit would hold on none; use one Redis",
             ),
@@ -407,7 +407,10 @@ impl Backend for QuorumBackend {
 }
 
 /// The replies, if they are those of a majority.
-async fn of_a_majority<T>(asked: Vec<BoxFuture<Result<T, OpError>>>, most: usize) -> Result<Vec<T>, OpError> {
+async fn of_a_majority<T>(
+    asked: Vec<BoxFuture<Result<T, StoreError>>>,
+    most: usize,
+) -> Result<Vec<T>, StoreError> {
     let (found, error) = gathered(asked).await;
     match error {
         Some(error) if found.len() < most => Err(error),
@@ -438,7 +441,7 @@ fn agreed(found: Vec<Inspection>, most: usize) -> Option<Inspection> {
 }
 
 /// All replies that came, and one of the errors.
-async fn gathered<T>(mut asked: Vec<BoxFuture<Result<T, OpError>>>) -> (Vec<T>, Option<OpError>) {
+async fn gathered<T>(mut asked: Vec<BoxFuture<Result<T, StoreError>>>) -> (Vec<T>, Option<StoreError>) {
     let (mut found, mut failed) = (Vec::new(), None);
     poll_fn(|cx| {
         asked.retain_mut(|future| match future.as_mut().poll(cx) {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    AcquireReply, CurrentHolder, Failure, FenceReply, OpError, OpResult, ReleaseReply, Remaining, RenewReply,
-    ServerTime, Token,
+    AcquireReply, CurrentHolder, Failure, FenceReply, OpResult, ReleaseReply, Remaining, RenewReply,
+    ServerTime, StoreError, Token,
 };
 use super::effect::{Outcome, Request};
 use super::server_reply::{ServerReply, failed};
@@ -152,7 +152,7 @@ impl Round {
 
     /// The operation is not sent to this server.
     pub(super) fn not_sent(&mut self, node: usize) {
-        self.answered(node, failed(OpError::new(Failure::NotSent, "not asked")), Standing::Counts);
+        self.answered(node, failed(StoreError::new(Failure::NotSent, "not asked")), Standing::Counts);
     }
 
     /// The servers have had enough time, provided that a majority has replied: if all servers are slow, all
@@ -294,7 +294,7 @@ impl Round {
             Some(self.entered(server_time, before, Some(back.first)))
         } else if done + open < most {
             let text = "the lock was lost on most servers before its fencing token was agreed on";
-            Some(asked(Err(OpError::new(Failure::Later, text))))
+            Some(asked(Err(StoreError::new(Failure::Later, text))))
         } else {
             None
         }
@@ -317,7 +317,7 @@ impl Round {
             asked(Ok(AcquireReply::AlreadyHeld { server_time: Some(server_time), fence }))
         } else if before == Before::Held && count(true) < most {
             let text = "the lock is ours on a majority of the servers, but not without interruption";
-            asked(Err(OpError::new(Failure::Later, text)))
+            asked(Err(StoreError::new(Failure::Later, text)))
         } else {
             asked(Ok(AcquireReply::Acquired { server_time: Some(server_time), fence }))
         }
@@ -367,7 +367,7 @@ impl Round {
     }
 
     /// The failure that represents all others: a permanent one before one that may pass.
-    fn failure(&self) -> OpError {
+    fn failure(&self) -> StoreError {
         let failures = || {
             self.answers.iter().filter_map(|answer| match &answer.reply {
                 ServerReply::Failed(error) => Some(error),
@@ -401,7 +401,7 @@ impl Round {
         if let Some(cause) = cause {
             text += &format!("; {cause}");
         }
-        OpError::new(kind, text)
+        StoreError::new(kind, text)
     }
 
     fn given_back(&self) -> Option<OpResult<ReleaseReply>> {

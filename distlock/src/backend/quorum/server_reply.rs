@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::{AcquireReply, CurrentHolder, OpError, OpResult, ReleaseReply, Remaining, RenewReply};
+use super::super::{AcquireReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply, StoreError};
 use crate::protocol::mutated;
 
 /// What one server has replied to an operation.
@@ -26,11 +26,11 @@ pub(super) enum ServerReply {
     Released,
     Renewed,
     WrongKind(Arc<str>),
-    Failed(OpError),
+    Failed(StoreError),
 }
 
 /// A server that did not reply, or reported an error.
-pub(super) fn failed(error: OpError) -> ServerReply {
+pub(super) fn failed(error: StoreError) -> ServerReply {
     if mutated!(ErrorsAreConsent) {
         return ServerReply::Ours { fresh: true, last: Some(0) };
     }

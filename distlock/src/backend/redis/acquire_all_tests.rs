@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::test_server::{Rig, TestServer, block_on};
-use crate::backend::{AcquireMode, AcquireReply, Backend, Kind, Remaining, Token, op};
+use crate::backend::{AcquireMode, AcquireReply, Backend, LockKind, Remaining, Token, op};
 
 const TTL: Duration = Duration::from_secs(10);
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-fn enter(token: u64, kind: Kind, mode: AcquireMode) -> op::Acquire {
+fn enter(token: u64, kind: LockKind, mode: AcquireMode) -> op::Acquire {
     op::Acquire { token: Token(token), kind, ttl: TTL, claim: Duration::from_secs(3), mode, fences: 0 }
 }
 
 /// Takes the three keys with the tokens `first`, `first + 1` and `first + 2`. `None`: not tried.
-fn take(rig: &Rig, first: u64, kind: Kind) -> Vec<Option<AcquireReply>> {
+fn take(rig: &Rig, first: u64, kind: LockKind) -> Vec<Option<AcquireReply>> {
     let ops = (first..).map(|token| enter(token, kind, AcquireMode::Try));
     let batch = KEYS.iter().map(|key| Arc::from(*key)).zip(ops).collect();
     let results = block_on(rig.backend.send_acquire_all(batch));
@@ -25,7 +25,7 @@ fn take(rig: &Rig, first: u64, kind: Kind) -> Vec<Option<AcquireReply>> {
 fn free_locks_are_all_taken_each_with_its_own_token_and_nothing_else_is_written() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "x");
-    let replies = take(&rig, 1, Kind::Exclusive);
+    let replies = take(&rig, 1, LockKind::Exclusive);
     assert!(
         replies
             .iter()
@@ -42,8 +42,8 @@ fn free_locks_are_all_taken_each_with_its_own_token_and_nothing_else_is_written(
 fn the_command_ends_at_the_first_lock_that_is_not_free() {
     let server = TestServer::start(&[]);
     let (one, other) = (Rig::up(&server, "x"), Rig::up(&server, "y"));
-    other.send("b", enter(9, Kind::Exclusive, AcquireMode::Try)).unwrap();
-    for kind in [Kind::Exclusive, Kind::Shared] {
+    other.send("b", enter(9, LockKind::Exclusive, AcquireMode::Try)).unwrap();
+    for kind in [LockKind::Exclusive, LockKind::Shared] {
         let replies = take(&one, 1, kind);
         let [
             Some(AcquireReply::Acquired { .. }),
@@ -60,7 +60,7 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
         one.send("a", op::Release::new(Token(1), op::Ends::ExclusiveLease)).unwrap();
     }
     server.run::<()>("PERSIST b");
-    let replies = take(&one, 1, Kind::Exclusive);
+    let replies = take(&one, 1, LockKind::Exclusive);
     assert!(
         matches!(&replies[1], Some(AcquireReply::Busy { remaining: Remaining::Forever, .. })),
         "{replies:?}"
@@ -71,7 +71,7 @@ fn the_command_ends_at_the_first_lock_that_is_not_free() {
 fn the_same_command_again_finds_its_own_locks_and_never_shortens_them() {
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "x");
-    for kind in [Kind::Exclusive, Kind::Shared] {
+    for kind in [LockKind::Exclusive, LockKind::Shared] {
         take(&rig, 1, kind);
         for (at, expected) in [(500, 9_000..=10_000), (60_000, 9_000..=60_000)] {
             // A shared lock's marker and its members end together.
@@ -88,7 +88,7 @@ fn the_same_command_again_finds_its_own_locks_and_never_shortens_them() {
             );
             // That of a shared one is a marker, which lives as long as its members say.
             let pttl = server.run::<i64>("PTTL a");
-            assert!(kind == Kind::Shared || expected.contains(&pttl), "{kind}: {pttl}");
+            assert!(kind == LockKind::Shared || expected.contains(&pttl), "{kind}: {pttl}");
         }
         server.run::<()>("FLUSHALL");
     }
@@ -99,7 +99,7 @@ fn a_lock_of_another_kind_and_a_key_of_another_type_end_it_with_their_own_answer
     let server = TestServer::start(&[]);
     let rig = Rig::up(&server, "x");
     let ends_at_the_second = || {
-        for kind in [Kind::Exclusive, Kind::Shared] {
+        for kind in [LockKind::Exclusive, LockKind::Shared] {
             let replies = take(&rig, 1, kind);
             assert!(
                 matches!(&replies[..], [Some(reply), Some(AcquireReply::WrongKind { .. }), None] if reply.is_acquired()),
@@ -108,7 +108,7 @@ fn a_lock_of_another_kind_and_a_key_of_another_type_end_it_with_their_own_answer
             server.run::<()>("DEL a");
         }
     };
-    rig.send("b", enter(9, Kind::Limited(2), AcquireMode::Try)).unwrap();
+    rig.send("b", enter(9, LockKind::Limited { max_holders: 2 }, AcquireMode::Try)).unwrap();
     ends_at_the_second();
     server.run::<()>("DEL b dl1:m:b");
     server.run::<()>("RPUSH b x");
@@ -119,11 +119,15 @@ fn a_lock_of_another_kind_and_a_key_of_another_type_end_it_with_their_own_answer
 fn readers_share_the_locks_unless_a_writer_waits() {
     let server = TestServer::start(&[]);
     let (one, other) = (Rig::up(&server, "x"), Rig::up(&server, "y"));
-    assert!(take(&one, 1, Kind::Shared).iter().flatten().filter(|reply| reply.is_acquired()).count() == 3);
-    assert!(take(&other, 1, Kind::Shared).iter().flatten().filter(|reply| reply.is_acquired()).count() == 3);
-    let writer = other.send("b", enter(9, Kind::Exclusive, AcquireMode::Wait)).unwrap();
+    assert!(
+        take(&one, 1, LockKind::Shared).iter().flatten().filter(|reply| reply.is_acquired()).count() == 3
+    );
+    assert!(
+        take(&other, 1, LockKind::Shared).iter().flatten().filter(|reply| reply.is_acquired()).count() == 3
+    );
+    let writer = other.send("b", enter(9, LockKind::Exclusive, AcquireMode::Wait)).unwrap();
     assert!(matches!(writer, AcquireReply::Busy { front: true, .. }), "{writer:?}");
-    let replies = take(&one, 11, Kind::Shared);
+    let replies = take(&one, 11, LockKind::Shared);
     assert!(
         matches!(&replies[..], [Some(AcquireReply::Acquired { .. }), Some(AcquireReply::Busy { .. }), None]),
         "{replies:?}"

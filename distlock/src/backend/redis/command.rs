@@ -8,7 +8,7 @@ use redis::{Cmd, RedisWrite};
 use super::names::{Name, Names};
 use super::scripts::{Lua, SCRIPTS};
 use super::spare;
-use crate::backend::{AcquireMode, HoldNote, Kind, MARK, Token, Tuning, Who, op};
+use crate::backend::{AcquireMode, HoldNote, LockKind, MARK, Token, Tuning, Who, op};
 use crate::protocol::records::{LONGEST_KEY, hold_record, process_record};
 
 /// So much is read of a value, and of a token in a queue or among several holders.
@@ -117,7 +117,7 @@ impl Wire {
     pub(super) fn renew(&self, script_ref: ScriptRef, key: &str, op: &op::Renew) -> Cmd {
         let room = 64 + self.client.len();
         let lock = self.names.lock(key);
-        let mut cmd = if op.kind == Kind::Exclusive {
+        let mut cmd = if op.kind == LockKind::Exclusive {
             call(script_ref, &SCRIPTS.renew, &[lock], room)
         } else {
             let members = self.names.members(self.names.tag(key), key);
@@ -137,9 +137,9 @@ impl Wire {
     }
 
     /// The keys, apart from the lock, to which a waiter writes.
-    pub(super) fn names_of_waiting(&self, key: &str, kind: Kind) -> Vec<String> {
+    pub(super) fn names_of_waiting(&self, key: &str, kind: LockKind) -> Vec<String> {
         let (names, tag) = (&self.names, self.names.tag(key));
-        let members = (kind != Kind::Exclusive).then(|| names.members(tag, key).to_string());
+        let members = (kind != LockKind::Exclusive).then(|| names.members(tag, key).to_string());
         [names.queue(tag, key), names.entries(tag, key)]
             .iter()
             .map(ToString::to_string)
@@ -149,7 +149,7 @@ impl Wire {
 
     pub(super) fn enter(&self, script_ref: ScriptRef, key: &str, op: &op::Acquire) -> Cmd {
         let op::Acquire { token, kind, ttl, claim, mode, fences } = *op;
-        let script = if kind == Kind::Exclusive { &SCRIPTS.enter } else { &SCRIPTS.enter_n };
+        let script = if kind == LockKind::Exclusive { &SCRIPTS.enter } else { &SCRIPTS.enter_n };
         let mut cmd = self.on_queue(script_ref, script, key);
         self.token(&mut cmd, token);
         cmd.arg(millis(ttl)).arg(millis(claim)).arg(self.queue_entry_ttl).arg(fences);
@@ -251,18 +251,18 @@ impl Wire {
     /// Operations `Acquire` of one kind and ttl that do not queue, as one command.
     pub(super) fn enter_all(&self, script_ref: ScriptRef, batch: &[(Arc<str>, op::Acquire)]) -> Cmd {
         let (kind, ttl) =
-            batch.first().map_or((Kind::Exclusive, Duration::ZERO), |(_, op)| (op.kind, op.ttl));
+            batch.first().map_or((LockKind::Exclusive, Duration::ZERO), |(_, op)| (op.kind, op.ttl));
         let mut names = Vec::with_capacity(4 * batch.len());
         for (key, _) in batch {
             names.push(self.names.lock(key));
-            if kind != Kind::Exclusive {
+            if kind != LockKind::Exclusive {
                 let tag = self.names.tag(key);
                 names.push(self.names.queue(tag, key));
                 names.push(self.names.entries(tag, key));
                 names.push(self.names.members(tag, key));
             }
         }
-        let script = if kind == Kind::Exclusive { &SCRIPTS.enter_all } else { &SCRIPTS.enter_all_n };
+        let script = if kind == LockKind::Exclusive { &SCRIPTS.enter_all } else { &SCRIPTS.enter_all_n };
         let mut cmd = call(script_ref, script, &names, 32 + batch.len() * (32 + self.client.len()));
         cmd.arg(millis(ttl));
         word(&mut cmd, kind);
@@ -291,13 +291,13 @@ impl Wire {
 }
 
 /// Adds the name of a kind for scripts. Exclusive locks have scripts of their own, which take no kind.
-fn word(cmd: &mut Cmd, kind: Kind) {
+fn word(cmd: &mut Cmd, kind: LockKind) {
     match kind {
-        Kind::Exclusive => {}
-        Kind::Shared => {
+        LockKind::Exclusive => {}
+        LockKind::Shared => {
             cmd.arg("s");
         }
-        Kind::Limited(limit) => cmd.write_arg_fmt(format_args!("p:{limit}")),
+        LockKind::Limited { max_holders: limit } => cmd.write_arg_fmt(format_args!("p:{limit}")),
     }
 }
 

@@ -11,7 +11,7 @@ use super::dial::{BlackHole, names};
 use super::test_scripted::{Answer, Scripted};
 use super::test_server::{Rig, Seen, TestServer, is_command_connection, let_pass, wait_until};
 use crate::backend::{
-    AcquireMode, AcquireReply, Backend, Failure, Kind, LinkEvent, Push, Pushes, ReleaseReply, RenewReply,
+    AcquireMode, AcquireReply, Backend, Failure, LinkEvent, LockKind, Push, Pushes, ReleaseReply, RenewReply,
     ServerTime, Token, op,
 };
 
@@ -21,7 +21,7 @@ fn set(token: u64) -> op::TryAcquire {
     op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-fn enter(token: u64, kind: Kind) -> op::Acquire {
+fn enter(token: u64, kind: LockKind) -> op::Acquire {
     let (mode, claim) = (AcquireMode::Wait, Duration::from_secs(3));
     op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }
 }
@@ -140,10 +140,10 @@ fn a_cluster_that_is_hidden_is_noticed_before_a_lock_is_taken() {
         rig
     };
     let (a, b) = (connect("a"), connect("b"));
-    for kind in [Kind::Exclusive, Kind::Shared, Kind::Limited(1)] {
+    for kind in [LockKind::Exclusive, LockKind::Shared, LockKind::Limited { max_holders: 1 }] {
         assert!(a.send("k", enter(1, kind)).unwrap().is_acquired());
         // A writer waits behind readers.
-        let next = if kind == Kind::Shared { Kind::Exclusive } else { kind };
+        let next = if kind == LockKind::Shared { LockKind::Exclusive } else { kind };
         assert!(matches!(b.send("k", enter(2, next)), Ok(AcquireReply::Busy { .. })));
         assert_eq!(a.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
         assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
@@ -182,7 +182,7 @@ fn a_proxy_that_closes_on_unknown_commands_is_greeted_without_them_the_second_ti
     let rig = Rig::start(config(&server.url(), "a"));
     assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
     assert!(!rig.seen().iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. }))));
-    let renew = op::Renew { token: Token(9), kind: Kind::Exclusive, ttl: TTL };
+    let renew = op::Renew { token: Token(9), kind: LockKind::Exclusive, ttl: TTL };
     assert!(matches!(rig.send("k", renew), Ok(RenewReply::Renewed { server_time: ServerTime(5) })));
     // Such a proxy may share the keys out by the first one of a command.
     let keys = ["a", "b"].map(Arc::from);

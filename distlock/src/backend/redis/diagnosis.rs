@@ -8,7 +8,7 @@ use super::exec::Exec;
 use super::info::{field, text};
 use super::link::Link;
 use super::reply;
-use crate::backend::{OpError, ServerTime};
+use crate::backend::{ServerTime, StoreError};
 use crate::finding::{Finding, Severity};
 
 /// A clock that is further from ours is reported. In a quorum, it keeps the server from counting.
@@ -31,7 +31,7 @@ pub(super) async fn examine(
     link: &Link,
     place: &str,
     setup: Setup,
-) -> Result<Vec<Finding>, OpError> {
+) -> Result<Vec<Finding>, StoreError> {
     let before = SystemTime::now();
     let values = exec.ask_all(link, questions(exec)).await?;
     let after = SystemTime::now();

@@ -6,7 +6,7 @@ use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerError};
 
-use crate::backend::{Failure, OpError};
+use crate::backend::{Failure, StoreError};
 
 /// A failure with its remedy. Keeps the client library's error without showing its type.
 #[derive(Debug)]
@@ -120,14 +120,14 @@ pub(super) fn forbids_scripts(error: &ServerError) -> bool {
 }
 
 /// One of the keys `names`, which belong to a lock, holds a value that we have not written.
-pub(super) fn foreign_value(names: &[String], error: ServerError) -> OpError {
+pub(super) fn foreign_value(names: &[String], error: ServerError) -> StoreError {
     let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
     let error = RedisError::from(error);
     let text = format!(
         "{names}, where those who wait for the lock are kept, holds a value that distlock has not written: delete \
          it (DEL), or give the locks a `key_prefix` of their own ({error})"
     );
-    OpError::new(Failure::Refused, Cause { text, source: Some(error) })
+    StoreError::new(Failure::Refused, Cause { text, source: Some(error) })
 }
 
 /// Whether the server does not know the command, at least in this form.
@@ -162,14 +162,14 @@ pub(super) fn failure(error: &RedisError) -> Option<Failure> {
 }
 
 /// An error reply to an operation.
-pub(super) fn replied(error: ServerError) -> OpError {
+pub(super) fn replied(error: ServerError) -> StoreError {
     let ErrorMeaning { kind, remedy, .. } = judge(&error);
     let error = RedisError::from(error);
-    OpError::new(kind, Cause { text: format!("{remedy} ({error})"), source: Some(error) })
+    StoreError::new(kind, Cause { text: format!("{remedy} ({error})"), source: Some(error) })
 }
 
 /// The keys of this server could not be looked through.
-pub(super) fn not_listed(error: ServerError) -> OpError {
+pub(super) fn not_listed(error: ServerError) -> StoreError {
     let details = error.details().unwrap_or_default();
     // What a script may not do is told in other words, and before Redis 7 with another code.
     let forbidden = error.code() == "NOPERM"
@@ -180,13 +180,13 @@ pub(super) fn not_listed(error: ServerError) -> OpError {
     }
     let error = RedisError::from(error);
     let text = format!("the user may not look for locks: grant `+scan` ({error})");
-    OpError::new(Failure::Refused, Cause { text, source: Some(error) })
+    StoreError::new(Failure::Refused, Cause { text, source: Some(error) })
 }
 
 /// An operation that was sent and got no reply.
-pub(super) fn unanswered(error: RedisError) -> OpError {
+pub(super) fn unanswered(error: RedisError) -> StoreError {
     let text = format!("the connection to the server broke before the answer came ({error})");
-    OpError::new(Failure::Unknown, Cause { text, source: Some(error) })
+    StoreError::new(Failure::Unknown, Cause { text, source: Some(error) })
 }
 
 /// Where user and password came from.
@@ -198,7 +198,7 @@ pub(super) enum CredentialsFrom {
 }
 
 /// An attempt to connect that failed.
-pub(super) fn unconnected(place: &str, credentials: CredentialsFrom, error: RedisError) -> OpError {
+pub(super) fn unconnected(place: &str, credentials: CredentialsFrom, error: RedisError) -> StoreError {
     if error.kind() == ErrorKind::AuthenticationFailed {
         let text = match credentials {
             CredentialsFrom::Url => {
@@ -209,7 +209,7 @@ pub(super) fn unconnected(place: &str, credentials: CredentialsFrom, error: Redi
                  correct that function, or the user on the server ({error})"
             ),
         };
-        return OpError::new(Failure::Refused, Cause { text, source: Some(error) });
+        return StoreError::new(Failure::Refused, Cause { text, source: Some(error) });
     }
     let known = error.code().and_then(error_meaning);
     let kind = known.as_ref().map_or(Failure::NotSent, |error_meaning| error_meaning.kind);
@@ -217,12 +217,12 @@ pub(super) fn unconnected(place: &str, credentials: CredentialsFrom, error: Redi
         Some(ErrorMeaning { remedy, .. }) => format!("cannot use {place}: {remedy} ({error})"),
         None => format!("cannot connect to {place}: {error}"),
     };
-    OpError::new(kind, Cause { text, source: Some(error) })
+    StoreError::new(kind, Cause { text, source: Some(error) })
 }
 
 /// A failure that was detected here.
-pub(super) fn found(kind: Failure, text: impl Into<String>) -> OpError {
-    OpError::new(kind, Cause { text: text.into(), source: None })
+pub(super) fn found(kind: Failure, text: impl Into<String>) -> StoreError {
+    StoreError::new(kind, Cause { text: text.into(), source: None })
 }
 
 #[cfg(test)]

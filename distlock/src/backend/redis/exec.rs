@@ -11,7 +11,7 @@ use super::link::Link;
 use super::operation::{Again, Encode, Encoding, Operation};
 use super::{errors, reply};
 use crate::backend::fail_all::fail_all;
-use crate::backend::{AcquireReply, BatchReply, CurrentHolder, Failure, OpError, OpResult, op};
+use crate::backend::{AcquireReply, BatchReply, CurrentHolder, Failure, OpResult, StoreError, op};
 use distlock_store::kit::contended::Contended;
 
 /// Batches are cut into pieces of this many commands, so that other commands get in between.
@@ -35,7 +35,7 @@ pub(super) struct Exec {
     awaited: Contended,
     /// Why the server runs no scripts for us any more, since somebody has changed the permissions. Without them a lock
     /// could be acquired, and not released.
-    refusal: RwLock<Option<OpError>>,
+    refusal: RwLock<Option<StoreError>>,
     is_refused: AtomicBool,
     /// If there are several servers: how this one is named in the grants that it pushes.
     from: RwLock<Option<Arc<str>>>,
@@ -91,12 +91,12 @@ impl Exec {
     }
 
     /// Why the server runs no scripts for us, if it was found that it does not.
-    pub(super) fn refusal(&self) -> Option<OpError> {
+    pub(super) fn refusal(&self) -> Option<StoreError> {
         self.refusal.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A script was run, or was not permitted.
-    fn scripts_are(&self, refused: Option<OpError>) {
+    fn scripts_are(&self, refused: Option<StoreError>) {
         let is_refused = refused.is_some();
         if is_refused || self.is_refused.load(Ordering::Relaxed) {
             *self.refusal.write().unwrap_or_else(PoisonError::into_inner) = refused;
@@ -206,7 +206,7 @@ impl Exec {
         (self.script(script_ref, key, op), Encoding::Script)
     }
 
-    pub(super) async fn ask(&self, link: &Link, cmd: Cmd) -> Result<Value, OpError> {
+    pub(super) async fn ask(&self, link: &Link, cmd: Cmd) -> Result<Value, StoreError> {
         link.request(cmd).await.map_err(|error| broken(link, error))
     }
 
@@ -267,7 +267,7 @@ impl Exec {
         op: &dyn Encode,
         encoding: Encoding,
         error: ServerError,
-    ) -> OpError {
+    ) -> StoreError {
         if encoding != Encoding::Native && errors::forbids_scripts(&error) {
             self.scripts_are(Some(errors::replied(error.clone())));
         }
@@ -309,7 +309,7 @@ impl Exec {
         &self,
         link: &Link,
         piece: &[(Arc<str>, O)],
-    ) -> Result<Vec<(Encoding, Value)>, OpError> {
+    ) -> Result<Vec<(Encoding, Value)>, StoreError> {
         let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
             piece.iter().map(|(key, op)| self.encode(key, op.encoder())).unzip();
         let values = self.ask_all(link, cmds).await?;
@@ -342,7 +342,7 @@ impl Exec {
         Ok(answers)
     }
 
-    pub(super) async fn ask_all(&self, link: &Link, cmds: Vec<Cmd>) -> Result<Vec<Value>, OpError> {
+    pub(super) async fn ask_all(&self, link: &Link, cmds: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
         let mut pipeline = Pipeline::with_capacity(cmds.len());
         let expected = cmds.len();
         for cmd in cmds {
@@ -411,7 +411,7 @@ impl Exec {
         link: &Link,
         cursor: &str,
         pattern: &str,
-    ) -> Result<(String, Vec<String>), OpError> {
+    ) -> Result<(String, Vec<String>), StoreError> {
         match self.run(link, |script_ref| self.wire.scan(script_ref, cursor, pattern)).await? {
             Value::ServerError(error) => Err(errors::not_listed(error)),
             value => reply::of_scan(&value).map_err(|reply::Garbled| garbled(link)),
@@ -432,7 +432,7 @@ impl Exec {
     }
 
     /// A script, by its hash, or by its text if the server does not know it.
-    async fn run(&self, link: &Link, cmd: impl Fn(ScriptRef) -> Cmd) -> Result<Value, OpError> {
+    async fn run(&self, link: &Link, cmd: impl Fn(ScriptRef) -> Cmd) -> Result<Value, StoreError> {
         let value = self.ask(link, cmd(ScriptRef::Hash)).await?;
         if is_unknown_script(&value) { self.ask(link, cmd(ScriptRef::Text)).await } else { Ok(value) }
     }
@@ -443,7 +443,7 @@ impl Exec {
         link: Arc<Link>,
         key: Arc<str>,
         owner: Option<Arc<str>>,
-    ) -> Result<bool, OpError> {
+    ) -> Result<bool, StoreError> {
         match self.run(&link, |script_ref| self.force_cmd(script_ref, &key, owner.as_deref())).await? {
             Value::ServerError(error) => Err(failed(&link, error)),
             value => reply::of_force(&value).map_err(|reply::Garbled| garbled(&link)),
@@ -456,7 +456,7 @@ fn is_unknown_script(value: &Value) -> bool {
 }
 
 /// An error reply. If it shows that this is the wrong server, the link is replaced.
-pub(super) fn failed(link: &Link, error: ServerError) -> OpError {
+pub(super) fn failed(link: &Link, error: ServerError) -> StoreError {
     let wrong_server = errors::is_wrong_server(&error);
     let error = errors::replied(error);
     if wrong_server {
@@ -466,9 +466,9 @@ pub(super) fn failed(link: &Link, error: ServerError) -> OpError {
 }
 
 /// No reply. The reason why the link was given up is more informative than the error that resulted from it.
-pub(super) fn broken(link: &Link, error: redis::RedisError) -> OpError {
+pub(super) fn broken(link: &Link, error: redis::RedisError) -> StoreError {
     if let Some(fault) = link.fault() {
-        return OpError { kind: Failure::Unknown, source: Arc::clone(&fault.source) };
+        return StoreError { kind: Failure::Unknown, source: Arc::clone(&fault.source) };
     }
     if error.is_unrecoverable_error() {
         let error = errors::unanswered(error);
@@ -479,7 +479,7 @@ pub(super) fn broken(link: &Link, error: redis::RedisError) -> OpError {
 }
 
 /// The replies on this link do not belong to their commands.
-pub(super) fn garbled(link: &Link) -> OpError {
+pub(super) fn garbled(link: &Link) -> StoreError {
     let error = errors::found(
         Failure::Unknown,
         "the server's answer is not one to this question: connection given up (is there a proxy in between?)",

@@ -13,7 +13,7 @@ use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use super::names::Names;
 use super::{cluster, errors, handshake, info, push, reply};
-use crate::backend::{AcquireMode, Kind, Token, Tuning, op};
+use crate::backend::{AcquireMode, LockKind, Token, Tuning, op};
 use crate::protocol::records::{read_hold_record, read_process_record};
 use distlock_store::Escaped;
 
@@ -75,7 +75,7 @@ fn reply(bytes: &[u8]) {
     let token = Token(7);
     let (ttl, claim) = (Duration::from_secs(10), Duration::from_secs(3));
     let enter = |kind| op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Wait, fences: 1 };
-    for kind in [Kind::Exclusive, Kind::Shared] {
+    for kind in [LockKind::Exclusive, LockKind::Shared] {
         drop(reply::of_acquire(CLIENT, &enter(kind), &value));
         drop(reply::of_renew(CLIENT, &op::Renew { token, kind, ttl }, &value));
     }
@@ -83,7 +83,8 @@ fn reply(bytes: &[u8]) {
     drop(reply::of_release(CLIENT, &leave, &value));
     drop(reply::of_fence(CLIENT, &op::Fence { token, first: 1, count: 1 }, &value));
     drop(reply::of_set(CLIENT, token, &value));
-    let batch: Vec<(Arc<str>, op::Acquire)> = (0..5).map(|_| (Arc::from("k"), enter(Kind::Shared))).collect();
+    let batch: Vec<(Arc<str>, op::Acquire)> =
+        (0..5).map(|_| (Arc::from("k"), enter(LockKind::Shared))).collect();
     if let Ok(replies) = reply::of_enter_all(CLIENT, &batch, &value) {
         assert!(replies.len() <= batch.len());
     }

@@ -16,7 +16,7 @@ use super::scripts::SCRIPTS;
 use super::test_cluster::{Cluster, MASTERS};
 use super::test_sentinels::{Guarded, Sentinel, cpu};
 use super::test_server::{LONG, Rig, TestServer, let_pass, wait_until};
-use crate::backend::{AcquireMode, Kind, Token, Tuning, op};
+use crate::backend::{AcquireMode, LockKind, Token, Tuning, op};
 
 /// So many commands are sent together where they are only to be carried out soon.
 const TOGETHER: usize = 1_000;
@@ -67,7 +67,7 @@ fn wire(client: usize) -> Wire {
 fn enter(client: usize, key: &str, mode: AcquireMode) -> Cmd {
     let op = op::Acquire {
         token: Token(100),
-        kind: Kind::Exclusive,
+        kind: LockKind::Exclusive,
         ttl: TTL,
         claim: Duration::from_secs(3),
         mode,
@@ -89,7 +89,7 @@ fn renew(client: usize, key: &str) -> Cmd {
     wire(client).renew(
         ScriptRef::Hash,
         key,
-        &op::Renew { token: Token(100), kind: Kind::Exclusive, ttl: TTL },
+        &op::Renew { token: Token(100), kind: LockKind::Exclusive, ttl: TTL },
     )
 }
 

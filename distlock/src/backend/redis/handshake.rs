@@ -11,7 +11,7 @@ use super::info::{field, text};
 use super::link::Link;
 use super::replicas;
 use super::scripts::SCRIPTS;
-use crate::backend::{Failure, OpError};
+use crate::backend::{Failure, StoreError};
 
 /// How long a refused question is remembered.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(3600);
@@ -158,11 +158,11 @@ fn error(answer: &Value) -> Option<&ServerError> {
 pub(super) enum Unknown {
     /// The connection ended during the questions.
     Closed(RedisError),
-    Unfit(OpError),
+    Unfit(StoreError),
 }
 
-impl From<OpError> for Unknown {
-    fn from(error: OpError) -> Unknown {
+impl From<StoreError> for Unknown {
+    fn from(error: StoreError) -> Unknown {
         Unknown::Unfit(error)
     }
 }
@@ -220,7 +220,7 @@ fn ask_all(questions: &mut Questions<'_>, client: &str, role: Role) {
 }
 
 /// A server may forbid or not know any of the questions, but some replies show that nothing will work.
-fn check_readiness(answers: &Answers) -> Result<(), OpError> {
+fn check_readiness(answers: &Answers) -> Result<(), StoreError> {
     let hopeless = ["NOAUTH", "WRONGPASS", "LOADING", "MASTERDOWN", "BUSY"];
     if let Some(error) = answers.errors().find(|error| hopeless.contains(&error.code())) {
         return Err(errors::replied(error.clone()));
@@ -229,7 +229,7 @@ fn check_readiness(answers: &Answers) -> Result<(), OpError> {
 }
 
 /// Fails if a script could not release a lock that a plain command has acquired.
-fn check_keys(answers: &Answers) -> Result<(), OpError> {
+fn check_keys(answers: &Answers) -> Result<(), StoreError> {
     let Some(error) = answers.error(Step::Keys) else { return Ok(()) };
     let loaded = answers.all_to(Step::Load).any(|answer| !matches!(answer, Value::ServerError(_)));
     let cannot_run = errors::is_unknown_command(error) && !loaded;
@@ -239,7 +239,7 @@ fn check_keys(answers: &Answers) -> Result<(), OpError> {
     Ok(())
 }
 
-fn check_role(answers: &Answers, role: Role) -> Result<(), OpError> {
+fn check_role(answers: &Answers, role: Role) -> Result<(), StoreError> {
     let unfit = |kind, text| Err(errors::found(kind, text));
     let server = answers.text(Step::Server);
     // Valkey from 9.0 uses another name.
@@ -269,7 +269,7 @@ fn check_role(answers: &Answers, role: Role) -> Result<(), OpError> {
 }
 
 /// If a member of a quorum evicts a lock unnoticed, another process could acquire it.
-fn check_memory(answers: &Answers) -> Result<(), OpError> {
+fn check_memory(answers: &Answers) -> Result<(), StoreError> {
     let Some(policy) = evicts(answers) else { return Ok(()) };
     let text = format!(
         "maxmemory-policy `{policy}` may evict locks while they are held, which makes a server of a quorum forget \

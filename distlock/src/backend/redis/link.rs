@@ -16,7 +16,7 @@ use super::doze::Doze;
 use super::first_reply;
 use super::login::{Asks, Login, Shown};
 use super::stream::{Pulse, Stream};
-use crate::backend::OpError;
+use crate::backend::StoreError;
 
 /// A connection for commands.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Link {
     doze: Doze,
     /// Wakes the supervisor.
     pub(super) nudge: Notify,
-    fault: OnceLock<OpError>,
+    fault: OnceLock<StoreError>,
 }
 
 /// The task that moves a connection's bytes, and the one that renews its credentials if they expire. Both end
@@ -116,7 +116,7 @@ impl Link {
     }
 
     /// Reports, from any thread, that this link must be replaced.
-    pub(super) fn give_up(&self, why: OpError) {
+    pub(super) fn give_up(&self, why: StoreError) {
         // The first reason is the one to report.
         if self.fault.set(why).is_ok() {
             self.nudge.notify_one();
@@ -124,7 +124,7 @@ impl Link {
     }
 
     /// Why the link was given up, if it was.
-    pub(super) fn fault(&self) -> Option<&OpError> {
+    pub(super) fn fault(&self) -> Option<&StoreError> {
         self.fault.get()
     }
 }

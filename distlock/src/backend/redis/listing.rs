@@ -12,7 +12,7 @@ use super::link::Link;
 use super::names::Names;
 use super::operation::{Look, Operation, Read};
 use crate::backend::{
-    BoxFuture, Failure, Inspection, Inspections, ListPage, MARK, OpError, OpResult, OwnerDetails, Who,
+    BoxFuture, Failure, Inspection, Inspections, ListPage, MARK, OpResult, OwnerDetails, StoreError, Who,
     client_of,
 };
 use crate::protocol::records::{LONGEST_CLIENT, LONGEST_KEY, read_hold_record, read_process_record};
@@ -123,7 +123,12 @@ impl Found {
 }
 
 /// Looks through the names on one server, part by part: the server serves others in between.
-pub(super) async fn search(exec: &Exec, link: &Link, place: &str, found: &mut Found) -> Result<(), OpError> {
+pub(super) async fn search(
+    exec: &Exec,
+    link: &Link,
+    place: &str,
+    found: &mut Found,
+) -> Result<(), StoreError> {
     let pattern = exec.wire.names.pattern(&found.search.beginning);
     let until = clock::now().after(LONGEST_SEARCH);
     let mut cursor = "0".to_owned();
@@ -234,7 +239,7 @@ fn describe(
 pub(super) fn locks(
     keys: Vec<Arc<str>>,
     looks: Vec<OpResult<Option<Inspection>>>,
-) -> Result<Inspections, OpError> {
+) -> Result<Inspections, StoreError> {
     let mut locks = Vec::new();
     for (key, look) in keys.into_iter().zip(looks) {
         match look {
@@ -322,6 +327,6 @@ mod tests {
         assert!(old.is_silent && old.who.is_some());
         assert!(Process::of(Ok(None)).is_silent);
         assert!(Process::of(Ok(Some(("garbage".to_owned(), Duration::ZERO)))).is_silent);
-        assert!(!Process::of(Err(OpError::new(Failure::Refused, "NOPERM"))).is_silent);
+        assert!(!Process::of(Err(StoreError::new(Failure::Refused, "NOPERM"))).is_silent);
     }
 }

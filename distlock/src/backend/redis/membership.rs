@@ -10,7 +10,7 @@ use super::exec::{Exec, failed};
 use super::link::Link;
 use super::names::Tag;
 use super::{errors, info, reply};
-use crate::backend::{Failure, OpError, ServerTime};
+use crate::backend::{Failure, ServerTime, StoreError};
 
 /// How long the notes stay on a server that no process uses.
 const NOTE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -88,7 +88,7 @@ pub(crate) struct Note {
 
 impl Exec {
     /// The server's run and the notes on it. Its uptime is not used, because it follows the wall clock.
-    pub(super) async fn origin(self: Arc<Self>, link: Arc<Link>) -> Result<Origin, OpError> {
+    pub(super) async fn origin(self: Arc<Self>, link: Arc<Link>) -> Result<Origin, StoreError> {
         let names = &self.wire.names;
         let mut info = redis::cmd("INFO");
         info.arg("server");
@@ -128,7 +128,7 @@ impl Exec {
         })
     }
 
-    pub(super) async fn note(self: Arc<Self>, link: Arc<Link>, note: Note) -> Result<(), OpError> {
+    pub(super) async fn note(self: Arc<Self>, link: Arc<Link>, note: Note) -> Result<(), StoreError> {
         let names = &self.wire.names;
         let mut cmd = redis::cmd("EVAL");
         cmd.arg(NOTE).arg(4);

@@ -13,27 +13,27 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::test_operations::AnyOp;
-use crate::backend::{AcquireMode, Kind, ServerTime, Token, op};
+use crate::backend::{AcquireMode, LockKind, ServerTime, Token, op};
 use sides::{CLIENTS, FIRST_FENCE, Sides, token_in};
 
 /// Operations in one run.
 const OPERATIONS: usize = 60;
 
 /// What each key is used for: a token's number says which of these kinds it asks for, always the same.
-const KEYS: [(&str, &[Kind]); 3] = [
-    ("e", &[Kind::Exclusive]),
-    ("s", &[Kind::Shared, Kind::Shared, Kind::Exclusive, Kind::Shared, Kind::Shared]),
+const KEYS: [(&str, &[LockKind]); 3] = [
+    ("e", &[LockKind::Exclusive]),
+    ("s", &[LockKind::Shared, LockKind::Shared, LockKind::Exclusive, LockKind::Shared, LockKind::Shared]),
     (
         "p",
         &[
-            Kind::Limited(2),
-            Kind::Limited(2),
-            Kind::Limited(2),
-            Kind::Limited(2),
-            Kind::Limited(3),
-            Kind::Limited(2),
-            Kind::Exclusive,
-            Kind::Shared,
+            LockKind::Limited { max_holders: 2 },
+            LockKind::Limited { max_holders: 2 },
+            LockKind::Limited { max_holders: 2 },
+            LockKind::Limited { max_holders: 2 },
+            LockKind::Limited { max_holders: 3 },
+            LockKind::Limited { max_holders: 2 },
+            LockKind::Exclusive,
+            LockKind::Shared,
         ],
     ),
 ];
@@ -91,8 +91,9 @@ fn seconds(rng: &mut Rng, of: &[u64]) -> Duration {
     Duration::from_secs(pick(rng, of))
 }
 
-fn kind_of_token(key: &str, token: Token) -> Kind {
-    let kinds = KEYS.iter().find(|(name, _)| *name == key).map_or(&[Kind::Exclusive][..], |(_, kinds)| kinds);
+fn kind_of_token(key: &str, token: Token) -> LockKind {
+    let kinds =
+        KEYS.iter().find(|(name, _)| *name == key).map_or(&[LockKind::Exclusive][..], |(_, kinds)| kinds);
     kinds[usize::try_from(token.number()).unwrap_or(0) % kinds.len()]
 }
 
@@ -103,7 +104,7 @@ fn token(rng: &mut Rng, sides: &Sides, key: &str) -> (usize, Token) {
         return pick(rng, &known);
     }
     let (client, token) = (rng.usize(0..CLIENTS.len()), Token(rng.u64(1..9)));
-    let may_linger = kind_of_token(key, token) == Kind::Exclusive && rng.bool();
+    let may_linger = kind_of_token(key, token) == LockKind::Exclusive && rng.bool();
     (client, if may_linger { token.lingering(Duration::from_millis(50)) } else { token })
 }
 
@@ -119,7 +120,7 @@ fn enter(rng: &mut Rng, key: &str, token: Token) -> op::Acquire {
         AcquireMode::PollAgain,
     ];
     let mode = pick(rng, &modes);
-    let fences = if kind == Kind::Exclusive { pick(rng, &[0, 0, 1, 5]) } else { 0 };
+    let fences = if kind == LockKind::Exclusive { pick(rng, &[0, 0, 1, 5]) } else { 0 };
     op::Acquire { token, kind, ttl, claim, mode, fences }
 }
 
@@ -137,7 +138,7 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> AnyOp {
             let ttl = Duration::from_millis(pick(rng, &[1, 60_000, 120_000, 300_000]));
             op::Renew { token, kind: kind_of_token(key, token), ttl }.into()
         }
-        18 if kind_of_token(key, token) == Kind::Exclusive => {
+        18 if kind_of_token(key, token) == LockKind::Exclusive => {
             op::TryAcquire { token, ttl: seconds(rng, &[60, 120, 300]) }.into()
         }
         18 => enter(rng, key, token).into(),
@@ -150,16 +151,19 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> AnyOp {
 
 /// Exclusive or shared locks, in the order of the keys.
 fn together(rng: &mut Rng) -> Vec<(Arc<str>, op::Acquire)> {
-    let kind = pick(rng, &[Kind::Exclusive, Kind::Shared]);
+    let kind = pick(rng, &[LockKind::Exclusive, LockKind::Shared]);
     let ttl = seconds(rng, &[60, 120]);
     let one = |(key, number): (&str, u64)| {
         let (token, claim) = (Token(number), Duration::from_secs(40));
         (Arc::from(key), op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 })
     };
     // Of tokens that ask for this kind, wherever they are used.
-    let number = 5 * rng.u64(1..3) + if kind == Kind::Exclusive { 2 } else { 0 };
-    let keys =
-        if kind == Kind::Exclusive { [("e", number), ("s", number)] } else { [("s", number), ("t", number)] };
+    let number = 5 * rng.u64(1..3) + if kind == LockKind::Exclusive { 2 } else { 0 };
+    let keys = if kind == LockKind::Exclusive {
+        [("e", number), ("s", number)]
+    } else {
+        [("s", number), ("t", number)]
+    };
     keys.into_iter().map(one).collect()
 }
 
@@ -258,7 +262,7 @@ fn who_asks_again_while_all_places_are_taken_keeps_its_own_in_the_queue() {
     sides.begin(0);
     let ttl = Duration::from_secs(60);
     let ask = |client, number| {
-        let (token, kind, mode) = (Token(number), Kind::Limited(2), AcquireMode::Wait);
+        let (token, kind, mode) = (Token(number), LockKind::Limited { max_holders: 2 }, AcquireMode::Wait);
         Deed::Send {
             client,
             key: "p",

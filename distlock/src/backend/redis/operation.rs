@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use super::command::{ScriptRef, Wire};
 use super::reply::{self, Garbled};
 use super::scripts::SCRIPTS;
-use crate::backend::{AcquireReply, FenceReply, Inspection, Kind, ReleaseReply, RenewReply, op};
+use crate::backend::{AcquireReply, FenceReply, Inspection, LockKind, ReleaseReply, RenewReply, op};
 
 /// How an operation was encoded as a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) trait Encode: Send + Sync {
     fn script_hash(&self) -> &'static str;
 
     /// If its script also writes the keys of the queue: the kind of lock that they are for.
-    fn queues_for(&self) -> Option<Kind> {
+    fn queues_for(&self) -> Option<LockKind> {
         None
     }
 }
@@ -82,12 +82,12 @@ impl Encode for op::Ask {
 
     fn script_hash(&self) -> &'static str {
         match full(self).kind {
-            Kind::Exclusive => &SCRIPTS.enter.hash,
-            Kind::Shared | Kind::Limited(_) => &SCRIPTS.enter_n.hash,
+            LockKind::Exclusive => &SCRIPTS.enter.hash,
+            LockKind::Shared | LockKind::Limited { .. } => &SCRIPTS.enter_n.hash,
         }
     }
 
-    fn queues_for(&self) -> Option<Kind> {
+    fn queues_for(&self) -> Option<LockKind> {
         match self {
             op::Ask::Plain(_) => None,
             op::Ask::Full(op) => Some(op.kind),
@@ -99,7 +99,7 @@ impl Encode for op::Ask {
 fn full(ask: &op::Ask) -> op::Acquire {
     match *ask {
         op::Ask::Plain(op::TryAcquire { token, ttl }) => {
-            let (kind, mode) = (Kind::Exclusive, crate::backend::AcquireMode::Try);
+            let (kind, mode) = (LockKind::Exclusive, crate::backend::AcquireMode::Try);
             op::Acquire { token, kind, ttl, claim: ttl, mode, fences: 0 }
         }
         op::Ask::Full(op) => op,
@@ -161,8 +161,8 @@ impl Encode for op::Renew {
 
     fn script_hash(&self) -> &'static str {
         match self.kind {
-            Kind::Exclusive => &SCRIPTS.renew.hash,
-            Kind::Shared | Kind::Limited(_) => &SCRIPTS.renew_n.hash,
+            LockKind::Exclusive => &SCRIPTS.renew.hash,
+            LockKind::Shared | LockKind::Limited { .. } => &SCRIPTS.renew_n.hash,
         }
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::RedisConfig;
 use super::test_server::{Rig, TestServer, block_on};
 use crate::backend::{
-    AcquireMode, AcquireReply, Backend, Kind, OpResult, ReleaseReply, RenewReply, Token, op,
+    AcquireMode, AcquireReply, Backend, LockKind, OpResult, ReleaseReply, RenewReply, Token, op,
 };
 
 const TTL: Duration = Duration::from_secs(10);
-const KINDS: [Kind; 2] = [Kind::Shared, Kind::Limited(1)];
+const KINDS: [LockKind; 2] = [LockKind::Shared, LockKind::Limited { max_holders: 1 }];
 
 /// A manager, and what it calls the key.
 struct Speller {
@@ -31,7 +31,7 @@ impl Speller {
         [Speller::start(server, "a", "", "shop:k"), Speller::start(server, "b", "shop:", "k")]
     }
 
-    fn enter(&self, token: u64, kind: Kind, mode: AcquireMode) -> OpResult<AcquireReply> {
+    fn enter(&self, token: u64, kind: LockKind, mode: AcquireMode) -> OpResult<AcquireReply> {
         let claim = Duration::from_secs(3);
         self.rig.send(self.key, op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 })
     }
@@ -41,7 +41,7 @@ impl Speller {
         self.rig.send(self.key, op).unwrap()
     }
 
-    fn renew(&self, token: u64, kind: Kind) -> RenewReply {
+    fn renew(&self, token: u64, kind: LockKind) -> RenewReply {
         self.rig.send(self.key, op::Renew { token: Token(token), kind, ttl: TTL }).unwrap()
     }
 }
@@ -81,9 +81,9 @@ fn a_waiter_that_leaves_the_queue_of_the_other_spelling_ends_no_lease() {
         fresh(a.enter(1, kind, AcquireMode::Try));
         match kind {
             // A writer may wait for readers, whatever their prefix.
-            Kind::Shared => {
+            LockKind::Shared => {
                 assert!(matches!(
-                    b.enter(2, Kind::Exclusive, AcquireMode::Wait),
+                    b.enter(2, LockKind::Exclusive, AcquireMode::Wait),
                     Ok(AcquireReply::Busy { .. })
                 ));
                 assert_eq!(b.leave(2), ReleaseReply::Cancelled);
@@ -121,12 +121,12 @@ fn what_is_left_of_an_earlier_lease_does_not_come_back_with_a_marker_of_the_othe
 fn exclusive_locks_of_both_spellings_exclude_each_other() {
     let server = TestServer::start(&[]);
     let [a, b] = Speller::pair(&server);
-    fresh(a.enter(1, Kind::Exclusive, AcquireMode::Try));
-    for kind in [Kind::Exclusive, Kind::Shared] {
+    fresh(a.enter(1, LockKind::Exclusive, AcquireMode::Try));
+    for kind in [LockKind::Exclusive, LockKind::Shared] {
         assert!(matches!(b.enter(2, kind, AcquireMode::Try), Ok(AcquireReply::Busy { .. })));
     }
     assert!(matches!(a.leave(1), ReleaseReply::Released { .. }));
-    fresh(b.enter(3, Kind::Exclusive, AcquireMode::Try));
+    fresh(b.enter(3, LockKind::Exclusive, AcquireMode::Try));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn locks_that_the_first_release_wrote_are_shared_with_it() {
     let server = TestServer::start(&[]);
     let b = Speller::start(&server, "b", "shop:", "k");
     let ends: i64 = server.run::<Vec<i64>>("TIME")[0] + 10;
-    for (kind, marker) in [(Kind::Shared, "dl1:s"), (Kind::Limited(2), "dl1:p:2")] {
+    for (kind, marker) in [(LockKind::Shared, "dl1:s"), (LockKind::Limited { max_holders: 2 }, "dl1:p:2")] {
         server.run::<()>(&format!("SET shop:k {marker} PXAT {ends}000"));
         server.run::<i64>(&format!("ZADD shop:dl1:m:k {ends}000000 dl1:old:1"));
         server.run::<i64>(&format!("PEXPIREAT shop:dl1:m:k {ends}000"));

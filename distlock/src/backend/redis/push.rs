@@ -20,7 +20,7 @@ use super::endpoint::{Connects, Endpoint};
 use super::link::{self, Driver};
 use super::stream::{Pulse, Stream};
 use super::{errors, first_reply, info};
-use crate::backend::{Failure, OpError, Push, ServerTime, parse_token};
+use crate::backend::{Failure, Push, ServerTime, StoreError, parse_token};
 use crate::observe::{Notice, notice};
 use crate::protocol::records::LONGEST_KEY;
 use distlock_store::kit::backoff::{Backoff, jittered};
@@ -40,7 +40,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(1);
 /// The receiver of pushes.
 pub(super) trait Listener: Connects + 'static {
     /// Where to subscribe.
-    fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
+    fn locate(&self) -> impl Future<Output = Result<Address, StoreError>> + Send;
     /// The subscription is confirmed.
     fn subscribed(&self, at: Endpoint);
     /// There is no subscription.

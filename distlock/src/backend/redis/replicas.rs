@@ -25,7 +25,7 @@ use super::endpoint::Endpoint;
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
 use super::{errors, info};
-use crate::backend::{Failure, OpError, OpResult};
+use crate::backend::{Failure, OpResult, StoreError};
 use distlock_store::kit::backoff::Backoff;
 
 /// The longest pause between two attempts to connect within one round.
@@ -35,7 +35,7 @@ const MARK_TTL: Duration = Duration::from_secs(1);
 /// The most requests that share a round.
 const SHARE: usize = 1 << 16;
 
-type Ask = oneshot::Sender<Result<(), OpError>>;
+type Ask = oneshot::Sender<Result<(), StoreError>>;
 
 /// Requests for confirmation. [`Replicas::serve`] answers them.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Replicas {
     }
 
     /// Returns once everything that was answered over `link` before is confirmed. Needs no runtime.
-    pub(super) async fn confirm(&self, link: &Link) -> Result<(), OpError> {
+    pub(super) async fn confirm(&self, link: &Link) -> Result<(), StoreError> {
         let (ask, answer) = oneshot::channel();
         let ended = || Err(errors::found(Failure::Unknown, "the manager ended before replicas had the lock"));
         if self.ask.send(ask).is_err() {
@@ -150,11 +150,11 @@ impl Replicas {
     async fn round(
         &self,
         line: &mut Option<Line>,
-        trouble: &mut Option<OpError>,
+        trouble: &mut Option<StoreError>,
         config: &RedisConfig,
         pipeline: &Pipeline,
         at: &(impl Fn() -> Option<Endpoint> + Send + Sync),
-    ) -> Result<(), OpError> {
+    ) -> Result<(), StoreError> {
         let mut backoff = Backoff::up_to(LONGEST_CONNECT_PAUSE);
         loop {
             let Some(at) = at() else {
@@ -188,7 +188,7 @@ impl Replicas {
         open.connection.send_packed_commands(pipeline, 0, pipeline.len()).await
     }
 
-    fn judge(&self, values: &[Value]) -> Result<(), OpError> {
+    fn judge(&self, values: &[Value]) -> Result<(), StoreError> {
         if let Some(error) = values.iter().find_map(|value| match value {
             Value::ServerError(error) => Some(error),
             _ => None,
@@ -198,7 +198,7 @@ impl Replicas {
             } else {
                 errors::replied(error.clone())
             };
-            return Err(OpError { kind: Failure::Unknown, ..told });
+            return Err(StoreError { kind: Failure::Unknown, ..told });
         }
         let Some(Value::Int(found)) = values.last() else {
             return Err(errors::found(Failure::Unknown, "the server's answer to WAIT is not a number"));
@@ -232,7 +232,7 @@ impl Line {
 }
 
 /// The server refuses WAIT.
-pub(super) fn unknowable(error: &ServerError) -> OpError {
+pub(super) fn unknowable(error: &ServerError) -> StoreError {
     let reason = RedisError::from(error.clone());
     let text = format!(
         "the server does not say what its replicas have ({reason}): allow `+wait`, or do without `replicas`"

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::RedisConfig;
 use super::test_sentinels::{Guarded, is_master};
 use super::test_server::{LONG, Rig, Seen, TestServer, wait_until};
-use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, Pushes, Token, op};
+use crate::backend::{AcquireMode, AcquireReply, Failure, LockKind, Pushes, Token, op};
 use crate::{LockError, LockManager};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -17,7 +17,7 @@ fn set(token: u64) -> op::TryAcquire {
 
 fn enter(token: u64, mode: AcquireMode) -> op::Acquire {
     let claim = Duration::from_secs(3);
-    op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences: 0 }
+    op::Acquire { token: Token(token), kind: LockKind::Exclusive, ttl: TTL, claim, mode, fences: 0 }
 }
 
 fn leave(token: u64) -> op::Release {

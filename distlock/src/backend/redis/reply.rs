@@ -7,8 +7,8 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::backend::{
-    AcquireReply, BatchReply, FenceReply, Inspection, Kind, ReleaseReply, Remaining, RenewReply, ServerTime,
-    Token, kind_of, op, parse_token,
+    AcquireReply, BatchReply, FenceReply, Inspection, LockKind, ReleaseReply, Remaining, RenewReply,
+    ServerTime, Token, kind_of, op, parse_token,
 };
 
 /// A reply that cannot belong to the command.
@@ -168,7 +168,7 @@ pub(super) fn of_time(value: &Value) -> Option<ServerTime> {
 }
 
 /// What the key of a lock is used for, if that excludes a lock of kind `wanted`.
-fn other_kind(wanted: Kind, holder: &str) -> Arc<str> {
+fn other_kind(wanted: LockKind, holder: &str) -> Arc<str> {
     let found = kind_of(holder);
     if wanted == found {
         return format!("{found} of managers that spell the key with another prefix").into();
@@ -190,7 +190,7 @@ pub(super) fn of_look(value: &Value) -> Result<Option<Inspection>, Garbled> {
     let text = String::from_utf8_lossy(holder);
     let kind = kind_of(&text);
     let remaining = u64::try_from(*remaining).ok().map(Duration::from_millis);
-    let holders = if kind == Kind::Exclusive { Vec::new() } else { of_members(members, remaining) };
+    let holders = if kind == LockKind::Exclusive { Vec::new() } else { of_members(members, remaining) };
     Ok(Some(Inspection {
         holder: holders.first().map_or_else(|| Arc::from(&*text), |(holder, _)| Arc::clone(holder)),
         kind,
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_names_another_token_is_garbled() {
-        let op = op::Renew { token: Token(7), kind: Kind::Exclusive, ttl: Duration::from_secs(1) };
+        let op = op::Renew { token: Token(7), kind: LockKind::Exclusive, ttl: Duration::from_secs(1) };
         let reply = |token: &str| Value::Array(vec![bulk("RENEWED"), bulk(token), bulk("5")]);
         assert_eq!(
             of_renew("c", &op, &reply("dl1:c:7")).unwrap(),
@@ -321,14 +321,14 @@ mod tests {
             of_look(&Value::Array(fields)).unwrap().unwrap()
         };
         let found = look("dl1:s", 4_000, 2, Value::Array(members), queue);
-        assert_eq!((found.kind, &*found.holder, found.waiters), (Kind::Shared, "b", 2));
+        assert_eq!((found.kind, &*found.holder, found.waiters), (LockKind::Shared, "b", 2));
         assert_eq!(found.waiting, [Arc::from("dl1:w:1"), Arc::from("dl1:v:2")]);
         let left = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(found.holders, [(Arc::from("b"), left(4)), (Arc::from("a"), left(2))]);
         // What may not be read is empty.
         let nothing = || Value::Array(Vec::new());
         let found = look("dl1:p:2", 4_000, 0, nothing(), nothing());
-        assert_eq!((found.kind, &*found.holder), (Kind::Limited(2), "dl1:p:2"));
+        assert_eq!((found.kind, &*found.holder), (LockKind::Limited { max_holders: 2 }, "dl1:p:2"));
         assert_eq!(look("x", -1, 0, nothing(), nothing()).remaining, None);
         assert_eq!(of_look(&Value::Nil).unwrap(), None);
         assert!(of_look(&bulk("x")).is_err() && of_look(&nothing()).is_err());
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn several_locks_are_answered_up_to_the_first_that_was_not_taken() {
         let ops = [7, 8, 9].map(|token| {
-            let (ttl, kind) = (Duration::from_secs(1), Kind::Exclusive);
+            let (ttl, kind) = (Duration::from_secs(1), LockKind::Exclusive);
             let mode = crate::backend::AcquireMode::Try;
             let op = op::Acquire { token: Token(token), kind, ttl, claim: ttl, mode, fences: 0 };
             (Arc::from("k"), op)
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_key_without_expiry_is_told_from_one_about_to_expire() {
-        let (kind, ttl) = (Kind::Exclusive, Duration::from_secs(1));
+        let (kind, ttl) = (LockKind::Exclusive, Duration::from_secs(1));
         let mode = crate::backend::AcquireMode::Try;
         let op = op::Acquire { token: Token(7), kind, ttl, claim: ttl, mode, fences: 0 };
         let busy = |pttl| {

@@ -29,7 +29,7 @@ use super::news;
 use super::pace::{Calm, Pace};
 use super::stream::{Pulse, Stream};
 use super::tls::Tls;
-use crate::backend::{Failure, OpError};
+use crate::backend::{Failure, StoreError};
 use distlock_store::kit::connection::AddressMap;
 
 /// Once one sentinel has answered, how long the others are waited for.
@@ -200,7 +200,7 @@ impl Sentinels {
     }
 
     /// Asks the sentinels again and returns the master that they name.
-    pub(super) async fn locate(&self) -> Result<Address, OpError> {
+    pub(super) async fn locate(&self) -> Result<Address, StoreError> {
         let mut ballots = self.ballots.subscribe();
         // An answer under way may be older than this call.
         let before: Vec<u64> = ballots.borrow().iter().map(|ballot| ballot.rounds).collect();
@@ -225,7 +225,7 @@ impl Sentinels {
         }
     }
 
-    fn nobody(&self, ballots: &[Ballot]) -> OpError {
+    fn nobody(&self, ballots: &[Ballot]) -> StoreError {
         let master = &self.place.master;
         let mut reasons = Vec::new();
         for (address, ballot) in self.place.sentinels.iter().zip(ballots) {
@@ -252,7 +252,7 @@ impl Sentinels {
     }
 
     /// Returns when the sentinels name another master than the one at `address`.
-    pub(super) async fn demoted(&self, address: &Address) -> OpError {
+    pub(super) async fn demoted(&self, address: &Address) -> StoreError {
         let mut ballots = self.ballots.subscribe();
         let is_other =
             |ballots: &Vec<Ballot>| elected(ballots, Some(address)).is_some_and(|now| now != address);

@@ -15,7 +15,7 @@ use super::test_server::{LONG, Rig, Seen, TestServer, finish, free_port, wait_un
 use super::{RedisBackend, RedisConfig};
 use crate::LockManager;
 use crate::backend::{
-    AcquireMode, AcquireReply, Failure, Kind, LinkEvent, Push, ReleaseReply, RenewReply, Token, op,
+    AcquireMode, AcquireReply, Failure, LinkEvent, LockKind, Push, ReleaseReply, RenewReply, Token, op,
 };
 
 /// Longer than any fail-over takes here.
@@ -115,7 +115,7 @@ fn a_killed_master_is_left_for_the_promoted_replica() {
     wait_until("the lock is replicated", LONG, || guarded.servers[1].run::<i64>("EXISTS k") == 1);
     guarded.servers[0].kill();
     let (reply, took) =
-        persist(&a.backend, "k", &op::Renew { token: Token(1), kind: Kind::Exclusive, ttl: TTL });
+        persist(&a.backend, "k", &op::Renew { token: Token(1), kind: LockKind::Exclusive, ttl: TTL });
     assert!(matches!(reply, RenewReply::Renewed { .. }), "{reply:?}");
     let promoted = wait_until("promoted", LONG, || is_master(&guarded.servers[1]));
     eprintln!(
@@ -126,7 +126,7 @@ fn a_killed_master_is_left_for_the_promoted_replica() {
     b.wait_until_up();
     let enter = op::Acquire {
         token: Token(2),
-        kind: Kind::Exclusive,
+        kind: LockKind::Exclusive,
         ttl: TTL,
         claim: Duration::from_secs(3),
         mode: AcquireMode::Wait,

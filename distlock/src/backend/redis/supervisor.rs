@@ -13,7 +13,7 @@ use super::errors;
 use super::handshake::{Identity, Manner, Refusals, Role, ServerInfo, Unknown, handshake};
 use super::link::{self, Driver, Link};
 use super::stream::{Pulse, Stream};
-use crate::backend::{Failure, OpError};
+use crate::backend::{Failure, StoreError};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
 
@@ -37,15 +37,15 @@ pub(super) trait LinkOwner: Connects {
     /// The longest pause between two attempts.
     fn longest_pause(&self) -> Duration;
     /// Where the server is now.
-    fn locate(&self) -> impl Future<Output = Result<Address, OpError>> + Send;
+    fn locate(&self) -> impl Future<Output = Result<Address, StoreError>> + Send;
     /// Returns when the server at `address` is no longer the right one.
-    fn demoted(&self, address: &Address) -> impl Future<Output = OpError> + Send;
+    fn demoted(&self, address: &Address) -> impl Future<Output = StoreError> + Send;
     /// A link is ready. `former_links_dead`: see [`LinkEvent`](crate::backend::LinkEvent).
     fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
     /// What tells others who this process is, if it is to be written over this link.
     fn introduction(&self) -> Option<Cmd>;
     /// There is no link, or an attempt to make one has failed.
-    fn down(&self, cause: OpError);
+    fn down(&self, cause: StoreError);
     /// Whether the link is not wanted any more. Asked after it was lost.
     fn retired(&self) -> bool {
         false
@@ -122,7 +122,7 @@ struct Memory {
 
 /// Makes a link. A server that closes the connection during the handshake gets a second, plain handshake:
 /// some proxies close on every command that they do not know.
-async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connected, Driver), OpError> {
+async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connected, Driver), StoreError> {
     let first = match attempt(owner, memory, Manner::Full).await {
         Ok(connected) => return Ok(connected),
         Err(first) => first,
@@ -144,19 +144,19 @@ async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connect
 
 /// Why there is no link.
 struct Failed {
-    cause: OpError,
+    cause: StoreError,
     /// The connection ended during the handshake.
     closed: bool,
 }
 
-impl From<OpError> for Failed {
-    fn from(error: OpError) -> Failed {
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Failed {
         let kind = match error.kind {
             // No operation was among the commands without a reply.
             Failure::Unknown => Failure::NotSent,
             kind => kind,
         };
-        Failed { cause: OpError { kind, ..error }, closed: false }
+        Failed { cause: StoreError { kind, ..error }, closed: false }
     }
 }
 
@@ -200,7 +200,7 @@ async fn kill_former_links(
     link: &Link,
     former: &mut FormerLinks,
     server: &ServerInfo,
-) -> Result<bool, OpError> {
+) -> Result<bool, StoreError> {
     // A restarted server does not know earlier connections.
     former
         .links
@@ -240,8 +240,8 @@ async fn watch(
     owner: &impl LinkOwner,
     (link, mut driver): (&Link, Driver),
     written: Option<Instant>,
-    demoted: impl Future<Output = OpError>,
-) -> OpError {
+    demoted: impl Future<Output = StoreError>,
+) -> StoreError {
     let reason = async {
         tokio::select! {
             cause = suspect(owner, link, written) => cause,
@@ -265,7 +265,7 @@ async fn watch(
 
 /// Waits until there is a reason to give the link up. The record of this process, when it is due, takes the place of a
 /// probe.
-async fn suspect(owner: &impl LinkOwner, link: &Link, mut written: Option<Instant>) -> OpError {
+async fn suspect(owner: &impl LinkOwner, link: &Link, mut written: Option<Instant>) -> StoreError {
     let time_limit = owner.config().op_timeout;
     let mut heard = link.pulse.heard();
     let mut dozing = false;
@@ -304,7 +304,7 @@ async fn suspect(owner: &impl LinkOwner, link: &Link, mut written: Option<Instan
 }
 
 /// Probes until the server replies, or until it has been silent for too long.
-async fn probe(link: &Link, record: Option<Cmd>, time_limit: Duration) -> Result<(), OpError> {
+async fn probe(link: &Link, record: Option<Cmd>, time_limit: Duration) -> Result<(), StoreError> {
     let mut heard = link.pulse.heard();
     let mut ping = std::pin::pin!(link.probe(record.unwrap_or_else(|| redis::cmd("PING"))));
     loop {
@@ -329,6 +329,6 @@ async fn probe(link: &Link, record: Option<Cmd>, time_limit: Duration) -> Result
     }
 }
 
-fn still_there(error: RedisError) -> Result<(), OpError> {
+fn still_there(error: RedisError) -> Result<(), StoreError> {
     if error.is_unrecoverable_error() { Err(errors::unanswered(error)) } else { Ok(()) }
 }

@@ -182,7 +182,7 @@ impl<B: Backend> Rig<B> {
         })
     }
 
-    pub(super) fn wait_for_down(&self) -> crate::backend::OpError {
+    pub(super) fn wait_for_down(&self) -> crate::backend::StoreError {
         self.wait_for("Down", |seen| match seen {
             Seen::Link(LinkEvent::Down { cause }) => Some(cause.clone()),
             _ => None,

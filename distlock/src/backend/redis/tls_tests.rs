@@ -9,7 +9,7 @@ use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, wait_until};
 use super::{ClusterBackend, RedisConfig};
 use crate::backend::{
-    AcquireMode, AcquireReply, Backend, Failure, Kind, Push, Pushes, RenewReply, Token, op,
+    AcquireMode, AcquireReply, Backend, Failure, LockKind, Push, Pushes, RenewReply, Token, op,
 };
 use distlock_store::kit::connection::{ConnectionOptions, TlsOptions};
 
@@ -33,7 +33,7 @@ fn persist<B: Backend, O: SendTo<B> + Copy>(rig: &Rig<B>, key: &str, op: &O) -> 
 fn waiting(token: u64) -> op::Acquire {
     op::Acquire {
         token: Token(token),
-        kind: Kind::Exclusive,
+        kind: LockKind::Exclusive,
         ttl: TTL,
         claim: Duration::from_secs(3),
         mode: AcquireMode::Wait,
@@ -46,7 +46,7 @@ fn leaving(token: u64) -> op::Release {
 }
 
 fn renewing(token: u64) -> op::Renew {
-    op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
+    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: TTL }
 }
 
 #[test]

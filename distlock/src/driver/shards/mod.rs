@@ -15,7 +15,7 @@ use crate::engine::{Answer, Confirmation, Context, EffectList, Machine, Outstand
 use crate::lease_cell::{LeaseCell, Ticket};
 #[cfg(test)]
 use crate::protocol::Token;
-use crate::protocol::{Clocks, LinkEvent, Notice, OpError, Push, Time, Tuning};
+use crate::protocol::{Clocks, LinkEvent, Notice, Push, StoreError, Time, Tuning};
 use distlock_store::engine::{ClockOffset, Step};
 
 pub(crate) use acquire_all::BatchAnswer;
@@ -190,7 +190,7 @@ impl<W> Shards<W> {
 
     /// From now on nothing renews leases, delivers pushes or fires timers: all requests, also later ones, end
     /// as `Unavailable`, and every hold is lost.
-    pub(crate) fn fail(&self, now: Time, cause: &OpError) -> Effects<W> {
+    pub(crate) fn fail(&self, now: Time, cause: &StoreError) -> Effects<W> {
         self.on_every_shard(|machine, out| machine.fail(now, cause, out))
     }
 

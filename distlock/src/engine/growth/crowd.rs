@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 
 /// Tasks on one key.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +23,9 @@ impl Crowd {
     }
 
     /// What each of the tasks wants.
-    pub(super) fn kinds(self) -> impl Iterator<Item = Kind> {
-        let readers = std::iter::repeat_n(Kind::Shared, self.readers);
-        readers.chain(std::iter::repeat_n(Kind::Exclusive, self.writers))
+    pub(super) fn kinds(self) -> impl Iterator<Item = LockKind> {
+        let readers = std::iter::repeat_n(LockKind::Shared, self.readers);
+        readers.chain(std::iter::repeat_n(LockKind::Exclusive, self.writers))
     }
 }
 
@@ -38,17 +38,17 @@ pub(super) struct Inside {
 
 impl Inside {
     /// False if somebody excludes it.
-    pub(super) fn enters(&mut self, kind: Kind) -> bool {
-        let free = self.writers == 0 && (kind == Kind::Shared || self.readers == 0);
-        *(if kind == Kind::Shared { &mut self.readers } else { &mut self.writers }) += 1;
+    pub(super) fn enters(&mut self, kind: LockKind) -> bool {
+        let free = self.writers == 0 && (kind == LockKind::Shared || self.readers == 0);
+        *(if kind == LockKind::Shared { &mut self.readers } else { &mut self.writers }) += 1;
         free
     }
 
-    pub(super) fn leaves(&mut self, kind: Kind) {
-        *(if kind == Kind::Shared { &mut self.readers } else { &mut self.writers }) -= 1;
+    pub(super) fn leaves(&mut self, kind: LockKind) {
+        *(if kind == LockKind::Shared { &mut self.readers } else { &mut self.writers }) -= 1;
     }
 
-    fn has_room(mut self, kind: Kind) -> bool {
+    fn has_room(mut self, kind: LockKind) -> bool {
         self.enters(kind)
     }
 }
@@ -62,7 +62,7 @@ pub(super) struct Taken {
 
 /// With a lock that is first come, first served, costs nothing, and lets readers in together.
 pub(super) fn ideal(crowd: Crowd) -> Taken {
-    let kinds: Vec<Kind> = crowd.kinds().collect();
+    let kinds: Vec<LockKind> = crowd.kinds().collect();
     let mut to_come = vec![crowd.sections; kinds.len()];
     let mut queue: VecDeque<(usize, u64)> = (0..kinds.len()).map(|task| (task, 0)).collect();
     // What is due: at which time, which task asks, or leaves.

@@ -14,7 +14,7 @@ use crate::engine::{
 };
 use crate::lease_cell::LeaseCell;
 use crate::protocol::op::Ask;
-use crate::protocol::{Kind, LinkEvent, Push, Pushes, ServerTime, Time, Token, Tuning};
+use crate::protocol::{LinkEvent, LockKind, Push, Pushes, ServerTime, Time, Token, Tuning};
 use crate::simulation::{Account, Kernel, MICRO, MILLI, SECOND};
 
 pub(super) const TTL: Duration = Duration::from_secs(30);
@@ -95,7 +95,7 @@ enum Event {
 struct Task {
     process: usize,
     key: usize,
-    kind: Kind,
+    kind: LockKind,
     /// How many sections it has had.
     sections: u32,
     asked: u64,
@@ -162,7 +162,7 @@ fn local(now: u64) -> Time {
     Time(now)
 }
 
-fn want(kind: Kind) -> Want {
+fn want(kind: LockKind) -> Want {
     Want {
         kind,
         ttl: TTL,
@@ -199,17 +199,17 @@ impl Fleet {
             fleet.add(number, pushes, tuning.clone());
         }
         match load {
-            Load::OneKey => (0..count).for_each(|number| fleet.begin(START, number, 0, Kind::Exclusive)),
+            Load::OneKey => (0..count).for_each(|number| fleet.begin(START, number, 0, LockKind::Exclusive)),
             Load::Sections { keys, .. } => {
                 for number in 0..count {
                     let key = fleet.kernel.rng.usize(0..keys);
-                    fleet.begin(START, number, key, Kind::Exclusive);
+                    fleet.begin(START, number, key, LockKind::Exclusive);
                 }
             }
             Load::Held { keys } => {
                 for number in 0..count {
                     for key in (number..keys).step_by(count) {
-                        fleet.begin(TTL.as_nanos() as u64 / 3, number, key, Kind::Exclusive);
+                        fleet.begin(TTL.as_nanos() as u64 / 3, number, key, LockKind::Exclusive);
                     }
                 }
             }
@@ -236,7 +236,7 @@ impl Fleet {
     }
 
     /// A task that first wants its lock within that time.
-    fn begin(&mut self, time: u64, process: usize, key: usize, kind: Kind) {
+    fn begin(&mut self, time: u64, process: usize, key: usize, kind: LockKind) {
         let task = self.tasks.len();
         self.tasks.push(Task { process, key, kind, sections: 0, asked: 0 });
         let at = self.kernel.some(time);

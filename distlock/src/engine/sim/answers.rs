@@ -4,10 +4,10 @@ use std::fmt::Debug;
 use std::mem::discriminant;
 
 use crate::engine::{Answer, Command};
-use crate::protocol::{Failure, OpError, OpResult};
+use crate::protocol::{Failure, OpResult, StoreError};
 
-pub(super) fn failure(kind: Failure) -> OpError {
-    OpError::new(kind, "simulated")
+pub(super) fn failure(kind: Failure) -> StoreError {
+    StoreError::new(kind, "simulated")
 }
 
 /// What becomes of a command that fails.

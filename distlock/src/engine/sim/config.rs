@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::protocol::{Kind, Tuning};
+use crate::protocol::{LockKind, Tuning};
 
 pub(super) use crate::simulation::kernel::chance;
 pub(super) use crate::simulation::{MICRO, MILLI, SECOND};
@@ -104,17 +104,17 @@ impl Use {
         }
     }
 
-    pub(super) fn kind(self, rng: &mut Rng) -> Kind {
+    pub(super) fn kind(self, rng: &mut Rng) -> LockKind {
         match self {
-            Use::Exclusive => Kind::Exclusive,
-            Use::Readers(share) if chance(rng, share) => Kind::Shared,
-            Use::Readers(_) => Kind::Exclusive,
-            Use::Limited(limit) => Kind::Limited(limit),
+            Use::Exclusive => LockKind::Exclusive,
+            Use::Readers(share) if chance(rng, share) => LockKind::Shared,
+            Use::Readers(_) => LockKind::Exclusive,
+            Use::Limited(limit) => LockKind::Limited { max_holders: limit },
             Use::Clashing(limit) => match rng.u32(0..6) {
-                0 => Kind::Exclusive,
-                1 => Kind::Shared,
-                2 => Kind::Limited(limit + 1),
-                _ => Kind::Limited(limit),
+                0 => LockKind::Exclusive,
+                1 => LockKind::Shared,
+                2 => LockKind::Limited { max_holders: limit + 1 },
+                _ => LockKind::Limited { max_holders: limit },
             },
         }
     }

@@ -10,25 +10,25 @@ use crate::backend::memory::server::{HOLD, News, Note, Queued};
 use crate::error::LostReason;
 use crate::lease_cell::CellState;
 use crate::protocol::{
-    AcquireMode, AcquireReply, Kind, ReleaseReply, ServerTime, Token, op, parse_owner, token_text,
+    AcquireMode, AcquireReply, LockKind, ReleaseReply, ServerTime, Token, op, parse_owner, token_text,
 };
 
 /// What was on the server before a command.
 pub(super) struct Before {
-    pub(super) leases: Vec<(Arc<str>, Kind, ServerTime)>,
+    pub(super) leases: Vec<(Arc<str>, LockKind, ServerTime)>,
     pub(super) queue: Vec<Queued>,
     nobody: Arc<str>,
 }
 
 /// Whether one more of `kind` can come in beside these.
-fn has_room(inside: impl Iterator<Item = Kind>, kind: Kind) -> bool {
+fn has_room(inside: impl Iterator<Item = LockKind>, kind: LockKind) -> bool {
     let mut room = match kind {
-        Kind::Exclusive => 1,
-        Kind::Shared => usize::MAX,
-        Kind::Limited(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
+        LockKind::Exclusive => 1,
+        LockKind::Shared => usize::MAX,
+        LockKind::Limited { max_holders: limit } => usize::try_from(limit).unwrap_or(usize::MAX),
     };
     for other in inside {
-        room = if kind == Kind::Exclusive || other != kind { 0 } else { room.saturating_sub(1) };
+        room = if kind == LockKind::Exclusive || other != kind { 0 } else { room.saturating_sub(1) };
     }
     room > 0
 }
@@ -138,9 +138,12 @@ impl World {
         op: &op::Acquire,
         reply: &AcquireReply,
     ) {
-        let op::Acquire { token, kind: Kind::Limited(limit), mode, .. } = *op else { return };
+        let op::Acquire { token, kind: LockKind::Limited { max_holders: limit }, mode, .. } = *op else {
+            return;
+        };
         self.keys[key].asked.insert((c, token), self.kernel.now);
-        let inside = before.leases.iter().filter(|(_, kind, _)| *kind == Kind::Limited(limit));
+        let inside =
+            before.leases.iter().filter(|(_, kind, _)| *kind == LockKind::Limited { max_holders: limit });
         let Some(first) = inside.map(|(.., until)| *until).min() else { return };
         if !matches!(reply, AcquireReply::Busy { .. }) || mode == AcquireMode::Try || self.cfg.is_short() {
             return;
@@ -276,9 +279,9 @@ impl World {
         let found: Vec<&Request> = found.collect();
         let Some(request) = found.iter().max_by_key(|request| request.acquired) else { return };
         let (kind, last) = (request.kind, ends(request));
-        if kind == Kind::Exclusive {
+        if kind == LockKind::Exclusive {
             self.keys[key].min_until = last.unwrap_or(self.keys[key].min_until);
-        } else if kind == Kind::Shared {
+        } else if kind == LockKind::Shared {
             // A group of readers keeps what any of them asked for.
             let all = found.iter().filter_map(|request| ends(request)).max();
             self.keys[key].kept.extend(all.map(|until| (kind, until)));

@@ -11,7 +11,7 @@ use super::world::World;
 use crate::engine::{Confirmation, Renewal};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
-use crate::protocol::{Failure, Kind, ServerTime, Token};
+use crate::protocol::{Failure, LockKind, ServerTime, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
@@ -26,7 +26,7 @@ pub(super) enum Who {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
     pub(super) who: Who,
-    pub(super) kind: Kind,
+    pub(super) kind: LockKind,
     /// When its lease began on the server.
     lease_start: u64,
 }
@@ -61,7 +61,7 @@ pub(super) struct KeyWatch {
     /// A release with `min_hold` keeps it taken until then.
     pub(super) min_until: u64,
     /// The same for holders of other kinds.
-    pub(super) kept: Vec<(Kind, u64)>,
+    pub(super) kept: Vec<(LockKind, u64)>,
     /// Since when nobody has held it, although nothing excuses that.
     pub(super) vacant_since: Option<u64>,
     /// Since when there has been room for another reader, or for another holder of a limited lock.
@@ -160,7 +160,7 @@ impl World {
 
     pub(super) fn foreign_entered(&mut self, key: usize, index: usize, until: u64) {
         let lease_start = self.keys[key].leases.first().map_or(0, |lease| lease.since);
-        let holder = Holder { who: Who::Poller { index, until }, kind: Kind::Exclusive, lease_start };
+        let holder = Holder { who: Who::Poller { index, until }, kind: LockKind::Exclusive, lease_start };
         self.check_alone(key, &holder);
         self.keys[key].holders.push(holder);
         self.keys[key].sections += 1;
@@ -190,8 +190,8 @@ impl World {
                 continue;
             }
             match (other.kind, new.kind) {
-                (Kind::Shared, Kind::Shared) => continue,
-                (Kind::Limited(a), Kind::Limited(b)) if a == b => {
+                (LockKind::Shared, LockKind::Shared) => continue,
+                (LockKind::Limited { max_holders: a }, LockKind::Limited { max_holders: b }) if a == b => {
                     beside += 1;
                     if beside < usize::try_from(a).unwrap_or(0) {
                         continue;
@@ -250,8 +250,8 @@ impl World {
     }
 
     /// Holders of a limited lock that are gone, and keep their place.
-    fn kept(&self, key: usize, kind: Kind) -> usize {
-        let limited = matches!(kind, Kind::Limited(_));
+    fn kept(&self, key: usize, kind: LockKind) -> usize {
+        let limited = matches!(kind, LockKind::Limited { .. });
         self.keys[key]
             .kept
             .iter()
@@ -260,7 +260,7 @@ impl World {
     }
 
     fn check_kept(&mut self, key: usize, new: &Holder) {
-        let clash = |kind: Kind| kind != new.kind || kind == Kind::Exclusive;
+        let clash = |kind: LockKind| kind != new.kind || kind == LockKind::Exclusive;
         let kept = self.keys[key].kept.iter().find(|(kind, until)| clash(*kind) && *until > self.now);
         if let Some((kind, until)) = kept.copied() {
             let what = format!("{:?} came {} ms early, after {kind}", new.who, (until - self.now) / MILLI);
@@ -270,7 +270,7 @@ impl World {
 
     /// Readers follow readers without asking the server for a short while only: a writer may be waiting there.
     fn check_reader(&mut self, c: usize, index: usize, cell: &Arc<LeaseCell>) {
-        if self.requests[index].kind != Kind::Shared {
+        if self.requests[index].kind != LockKind::Shared {
             return;
         }
         let (now, life, key) = (self.now, self.clients[c].life, self.requests[index].key);
@@ -348,7 +348,7 @@ impl World {
             return;
         };
         let mine = &self.requests[index];
-        let limited = |kind| matches!(kind, Kind::Limited(_));
+        let limited = |kind| matches!(kind, LockKind::Limited { .. });
         let clash = self.requests.iter().any(|other| {
             other.key == mine.key
                 && other.started > 0

@@ -10,7 +10,7 @@ use super::world::{Event, WATCH, World};
 use crate::backend::memory::server::Queued;
 use crate::engine::Renewal;
 use crate::lease_cell::CellState;
-use crate::protocol::{Kind, ServerTime, Token, parse_owner, token_text};
+use crate::protocol::{LockKind, ServerTime, Token, parse_owner, token_text};
 
 /// Where several may hold a lock, one who comes in tells nothing about the others.
 const SLOW: u64 = 10 * SECOND;
@@ -52,9 +52,9 @@ impl World {
             Use::Limited(limit) => believed().count() < usize::try_from(limit).unwrap_or(0),
             Use::Readers(_) => {
                 let writes = |request: &Request| {
-                    request.key == key && request.kind == Kind::Exclusive && request.is_waiting()
+                    request.key == key && request.kind == LockKind::Exclusive && request.is_waiting()
                 };
-                believed().all(|holder| holder.kind == Kind::Shared) && !self.requests.iter().any(writes)
+                believed().all(|holder| holder.kind == LockKind::Shared) && !self.requests.iter().any(writes)
             }
         }
     }
@@ -75,8 +75,8 @@ impl World {
         let server_time = self.server_time();
         let name = &self.keys[key].name;
         let readers = matches!(self.keys[key].used_for, Use::Readers(_));
-        let stays = |(text, kind, _): &(Arc<str>, Kind, ServerTime)| {
-            let counts = !(readers && *kind == Kind::Shared);
+        let stays = |(text, kind, _): &(Arc<str>, LockKind, ServerTime)| {
+            let counts = !(readers && *kind == LockKind::Shared);
             counts && !self.is_believed_in(key, text) && self.may_stay(text)
         };
         let gone = |entry: &Queued| {
@@ -105,7 +105,7 @@ impl World {
             return true;
         }
         // Behind a marker nobody passes the first in the queue, even if it cannot come.
-        leases.iter().any(|(_, kind, _)| *kind != Kind::Exclusive) && self.room_is_excused(key)
+        leases.iter().any(|(_, kind, _)| *kind != LockKind::Exclusive) && self.room_is_excused(key)
     }
 
     /// Whether `text` rightly stays on the server although nobody believes in it.
@@ -143,7 +143,7 @@ impl World {
             if request.key != key || !waits || !self.is_able(c) {
                 continue;
             }
-            let free = if request.kind == Kind::Exclusive { vacant } else { room.or(vacant) };
+            let free = if request.kind == LockKind::Exclusive { vacant } else { room.or(vacant) };
             let Some(free) = free else { continue };
             let since = free.max(request.started).max(self.clients[c].disturbed_at).max(late);
             if self.now > since + most {

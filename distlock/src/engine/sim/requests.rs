@@ -6,7 +6,7 @@ use super::config::{MILLI, SECOND, chance, pick};
 use super::workload::{Request, State, Waits};
 use super::world::{Event, World};
 use crate::engine::Renewal;
-use crate::protocol::{Kind, Time};
+use crate::protocol::{LockKind, Time};
 
 impl World {
     pub(super) fn plan_requests(&mut self) {
@@ -49,7 +49,7 @@ impl World {
         let key = rng.usize(0..cfg.keys);
         let kind = self.keys[key].used_for.kind(rng);
         let mut aside = rng.clone();
-        let stays = kind == Kind::Exclusive && min_hold.is_none() && chance(&mut aside, cfg.linger);
+        let stays = kind == LockKind::Exclusive && min_hold.is_none() && chance(&mut aside, cfg.linger);
         let linger = stays.then(|| Duration::from_millis(pick(&mut aside, &cfg.lingers)));
         Request {
             client,
@@ -59,7 +59,7 @@ impl World {
             waits,
             renewal,
             ttl,
-            fenced: chance(rng, cfg.fenced) && kind == Kind::Exclusive,
+            fenced: chance(rng, cfg.fenced) && kind == LockKind::Exclusive,
             max_hold,
             min_hold,
             linger,

@@ -10,7 +10,7 @@ use super::world::World;
 use crate::engine::{Outcome, Release, Renewal, WaitLimit, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Ticket};
-use crate::protocol::{Kind, Time};
+use crate::protocol::{LockKind, Time};
 
 /// How long a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) struct Request {
     pub(super) key: usize,
     /// One of a request for several keys.
     pub(super) group: Option<usize>,
-    pub(super) kind: Kind,
+    pub(super) kind: LockKind,
     pub(super) waits: Waits,
     pub(super) renewal: Renewal,
     pub(super) ttl: Duration,
@@ -207,7 +207,7 @@ impl World {
         if let WaitLimit::Until(until) = wait_limit {
             request.until = until;
         }
-        if request.kind == Kind::Exclusive {
+        if request.kind == LockKind::Exclusive {
             let key = request.key;
             self.keys[key].room_since = None;
         }

@@ -7,13 +7,13 @@ use super::link::Link;
 use crate::engine::rules;
 use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, KnownHolder, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::{How, Ticket};
-use crate::protocol::{Failure, Kind, OpError, ServerTime, Time, Token, When, may_be_applied};
+use crate::protocol::{Failure, LockKind, ServerTime, StoreError, Time, Token, When, may_be_applied};
 
 /// One attempt to acquire a lock. It has at most one queue entry on the server, named by the token.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) token: Token,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) phase: Phase,
     /// The newest acquire command that was answered. Replies to older commands say nothing new.
     pub(crate) seen: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Attempt {
     pub(crate) refusals: u32,
     /// Since when the server has not replied.
     pub(crate) silent: Option<Time>,
-    pub(crate) cause: Option<OpError>,
+    pub(crate) cause: Option<StoreError>,
     /// Set if the lease was ours already: when the local chain began.
     pub(crate) entered: Option<Time>,
     pub(crate) traces: Traces,
@@ -53,7 +53,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn new(token: Token, kind: Kind) -> Self {
+    pub(crate) fn new(token: Token, kind: LockKind) -> Self {
         Attempt {
             token,
             kind,
@@ -82,7 +82,7 @@ impl Attempt {
 
     /// One of its commands was answered, or its reply will never come (`error`). False: the reply says nothing
     /// new.
-    pub(crate) fn takes_in(&mut self, asked: Acquiring, error: Option<&OpError>) -> bool {
+    pub(crate) fn takes_in(&mut self, asked: Acquiring, error: Option<&StoreError>) -> bool {
         self.traces.heard_of(error, asked.queueing);
         if rules::is_stale(asked.seq, self.seen) {
             return false;
@@ -215,7 +215,7 @@ impl Traces {
     }
 
     /// A command was answered, or its reply will never come (`error`).
-    fn heard_of(&mut self, error: Option<&OpError>, queueing: Queueing) {
+    fn heard_of(&mut self, error: Option<&StoreError>, queueing: Queueing) {
         let kind = error.map(|error| error.kind);
         let not_done = matches!(kind, Some(Failure::NotSent | Failure::Later));
         self.may_have_queued |= queueing == Queueing::May && !not_done;

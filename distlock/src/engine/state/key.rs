@@ -7,7 +7,7 @@ use super::link::Link;
 use super::timers::{Timer, Timers, earlier};
 use super::waiters::Waiters;
 use crate::engine::rules;
-use crate::protocol::{Kind, Time, Token};
+use crate::protocol::{LockKind, Time, Token};
 
 #[derive(Debug)]
 pub(crate) struct KeyState<W> {
@@ -56,12 +56,13 @@ impl<W> KeyState<W> {
     }
 
     /// A kind that is in use here and excludes `kind`.
-    pub(crate) fn clash(&self, kind: Kind) -> Option<Kind> {
+    pub(crate) fn clash(&self, kind: LockKind) -> Option<LockKind> {
         let held = self.leases.iter().filter(|lease| lease.is_held()).map(|lease| lease.grant.kind);
         let attempted = self.attempt.iter().map(|attempt| attempt.kind);
         let awaited = self.waiters.front().map(|head| head.want.kind);
-        let clashes = |other: &Kind| {
-            let limited = matches!(other, Kind::Limited(_)) || matches!(kind, Kind::Limited(_));
+        let clashes = |other: &LockKind| {
+            let limited =
+                matches!(other, LockKind::Limited { .. }) || matches!(kind, LockKind::Limited { .. });
             limited && *other != kind
         };
         held.chain(attempted).chain(awaited).find(clashes)

@@ -11,13 +11,13 @@ use super::waiters::Waiter;
 use crate::engine::Renewal;
 use crate::engine::rules;
 use crate::lease_cell::{How, LeaseCell, Ticket};
-use crate::protocol::{Kind, ServerTime, Time, Token};
+use crate::protocol::{LockKind, ServerTime, Time, Token};
 
 /// A lease that is ours and that nobody here holds yet.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) token: Token,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     pub(crate) deadline: Time,
     /// When it was acquired from the server. The local chain counts from here.
     pub(crate) entered: Time,

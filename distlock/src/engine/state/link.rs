@@ -1,12 +1,12 @@
 //! What a machine knows about the connection.
 
-use crate::protocol::{OpError, Pushes, Time, Token};
+use crate::protocol::{Pushes, StoreError, Time, Token};
 
 /// What is known about the connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     /// Why there is no connection: the last attempt to connect failed, or the link broke.
-    pub(crate) down: Option<OpError>,
+    pub(crate) down: Option<StoreError>,
     pub(crate) pushes: Pushes,
     /// Until this time, commands of an earlier link may still be applied for tokens below this number.
     pub(crate) former_links_alive: Option<(Time, Token)>,

@@ -6,7 +6,7 @@ use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Linger, Phase};
 use crate::engine::{Acquiring, Command, LONGEST_CLAIM, Queueing, Telling, WaitLimit};
-use crate::protocol::{AcquireMode, Kind, OpError, Pushes, When, op};
+use crate::protocol::{AcquireMode, LockKind, Pushes, StoreError, When, op};
 
 impl<W> Step<'_, W> {
     /// Makes sure that the first waiter gets the lock, now or later: through a lease of this process that it
@@ -22,7 +22,7 @@ impl<W> Step<'_, W> {
             former = self.state.attempt.as_ref().map(|attempt| (attempt.silent, attempt.cause.clone()));
             self.abandon_attempt();
         }
-        let kept_out = self.state.leases.iter().any(|lease| lease.grant.kind == Kind::Exclusive);
+        let kept_out = self.state.leases.iter().any(|lease| lease.grant.kind == LockKind::Exclusive);
         if self.state.attempt.is_none() && !kept_out {
             self.first_attempt();
         }
@@ -52,7 +52,7 @@ impl<W> Step<'_, W> {
     /// Asks with the cheapest command that is sufficient.
     pub(crate) fn ask_first(&mut self, attempt: &mut Attempt) {
         let alone = self.state.leases.is_empty() && self.state.waiters.len() == 1;
-        let plain = attempt.kind == Kind::Exclusive
+        let plain = attempt.kind == LockKind::Exclusive
             && alone
             && self.state.waiters.fenced() == 0
             && attempt.token.linger().is_none()
@@ -171,7 +171,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The link broke: unanswered commands may have been applied.
-    pub(crate) fn attempt_lost_link(&mut self, cause: &OpError) {
+    pub(crate) fn attempt_lost_link(&mut self, cause: &StoreError) {
         if let Some(attempt) = &mut self.state.attempt {
             if rules::clock_is_forgotten_with_the_link() {
                 attempt.pair = None;

@@ -13,8 +13,8 @@ use crate::engine::{
 use crate::error::LostReason;
 use crate::lease_cell::How;
 use crate::protocol::{
-    AcquireReply, CurrentHolder, Failure, OpError, OpResult, PollPauses, Pushes, Remaining, ServerTime, Time,
-    When, lease_end, may_be_applied,
+    AcquireReply, CurrentHolder, Failure, OpResult, PollPauses, Pushes, Remaining, ServerTime, StoreError,
+    Time, When, lease_end, may_be_applied,
 };
 
 /// A server that refuses temporarily is asked at this interval at first …
@@ -220,7 +220,8 @@ impl<W> Step<'_, W> {
         if rules::leases_that_come_too_late_are_compensated() {
             self.compensate(attempt.token, attempt.longest);
         }
-        let cause = OpError::new(Failure::Unknown, "the server answered when the lease had run out already");
+        let cause =
+            StoreError::new(Failure::Unknown, "the server answered when the lease had run out already");
         let unavailable = Outcome::Unavailable(cause.clone());
         for waiter in self.state.waiters.take_impatient() {
             self.complete(waiter, unavailable.clone());
@@ -311,7 +312,7 @@ impl<W> Step<'_, W> {
         delay - self.env.jitter(delay / 2)
     }
 
-    fn failed(&mut self, mut attempt: Box<Attempt>, error: OpError) -> Option<Box<Attempt>> {
+    fn failed(&mut self, mut attempt: Box<Attempt>, error: StoreError) -> Option<Box<Attempt>> {
         match error.kind {
             kind if rules::ends_the_wait(kind) => {
                 if attempt.may_be_applied() {

@@ -10,7 +10,7 @@ use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, Releasing};
 use crate::error::LostReason;
 use crate::protocol::op::Ends;
 use crate::protocol::{
-    Failure, Kind, LATE_COMMANDS_BOUND, LeaseEnds, OpResult, ReleaseReply, ServerTime, Time, Token, When,
+    Failure, LATE_COMMANDS_BOUND, LeaseEnds, LockKind, OpResult, ReleaseReply, ServerTime, Time, Token, When,
     drift, op,
 };
 
@@ -160,10 +160,10 @@ impl<W> Step<'_, W> {
 
     /// Releases a grant that no task of this process holds.
     pub(crate) fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
-        let handoffs_began = grant.handoffs_began.filter(|_| grant.kind == Kind::Exclusive);
+        let handoffs_began = grant.handoffs_began.filter(|_| grant.kind == LockKind::Exclusive);
         let ends = match grant.kind {
-            Kind::Exclusive => Ends::ExclusiveLease,
-            Kind::Shared | Kind::Limited(_) => Ends::Other,
+            LockKind::Exclusive => Ends::ExclusiveLease,
+            LockKind::Shared | LockKind::Limited { .. } => Ends::Other,
         };
         let Grant { token, deadline, longest, .. } = *grant;
         let deadline = Some(deadline);

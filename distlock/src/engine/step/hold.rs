@@ -8,7 +8,7 @@ use crate::engine::rules;
 use crate::engine::state::{Door, Few, Grant, Holder, Lease, Waiter};
 use crate::engine::{Effect, LONGEST_CLAIM, Outcome, Renewal, Want};
 use crate::lease_cell::{Hold, How, LeaseCell};
-use crate::protocol::{Kind, Time, Token, lease_end};
+use crate::protocol::{LockKind, Time, Token, lease_end};
 
 /// If a hold without renewal begins with less than its ttl, by more than this part of it, its lease is
 /// extended once.
@@ -51,7 +51,7 @@ impl<W> Step<'_, W> {
         };
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence, how);
-        if kind == Kind::Exclusive {
+        if kind == LockKind::Exclusive {
             self.dismiss_impatient_behind_holder();
         } else {
             self.serve_here();
@@ -68,7 +68,7 @@ impl<W> Step<'_, W> {
             return false;
         };
         let kinds = [head.want.kind, lease.grant.kind];
-        let is_sufficient = kinds == [Kind::Exclusive; 2]
+        let is_sufficient = kinds == [LockKind::Exclusive; 2]
             && lasts(&lease.grant, head, now)
             && lease.grant.has_fence_for(head);
         if !is_sufficient || !lease.may_be_passed_on(now) || self.env.refusal.is_some() {
@@ -162,13 +162,13 @@ impl<W> Step<'_, W> {
     /// wait, none joins.
     pub(crate) fn join_readers(&mut self) {
         let now = self.now;
-        let first = self.state.waiters.front().filter(|head| head.want.kind == Kind::Shared);
+        let first = self.state.waiters.front().filter(|head| head.want.kind == LockKind::Shared);
         let contended = first.is_some() && self.env.hints.is_contended(self.key, now);
         while let Some(head) = self.state.waiters.front()
-            && head.want.kind == Kind::Shared
+            && head.want.kind == LockKind::Shared
         {
             let joinable = self.state.leases.iter().find(|lease| {
-                lease.grant.kind == Kind::Shared
+                lease.grant.kind == LockKind::Shared
                     && rules::readers_may_join_at(lease.door)
                     && (!contended
                         || rules::readers_may_join_though_contended(lease.grant.entered, lease.door, now))

@@ -9,13 +9,13 @@ use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Door, Grant, Lease, Linger};
 use crate::lease_cell::How;
-use crate::protocol::{Kind, Pushes, Time, Token, Wanted};
+use crate::protocol::{LockKind, Pushes, Time, Token, Wanted};
 
 impl<W> Step<'_, W> {
     /// The token of a new attempt on behalf of the first waiter.
     pub(crate) fn attempt_token(&mut self) -> Token {
         let token = self.next_token();
-        let head = self.state.waiters.front().filter(|head| head.want.kind == Kind::Exclusive);
+        let head = self.state.waiters.front().filter(|head| head.want.kind == LockKind::Exclusive);
         match head.and_then(|head| head.want.linger) {
             // Another client that comes back soon would have to ask for it again.
             Some(linger) if !self.env.wanted.is_contended(self.key, self.now) => token.lingering(linger),
@@ -99,7 +99,7 @@ impl<W> Step<'_, W> {
         let lease = self.state.leases.iter_mut().find(|lease| lease.grant.token == token);
         let awaited = self.state.attempt.as_ref().filter(|attempt| attempt.token == token);
         let kind = lease.as_ref().map(|lease| lease.grant.kind).or(awaited.map(|attempt| attempt.kind));
-        if kind != Some(Kind::Shared) {
+        if kind != Some(LockKind::Shared) {
             return false;
         }
         // For the lease that its attempt is about to get, and for those after it.

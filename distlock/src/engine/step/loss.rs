@@ -6,7 +6,7 @@ use crate::engine::rules;
 use crate::engine::state::{Grant, Holder, Lease, PendingRelease};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Remains, Ticket};
-use crate::protocol::{Kind, Time, Token, When, ttl_end};
+use crate::protocol::{LockKind, Time, Token, When, ttl_end};
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
@@ -58,7 +58,7 @@ impl<W> Step<'_, W> {
             // No body runs whose end we would have to wait for.
             let longest = lease.grant.longest;
             holder.cell.leave_behind(Remains { keep_until: None, given_back: true, longest });
-            self.give_back(&lease.grant, lease.min_until.filter(|_| lease.grant.kind == Kind::Shared));
+            self.give_back(&lease.grant, lease.min_until.filter(|_| lease.grant.kind == LockKind::Shared));
         } else {
             self.remember_min_hold(&holder.cell, &lease, reason);
         }
@@ -77,7 +77,7 @@ impl<W> Step<'_, W> {
         let keep_until = keep_until.filter(|_| rules::min_hold_outlives_a_loss());
         let grant = &lease.grant;
         let given_back =
-            keep_until.is_some_and(|until| grant.kind == Kind::Shared || until >= grant.deadline);
+            keep_until.is_some_and(|until| grant.kind == LockKind::Shared || until >= grant.deadline);
         if given_back {
             self.give_back(grant, keep_until);
         } else {

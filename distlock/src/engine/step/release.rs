@@ -8,7 +8,7 @@ use crate::engine::state::{Grant, Linger};
 use crate::engine::{LONGEST_CLAIM, Release};
 use crate::error::LostReason;
 use crate::lease_cell::{How, LeaseCell, Ticket};
-use crate::protocol::{Kind, Time, Token};
+use crate::protocol::{LockKind, Time, Token};
 
 impl<W> Step<'_, W> {
     /// The holder releases, or was dropped.
@@ -31,7 +31,7 @@ impl<W> Step<'_, W> {
     /// `min_hold` does not apply: the requester never noticed the grant, so no body has run.
     fn forget_min_hold(&mut self, cell: &LeaseCell) {
         if let Some(lease) = self.state.lease(cell.token)
-            && lease.grant.kind != Kind::Shared
+            && lease.grant.kind != LockKind::Shared
             && cell.give_up()
         {
             lease.min_until = None;
@@ -75,7 +75,7 @@ impl<W> Step<'_, W> {
             Some(_) => None,
         };
         let passed_on = keep_until.is_none()
-            && lease.grant.kind != Kind::Shared
+            && lease.grant.kind != LockKind::Shared
             && (lease.may_be_passed_on(now) || stays_until.is_some())
             && self.env.refusal.is_none()
             && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.grant.kind);
@@ -100,7 +100,7 @@ impl<W> Step<'_, W> {
     /// The lease was given back: others have their turn, and then the waiters of this process.
     fn goes_on_after(&mut self, grant: &Grant) {
         let waits = !self.state.waiters.is_empty();
-        if grant.kind == Kind::Exclusive && waits {
+        if grant.kind == LockKind::Exclusive && waits {
             let gap = self.take_gap(grant);
             return self.next_attempt(gap);
         }

@@ -7,7 +7,7 @@ use crate::engine::rules;
 use crate::engine::state::{Lease, Waiter};
 use crate::engine::{KnownHolder, Outcome, WaitLimit, Want};
 use crate::lease_cell::Ticket;
-use crate::protocol::{Failure, Kind, OpError};
+use crate::protocol::{Failure, LockKind, StoreError};
 
 impl<W> Step<'_, W> {
     pub(crate) fn acquire(&mut self, want: Want, who: W) -> Ticket {
@@ -51,7 +51,7 @@ impl<W> Step<'_, W> {
 
     /// A holder that certainly excludes the new request.
     fn known_holder(&self) -> Option<KnownHolder> {
-        let held = |lease: &&Lease| lease.grant.kind == Kind::Exclusive && lease.is_held();
+        let held = |lease: &&Lease| lease.grant.kind == LockKind::Exclusive && lease.is_held();
         let exclusive = self.state.leases.iter().find(held);
         if let Some(lease) = exclusive {
             return Some(self.own(lease));
@@ -127,6 +127,6 @@ impl<W> Step<'_, W> {
     }
 }
 
-fn no_answer() -> OpError {
-    OpError::new(Failure::Unknown, "the server did not answer in time")
+fn no_answer() -> StoreError {
+    StoreError::new(Failure::Unknown, "the server did not answer in time")
 }

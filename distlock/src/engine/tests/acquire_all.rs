@@ -253,7 +253,7 @@ fn one_that_asks_here_meanwhile_stands_behind_and_goes_on_alone() {
 #[test]
 fn readers_take_several_keys_too() {
     let mut desk = Desk::new();
-    let kind = crate::protocol::Kind::Shared;
+    let kind = crate::protocol::LockKind::Shared;
     desk.acquire_all(&Want { kind, ..want() });
     let batch = desk.next_acquire_all();
     let results = vec![desk.fresh_reply(); 3];

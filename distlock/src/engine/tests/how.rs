@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease_cell::How;
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 
 #[test]
 fn a_free_lock_is_acquired_as_free_and_handed_on_as_such() {
@@ -67,9 +67,9 @@ fn an_answer_to_a_repeated_command_is_acquired_as_free() {
 #[test]
 fn a_reader_that_shares_a_lease_has_joined() {
     let mut desk = Desk::new();
-    let shared = Want { kind: Kind::Shared, ..want() };
+    let shared = Want { kind: LockKind::Shared, ..want() };
     let first = desk.hold(shared.clone());
-    assert_eq!((first.how, first.kind), (How::Free, Kind::Shared));
+    assert_eq!((first.how, first.kind), (How::Free, LockKind::Shared));
     desk.acquire(1, shared);
     assert_eq!(desk.acquired().how, How::Joined);
 }

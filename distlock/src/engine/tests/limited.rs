@@ -1,10 +1,10 @@
 //! Limited locks: every holder has its own place on the server.
 
 use super::*;
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 
 fn limited() -> Want {
-    Want { kind: Kind::Limited(2), ..want() }
+    Want { kind: LockKind::Limited { max_holders: 2 }, ..want() }
 }
 
 const MARKER: &str = "dl1:p:2";
@@ -70,7 +70,7 @@ fn the_first_who_may_be_out_is_waited_for() {
 fn another_kind_is_refused_at_once_where_it_is_known() {
     let mut desk = Desk::new();
     desk.hold(limited());
-    for kind in [Kind::Exclusive, Kind::Shared, Kind::Limited(3)] {
+    for kind in [LockKind::Exclusive, LockKind::Shared, LockKind::Limited { max_holders: 3 }] {
         desk.acquire(1, Want { kind, ..want() });
         let (_, outcome) = desk.outcome();
         assert!(matches!(outcome, Outcome::WrongKind { .. }), "{outcome:?}");

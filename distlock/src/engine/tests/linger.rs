@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::protocol::session::Session;
-use crate::protocol::{Kind, LeaseEnds, Wanted};
+use crate::protocol::{LeaseEnds, LockKind, Wanted};
 
 fn lingering() -> Want {
     Want { linger: Some(ms(50)), ..want() }
@@ -237,7 +237,7 @@ fn a_section_without_renewal_has_all_of_its_ttl() {
 
 #[test]
 fn another_kind_of_lock_is_asked_for_behind_its_release() {
-    for kind in [Kind::Shared, Kind::Limited(2)] {
+    for kind in [LockKind::Shared, LockKind::Limited { max_holders: 2 }] {
         let mut desk = Desk::new();
         let cell = desk.hold(lingering());
         desk.release(&cell);

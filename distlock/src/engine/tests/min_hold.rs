@@ -1,14 +1,14 @@
 //! `min_hold` counts from the acquisition, however the hold ends.
 
 use super::*;
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 
 fn held_for(min: u64) -> Want {
     Want { min_hold: Some(ms(min)), ..want() }
 }
 
-fn kinds() -> [Kind; 2] {
-    [Kind::Exclusive, Kind::Limited(2)]
+fn kinds() -> [LockKind; 2] {
+    [LockKind::Exclusive, LockKind::Limited { max_holders: 2 }]
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn it_does_not_wait_for_a_body_that_may_outlast_the_lease() {
 #[test]
 fn readers_who_lose_their_lease_keep_it_for_the_longest_of_them() {
     let mut desk = Desk::new();
-    let first = desk.hold(Want { kind: Kind::Shared, ..held_for(4_000) });
-    desk.acquire(1, Want { kind: Kind::Shared, ..held_for(1_000) });
+    let first = desk.hold(Want { kind: LockKind::Shared, ..held_for(4_000) });
+    desk.acquire(1, Want { kind: LockKind::Shared, ..held_for(1_000) });
     let second = desk.acquired();
     desk.pass(ms(200));
     let effects = desk.engine.lose_all(desk.now);

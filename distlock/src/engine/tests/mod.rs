@@ -37,8 +37,8 @@ use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Ticket};
 use crate::protocol::op::{self, Ask};
 use crate::protocol::{
-    AcquireMode, AcquireReply, BatchReply, Failure, LinkEvent, OpError, OpResult, PollPauses, Push, Pushes,
-    ReleaseReply, Remaining, RenewReply, ServerTime, Time, Token, Tuning,
+    AcquireMode, AcquireReply, BatchReply, Failure, LinkEvent, OpResult, PollPauses, Push, Pushes,
+    ReleaseReply, Remaining, RenewReply, ServerTime, StoreError, Time, Token, Tuning,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -94,7 +94,7 @@ impl Answers for OpResult<RenewReply> {
     }
 }
 
-impl Answers for OpError {
+impl Answers for StoreError {
     fn to(self, command: Command) -> Answer {
         match command {
             Command::Acquire(asked, _) => Answer::Acquire(asked, Err(self)),
@@ -353,7 +353,7 @@ impl Desk {
 
 fn want() -> Want {
     Want {
-        kind: crate::protocol::Kind::Exclusive,
+        kind: crate::protocol::LockKind::Exclusive,
         ttl: TTL,
         renewal: Renewal::Keep,
         wait_limit: WaitLimit::Forever,
@@ -372,6 +372,6 @@ fn fenced() -> Want {
     Want { fenced: true, ..want() }
 }
 
-fn error(failure: Failure) -> OpError {
-    OpError::new(failure, "as the test says")
+fn error(failure: Failure) -> StoreError {
+    StoreError::new(failure, "as the test says")
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::state::pending::MOST;
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 use crate::protocol::op::Ends;
 
 /// Releases the lock while the link is down.
@@ -217,9 +217,9 @@ fn only_the_release_of_an_exclusive_lease_says_that_it_is_one() {
             (_, other) => panic!("{other:?}"),
         }
     };
-    assert_eq!(ends_of(Kind::Exclusive), Ends::ExclusiveLease);
-    assert_eq!(ends_of(Kind::Shared), Ends::Other);
-    assert_eq!(ends_of(Kind::Limited(2)), Ends::Other);
+    assert_eq!(ends_of(LockKind::Exclusive), Ends::ExclusiveLease);
+    assert_eq!(ends_of(LockKind::Shared), Ends::Other);
+    assert_eq!(ends_of(LockKind::Limited { max_holders: 2 }), Ends::Other);
     // Its lease may have ended, and others may wait.
     let cell = desk.hold(want());
     desk.release(&cell);

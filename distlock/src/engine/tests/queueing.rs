@@ -140,7 +140,7 @@ fn one_attempt_is_made_in_a_gap_too() {
 fn a_silent_server_is_out_of_reach_for_those_behind_a_waiter_of_another_kind_too() {
     let mut desk = Desk::new();
     let start = desk.now;
-    desk.acquire(0, Want { kind: crate::protocol::Kind::Shared, unavailable_after: ms(2_000), ..want() });
+    desk.acquire(0, Want { kind: crate::protocol::LockKind::Shared, unavailable_after: ms(2_000), ..want() });
     desk.acquire(1, Want { unavailable_after: ms(3_000), ..want() });
     while desk.done.len() < 2 {
         while let Some((context, _)) = desk.sent.pop_front() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 
 #[test]
 fn a_lease_is_renewed_when_two_thirds_are_left() {
@@ -9,7 +9,7 @@ fn a_lease_is_renewed_when_two_thirds_are_left() {
     assert!(slept >= ms(3_100) && slept <= ms(3_300), "{slept:?}");
     let (context, op) = desk.next();
     let Command::Renew(_, op) = op else { panic!("{op:?}") };
-    assert_eq!(op, op::Renew { token: cell.token, kind: Kind::Exclusive, ttl: TTL });
+    assert_eq!(op, op::Renew { token: cell.token, kind: LockKind::Exclusive, ttl: TTL });
     let asked = desk.now;
     desk.pass(ms(3));
     let server_time = desk.server_time();
@@ -129,7 +129,7 @@ fn later_renewals_use_the_ttl_of_an_extension() {
 #[test]
 fn a_lease_that_is_not_renewed_is_not_extended_by_the_renewals_of_others() {
     let mut desk = Desk::new();
-    let reader = |renewal| Want { kind: Kind::Shared, renewal, ..want() };
+    let reader = |renewal| Want { kind: LockKind::Shared, renewal, ..want() };
     desk.hold(reader(Renewal::Keep));
     desk.acquire(1, reader(Renewal::Never));
     let unrenewed = desk.acquired();

@@ -1,10 +1,10 @@
 //! Readers: they share a lease here, and none of them passes a writer.
 
 use super::*;
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 
 fn reader() -> Want {
-    Want { kind: Kind::Shared, ..want() }
+    Want { kind: LockKind::Shared, ..want() }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A lock that was granted and that its requester has not noticed is not renewed.
 
 use super::*;
-use crate::protocol::Kind;
+use crate::protocol::LockKind;
 
 /// The requester has not noticed that request 0 holds the lock.
 fn granted(desk: &mut Desk, want: Want) -> Arc<LeaseCell> {
@@ -30,7 +30,7 @@ fn it_is_not_renewed_and_ends_with_its_ttl() {
 }
 
 /// Request 1, which wants a short lease, has been handed the long one of request 0, and has not noticed.
-fn handed_on(desk: &mut Desk, kind: Kind) -> Arc<LeaseCell> {
+fn handed_on(desk: &mut Desk, kind: LockKind) -> Arc<LeaseCell> {
     desk.acquire(0, Want { kind, ..want() });
     let (context, _) = desk.next();
     desk.fresh(context);
@@ -44,7 +44,7 @@ fn handed_on(desk: &mut Desk, kind: Kind) -> Arc<LeaseCell> {
 
 #[test]
 fn on_a_longer_lease_it_ends_with_its_own_ttl() {
-    for kind in [Kind::Exclusive, Kind::Shared] {
+    for kind in [LockKind::Exclusive, LockKind::Shared] {
         let mut desk = Desk::new();
         let cell = handed_on(&mut desk, kind);
         let granted = cell.held_since;
@@ -63,7 +63,7 @@ fn on_a_longer_lease_it_ends_with_its_own_ttl() {
 fn on_a_longer_lease_it_is_renewed_once_it_was_noticed() {
     for late in [1, 200, 450] {
         let mut desk = Desk::new();
-        let cell = handed_on(&mut desk, Kind::Exclusive);
+        let cell = handed_on(&mut desk, LockKind::Exclusive);
         let noticed = desk.now.after(ms(late));
         while let Some(due) = desk.engine.next_due().filter(|due| *due < noticed) {
             desk.now = desk.now.max(due);
@@ -85,7 +85,7 @@ fn on_a_longer_lease_it_is_renewed_once_it_was_noticed() {
 #[test]
 fn a_reader_that_others_renew_for_ends_with_its_own_ttl() {
     let mut desk = Desk::new();
-    let reader = || Want { kind: Kind::Shared, ..want() };
+    let reader = || Want { kind: LockKind::Shared, ..want() };
     let stuck = granted(&mut desk, reader());
     desk.acquire(1, reader());
     desk.acquired();
@@ -179,7 +179,7 @@ fn looking_at_it_again_and_again_is_no_hot_loop() {
 #[test]
 fn no_body_has_run_that_it_would_be_kept_for() {
     let wanted = Want { min_hold: Some(ms(20_000)), ..want() };
-    for kind in [Kind::Exclusive, Kind::Limited(2)] {
+    for kind in [LockKind::Exclusive, LockKind::Limited { max_holders: 2 }] {
         let mut desk = Desk::new();
         granted(&mut desk, Want { kind, ..wanted.clone() });
         desk.sleep();
@@ -194,7 +194,7 @@ fn no_body_has_run_that_it_would_be_kept_for() {
 #[test]
 fn readers_who_notice_keep_it_alive() {
     let mut desk = Desk::new();
-    let reader = || Want { kind: Kind::Shared, ..want() };
+    let reader = || Want { kind: LockKind::Shared, ..want() };
     granted(&mut desk, reader());
     desk.acquire(1, reader());
     desk.acquired();

@@ -13,7 +13,7 @@ use crate::error::{LockError, LostReason};
 use crate::lease_cell::How;
 use crate::observe::{Event, LeaderStep, Lock, Observer, ReleaseOutcome};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
-use crate::protocol::{Failure, Kind, OpError, Pushes};
+use crate::protocol::{Failure, LockKind, Pushes, StoreError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -27,11 +27,11 @@ const C: &Label = &Cow::Borrowed("c");
 static KEY: LazyLock<Arc<str>> = LazyLock::new(|| "a secret".into());
 
 fn lock(label: &Label) -> Lock<'_> {
-    Lock { label, key: &KEY, kind: Kind::Exclusive, token: 1, fenced: false }
+    Lock { label, key: &KEY, kind: LockKind::Exclusive, token: 1, fenced: false }
 }
 
 fn requested(label: &Label, keys: usize) -> Event<'_> {
-    Event::Requested { label, kind: Kind::Exclusive, keys }
+    Event::Requested { label, kind: LockKind::Exclusive, keys }
 }
 
 fn acquired(label: &Label) -> Event<'_> {
@@ -234,7 +234,7 @@ fn a_recorder_that_comes_late_is_told_what_is_held() {
 
 #[test]
 fn the_link_is_a_level_and_its_outages_are_counted() {
-    let cause = OpError::new(Failure::Later, "gone");
+    let cause = StoreError::new(Failure::Later, "gone");
     let link = |change| Event::Link { store: "redis at h", change };
     let up = |start| link(LinkChange::Up { start, former_links_dead: true, pushes: Pushes::On });
     let down = |outage| link(LinkChange::Down { outage, cause: &cause });

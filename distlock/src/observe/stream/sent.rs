@@ -8,7 +8,7 @@ use super::LockEvent;
 use crate::error::{LockError, LostReason};
 use crate::observe::{Event, Lock, ReleaseOutcome};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
-use crate::protocol::{Kind, Pushes};
+use crate::protocol::{LockKind, Pushes};
 
 /// An event as the channel keeps it. Whoever locks only shares its label and its key: the reader copies them.
 #[derive(Clone, Debug)]
@@ -35,8 +35,8 @@ pub(super) enum Sent {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OfLock {
-    Queued { kind: Kind },
-    Acquired { kind: Kind, waited: Duration },
+    Queued { kind: LockKind },
+    Acquired { kind: LockKind, waited: Duration },
     LongWait { waited: Duration },
     LongHold { held: Duration },
     NotTaken { after: Duration },
@@ -114,8 +114,8 @@ impl From<Sent> for LockEvent {
 
 fn of_lock(label: String, key: String, what: OfLock) -> LockEvent {
     match what {
-        OfLock::Queued { kind } => LockEvent::Queued { label, key, kind: kind.into() },
-        OfLock::Acquired { kind, waited } => LockEvent::Acquired { label, key, kind: kind.into(), waited },
+        OfLock::Queued { kind } => LockEvent::Queued { label, key, kind },
+        OfLock::Acquired { kind, waited } => LockEvent::Acquired { label, key, kind, waited },
         OfLock::LongWait { waited } => LockEvent::LongWait { label, key, waited },
         OfLock::LongHold { held } => LockEvent::LongHold { label, key, held },
         OfLock::NotTaken { after } => LockEvent::NotTaken { label, key, after },

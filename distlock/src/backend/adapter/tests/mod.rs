@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{StoreBackend, lock};
 use crate::backend::ConnectOn;
 use crate::backend::{
-    AcquireMode, Backend, Events, Kind, LinkEvent, Notice, OpResult, Push, Pushes, Sending, ServerTime,
+    AcquireMode, Backend, Events, LinkEvent, LockKind, Notice, OpResult, Push, Pushes, Sending, ServerTime,
     Token, op,
 };
 use crate::protocol;
@@ -276,7 +276,7 @@ impl SendTo for op::Renew {
 
 fn enter(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
     let claim = Duration::from_secs(3);
-    op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim, mode, fences }
+    op::Acquire { token: Token(token), kind: LockKind::Exclusive, ttl: TTL, claim, mode, fences }
 }
 
 fn attempt(token: u64) -> op::TryAcquire {
@@ -288,7 +288,7 @@ fn leave(token: u64) -> op::Release {
 }
 
 fn renew(token: u64) -> op::Renew {
-    op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
+    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: TTL }
 }
 
 fn queueing() -> Abilities {

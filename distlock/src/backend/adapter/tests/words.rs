@@ -43,7 +43,7 @@ async fn a_coarse_ttl_is_rounded_up_for_the_store() {
     let claim = Duration::from_millis(10);
     let op = op::Acquire {
         token: Token(1),
-        kind: Kind::Exclusive,
+        kind: LockKind::Exclusive,
         ttl,
         claim,
         mode: AcquireMode::Wait,
@@ -238,11 +238,11 @@ async fn what_the_store_cannot_do_is_refused_with_the_reason() {
             .keys(KeyRules::any().at_most(5).without(|c| c == ' ', "spaces")),
     );
     let backend = StoreBackend::new(store, "c".into(), "p:".into(), ConnectOn::Start);
-    let least = Demand { kind: Kind::Exclusive, ttl: TTL, fenced: false, min_hold: None };
+    let least = Demand { kind: LockKind::Exclusive, ttl: TTL, fenced: false, min_hold: None };
     backend.check(&least).unwrap();
     for (demand, reason) in [
-        (Demand { kind: Kind::Shared, ..least }, "a shared lock"),
-        (Demand { kind: Kind::Limited(2), ..least }, "2 holders"),
+        (Demand { kind: LockKind::Shared, ..least }, "a shared lock"),
+        (Demand { kind: LockKind::Limited { max_holders: 2 }, ..least }, "2 holders"),
         (Demand { fenced: true, ..least }, "fencing tokens"),
         (Demand { min_hold: Some(TTL), ..least }, "min_hold"),
         (Demand { ttl: TTL * 2, ..least }, "10s at most"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    Kind, LIMITED_MARKER, Remaining, SHARED_MARKER, ServerTime, Token, kind_of, op, shared_token_text,
+    LIMITED_MARKER, LockKind, Remaining, SHARED_MARKER, ServerTime, Token, kind_of, op, shared_token_text,
 };
 use crate::protocol::mutated;
 
@@ -20,7 +20,7 @@ const READERS_TOLD: usize = 64;
 pub(super) struct QueueEntry {
     pub(super) client: Arc<str>,
     pub(super) token: Token,
-    pub(super) kind: Kind,
+    pub(super) kind: LockKind,
     pub(super) until: ServerTime,
     pub(super) claim: Duration,
     pub(super) fences: u32,
@@ -62,10 +62,10 @@ pub(super) enum Admission {
     Clash(Arc<str>),
 }
 
-pub(super) fn marker(kind: Kind) -> Arc<str> {
+pub(super) fn marker(kind: LockKind) -> Arc<str> {
     match kind {
-        Kind::Limited(limit) => format!("{LIMITED_MARKER}{limit}").into(),
-        Kind::Shared | Kind::Exclusive => SHARED_MARKER.into(),
+        LockKind::Limited { max_holders: limit } => format!("{LIMITED_MARKER}{limit}").into(),
+        LockKind::Shared | LockKind::Exclusive => SHARED_MARKER.into(),
     }
 }
 
@@ -93,15 +93,15 @@ impl KeyEntry {
         let left =
             |until: ServerTime| Remaining::For(Duration::from_micros(until.0.saturating_sub(server_time.0)));
         let clash = match (there, ask.kind) {
-            (Kind::Limited(a), Kind::Limited(b)) => a != b,
-            (Kind::Limited(_), _) | (Kind::Shared, Kind::Limited(_)) => true,
-            (Kind::Exclusive, Kind::Limited(_)) => holder.starts_with("dl1:") && &*holder != HOLD,
+            (LockKind::Limited { max_holders: a }, LockKind::Limited { max_holders: b }) => a != b,
+            (LockKind::Limited { .. }, _) | (LockKind::Shared, LockKind::Limited { .. }) => true,
+            (LockKind::Exclusive, LockKind::Limited { .. }) => holder.starts_with("dl1:") && &*holder != HOLD,
             _ => false,
         };
         if clash {
             return Admission::Clash(there.to_string().into());
         }
-        if there == Kind::Exclusive || ask.kind == Kind::Exclusive {
+        if there == LockKind::Exclusive || ask.kind == LockKind::Exclusive {
             return Admission::Full(value_until.map_or(Remaining::Forever, left));
         }
         if self.is_member(server_time, &text) {
@@ -113,7 +113,7 @@ impl KeyEntry {
             // place in the queue.
             self.drop_dead(server_time);
             let my_turn = self.queue.front().is_none_or(|e| e.token == ask.token && e.client == *from.client);
-            let passes = mutated!(ReaderPassesWriter) && ask.kind == Kind::Shared;
+            let passes = mutated!(ReaderPassesWriter) && ask.kind == LockKind::Shared;
             if my_turn || passes {
                 self.put(server_time, ask.kind, text, until);
                 return Admission::Acquired;
@@ -126,25 +126,25 @@ impl KeyEntry {
 
     /// The holder that a request for `kind` waits for. If there are several: the last to expire, or the first
     /// if one place is enough.
-    pub(super) fn in_the_way(&mut self, server_time: ServerTime, kind: Kind) -> Arc<str> {
+    pub(super) fn in_the_way(&mut self, server_time: ServerTime, kind: LockKind) -> Arc<str> {
         let Some(value) = self.live(server_time) else { return HOLD.into() };
         let holder = value.holder.clone();
-        if kind_of(&holder) == Kind::Exclusive {
+        if kind_of(&holder) == LockKind::Exclusive {
             return holder;
         }
         let alive = self.members.iter().filter(|(_, until)| *until > server_time);
         // Those that were granted together expire together: then their texts decide.
         let order = |(member, until): &&(Arc<str>, ServerTime)| (*until, member.clone());
         let found = match kind {
-            Kind::Exclusive => alive.max_by_key(order),
-            Kind::Shared | Kind::Limited(_) => alive.min_by_key(order),
+            LockKind::Exclusive => alive.max_by_key(order),
+            LockKind::Shared | LockKind::Limited { .. } => alive.min_by_key(order),
         };
         found.map_or(holder, |(member, _)| member.clone())
     }
 
     /// The readers whom a writer asks to let no others join them: the last to expire, if there are many.
     pub(super) fn readers(&mut self, server_time: ServerTime) -> Vec<Arc<str>> {
-        if self.live(server_time).is_none_or(|value| kind_of(&value.holder) != Kind::Shared) {
+        if self.live(server_time).is_none_or(|value| kind_of(&value.holder) != LockKind::Shared) {
             return Vec::new();
         }
         let mut readers = self.members.clone();
@@ -154,21 +154,27 @@ impl KeyEntry {
     }
 
     /// Whether one more holder of `kind` is possible.
-    pub(super) fn has_room(&mut self, server_time: ServerTime, kind: Kind) -> bool {
+    pub(super) fn has_room(&mut self, server_time: ServerTime, kind: LockKind) -> bool {
         let Some(value) = self.live(server_time) else { return true };
         let there = kind_of(&value.holder);
         match kind {
-            Kind::Exclusive => false,
-            Kind::Shared => there == Kind::Shared,
-            Kind::Limited(limit) => {
+            LockKind::Exclusive => false,
+            LockKind::Shared => there == LockKind::Shared,
+            LockKind::Limited { max_holders: limit } => {
                 there == kind && self.members.len() < usize::try_from(limit).unwrap_or(usize::MAX)
             }
         }
     }
 
     /// Adds `holder`.
-    pub(super) fn put(&mut self, server_time: ServerTime, kind: Kind, holder: Arc<str>, until: ServerTime) {
-        if kind == Kind::Exclusive {
+    pub(super) fn put(
+        &mut self,
+        server_time: ServerTime,
+        kind: LockKind,
+        holder: Arc<str>,
+        until: ServerTime,
+    ) {
+        if kind == LockKind::Exclusive {
             self.value = Some(Value { holder, until: Some(until) });
             return;
         }
@@ -192,7 +198,7 @@ impl KeyEntry {
     }
 
     pub(super) fn is_marked(&mut self, server_time: ServerTime) -> bool {
-        self.live(server_time).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
+        self.live(server_time).is_some_and(|value| kind_of(&value.holder) != LockKind::Exclusive)
     }
 
     pub(super) fn raise(&mut self, server_time: ServerTime, holder: &Arc<str>, until: ServerTime) {

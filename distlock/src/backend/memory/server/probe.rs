@@ -9,14 +9,14 @@ use super::{ModelServer, Value, plus};
 use super::{Sender, text};
 #[cfg(feature = "redis")]
 use crate::backend::{FenceReply, op};
-use crate::backend::{Kind, ServerTime, Token, kind_of, token_text};
+use crate::backend::{LockKind, ServerTime, Token, kind_of, token_text};
 
 /// An entry in the queue that is alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
     pub(crate) client: Arc<str>,
     pub(crate) token: Token,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LockKind,
     /// A grant made to it now would be received, or need not be.
     pub(crate) reachable: bool,
 }
@@ -70,10 +70,10 @@ impl ModelServer {
         &self,
         server_time: ServerTime,
         key: &Arc<str>,
-    ) -> Vec<(Arc<str>, Kind, ServerTime)> {
+    ) -> Vec<(Arc<str>, LockKind, ServerTime)> {
         let Some((text, until)) = self.value(server_time, key) else { return Vec::new() };
         match (kind_of(&text), self.slots.get(key)) {
-            (Kind::Exclusive, _) | (_, None) => vec![(text, Kind::Exclusive, until)],
+            (LockKind::Exclusive, _) | (_, None) => vec![(text, LockKind::Exclusive, until)],
             (kind, Some(slot)) => {
                 let alive = slot.members.iter().filter(|(_, until)| *until > server_time);
                 alive.map(|(member, until)| (member.clone(), kind, *until)).collect()
@@ -134,7 +134,7 @@ impl ModelServer {
         for (_, until) in slot.members.iter_mut().filter(|(member, _)| **member == *text) {
             *until = server_time;
         }
-        if slot.live(server_time).is_some_and(|value| kind_of(&value.holder) != Kind::Exclusive)
+        if slot.live(server_time).is_some_and(|value| kind_of(&value.holder) != LockKind::Exclusive)
             && !slot.members.iter().any(|(_, until)| *until > server_time)
         {
             slot.value = None;
@@ -169,10 +169,10 @@ impl ModelServer {
     ) -> Vec<(String, u64, u32, bool, String)> {
         let Some(slot) = self.slots.get(key) else { return Vec::new() };
         let alive = slot.queue.iter().filter(|entry| entry.until > server_time);
-        let words = |kind: Kind| match kind {
-            Kind::Exclusive => "e".to_owned(),
-            Kind::Shared => "s".to_owned(),
-            Kind::Limited(limit) => format!("p:{limit}"),
+        let words = |kind: LockKind| match kind {
+            LockKind::Exclusive => "e".to_owned(),
+            LockKind::Shared => "s".to_owned(),
+            LockKind::Limited { max_holders: limit } => format!("p:{limit}"),
         };
         alive
             .map(|entry| {

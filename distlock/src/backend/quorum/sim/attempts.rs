@@ -6,7 +6,7 @@ use super::config::{MILLI, SECOND};
 use super::process::Process;
 use super::world::{Event, World};
 use crate::backend::quorum::effect::Request;
-use crate::backend::{AcquireMode, Kind, Token, op};
+use crate::backend::{AcquireMode, LockKind, Token, op};
 use crate::engine::Queueing;
 use crate::protocol::Time;
 
@@ -172,7 +172,7 @@ impl World {
         let sent = self.processes[process].clock.at(self.now);
         let (ttl, fences) = (attempt.ttl(), attempt.fences);
         let mode = AcquireMode::Wait;
-        let op = op::Acquire { token, kind: Kind::Exclusive, ttl, claim: ttl, mode, fences };
+        let op = op::Acquire { token, kind: LockKind::Exclusive, ttl, claim: ttl, mode, fences };
         self.put(
             process,
             key,
@@ -203,7 +203,8 @@ impl World {
                 (false, true) => AcquireMode::WaitAgain,
             };
             let claim = ttl.min(Duration::from_secs(3));
-            let op = op::Acquire { token, kind: Kind::Exclusive, ttl, claim, mode, fences: attempt.fences };
+            let op =
+                op::Acquire { token, kind: LockKind::Exclusive, ttl, claim, mode, fences: attempt.fences };
             let queueing = if mode == AcquireMode::Try { Queueing::Never } else { Queueing::May };
             (op::Ask::Full(op), queueing)
         };
@@ -246,7 +247,7 @@ impl World {
         self.put(
             process,
             key,
-            Request::Renew(op::Renew { token, kind: Kind::Exclusive, ttl }),
+            Request::Renew(op::Renew { token, kind: LockKind::Exclusive, ttl }),
             Purpose::Renew { key, token, sent },
         );
         self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });

@@ -10,7 +10,7 @@ use crate::backend::memory::server::{News, Sender};
 use crate::backend::quorum::effect::{Answer, Command, NewLink};
 use crate::backend::quorum::follow_up::take;
 use crate::backend::redis::{Mark, Note, Origin};
-use crate::backend::{Failure, OpError, Push, Pushes, op, token_text};
+use crate::backend::{Failure, Push, Pushes, StoreError, op, token_text};
 
 /// How much later a command may arrive that was sent into a broken connection.
 const LATE: u64 = 4 * SECOND;
@@ -62,8 +62,8 @@ impl Flight {
     }
 }
 
-pub(super) fn error(kind: Failure) -> OpError {
-    OpError::new(kind, "simulated")
+pub(super) fn error(kind: Failure) -> StoreError {
+    StoreError::new(kind, "simulated")
 }
 
 /// What a server is asked.

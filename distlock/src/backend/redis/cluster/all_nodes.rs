@@ -11,16 +11,16 @@ use crate::backend::redis::errors;
 use crate::backend::redis::exec::Exec;
 use crate::backend::redis::link::Link;
 use crate::backend::redis::listing::{self, Found};
-use crate::backend::{BoxFuture, Failure, HoldNote, OpError};
+use crate::backend::{BoxFuture, Failure, HoldNote, StoreError};
 use crate::finding::{Finding, Severity};
 
 impl ClusterShared {
-    fn nobody(&self) -> OpError {
+    fn nobody(&self) -> StoreError {
         errors::found(Failure::NotSent, format!("not connected to {}", self.config.place))
     }
 
     /// Looks through the names on all masters. Those that cannot be reached are named, if there are others.
-    pub(super) async fn search(&self, found: &mut Found) -> Result<(), OpError> {
+    pub(super) async fn search(&self, found: &mut Found) -> Result<(), StoreError> {
         let map = self.map();
         if !map.is_known() {
             // Begins to connect.
@@ -68,7 +68,7 @@ impl ClusterShared {
     }
 
     /// What is wrong with any of the masters.
-    pub(super) async fn diagnose(self: Arc<Self>) -> Result<Vec<Finding>, OpError> {
+    pub(super) async fn diagnose(self: Arc<Self>) -> Result<Vec<Finding>, StoreError> {
         let mut found = Vec::new();
         for node in &self.map().nodes {
             let place = node.address.to_string();

@@ -13,7 +13,7 @@ use crate::backend::redis::config::Address;
 use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Encoding, Operation};
 use crate::backend::redis::{errors, exec, reply};
-use crate::backend::{AcquireReply, BatchReply, Failure, OpError, OpResult, op};
+use crate::backend::{AcquireReply, BatchReply, Failure, OpResult, StoreError, op};
 use distlock_store::kit::connection::AddressMap;
 
 /// After this many redirections a command fails, and the engine tries again later.
@@ -144,7 +144,7 @@ impl ClusterShared {
         mut last: Answered,
         key: &str,
         question: Question<'_>,
-    ) -> Result<Answered, OpError> {
+    ) -> Result<Answered, StoreError> {
         let mut slot = SlotState::Settled;
         for _ in 0..HOPS {
             let again = last.values.iter().find_map(|value| last.node.exec.again(key, value, last.encoding));
@@ -185,7 +185,7 @@ impl ClusterShared {
         (node, link): (Arc<Node>, Arc<Link>),
         key: &str,
         question: Question<'_>,
-    ) -> Result<Answered, OpError> {
+    ) -> Result<Answered, StoreError> {
         let (cmds, encoding) = question.cmds(&node.exec, None, key);
         let values = ask(&link, cmds, SlotState::Settled).await?;
         let answered = self.follow(Answered { node, link, encoding, values }, key, question).await?;
@@ -222,7 +222,7 @@ impl ClusterShared {
         route: (Arc<Node>, Arc<Link>),
         key: Arc<str>,
         owner: Option<Arc<str>>,
-    ) -> Result<bool, OpError> {
+    ) -> Result<bool, StoreError> {
         let answered = self.inquire(route, &key, Question::Force(owner.as_deref())).await?;
         let value = answered.values.first().unwrap_or(&Value::Nil);
         reply::of_force(value).map_err(|reply::Garbled| exec::garbled(&answered.link))

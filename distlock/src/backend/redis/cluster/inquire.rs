@@ -13,7 +13,7 @@ use crate::backend::redis::errors;
 use crate::backend::redis::link::{self, Link};
 use crate::backend::redis::pace::{Early, Pace};
 use crate::backend::redis::stream::{Pulse, Stream};
-use crate::backend::{Failure, OpError};
+use crate::backend::{Failure, StoreError};
 
 /// Once one node has answered, how long the others are waited for.
 const OTHER_VIEWS_WAIT: Duration = Duration::from_millis(100);
@@ -106,7 +106,7 @@ fn ask(config: &RedisConfig, (address, link): Linked) -> impl Future<Output = Op
 }
 
 /// Asks nodes that have been named at any time, over new connections.
-pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> Result<View, OpError> {
+pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> Result<View, StoreError> {
     fastrand::shuffle(&mut named);
     named.truncate(ASKED);
     let mut asked = JoinSet::new();
@@ -156,7 +156,7 @@ fn newer(one: Option<View>, other: Option<View>) -> Option<View> {
     }
 }
 
-async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, OpError> {
+async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, StoreError> {
     let place = address.to_string();
     let unconnected = |error| errors::unconnected(&place, config.login.source(), error);
     let stream = Stream::connect(address, &config.tls, Arc::new(Pulse::default())).await;

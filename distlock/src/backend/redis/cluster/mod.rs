@@ -65,7 +65,7 @@ use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, HoldNote, Inspection, Inspections,
-    ListPage, OpError, OpResult, Others, ReleaseReply, RenewReply, Sending, op,
+    ListPage, OpResult, Others, ReleaseReply, RenewReply, Sending, StoreError, op,
 };
 use crate::finding::Finding;
 use map::Map;
@@ -181,7 +181,7 @@ impl ClusterShared {
         node
     }
 
-    fn route(&self, key: &str) -> Result<(Arc<Node>, Arc<Link>), OpError> {
+    fn route(&self, key: &str) -> Result<(Arc<Node>, Arc<Link>), StoreError> {
         let slot = self.wire.names.slot(key);
         let map = self.map();
         let Some(node) = map.owner(slot) else {
@@ -198,7 +198,7 @@ impl ClusterShared {
             Some(link) => Ok((Arc::clone(node), link)),
             None => Err(node.cause().map_or_else(
                 || node.not_connected(),
-                |cause| OpError { kind: Failure::NotSent, source: cause.source },
+                |cause| StoreError { kind: Failure::NotSent, source: cause.source },
             )),
         }
     }
@@ -263,7 +263,7 @@ impl Backend for ClusterBackend {
         }
     }
 
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
         let (this, key) = (self.again(), Arc::clone(key));
         Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
     }
@@ -272,7 +272,7 @@ impl Backend for ClusterBackend {
         Others::Listed
     }
 
-    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
         let (this, mut found) = (self.again(), Found::new(Search::new(beginning, after)));
         Box::pin(async move {
             this.shared.search(&mut found).await?;
@@ -280,7 +280,7 @@ impl Backend for ClusterBackend {
         })
     }
 
-    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, OpError>> {
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, StoreError>> {
         let this = self.again();
         Box::pin(async move {
             let looks = listing::inspect(&this, &keys).await;
@@ -292,18 +292,18 @@ impl Backend for ClusterBackend {
         Some(self.shared.note(notes))
     }
 
-    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         Box::pin(Arc::clone(&self.shared).diagnose())
     }
 
-    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         match self.shared.route(key) {
             Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key), None)),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }
 
-    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let owner = Some(Arc::clone(owner));
         match self.shared.route(key) {
             Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key), owner)),
@@ -315,7 +315,7 @@ impl Backend for ClusterBackend {
         Box::pin(supervisor::run(Arc::clone(&self.shared), events))
     }
 
-    fn refusal(&self) -> Option<OpError> {
+    fn refusal(&self) -> Option<StoreError> {
         self.shared.map().nodes.iter().find_map(|node| node.exec.refusal())
     }
 

@@ -10,7 +10,7 @@ use crate::backend::redis::config::Address;
 use crate::backend::redis::errors;
 use crate::backend::redis::exec::Exec;
 use crate::backend::redis::link::Link;
-use crate::backend::{Failure, OpError};
+use crate::backend::{Failure, StoreError};
 
 /// A node that we send commands to.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct State {
     link: Option<Arc<Link>>,
     /// How often the link was lost or could not be made.
     failures: u64,
-    cause: Option<OpError>,
+    cause: Option<StoreError>,
     /// No supervisor will try any more.
     ended: bool,
 }
@@ -55,7 +55,7 @@ impl Node {
         self.state.send_modify(|state| state.link = Some(link));
     }
 
-    pub(super) fn down(&self, cause: OpError) {
+    pub(super) fn down(&self, cause: StoreError) {
         self.state.send_modify(|state| {
             state.link = None;
             state.failures += 1;
@@ -86,7 +86,7 @@ impl Node {
     }
 
     /// Why the last attempt to make the link failed, if it did.
-    pub(super) fn cause(&self) -> Option<OpError> {
+    pub(super) fn cause(&self) -> Option<StoreError> {
         self.state.borrow().cause.clone()
     }
 
@@ -96,13 +96,13 @@ impl Node {
         state.link.is_some() || state.failures > 0
     }
 
-    pub(super) fn not_connected(&self) -> OpError {
+    pub(super) fn not_connected(&self) -> StoreError {
         errors::found(Failure::NotSent, format!("not connected to the cluster's node {}", self.address))
     }
 
     /// The link, once the attempt to connect that is under way has ended. Needs no timer: attempts have their
     /// own.
-    pub(super) async fn link_soon(&self) -> Result<Arc<Link>, OpError> {
+    pub(super) async fn link_soon(&self) -> Result<Arc<Link>, StoreError> {
         let mut state = self.state.subscribe();
         let before = state.borrow().failures;
         let found =

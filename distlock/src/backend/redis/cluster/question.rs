@@ -8,7 +8,7 @@ use crate::backend::redis::command::ScriptRef;
 use crate::backend::redis::exec::{self, Exec};
 use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Again, Encode, Encoding};
-use crate::backend::{OpError, op};
+use crate::backend::{StoreError, op};
 
 /// A question in a form that can be asked again on another node.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ pub(super) enum SlotState {
 }
 
 /// Sends `cmds` in one write and returns as many values.
-pub(super) async fn ask(link: &Link, cmds: Vec<Cmd>, slot: SlotState) -> Result<Vec<Value>, OpError> {
+pub(super) async fn ask(link: &Link, cmds: Vec<Cmd>, slot: SlotState) -> Result<Vec<Value>, StoreError> {
     let mut pipeline = Pipeline::with_capacity(2 * cmds.len());
     let expected = cmds.len();
     for command in cmds {

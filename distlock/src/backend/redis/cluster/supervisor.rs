@@ -23,7 +23,7 @@ use crate::backend::redis::handshake::Role;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
-use crate::backend::{Events, Failure, LinkEvent, OpError, Push, Pushes, ServerTime, Token};
+use crate::backend::{Events, Failure, LinkEvent, Push, Pushes, ServerTime, StoreError, Token};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
 
@@ -231,7 +231,7 @@ impl Supervisor {
         self.events.link(LinkEvent::Up { former_links_dead, pushes });
     }
 
-    fn report_down(&self, cause: OpError) {
+    fn report_down(&self, cause: StoreError) {
         let mut reported = locked(&self.reported);
         reported.up = false;
         reported.news = false;
@@ -312,7 +312,7 @@ impl Supervisor {
     }
 
     /// The view of one node, or the newest of several.
-    async fn read(&self, scope: Scope) -> Result<(View, Scope), OpError> {
+    async fn read(&self, scope: Scope) -> Result<(View, Scope), StoreError> {
         let linked = locked(&self.nodes)
             .values()
             .filter_map(|node| Some((node.address.clone(), node.link()?)))
@@ -358,11 +358,11 @@ impl LinkOwner for NodeLink {
         LONGEST_CONNECT_PAUSE
     }
 
-    async fn locate(&self) -> Result<Address, OpError> {
+    async fn locate(&self) -> Result<Address, StoreError> {
         Ok(self.node.address.clone())
     }
 
-    async fn demoted(&self, _address: &Address) -> OpError {
+    async fn demoted(&self, _address: &Address) -> StoreError {
         self.node.ended().await;
         errors::found(Failure::NotSent, format!("{} serves nothing any more", self.node.address))
     }
@@ -391,7 +391,7 @@ impl LinkOwner for NodeLink {
         is_here.then(|| self.supervisor.events.who()).flatten().map(|who| wire.introduce(&who))
     }
 
-    fn down(&self, cause: OpError) {
+    fn down(&self, cause: StoreError) {
         let lost = self.node.link().is_some();
         self.node.down(cause);
         self.supervisor.changed.notify_one();
@@ -412,7 +412,7 @@ impl LinkOwner for NodeLink {
 /// Subscribes on that node. A push reaches the subscribers on every node: immediately on the node that makes
 /// it, on the others over connections where some versions delay small messages by 40 ms.
 impl Listener for NodeLink {
-    async fn locate(&self) -> Result<Address, OpError> {
+    async fn locate(&self) -> Result<Address, StoreError> {
         self.node.linked().await;
         Ok(self.node.address.clone())
     }

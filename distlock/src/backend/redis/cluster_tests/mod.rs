@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::backend::redis::ClusterBackend;
 use crate::backend::redis::test_operations::SendTo;
 use crate::backend::redis::test_server::{LONG, Rig, Seen, TestServer};
-use crate::backend::{AcquireMode, Failure, Kind, Push, Token, op};
+use crate::backend::{AcquireMode, Failure, LockKind, Push, Token, op};
 
 /// Longer than any fail-over takes here.
 const TTL: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ fn set(token: u64) -> op::TryAcquire {
 fn enter(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
     op::Acquire {
         token: Token(token),
-        kind: Kind::Exclusive,
+        kind: LockKind::Exclusive,
         ttl: TTL,
         claim: Duration::from_secs(3),
         mode,
@@ -38,14 +38,14 @@ fn leave(token: u64) -> op::Release {
 }
 
 fn renew(token: u64) -> op::Renew {
-    op::Renew { token: Token(token), kind: Kind::Exclusive, ttl: TTL }
+    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: TTL }
 }
 
-fn enter_as(kind: Kind, token: u64) -> op::Acquire {
+fn enter_as(kind: LockKind, token: u64) -> op::Acquire {
     op::Acquire { kind, ..enter(token, AcquireMode::Wait, 0) }
 }
 
-fn renew_as(kind: Kind, token: u64) -> op::Renew {
+fn renew_as(kind: LockKind, token: u64) -> op::Renew {
     op::Renew { token: Token(token), kind, ttl: TTL }
 }
 

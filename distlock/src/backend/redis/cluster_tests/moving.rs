@@ -12,8 +12,8 @@ use crate::backend::redis::slots::{slot_of, tag_of};
 use crate::backend::redis::test_cluster::Cluster;
 use crate::backend::redis::test_server::{LONG, Rig, Seen, block_on, wait_until};
 use crate::backend::{
-    AcquireMode, AcquireReply, Backend, BatchReply, Failure, Kind, LinkEvent, Push, ReleaseReply, RenewReply,
-    Token, op,
+    AcquireMode, AcquireReply, Backend, BatchReply, Failure, LinkEvent, LockKind, Push, ReleaseReply,
+    RenewReply, Token, op,
 };
 
 #[test]
@@ -98,8 +98,11 @@ fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_s
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let manager = runtime.block_on(LockManager::connect(cluster.url())).unwrap();
-    for (kind, (from, to)) in [(Kind::Exclusive, (0, 1)), (Kind::Shared, (1, 0))] {
-        assert!(matches!(b.send(&keys[1], enter_as(Kind::Exclusive, 9)), Ok(AcquireReply::Acquired { .. })));
+    for (kind, (from, to)) in [(LockKind::Exclusive, (0, 1)), (LockKind::Shared, (1, 0))] {
+        assert!(matches!(
+            b.send(&keys[1], enter_as(LockKind::Exclusive, 9)),
+            Ok(AcquireReply::Acquired { .. })
+        ));
         let replies = take(&a, kind, 1);
         assert!(
             matches!(
@@ -115,7 +118,7 @@ fn several_locks_of_one_slot_are_taken_by_one_command_and_without_it_while_the_s
         a.send(&keys[0], leave(1)).unwrap();
         b.send(&keys[1], leave(9)).unwrap();
         let request = || match kind {
-            Kind::Shared => manager.lock_all(keys.iter().map(|key| &**key)).shared(),
+            LockKind::Shared => manager.lock_all(keys.iter().map(|key| &**key)).shared(),
             _ => manager.lock_all(keys.iter().map(|key| &**key)),
         };
         cluster.begin_to_move(slot, from, to);
@@ -139,8 +142,8 @@ fn a_shared_lease_is_renewed_unless_its_slot_has_moved_by_half() {
     let a = cluster.rig("a");
     let key = cluster.key_at(0);
     let slot = slot_of("", &key);
-    let renew = renew_as(Kind::Shared, 1);
-    a.send(&key, enter_as(Kind::Shared, 1)).unwrap();
+    let renew = renew_as(LockKind::Shared, 1);
+    a.send(&key, enter_as(LockKind::Shared, 1)).unwrap();
     cluster.begin_to_move(slot, 0, 1);
     assert!(matches!(a.send(&key, renew), Ok(RenewReply::Renewed { .. })));
     let port = cluster.servers[1].port.to_string();

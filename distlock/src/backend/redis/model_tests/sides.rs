@@ -12,8 +12,8 @@ use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_operations::{AnyOp, AnyReply};
 use crate::backend::redis::test_server::{Rig, Seen, TestServer, block_on};
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, Kind, Push, Pushes, Remaining, RenewReply, ServerTime, Token, Tuning,
-    kind_of, parse_owner,
+    AcquireReply, Backend, BatchReply, LockKind, Push, Pushes, Remaining, RenewReply, ServerTime, Token,
+    Tuning, kind_of, parse_owner,
 };
 
 /// Nobody listens to the pushes for the last of them.
@@ -304,7 +304,7 @@ impl Sides {
         self.same(&format!("when {key} expires: {real_ends} and {ends}"), &near, &true);
         let real = self.real_members(key, value.as_deref(), server_time);
         let mut model: Vec<Lease> = Vec::new();
-        if value.is_some_and(|value| kind_of(&value) != Kind::Exclusive) {
+        if value.is_some_and(|value| kind_of(&value) != LockKind::Exclusive) {
             model.extend(
                 self.model
                     .leases(server_time, &name)
@@ -323,7 +323,7 @@ impl Sides {
     }
 
     fn real_members(&mut self, key: &str, value: Option<&str>, server_time: ServerTime) -> Vec<Lease> {
-        if value.is_none_or(|value| kind_of(value) == Kind::Exclusive) {
+        if value.is_none_or(|value| kind_of(value) == LockKind::Exclusive) {
             return Vec::new();
         }
         let all: Vec<(String, u64)> = self.run(&["ZRANGE", &format!("dl1:m:{key}"), "0", "-1", "WITHSCORES"]);

@@ -26,7 +26,7 @@ use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, Inspection,
-    Inspections, ListPage, OpError, OpResult, Others, Pushes, ReleaseReply, RenewReply, Sending, op,
+    Inspections, ListPage, OpResult, Others, Pushes, ReleaseReply, RenewReply, Sending, StoreError, op,
 };
 use crate::finding::Finding;
 
@@ -51,7 +51,7 @@ impl RedisBackend {
     }
 
     /// The server's run and the notes on it.
-    pub(crate) fn origin(&self) -> BoxFuture<Result<Origin, OpError>> {
+    pub(crate) fn origin(&self) -> BoxFuture<Result<Origin, StoreError>> {
         match self.shared.link_or_connect() {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).origin(link)),
             Err(error) => Box::pin(async { Err(error) }),
@@ -59,7 +59,7 @@ impl RedisBackend {
     }
 
     /// Writes a note on the server for other processes. The first poll fixes its place among other commands.
-    pub(crate) fn note(&self, note: Note) -> BoxFuture<Result<(), OpError>> {
+    pub(crate) fn note(&self, note: Note) -> BoxFuture<Result<(), StoreError>> {
         match self.shared.link_or_connect() {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).note(link, note)),
             Err(error) => Box::pin(async { Err(error) }),
@@ -105,7 +105,7 @@ impl RedisBackend {
     }
 
     /// Looks through the names on the server.
-    pub(crate) async fn search(&self, found: &mut Found) -> Result<(), OpError> {
+    pub(crate) async fn search(&self, found: &mut Found) -> Result<(), StoreError> {
         let link = self.shared.link_or_connect()?;
         listing::search(&self.shared.exec, &link, &self.shared.config.place.to_string(), found).await
     }
@@ -181,7 +181,7 @@ impl ServerShared {
         self.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
     }
 
-    fn link_or_connect(&self) -> Result<Arc<Link>, OpError> {
+    fn link_or_connect(&self) -> Result<Arc<Link>, StoreError> {
         self.link().ok_or_else(|| {
             self.want();
             errors::found(Failure::NotSent, format!("not connected to {}", self.config.place))
@@ -304,7 +304,7 @@ impl Backend for RedisBackend {
         }
     }
 
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
         let (this, key) = (self.again(), Arc::clone(key));
         Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
     }
@@ -313,7 +313,7 @@ impl Backend for RedisBackend {
         Others::Listed
     }
 
-    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, OpError>> {
+    fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
         let (this, mut found) = (self.again(), Found::new(Search::new(beginning, after)));
         Box::pin(async move {
             this.search(&mut found).await?;
@@ -321,7 +321,7 @@ impl Backend for RedisBackend {
         })
     }
 
-    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, OpError>> {
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, StoreError>> {
         let this = self.again();
         Box::pin(async move {
             let looks = listing::inspect(&this, &keys).await;
@@ -335,7 +335,7 @@ impl Backend for RedisBackend {
         Some(Box::pin(Exec::write(link, records)))
     }
 
-    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, OpError>> {
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let link = shared.link_or_connect()?;
@@ -345,14 +345,14 @@ impl Backend for RedisBackend {
         })
     }
 
-    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         match self.shared.link_or_connect() {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).force(link, Arc::clone(key), None)),
             Err(error) => Box::pin(async { Err(error) }),
         }
     }
 
-    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let owner = Some(Arc::clone(owner));
         match self.shared.link_or_connect() {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).force(link, Arc::clone(key), owner)),
@@ -360,7 +360,7 @@ impl Backend for RedisBackend {
         }
     }
 
-    fn refusal(&self) -> Option<OpError> {
+    fn refusal(&self) -> Option<StoreError> {
         self.shared.exec.refusal()
     }
 

@@ -14,7 +14,7 @@ use crate::backend::redis::errors;
 use crate::backend::redis::handshake::Role;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
-use crate::backend::{Events, Failure, LinkEvent, OpError, Push, Pushes};
+use crate::backend::{Events, Failure, LinkEvent, Push, Pushes, StoreError};
 use crate::observe::{Notice, notice};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
@@ -78,7 +78,7 @@ impl LinkOwner for Supervisor {
         if self.sentinels.is_some() { LONGEST_FAILOVER_PAUSE } else { LONGEST_CONNECT_PAUSE }
     }
 
-    async fn locate(&self) -> Result<Address, OpError> {
+    async fn locate(&self) -> Result<Address, StoreError> {
         match (&self.config.place, &self.sentinels) {
             (Place::Fixed(address), _) => Ok(address.clone()),
             (Place::Sentinel(_), Some(sentinels)) => sentinels.locate().await,
@@ -88,7 +88,7 @@ impl LinkOwner for Supervisor {
         }
     }
 
-    async fn demoted(&self, address: &Address) -> OpError {
+    async fn demoted(&self, address: &Address) -> StoreError {
         match &self.sentinels {
             Some(sentinels) => sentinels.demoted(address).await,
             None => std::future::pending().await,
@@ -108,7 +108,7 @@ impl LinkOwner for Supervisor {
         self.events.who().map(|who| self.exec.wire.introduce(&who))
     }
 
-    fn down(&self, cause: OpError) {
+    fn down(&self, cause: StoreError) {
         self.ended();
         self.events.link(LinkEvent::Down { cause });
     }
@@ -120,7 +120,7 @@ impl LinkOwner for Supervisor {
 }
 
 impl Listener for Supervisor {
-    async fn locate(&self) -> Result<Address, OpError> {
+    async fn locate(&self) -> Result<Address, StoreError> {
         match self.endpoint() {
             Some(at) => Ok(at.address),
             None => LinkOwner::locate(self).await,

@@ -12,7 +12,7 @@ mod sending;
 use std::time::Duration;
 
 use crate::backend::redis::test_server::TestServer;
-use crate::backend::{AcquireMode, AcquireReply, Failure, Kind, OpResult, Remaining, Token, op};
+use crate::backend::{AcquireMode, AcquireReply, Failure, LockKind, OpResult, Remaining, Token, op};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -27,7 +27,7 @@ fn enter(token: u64, mode: AcquireMode) -> op::Acquire {
 }
 
 fn fenced(token: u64, mode: AcquireMode, fences: u32) -> op::Acquire {
-    op::Acquire { token: Token(token), kind: Kind::Exclusive, ttl: TTL, claim: CLAIM, mode, fences }
+    op::Acquire { token: Token(token), kind: LockKind::Exclusive, ttl: TTL, claim: CLAIM, mode, fences }
 }
 
 fn leave(token: u64) -> op::Release {
@@ -35,7 +35,7 @@ fn leave(token: u64) -> op::Release {
 }
 
 fn renew(token: u64, ttl: Duration) -> op::Renew {
-    op::Renew { token: Token(token), kind: Kind::Exclusive, ttl }
+    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl }
 }
 
 fn fence(result: OpResult<AcquireReply>) -> Option<u64> {

@@ -7,7 +7,7 @@ use super::{CLAIM, TTL, busy, enter, failure, leave, renew, set};
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_operations::AnyOp;
 use crate::backend::redis::test_server::{Rig, TestServer, wait_until};
-use crate::backend::{AcquireMode, AcquireReply, Backend, Failure, Kind, Push, ReleaseReply, Token, op};
+use crate::backend::{AcquireMode, AcquireReply, Backend, Failure, LockKind, Push, ReleaseReply, Token, op};
 
 #[test]
 fn a_replica_is_refused_for_now_and_an_operation_that_meets_one_replaces_the_link() {
@@ -95,7 +95,7 @@ fn out_of_memory_refuses_to_acquire_for_now_and_still_releases() {
 fn a_queued_waiter_keeps_its_place_without_memory_for_more() {
     let server = TestServer::start(&[]);
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
-    for kind in [Kind::Exclusive, Kind::Limited(1)] {
+    for kind in [LockKind::Exclusive, LockKind::Limited { max_holders: 1 }] {
         let wait = |token, mode| {
             let claim = CLAIM;
             op::Acquire { token: Token(token), kind, ttl: TTL, claim, mode, fences: 0 }

@@ -11,7 +11,9 @@ use std::task::{Context, Poll, Waker};
 use super::super::answers::failure;
 use crate::backend::{Backend, BoxFuture, Events, Inspection, Sending};
 use crate::engine::Answer;
-use crate::protocol::{AcquireReply, BatchReply, Failure, OpError, OpResult, ReleaseReply, RenewReply, op};
+use crate::protocol::{
+    AcquireReply, BatchReply, Failure, OpResult, ReleaseReply, RenewReply, StoreError, op,
+};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -233,15 +235,15 @@ impl Backend for SimulatedStore {
         self.send_all(batch, Outgoing::AcquireAll)
     }
 
-    fn inspect(&self, _: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, OpError>> {
+    fn inspect(&self, _: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
 
-    fn force_release(&self, _: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release(&self, _: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         Box::pin(async { Ok(false) })
     }
 
-    fn force_release_from(&self, _: &Arc<str>, _: &Arc<str>) -> BoxFuture<Result<bool, OpError>> {
+    fn force_release_from(&self, _: &Arc<str>, _: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         Box::pin(async { Ok(false) })
     }
 

@@ -8,11 +8,11 @@ use crate::testing::eventually;
 use crate::{LockError, LockRequest};
 
 /// Of a request: which kind of lock it asks for.
-type Kind = fn(LockRequest) -> LockRequest;
+type LockKind = fn(LockRequest) -> LockRequest;
 
-const EXCLUSIVE: Kind = |request| request;
-const SHARED: Kind = LockRequest::shared;
-const LIMITED: Kind = |request| request.max_holders(2);
+const EXCLUSIVE: LockKind = |request| request;
+const SHARED: LockKind = LockRequest::shared;
+const LIMITED: LockKind = |request| request.max_holders(2);
 
 /// What becomes of the one who came first.
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ enum First {
 }
 
 /// Who joins holds it for much longer: nobody of these `others` gets in beside it.
-async fn outlives(place: &Place, kind: Kind, first: First, others: &[Kind]) {
+async fn outlives(place: &Place, kind: LockKind, first: First, others: &[LockKind]) {
     let (one, other) = (place.manager().await, place.manager().await);
     let request = kind(one.lock("k"));
     let request = match first {
