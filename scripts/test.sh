@@ -97,7 +97,7 @@ compile >target/compile.txt 2>&1 &
 compiles=$!
 set +m
 trap 'kill -- -$compiles 2>/dev/null || true' EXIT
-step 'Tests' cargo test --locked --tests
+step 'Tests' cargo test --locked --tests --no-fail-fast
 wait "$compiles" || { cat target/compile.txt; exit 1; }
 cat target/compile.txt
 step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop

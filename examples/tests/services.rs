@@ -87,7 +87,7 @@ fn ends_well(name: &str, path: &str, key: &str) {
     service.output.read_to_string(&mut said).unwrap();
     assert!(service.process.wait().unwrap().success(), "{said}");
     assert!(said.contains("lost: 0"), "{said}");
-    let left: Vec<String> = server.run_words(&["KEYS", "*"]);
+    let left = server.keys();
     assert!(left.is_empty(), "{left:?}");
 }
 
