@@ -3,8 +3,8 @@
 //! anybody's way.
 //!
 //! Nothing here depends on how fast the server is. Leases last for minutes, and time passes by a statement that sets
-//! everything back. `SEEDS=5000 cargo test -p distlock-contract-tests --test random` looks at more seeds, `SEED=17 …` at
-//! one.
+//! everything back. `SEEDS=5000 cargo test -p distlock-contract-tests --test random` looks at more seeds, and
+//! `SEED=17 …` at one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
