@@ -1,6 +1,6 @@
-//! The clock that leases are counted by: the kernel's time since its start, which all processes of the machine read alike,
-//! which nobody sets, and which goes on while the machine sleeps. It begins anew with each start of the machine, so a
-//! lease also says which start it belongs to, and ends with it.
+//! The clock that leases are counted by: the kernel's time since its start, which all processes of the machine read
+//! alike, which nobody sets, and which goes on while the machine sleeps. It begins anew with each start of the machine,
+//! so a lease also says which start it belongs to, and ends with it.
 
 use std::fs;
 

@@ -96,27 +96,36 @@ impl LockFile {
         durable: Durable,
         work: impl FnOnce(&Transaction<'_>, &Moment<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        // What has waited for its turn behind others for too long does not wait for the file, too.
+        in_time(until, clock::now())?;
         let synchronous = if durable == Durable::Yes { "FULL" } else { "NORMAL" };
         self.db.pragma_update(None, "synchronous", synchronous).map_err(errors::undone)?;
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(errors::undone)?;
         let moment = Moment { boot: &self.boot, now: clock::now() };
-        if until.is_some_and(|until| moment.now > until) {
-            return Err(StoreError::later("other processes have kept the file locked for too long"));
-        }
+        in_time(until, moment.now)?;
         let done = work(&tx, &moment).map_err(errors::undone)?;
         tx.commit().map_err(errors::perhaps_done)?;
         self.shorten_log();
         Ok(done)
     }
 
-    /// Writes a long log back and empties it. It keeps all others from writing meanwhile; a failure does not matter, the
-    /// next one will do.
+    /// Writes a long log back and empties it. It keeps all others from writing meanwhile; a failure does not matter:
+    /// the next one will do.
     fn shorten_log(&self) {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
         if fs::metadata(log).is_ok_and(|log| log.len() > LONGEST_LOG) {
             drop(self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
         }
+    }
+}
+
+fn in_time(until: Option<i64>, now: i64) -> Result<(), StoreError> {
+    match until {
+        Some(until) if now > until => {
+            Err(StoreError::later("other processes have kept the file locked for too long"))
+        }
+        _ => Ok(()),
     }
 }
 

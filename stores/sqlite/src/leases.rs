@@ -76,10 +76,10 @@ fn written(kind: LockKind) -> (i64, u32) {
     }
 }
 
-/// The leases of a key, in the order in which they began.
+/// The leases of a key, those first that last longest.
 fn leases(db: &Connection, at: &Moment<'_>, key: &str) -> rusqlite::Result<Vec<Lease>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3 ORDER BY rowid"
+        "SELECT {COLUMNS} FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3 ORDER BY ends DESC"
     );
     let mut statement = db.prepare(&sql)?;
     let found = statement.query_map(params![key.as_bytes(), at.boot, at.now], Lease::of)?;
@@ -88,25 +88,18 @@ fn leases(db: &Connection, at: &Moment<'_>, key: &str) -> rusqlite::Result<Vec<L
 
 /// What is in the way of an owner that asks: the answer to it.
 fn obstacle(leases: &[Lease], wanted: LockKind, now: i64) -> Option<AcquireReply> {
-    let first = leases.first()?;
-    let busy = |remaining: Option<i64>| {
-        let busy = Busy::by(&*first.owner);
-        Some(AcquireReply::Busy(
-            remaining.into_iter().fold(busy, |busy, ends| busy.remaining(between(now, ends))),
-        ))
-    };
-    let ends = || leases.iter().map(|lease| lease.ends);
-    match (first.kind, wanted) {
+    let (longest, shortest) = (leases.first()?, leases.last()?);
+    let busy =
+        |lease: &Lease| Some(AcquireReply::Busy(Busy::by(&*lease.owner).remaining(between(now, lease.ends))));
+    match (longest.kind, wanted) {
         (LockKind::Shared, LockKind::Shared) => None,
         // All of them must have gone.
-        (LockKind::Exclusive | LockKind::Shared, LockKind::Exclusive | LockKind::Shared) => {
-            busy(ends().max())
-        }
+        (LockKind::Exclusive | LockKind::Shared, LockKind::Exclusive | LockKind::Shared) => busy(longest),
         (LockKind::Limited { max_holders }, LockKind::Limited { max_holders: same })
             if max_holders == same =>
         {
             let is_room = u32::try_from(leases.len()).is_ok_and(|holders| holders < max_holders);
-            if is_room { None } else { busy(ends().min()) }
+            if is_room { None } else { busy(shortest) }
         }
         (found, _) => Some(AcquireReply::WrongKind { found }),
     }
@@ -151,8 +144,8 @@ pub(super) fn acquire(
     Ok(AcquireReply::Acquired { fence: tokens(db, *fences)? })
 }
 
-/// The first of so many consecutive fencing tokens. One counter for all keys: none is forgotten with the rows of its key.
-/// It begins with the microseconds since 1970, so that tokens rise even if somebody removes the file, or its row.
+/// The first of so many consecutive fencing tokens. One counter for all keys: none is forgotten with the rows of its
+/// key. It begins with the microseconds since 1970, so that tokens rise even if somebody removes the file, or its row.
 fn tokens(db: &Connection, count: u32) -> rusqlite::Result<Option<u64>> {
     if count == 0 {
         return Ok(None);
@@ -215,7 +208,7 @@ pub(super) fn list(db: &Connection, at: &Moment<'_>, request: &List) -> rusqlite
     let beginning = request.beginning.as_bytes();
     let sql = format!(
         "SELECT {COLUMNS} FROM distlock_lease_1 WHERE k >= ?1 AND (?2 IS NULL OR k > ?2) AND boot = ?3 AND ends > ?4 \
-         ORDER BY k, rowid"
+         ORDER BY k, ends DESC"
     );
     let mut statement = db.prepare(&sql)?;
     let after = request.after.as_ref().map(String::as_bytes);

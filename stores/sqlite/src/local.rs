@@ -1,4 +1,5 @@
-//! Whether all processes that use a file run on one kernel: leases are counted by its clock, and end when it starts anew.
+//! Whether all processes that use a file run on one kernel: leases are counted by its clock, and end when it starts
+//! anew.
 
 use std::path::Path;
 
@@ -27,16 +28,20 @@ const SHARED: &[(u32, &str)] = &[
     (0x786f_4256, "a folder that VirtualBox shares"),
 ];
 
-/// Refuses the directory of a file if other machines may use it.
+/// Refuses a file that other machines may use; if it is not there yet, its directory.
 pub(super) fn check(path: &Path) -> Result<(), StoreError> {
     let directory = path.parent().unwrap_or(path);
-    match rustix::fs::statfs(directory) {
+    let found = match rustix::fs::statfs(path) {
+        Err(Errno::NOENT) => rustix::fs::statfs(directory),
+        found => found,
+    };
+    match found {
         #[allow(
             clippy::unnecessary_cast,
             clippy::cast_possible_truncation,
             reason = "its type is the platform's"
         )]
-        Ok(found) => refused(found.f_type as u32, directory),
+        Ok(found) => refused(found.f_type as u32, path),
         Err(error) => Err(errors::of_the_place(directory, &io(error))),
     }
 }
@@ -45,13 +50,13 @@ fn io(error: Errno) -> std::io::Error {
     std::io::Error::from_raw_os_error(error.raw_os_error())
 }
 
-fn refused(kind: u32, directory: &Path) -> Result<(), StoreError> {
+fn refused(kind: u32, path: &Path) -> Result<(), StoreError> {
     match SHARED.iter().find(|(known, _)| *known == kind) {
         None => Ok(()),
         Some((_, name)) => Err(StoreError::refused(format!(
             "{} is on {name}, which other machines may use: locks in a file are for the processes of one machine, and \
              SQLite cannot work there. Take a local disk, or a store with a server",
-            directory.display()
+            path.display()
         ))),
     }
 }
@@ -61,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_other_machines_may_use_is_refused() {
+    fn a_file_that_other_machines_may_use_is_refused() {
         assert!(
             refused(0x6969, Path::new("/mnt"))
                 .is_err_and(|error| error.to_string().contains("/mnt is on NFS"))

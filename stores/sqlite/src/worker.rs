@@ -35,8 +35,8 @@ impl Worker {
         Ok(Worker(jobs))
     }
 
-    /// Lets the thread do `work` on the open file, one job after the other. It gets the time after which it is to change
-    /// nothing.
+    /// Lets the thread do `work` on the open file, one job after the other. It gets the time after which it is to
+    /// change nothing.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         place: &std::sync::Arc<Place>,
