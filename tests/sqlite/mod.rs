@@ -1,5 +1,5 @@
-//! What only a file shows: processes that are killed or stopped with it, and what may be wrong with it. What every store
-//! has to do stands in the conformance suite; kinds of locks, with processes that are killed, in `faults`.
+//! What only a file shows: processes that are killed or stopped with it, and what may be wrong with it. What every
+//! store has to do stands in the conformance suite; kinds of locks, with processes that are killed, in `faults`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use super::{clock, errors, local};
 use distlock_store::StoreError;
 
-const TABLES: &str = include_str!("sql/tables.sql");
+pub(super) const TABLES: &str = include_str!("sql/tables.sql");
 /// A longer log is written back into the file.
 const LONGEST_LOG: u64 = 4 * 1024 * 1024;
 
