@@ -40,6 +40,8 @@ pub(super) struct LockFile {
     identity: (u64, u64),
     db: Connection,
     boot: String,
+    /// From this length on the log is written back.
+    longest_log: u64,
 }
 
 impl LockFile {
@@ -66,7 +68,7 @@ impl LockFile {
         // remove the log of that one.
         db.pragma_update(None, "wal_autocheckpoint", 0).map_err(errors::undone)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(errors::undone)?;
-        let mut file = LockFile { path: path.to_owned(), identity, db, boot };
+        let mut file = LockFile { path: path.to_owned(), identity, db, boot, longest_log: LONGEST_LOG };
         // Only then is the file locked: whoever keeps it so, others can open it and read.
         if file.read(|db, _| lacks_tables(db))? {
             file.write(None, Durable::Yes, |tx, _| tx.execute_batch(TABLES))?;
@@ -105,18 +107,22 @@ impl LockFile {
         in_time(until, moment.now)?;
         let done = work(&tx, &moment).map_err(errors::undone)?;
         tx.commit().map_err(errors::perhaps_done)?;
-        self.shorten_log();
         Ok(done)
     }
 
-    /// Writes a long log back and empties it. It keeps all others from writing meanwhile; a failure does not matter:
-    /// the next one will do.
-    fn shorten_log(&self) {
+    /// Writes a long log back and empties it, while it keeps all others from writing. It waits for who reads; if
+    /// somebody reads for long, as a backup does, it is tried again when the log is twice as long.
+    pub(super) fn shorten_log(&mut self) {
+        if self.log_length() > self.longest_log {
+            drop(self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+            self.longest_log = LONGEST_LOG.max(2 * self.log_length());
+        }
+    }
+
+    fn log_length(&self) -> u64 {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
-        if fs::metadata(log).is_ok_and(|log| log.len() > LONGEST_LOG) {
-            drop(self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
-        }
+        fs::metadata(log).map_or(0, |log| log.len())
     }
 }
 

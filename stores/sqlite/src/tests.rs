@@ -203,7 +203,6 @@ fn rows_of_leases_that_have_ended_are_removed_and_no_others() {
     assert_eq!(rows(&directory.path()), 1);
 }
 
-/// Each looks at the log after its commit, so it is never much longer than it may be.
 #[test]
 fn the_log_is_written_back_and_no_process_closes_it_away() {
     let directory = Directory::new();
@@ -213,6 +212,7 @@ fn the_log_is_written_back_and_no_process_closes_it_away() {
     for number in 0..2_000 {
         let request = of_kind(&format!("{big}{number}"), number, LockKind::Exclusive);
         assert!(ask(&mut one, &request).is_acquired());
+        one.shorten_log();
         let length = std::fs::metadata(&wal).unwrap().len();
         shortened |= length < longest;
         longest = longest.max(length);
@@ -223,6 +223,33 @@ fn the_log_is_written_back_and_no_process_closes_it_away() {
     assert!(shortened && longest < 8 * 1024 * 1024, "{longest}");
     drop(one);
     assert!(wal.exists());
+}
+
+/// A process that only looks for long, as a backup does, does not make each command wait.
+#[test]
+fn a_log_that_somebody_reads_is_written_back_later() {
+    let directory = Directory::new();
+    let wal = directory.0.path().join("locks.db-wal");
+    let length = || std::fs::metadata(&wal).unwrap().len();
+    let mut file = directory.open();
+    let reader = Connection::open(directory.path()).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM distlock_lease_1").unwrap();
+    let mut grow = |to: u64| {
+        let mut number = 0;
+        while length() < to {
+            number += 1;
+            assert!(
+                ask(&mut file, &of_kind(&format!("{to} {number}"), number, LockKind::Exclusive))
+                    .is_acquired()
+            );
+        }
+        file.shorten_log();
+        length()
+    };
+    assert!(grow(5 * 1024 * 1024) >= 5 * 1024 * 1024);
+    reader.execute_batch("COMMIT").unwrap();
+    assert!(grow(6 * 1024 * 1024) > 0, "it is not tried again so soon");
+    assert_eq!(grow(11 * 1024 * 1024), 0);
 }
 
 #[test]

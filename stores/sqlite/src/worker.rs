@@ -28,6 +28,10 @@ impl Worker {
             let mut file = None;
             for job in next {
                 job(&mut file);
+                // Nobody waits for it.
+                if let Some(file) = &mut file {
+                    file.shorten_log();
+                }
             }
         };
         let started = thread::Builder::new().name("distlock-sqlite".to_owned()).spawn(work);
