@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-stores=(etcd memcached mysql postgres zookeeper)
+stores=(etcd memcached mysql postgres sqlite zookeeper)
 crates=(-p distlock-macros -p distlock-store "${stores[@]/#/-pdistlock-}" -p distlock -p distlock-cli)
 verify=--no-verify
 if [ "${VERIFY:-}" = 1 ]; then verify=; fi

@@ -39,7 +39,7 @@ documentation() {
 # What a program gets that asks for one store and nothing else.
 each_store_alone() {
     local store
-    for store in redis tls etcd postgres zookeeper mysql memcached; do
+    for store in redis tls etcd postgres zookeeper mysql memcached sqlite; do
         echo "$store"
         cargo clippy --locked --quiet -p distlock --no-default-features --features "$store" -- -D warnings || return 1
     done
@@ -50,7 +50,7 @@ command_alone() {
     local url process processes=()
     cargo build --locked --quiet -p distlock-cli || return 1
     for url in redis://127.0.0.1:1 rediss://127.0.0.1:1 postgres://127.0.0.1:1/db mysql://127.0.0.1:1/db \
-        memcached://127.0.0.1:1 zookeeper://127.0.0.1:1; do
+        memcached://127.0.0.1:1 zookeeper://127.0.0.1:1 sqlite:/no/such/directory/locks.db; do
         no_server_at "$url" &
         processes+=($!)
     done

@@ -13,4 +13,5 @@ mod memcached;
 mod mysql;
 mod postgres;
 mod processes;
+mod sqlite;
 mod zookeeper;

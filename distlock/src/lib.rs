@@ -62,7 +62,7 @@
 //! | `redis` | yes | `redis://`, `valkey://`, Sentinel, Cluster and quorum (Redlock) |
 //! | `tracing` | yes | spans and events for the crate `tracing` |
 //! | `tls` | | `rediss://` and the other URLs of Redis with TLS |
-//! | `postgres`, `etcd`, `zookeeper`, `mysql`, `memcached` | | the URLs of the same name (`mysql`: also `mariadb://`); TLS is included where the store has it |
+//! | `postgres`, `etcd`, `zookeeper`, `mysql`, `memcached`, `sqlite` | | the URLs of the same name (`mysql`: also `mariadb://`); TLS is included where the store has it |
 //! | `metrics` | | counters, gauges and histograms for the crate `metrics` |
 //! | `axum` | | [`LockError`] as a response, and a layer |
 //! | `testing` | | failures on order, and the suite for stores |

@@ -10,6 +10,7 @@ mod on_mariadb;
 mod on_memcached;
 mod on_redis;
 mod on_servers;
+mod on_sqlite;
 mod on_zookeeper;
 mod quorum_alone;
 
@@ -56,6 +57,11 @@ mod mariadb {
 mod memcached {
     use crate::conformance::on_memcached::OnMemcached;
     distlock::testing::conformance::conformance!(OnMemcached, lacks: shared, limited, fencing, queue, listing);
+}
+
+mod sqlite {
+    use crate::conformance::on_sqlite::OnSqlite;
+    distlock::testing::conformance::conformance!(OnSqlite, lacks: queue, link);
 }
 
 mod postgres {

@@ -18,8 +18,8 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(server: &RedisServer, number: u64, tasks: u64, count: usize, flags: &str) -> Self {
-        let mut client = LockClient::connect(CLIENT, &server.url());
+    fn start(url: &str, number: u64, tasks: u64, count: usize, flags: &str) -> Self {
+        let mut client = LockClient::connect(CLIENT, url);
         client.send(&format!("mixed {number} {tasks} {count} {TTL_MS} {flags}"));
         Worker { name: format!("process {number}"), client, said: Vec::new(), stopped: None }
     }
@@ -81,9 +81,21 @@ fn count(history: &History, kind: impl Fn(Kind) -> bool) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kinds_exclude_each_other_while_processes_are_killed_and_stopped() {
-    const COUNT: usize = 150;
     let server = RedisServer::start();
-    let start = |number| Worker::start(&server, number, TASKS, COUNT, "");
+    kinds_exclude_each_other(&server.url()).await;
+    residue::expires_within(&server, Duration::from_secs(20));
+}
+
+/// Processes that keep locks in a file have nobody beside them who decides.
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_exclude_each_other_in_a_file_while_processes_are_killed_and_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    kinds_exclude_each_other(&format!("sqlite:{}/locks.db", directory.path().display())).await;
+}
+
+async fn kinds_exclude_each_other(url: &str) {
+    const COUNT: usize = 150;
+    let start = |number| Worker::start(url, number, TASKS, COUNT, "");
     let mut workers: Vec<Worker> = (1..=6).map(start).collect();
     let mut history = History::default();
     // The first two are killed, the next two stopped for longer than a lease lasts, and left to go on.
@@ -119,8 +131,6 @@ async fn kinds_exclude_each_other_while_processes_are_killed_and_stopped() {
     ] {
         assert!(of > 100, "only {of} {what} sections were judged");
     }
-    drop(workers);
-    residue::expires_within(&server, Duration::from_secs(20));
 }
 
 /// The positive control: the same work without a lock is found out, for every kind.
@@ -128,7 +138,7 @@ async fn kinds_exclude_each_other_while_processes_are_killed_and_stopped() {
 async fn the_judge_finds_out_who_works_without_a_lock() {
     let server = RedisServer::start();
     let mut workers: Vec<Worker> =
-        (1..=3).map(|number| Worker::start(&server, number, TASKS, 60, "unlocked")).collect();
+        (1..=3).map(|number| Worker::start(&server.url(), number, TASKS, 60, "unlocked")).collect();
     let mut history = History::default();
     for worker in &mut workers {
         worker.listen_to_the_end();

@@ -29,6 +29,14 @@ fn a_forked_child_is_told_at_once_and_touches_nothing_on_a_server() {
     eventually_blocking("nothing is left", || distlock_tests::residue::keys(&server).is_empty());
 }
 
+#[test]
+fn a_forked_child_touches_no_file_that_its_parent_has_locked() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}/locks.db", directory.path().display());
+    went_well(&one_process(&["forked", &url]));
+    went_well(&one_process(&["forked-from-a-file", &url]));
+}
+
 /// Commands of stores that their callers poll, as most stores allow.
 #[test]
 fn a_forked_child_touches_no_command_that_its_caller_polls() {

@@ -105,3 +105,9 @@ fn it_works_on_mariadb() {
 fn it_works_on_memcached() {
     works_on(&MemcachedServer::start().url(), Lists::No, Fences::No);
 }
+
+#[test]
+fn it_works_on_sqlite() {
+    let directory = tempfile::tempdir().unwrap();
+    works_on(&format!("sqlite:{}/locks.db", directory.path().display()), Lists::Yes, Fences::Yes);
+}

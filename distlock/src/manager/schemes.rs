@@ -91,7 +91,15 @@ const SCHEMES: &[Scheme] = &[
         feature: Some("postgres"),
         open: built_with!("postgres", store(distlock_postgres::PostgresStore::new)),
     },
+    Scheme {
+        names: &["sqlite"],
+        feature: Some("sqlite"),
+        open: built_with!("sqlite", store(distlock_sqlite::SqliteStore::new)),
+    },
 ];
+
+/// Those without a host, which may be written without `//`.
+const HOSTLESS: &[&str] = &["memory", "sqlite"];
 
 /// Those that a program has registered.
 static REGISTERED: Mutex<Vec<(&'static str, Open)>> = Mutex::new(Vec::new());
@@ -222,7 +230,7 @@ pub(super) fn open(
 fn scheme_of(url: &str) -> Option<String> {
     let (name, rest) = url.trim().split_once(':')?;
     let name = name.to_ascii_lowercase();
-    (rest.starts_with("//") || name == "memory").then_some(name)
+    (rest.starts_with("//") || HOSTLESS.contains(&&*name)).then_some(name)
 }
 
 fn unknown(name: &str) -> String {
@@ -253,7 +261,7 @@ fn stores() -> String {
 
 /// The scheme as it is written in a URL.
 fn shown(name: &str) -> String {
-    if name == "memory" { "`memory:`".to_owned() } else { format!("`{name}://`") }
+    if HOSTLESS.contains(&name) { format!("`{name}:`") } else { format!("`{name}://`") }
 }
 
 fn open_memory(
@@ -375,7 +383,7 @@ mod tests {
         assert!(refusal("memry://").contains("did you mean `memory:`?"), "{}", refusal("memry://"));
         assert!(refusal("redis+clustr://h").contains("`redis+cluster://`"));
         let stores = "`memory:`, `redis://`, `rediss://`, `etcd://`, `memcached://`, `mysql://`, `zookeeper://`, \
-                      `postgres://`. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in \
+                      `postgres://`, `sqlite:`. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in \
                       `redis+cluster://`; Valkey has the same schemes as Redis";
         let far = refusal("http://h");
         assert!(far.ends_with(&format!("`http://` is not a scheme of distlock: expected {stores}")), "{far}");

@@ -15,6 +15,7 @@ use distlock_fixtures::{
 use distlock_memcached::MemcachedStore;
 use distlock_mysql::MysqlStore;
 use distlock_postgres::PostgresStore;
+use distlock_sqlite::SqliteStore;
 use distlock_zookeeper::ZooKeeperStore;
 
 /// A server of a store.
@@ -247,5 +248,22 @@ impl Server for ZooKeeperServers {
 
     fn start_anew(&mut self) {
         self.restart(0);
+    }
+}
+
+/// A file of its own. There is no server that could be cut off or restarted.
+#[derive(Debug)]
+pub struct OnSqlite(tempfile::TempDir);
+
+impl Fixture for OnSqlite {
+    type Store = SqliteStore;
+
+    async fn start() -> Self {
+        OnSqlite(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn store(&self) -> SqliteStore {
+        let url = format!("sqlite:{}/locks.db", self.0.path().display());
+        SqliteStore::new(&url, &ConnectionOptions::default()).expect("the URL of a file")
     }
 }

@@ -2,7 +2,7 @@
 //! `distlock::testing::contract`, where stores of others find them too.
 
 use distlock::testing::contract::contract;
-use distlock_contract_tests::On;
+use distlock_contract_tests::{On, OnSqlite};
 use distlock_fixtures::{EtcdServers, MariaDbServer, MemcachedServer, PostgresServer, ZooKeeperServers};
 
 mod postgres {
@@ -34,4 +34,9 @@ mod zookeeper {
     use super::*;
     type OnZooKeeper = On<ZooKeeperServers>;
     contract!(OnZooKeeper, lacks: min_hold, ttl, clock);
+}
+
+mod sqlite {
+    use super::*;
+    contract!(OnSqlite, lacks: notifications, queue, link, restart);
 }

@@ -1,5 +1,6 @@
 //! A process whose fork or end is the test: `one-process forked URL`, `one-process short-lived URL WAY KEY`,
-//! `one-process forked-while-lent`, `one-process many-managers COUNT DESCRIPTORS`.
+//! `one-process forked-while-lent`, `one-process forked-from-a-file URL`,
+//! `one-process many-managers COUNT DESCRIPTORS`.
 //!
 //! Says `ok` when all went as it should; whatever did not is a panic, and another exit status.
 
@@ -29,6 +30,7 @@ fn main() {
     match words[..] {
         ["forked", url] => forked(url),
         ["forked-while-lent"] => lending::forked_while_lent(),
+        ["forked-from-a-file", url] => forked_from_a_file(url),
         ["short-lived", url, way, key] => short_lived(url, way, key),
         ["many-managers", count, descriptors] => {
             many_managers(count.parse().unwrap(), descriptors.parse().unwrap());
@@ -100,6 +102,23 @@ fn fork_once(manager: &LockManager, then: fn()) {
         }
     });
     section.unwrap();
+}
+
+/// A child does not open a file of locks that its parent has locked, and the parent's locks stay.
+fn forked_from_a_file(url: &str) {
+    let manager = LockManager::connect(url).unwrap();
+    let guard = manager.lock("a").acquire().unwrap();
+    match fork::fork().unwrap() {
+        Fork::Child => {
+            watch_out();
+            is_told(LockManager::connect(url));
+            std::process::exit(0);
+        }
+        Fork::Parent(child) => assert_eq!(fork::waitpid(child).unwrap(), 0, "the child"),
+    }
+    guard.extend(LONG).unwrap();
+    guard.release().unwrap();
+    println!("ok");
 }
 
 /// A child that hangs ends all the same.

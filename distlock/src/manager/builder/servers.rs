@@ -63,6 +63,7 @@ impl LockManagerBuilder {
     /// | Redis: servers, sentinels, nodes, and replicas that must confirm (see [`replicas`](Self::replicas)) | 500 ms | 60 s |
     /// | Memcached | 1 s | 4 s |
     /// | etcd | 2 s | 4 s |
+    /// | SQLite: how long a command waits for other processes that write | 2 s | 4 s |
     /// | PostgreSQL, MySQL | 3 s | 4 s |
     /// | ZooKeeper | 4 s, and at most two fifths of `session_timeout` | 4 s |
     ///

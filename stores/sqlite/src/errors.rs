@@ -1,0 +1,51 @@
+//! What SQLite's errors promise of a transaction.
+
+use std::io;
+
+use rusqlite::{Error, ErrorCode};
+
+use distlock_store::StoreError;
+
+/// Before a transaction was to be committed: it was rolled back.
+pub(super) fn undone(error: Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::later(format!(
+            "another process has kept the file locked: it writes, was stopped in the middle, or the disk is slow ({error})"
+        )),
+        Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory | ErrorCode::CannotOpen) => {
+            StoreError::later(error)
+        }
+        Some(
+            ErrorCode::ReadOnly
+            | ErrorCode::PermissionDenied
+            | ErrorCode::NotADatabase
+            | ErrorCode::DatabaseCorrupt
+            | ErrorCode::AuthorizationForStatementDenied,
+        ) => StoreError::refused(error),
+        _ => StoreError::unknown(error),
+    }
+}
+
+/// While it was committed. What was not synchronised may be found all the same by who recovers the file.
+pub(super) fn perhaps_done(error: Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => undone(error),
+        _ => StoreError::unknown(error),
+    }
+}
+
+/// The connection is not to be used again.
+pub(super) fn is_final(error: &StoreError) -> bool {
+    error.is::<Error>()
+}
+
+/// The file, or its directory, cannot be looked at.
+pub(super) fn of_the_place(path: &std::path::Path, error: &io::Error) -> StoreError {
+    let text = format!("{}: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
+            StoreError::refused(text)
+        }
+        _ => StoreError::not_sent(text),
+    }
+}

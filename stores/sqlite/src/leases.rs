@@ -1,0 +1,262 @@
+//! What the operations of the contract do to the rows of a key, each within one transaction.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::file::Moment;
+use distlock_store::{
+    Acquire, AcquireReply, Busy, KEPT, List, LockKind, OwnerDetails, Release, Renew, StoredLock, StoredPage,
+};
+
+/// Which process writes a lease.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
+    pub(super) host: Option<String>,
+    pub(super) pid: u32,
+    pub(super) program: Option<String>,
+}
+
+impl Who {
+    pub(super) fn this_process() -> Self {
+        let program = std::env::current_exe().ok();
+        let program = program.as_ref().and_then(|path| path.file_name());
+        Who {
+            host: rustix::system::uname().nodename().to_str().ok().map(str::to_owned),
+            pid: std::process::id(),
+            program: program.map(|name| name.to_string_lossy().into_owned()),
+        }
+    }
+}
+
+/// A lease that lasts.
+struct Lease {
+    owner: String,
+    kind: LockKind,
+    began: i64,
+    ends: i64,
+    details: OwnerDetails,
+}
+
+const COLUMNS: &str = "owner, kind, most, began, ends, host, pid, program, k";
+
+impl Lease {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let kind = match row.get(1)? {
+            EXCLUSIVE => LockKind::Exclusive,
+            SHARED => LockKind::Shared,
+            _ => LockKind::Limited { max_holders: row.get(2)? },
+        };
+        let details = OwnerDetails::default().pid(row.get(6)?);
+        let (host, program): (Option<String>, Option<String>) = (row.get(5)?, row.get(7)?);
+        let details = host.into_iter().fold(details, OwnerDetails::host);
+        let details = program.into_iter().fold(details, OwnerDetails::program);
+        Ok(Lease { owner: row.get(0)?, kind, began: row.get(3)?, ends: row.get(4)?, details })
+    }
+
+    fn onto(self, lock: StoredLock, now: i64) -> StoredLock {
+        let Lease { owner, began, ends, details, .. } = self;
+        let lock = lock.holder(&*owner, Some(between(now, ends)));
+        // Who stays as dl1:hold is no process.
+        if owner == KEPT { lock } else { lock.details(owner, details.since(between(began, now))) }
+    }
+}
+
+const EXCLUSIVE: i64 = 0;
+const SHARED: i64 = 1;
+const LIMITED: i64 = 2;
+
+/// The kind, and how many may hold it: as they are written.
+fn written(kind: LockKind) -> (i64, u32) {
+    match kind {
+        LockKind::Shared => (SHARED, u32::MAX),
+        LockKind::Limited { max_holders } => (LIMITED, max_holders),
+        // No other kind is declared, so none is asked for.
+        _ => (EXCLUSIVE, 1),
+    }
+}
+
+/// The leases of a key, those first that last longest.
+fn leases(db: &Connection, at: &Moment<'_>, key: &str) -> rusqlite::Result<Vec<Lease>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3 ORDER BY ends DESC"
+    );
+    let mut statement = db.prepare(&sql)?;
+    let found = statement.query_map(params![key.as_bytes(), at.boot, at.now], Lease::of)?;
+    found.collect()
+}
+
+/// What is in the way of an owner that asks: the answer to it.
+fn obstacle(leases: &[Lease], wanted: LockKind, now: i64) -> Option<AcquireReply> {
+    let (longest, shortest) = (leases.first()?, leases.last()?);
+    let busy =
+        |lease: &Lease| Some(AcquireReply::Busy(Busy::by(&*lease.owner).remaining(between(now, lease.ends))));
+    match (longest.kind, wanted) {
+        (LockKind::Shared, LockKind::Shared) => None,
+        // All of them must have gone.
+        (LockKind::Exclusive | LockKind::Shared, LockKind::Exclusive | LockKind::Shared) => busy(longest),
+        (LockKind::Limited { max_holders }, LockKind::Limited { max_holders: same })
+            if max_holders == same =>
+        {
+            let is_room = u32::try_from(leases.len()).is_ok_and(|holders| holders < max_holders);
+            if is_room { None } else { busy(shortest) }
+        }
+        (found, _) => Some(AcquireReply::WrongKind { found }),
+    }
+}
+
+/// What a look says to an owner that asks: nothing, if the lock may be its own or is to be had.
+pub(super) fn refusal(
+    db: &Connection,
+    at: &Moment<'_>,
+    request: &Acquire,
+) -> rusqlite::Result<Option<AcquireReply>> {
+    let leases = leases(db, at, &request.key)?;
+    let is_ours = leases.iter().any(|lease| lease.owner == request.owner.as_str());
+    Ok(if is_ours { None } else { obstacle(&leases, request.kind, at.now) })
+}
+
+/// Takes the lock, or makes the lease of who has it longer.
+pub(super) fn acquire(
+    db: &Connection,
+    at: &Moment<'_>,
+    request: &Acquire,
+    who: &Who,
+) -> rusqlite::Result<AcquireReply> {
+    let Acquire { key, owner, ttl, kind, fences, .. } = request;
+    let (key, owner, ends) = (key.as_bytes(), owner.as_str(), after(at.now, *ttl));
+    if extend(db, at, key, owner, ends)? {
+        return Ok(AcquireReply::AlreadyHeld { fence: tokens(db, *fences)? });
+    }
+    db.execute(
+        "DELETE FROM distlock_lease_1 WHERE k = ?1 AND NOT (boot = ?2 AND ends > ?3)",
+        params![key, at.boot, at.now],
+    )?;
+    if let Some(reply) = obstacle(&leases(db, at, &request.key)?, *kind, at.now) {
+        return Ok(reply);
+    }
+    let (kind, most) = written(*kind);
+    db.execute(
+        "INSERT INTO distlock_lease_1 (k, owner, kind, most, boot, began, ends, host, pid, program) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        params![key, owner, kind, most, at.boot, at.now, ends, who.host, who.pid, who.program],
+    )?;
+    Ok(AcquireReply::Acquired { fence: tokens(db, *fences)? })
+}
+
+/// The first of so many consecutive fencing tokens. One counter for all keys: none is forgotten with the rows of its
+/// key. It begins with the microseconds since 1970, so that tokens rise even if somebody removes the file, or its row.
+fn tokens(db: &Connection, count: u32) -> rusqlite::Result<Option<u64>> {
+    if count == 0 {
+        return Ok(None);
+    }
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time_of_day = after(0, since_1970);
+    let last: i64 = db.query_row(
+        "INSERT INTO distlock_fence_1 (one, last) VALUES (1, ?2 + ?1) \
+         ON CONFLICT (one) DO UPDATE SET last = last + ?1 RETURNING last",
+        params![count, time_of_day],
+        |row| row.get(0),
+    )?;
+    Ok(u64::try_from(last - i64::from(count) + 1).ok())
+}
+
+/// Makes a lease last until then at least. Whether it is the owner's.
+fn extend(db: &Connection, at: &Moment<'_>, key: &[u8], owner: &str, ends: i64) -> rusqlite::Result<bool> {
+    let changed = db.execute(
+        "UPDATE distlock_lease_1 SET ends = max(ends, ?5) WHERE k = ?1 AND boot = ?2 AND ends > ?3 AND owner = ?4",
+        params![key, at.boot, at.now, owner, ends],
+    )?;
+    Ok(changed > 0)
+}
+
+pub(super) fn renew(db: &Connection, at: &Moment<'_>, request: &Renew) -> rusqlite::Result<bool> {
+    extend(db, at, request.key.as_bytes(), request.owner.as_str(), after(at.now, request.ttl))
+}
+
+/// Whether the lease was the owner's.
+pub(super) fn release(db: &Connection, at: &Moment<'_>, request: &Release) -> rusqlite::Result<bool> {
+    let (key, owner) = (request.key.as_bytes(), request.owner.as_str());
+    let changed = match request.keep {
+        Some(keep) => db.execute(
+            "UPDATE distlock_lease_1 SET owner = ?5, ends = ?6 WHERE k = ?1 AND boot = ?2 AND ends > ?3 AND owner = ?4",
+            params![key, at.boot, at.now, owner, KEPT, after(at.now, keep)],
+        )?,
+        None => db.execute(
+            "DELETE FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3 AND owner = ?4",
+            params![key, at.boot, at.now, owner],
+        )?,
+    };
+    Ok(changed > 0)
+}
+
+/// Whether somebody held it.
+pub(super) fn force_release(db: &Connection, at: &Moment<'_>, key: &str) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3";
+    Ok(db.execute(sql, params![key.as_bytes(), at.boot, at.now])? > 0)
+}
+
+pub(super) fn inspect(db: &Connection, at: &Moment<'_>, key: &str) -> rusqlite::Result<Option<StoredLock>> {
+    Ok(leases(db, at, key)?.into_iter().fold(None, |lock: Option<StoredLock>, lease| {
+        let lock = lock.unwrap_or_else(|| StoredLock::new(lease.kind));
+        Some(lease.onto(lock, at.now))
+    }))
+}
+
+/// The locks of a page, in the order of the bytes of their keys.
+pub(super) fn list(db: &Connection, at: &Moment<'_>, request: &List) -> rusqlite::Result<StoredPage> {
+    let beginning = request.beginning.as_bytes();
+    let sql = format!(
+        "SELECT {COLUMNS} FROM distlock_lease_1 WHERE k >= ?1 AND (?2 IS NULL OR k > ?2) AND boot = ?3 AND ends > ?4 \
+         ORDER BY k, ends DESC"
+    );
+    let mut statement = db.prepare(&sql)?;
+    let after = request.after.as_ref().map(String::as_bytes);
+    let mut rows = statement.query(params![beginning, after, at.boot, at.now])?;
+    let mut page = StoredPage::new();
+    let mut open: Option<(Vec<u8>, StoredLock)> = None;
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        let key: Vec<u8> = row.get(8)?;
+        if !key.starts_with(beginning) {
+            break;
+        }
+        let lease = Lease::of(row)?;
+        open = Some(match open.take() {
+            Some((same, lock)) if same == key => (key, lease.onto(lock, at.now)),
+            former => {
+                page = closed(page, former);
+                if count == request.most {
+                    return Ok(page.and_more());
+                }
+                count += 1;
+                let lock = StoredLock::new(lease.kind);
+                (key, lease.onto(lock, at.now))
+            }
+        });
+    }
+    Ok(closed(page, open))
+}
+
+fn closed(page: StoredPage, lock: Option<(Vec<u8>, StoredLock)>) -> StoredPage {
+    lock.into_iter().fold(page, |page, (key, lock)| page.lock(String::from_utf8_lossy(&key), lock))
+}
+
+/// Removes the rows of all leases that have ended. Whether there are some: a look, because the other keeps who writes.
+pub(super) fn is_to_be_pruned(db: &Connection, at: &Moment<'_>) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM distlock_lease_1 WHERE NOT (boot = ?1 AND ends > ?2) LIMIT 1";
+    Ok(db.query_row(sql, params![at.boot, at.now], |_| Ok(())).optional()?.is_some())
+}
+
+pub(super) fn prune(db: &Connection, at: &Moment<'_>) -> rusqlite::Result<usize> {
+    let sql = "DELETE FROM distlock_lease_1 WHERE NOT (boot = ?1 AND ends > ?2)";
+    db.execute(sql, params![at.boot, at.now])
+}
+
+fn after(now: i64, time: Duration) -> i64 {
+    now.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX))
+}
+
+fn between(from: i64, to: i64) -> Duration {
+    Duration::from_micros(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
+}

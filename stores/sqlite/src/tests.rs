@@ -1,0 +1,283 @@
+//! What only a file shows: other starts of the machine, what becomes of rows, and who else is at it.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior};
+use tempfile::TempDir;
+
+use super::file::{Durable, LockFile};
+use super::leases::{self, Who};
+use super::{acquire_each, clock};
+use distlock_store::{Acquire, AcquireReply, KEPT, List, LockKind, Owner, Release, Renew};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const PATIENCE: Duration = Duration::from_millis(10);
+
+struct Directory(TempDir);
+
+impl Directory {
+    fn new() -> Self {
+        Directory(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("locks.db")
+    }
+
+    /// As a process of this start of the machine has it.
+    fn open_in(&self, boot: &str) -> LockFile {
+        LockFile::open(&self.path(), PATIENCE, boot.to_owned()).unwrap()
+    }
+
+    fn open(&self) -> LockFile {
+        self.open_in("this")
+    }
+}
+
+fn late() -> i64 {
+    i64::MAX
+}
+
+fn owner(number: u64) -> Owner {
+    Owner::new("one", number)
+}
+
+fn fenced(key: &str, number: u64) -> Acquire {
+    let mut request = Acquire::new(key, &owner(number), HOUR);
+    request.fences = 1;
+    request
+}
+
+fn of_kind(key: &str, number: u64, kind: LockKind) -> Acquire {
+    let mut request = Acquire::new(key, &owner(number), HOUR);
+    request.kind = kind;
+    request
+}
+
+fn ask(file: &mut LockFile, request: &Acquire) -> AcquireReply {
+    let each = acquire_each(file, late(), std::slice::from_ref(request), &Who::this_process());
+    each.unwrap().pop().unwrap()
+}
+
+/// The token of a lock that was acquired.
+fn token(file: &mut LockFile, request: &Acquire) -> u64 {
+    match ask(file, request) {
+        AcquireReply::Acquired { fence: Some(token) } => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn release(file: &mut LockFile, request: &Release) -> bool {
+    file.write(None, Durable::No, |tx, at| leases::release(tx, at, request)).unwrap()
+}
+
+fn rows(path: &Path) -> i64 {
+    let db = Connection::open(path).unwrap();
+    db.query_row("SELECT count(*) FROM distlock_lease_1", [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_start_of_the_machine_ends_every_lease_and_no_token_is_given_twice() {
+    let directory = Directory::new();
+    let before = token(&mut directory.open_in("before"), &fenced("k", 1));
+    let mut after = directory.open_in("after");
+    let renew = Renew::new("k", &owner(1), HOUR);
+    assert!(!after.write(None, Durable::No, |tx, at| leases::renew(tx, at, &renew)).unwrap());
+    assert!(!release(&mut after, &Release::new("k", &owner(1))));
+    assert!(after.read(|db, at| leases::inspect(db, at, "k")).unwrap().is_none());
+    assert!(token(&mut after, &fenced("k", 2)) > before);
+    assert_eq!(rows(&directory.path()), 1);
+}
+
+#[test]
+fn tokens_rise_if_the_rows_or_the_file_are_removed() {
+    let directory = Directory::new();
+    let mut last = 0;
+    for number in 0..3 {
+        let mut file = directory.open();
+        let next = token(&mut file, &fenced("k", number));
+        assert!(next > last, "{next} after {last}");
+        last = next;
+        if number == 0 {
+            let db = Connection::open(directory.path()).unwrap();
+            db.execute_batch("DELETE FROM distlock_fence_1; DELETE FROM distlock_lease_1").unwrap();
+        } else {
+            std::fs::remove_file(directory.path()).unwrap();
+            assert!(!file.is_there());
+            drop(file);
+            for beside in ["locks.db-wal", "locks.db-shm"] {
+                std::fs::remove_file(directory.0.path().join(beside)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_of_tokens_is_one_owners() {
+    let directory = Directory::new();
+    let mut file = directory.open();
+    let mut request = fenced("k", 1);
+    request.fences = 100;
+    let first = token(&mut file, &request);
+    assert_eq!(token(&mut file, &fenced("other", 2)), first + 100);
+    match ask(&mut file, &request) {
+        AcquireReply::AlreadyHeld { fence } => assert_eq!(fence, Some(first + 101)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn readers_share_and_a_limited_lock_has_so_many_holders() {
+    let directory = Directory::new();
+    let mut file = directory.open();
+    for number in 0..3 {
+        assert!(ask(&mut file, &of_kind("read", number, LockKind::Shared)).is_acquired());
+    }
+    assert!(matches!(ask(&mut file, &fenced("read", 9)), AcquireReply::Busy(_)));
+    let limited = |number, max_holders| of_kind("limited", number, LockKind::Limited { max_holders });
+    assert!(ask(&mut file, &limited(0, 2)).is_acquired() && ask(&mut file, &limited(1, 2)).is_acquired());
+    assert!(matches!(ask(&mut file, &limited(2, 2)), AcquireReply::Busy(_)));
+    let found = LockKind::Limited { max_holders: 2 };
+    for wrong in [limited(2, 3), fenced("limited", 2), of_kind("limited", 2, LockKind::Shared)] {
+        assert_eq!(ask(&mut file, &wrong), AcquireReply::WrongKind { found });
+    }
+    // Two places that are kept.
+    for number in 0..2 {
+        let mut request = Release::new("limited", &owner(number));
+        request.keep = Some(HOUR);
+        assert!(release(&mut file, &request) && !release(&mut file, &request));
+    }
+    assert!(matches!(ask(&mut file, &limited(3, 2)), AcquireReply::Busy(_)));
+    let page = file.read(|db, at| leases::list(db, at, &List::new("", None, 1))).unwrap();
+    assert!(page.more && page.locks[0].1.holders.iter().all(|(holder, _)| holder == KEPT), "{page:?}");
+    let page = file.read(|db, at| leases::list(db, at, &List::new("r", Some("limited".into()), 9))).unwrap();
+    let (key, lock) = &page.locks[0];
+    assert_eq!((page.locks.len(), page.more, key.as_str(), lock.holders.len()), (1, false, "read", 3));
+    let details = &lock.details[0].1;
+    assert_eq!((details.who.pid, details.since.is_some()), (Some(std::process::id()), true));
+}
+
+#[test]
+fn several_keys_are_taken_up_to_the_first_that_is_busy() {
+    let directory = Directory::new();
+    let mut file = directory.open();
+    assert!(ask(&mut file, &fenced("b", 1)).is_acquired());
+    let requests = ["a", "b", "c"].map(|key| Acquire::new(key, &owner(2), HOUR));
+    let replies = acquire_each(&mut file, late(), &requests, &Who::this_process()).unwrap();
+    assert!(replies[0].is_acquired() && matches!(replies[1], AcquireReply::Busy(_)), "{replies:?}");
+    assert_eq!((replies.len(), rows(&directory.path())), (2, 2));
+}
+
+#[test]
+fn what_is_locked_by_somebody_else_is_done_later_and_what_is_late_is_not_done() {
+    let directory = Directory::new();
+    let mut file = directory.open();
+    let mut other = Connection::open(directory.path()).unwrap();
+    let tx = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let request = [fenced("k", 1)];
+    let busy = acquire_each(&mut file, late(), &request, &Who::this_process()).unwrap_err();
+    assert!(format!("{busy:?}").contains("Later"), "{busy:?}");
+    // Who only looks does not wait.
+    assert!(file.read(|db, at| leases::inspect(db, at, "k")).unwrap().is_none());
+    drop(tx);
+    let late = acquire_each(&mut file, clock::now() - 1, &request, &Who::this_process()).unwrap_err();
+    assert!(late.to_string().contains("for too long"), "{late}");
+    assert_eq!(rows(&directory.path()), 0);
+    assert!(ask(&mut file, &fenced("k", 1)).is_acquired());
+}
+
+#[test]
+fn rows_of_leases_that_have_ended_are_removed_and_no_others() {
+    let directory = Directory::new();
+    for number in 0..3 {
+        assert!(ask(&mut directory.open_in("before"), &fenced(&format!("k{number}"), number)).is_acquired());
+    }
+    let mut file = directory.open();
+    assert!(ask(&mut file, &fenced("k0", 7)).is_acquired());
+    assert!(file.read(leases::is_to_be_pruned).unwrap());
+    assert_eq!(file.write(None, Durable::No, |tx, at| leases::prune(tx, at)).unwrap(), 2);
+    assert!(!file.read(leases::is_to_be_pruned).unwrap());
+    assert_eq!(rows(&directory.path()), 1);
+}
+
+#[test]
+fn the_log_is_written_back_and_no_process_closes_it_away() {
+    let directory = Directory::new();
+    let wal = directory.0.path().join("locks.db-wal");
+    let (mut one, mut longest, mut shortened) = (directory.open(), 0, false);
+    let big = "k".repeat(1_000);
+    for number in 0..2_000 {
+        let request = of_kind(&format!("{big}{number}"), number, LockKind::Exclusive);
+        assert!(ask(&mut one, &request).is_acquired());
+        one.shorten_log();
+        let length = std::fs::metadata(&wal).unwrap().len();
+        shortened |= length < longest;
+        longest = longest.max(length);
+        if shortened {
+            break;
+        }
+    }
+    assert!(shortened && longest < 8 * 1024 * 1024, "{longest}");
+    drop(one);
+    assert!(wal.exists());
+}
+
+/// A process that only looks for long, as a backup does, does not make each command wait.
+#[test]
+fn a_log_that_somebody_reads_is_written_back_later() {
+    let directory = Directory::new();
+    let wal = directory.0.path().join("locks.db-wal");
+    let length = || std::fs::metadata(&wal).unwrap().len();
+    let mut file = directory.open();
+    let reader = Connection::open(directory.path()).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM distlock_lease_1").unwrap();
+    let mut grow = |to: u64| {
+        let mut number = 0;
+        while length() < to {
+            number += 1;
+            assert!(
+                ask(&mut file, &of_kind(&format!("{to} {number}"), number, LockKind::Exclusive))
+                    .is_acquired()
+            );
+        }
+        file.shorten_log();
+        length()
+    };
+    assert!(grow(5 * 1024 * 1024) >= 5 * 1024 * 1024);
+    reader.execute_batch("COMMIT").unwrap();
+    assert!(grow(6 * 1024 * 1024) > 0, "it is not tried again so soon");
+    assert_eq!(grow(11 * 1024 * 1024), 0);
+}
+
+#[test]
+fn of_many_who_ask_at_once_for_new_keys_each_key_has_one() {
+    let directory = Directory::new();
+    let (won, wins) = mpsc::channel();
+    thread::scope(|scope| {
+        for client in 0..4 {
+            let (won, directory) = (won.clone(), &directory);
+            scope.spawn(move || {
+                let path = directory.path();
+                // Long: how fast the machine is does not matter.
+                let mut file = loop {
+                    match LockFile::open(&path, HOUR, "this".to_owned()) {
+                        Ok(file) => break file,
+                        Err(error) => assert!(format!("{error:?}").contains("Later"), "{error:?}"),
+                    }
+                };
+                for key in 0..50 {
+                    if ask(&mut file, &fenced(&key.to_string(), client)).is_acquired() {
+                        won.send(key).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    drop(won);
+    let mut keys: Vec<i32> = wins.iter().collect();
+    keys.sort_unstable();
+    assert_eq!(keys, (0..50).collect::<Vec<_>>());
+}

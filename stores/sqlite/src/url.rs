@@ -1,0 +1,81 @@
+//! What a URL says: which file.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use distlock_store::LATE_COMMANDS;
+use distlock_store::kit::connection::ConnectionOptions;
+use distlock_store::kit::url::{decoded, in_limits, split_scheme};
+
+/// How long a command waits for other processes that write.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCES: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(PATIENCES.end().as_millis() < LATE_COMMANDS.as_millis());
+
+/// Where the locks are.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) path: PathBuf,
+    pub(super) patience: Duration,
+}
+
+impl Place {
+    pub(super) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
+        if options.has_tls_options() || options.credentials.is_some() {
+            return Err(
+                "SQLite is a file: it takes neither `tls` nor credentials; its permissions protect it"
+                    .to_owned(),
+            );
+        }
+        let (_, rest) = split_scheme(url).ok_or("the URL names no file: write `sqlite:/path/of/a/file`")?;
+        let raw = rest.strip_prefix("//").unwrap_or(rest);
+        if raw.contains(['?', '#']) {
+            return Err(
+                "the URL of SQLite has no parameters: write `sqlite:/path/of/a/file`, and `%3F` for a `?`"
+                    .to_owned(),
+            );
+        }
+        let path = decoded(raw, "the path")?;
+        // With a relative one, processes that were started in different directories would not know of each other.
+        if !path.starts_with('/') || path.ends_with('/') {
+            return Err(
+                "the URL of SQLite names a file by its whole path: `sqlite:/path/of/a/file`".to_owned()
+            );
+        }
+        let patience = options.response_timeout.unwrap_or(PATIENCE);
+        let patience = in_limits("response_timeout", patience, &PATIENCES)?;
+        Ok(Place { path: path.into(), patience })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(url: &str) -> Result<String, String> {
+        Place::parse(url, &ConnectionOptions::default()).map(|place| place.path.display().to_string())
+    }
+
+    #[test]
+    fn a_url_names_a_file_by_its_whole_path() {
+        for url in [
+            "sqlite:/var/lib/a%20b/locks.db",
+            "sqlite:///var/lib/a%20b/locks.db",
+            "SQLite:/var/lib/a b/locks.db",
+        ] {
+            assert_eq!(parsed(url).as_deref(), Ok("/var/lib/a b/locks.db"), "{url}");
+        }
+        for url in [
+            "sqlite:",
+            "sqlite:locks.db",
+            "sqlite://locks.db",
+            "sqlite::memory:",
+            "sqlite:/var/lib/",
+            "sqlite:///",
+        ] {
+            assert!(parsed(url).is_err_and(|error| error.contains("`sqlite:/path/of/a/file`")), "{url}");
+        }
+        assert!(parsed("sqlite:/locks.db?mode=ro").is_err_and(|error| error.contains("no parameters")));
+    }
+}
