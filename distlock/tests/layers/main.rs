@@ -78,6 +78,7 @@ const PURE: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
+            "distlock_store::LockKind",
             "distlock_store::StoreError",
             "distlock_store::engine",
             "distlock_store::kit::shrink",
