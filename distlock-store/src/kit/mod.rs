@@ -1,5 +1,5 @@
-//! What every store with a server needs: its URL, who connects, certificates, pauses between attempts, and hints that it
-//! remembers of keys. The stores of this project are built on it; a store of your own may be, too.
+//! What every store with a server needs: its URL, who connects, certificates, pauses between attempts, and hints that
+//! it remembers of keys. The stores of this project are built on it; a store of your own may be, too.
 //!
 //! Like the contract it is young: before 1.0 a minor release may change it.
 
@@ -11,4 +11,6 @@ pub mod contended;
 pub mod nearest;
 pub mod remembered;
 pub mod shrink;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod url;

@@ -76,7 +76,7 @@ impl MysqlStore {
 
     /// One connection, to a server that can be written to.
     async fn dial(&self, server: &Opts) -> Result<Conn, StoreError> {
-        let opts = self.config.with_credentials(server).await?;
+        let opts = self.config.for_a_connection(server).await?;
         let failed = |error| errors::of(&error, Moment::Connecting);
         let mut conn = Conn::new(opts).await.map_err(failed)?;
         // A statement is a transaction of its own; it waits for a row for a second.
