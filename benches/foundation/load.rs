@@ -8,8 +8,22 @@ use distlock_benches::server::Server;
 use distlock_benches::stats::quantile;
 use distlock_benches::{Result, join};
 
-use crate::results::Figures;
-use crate::sections::Section;
+/// Takes a lock that nobody else wants, does nothing, gives it back.
+pub(crate) trait Section: Clone + Send + Sync + 'static {
+    fn section(&self) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// One contender with one number of tasks in one round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    /// Time of one lock, nanoseconds.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) per_second: f64,
+    /// CPU time per lock, nanoseconds.
+    pub(crate) client_cpu: f64,
+    pub(crate) server_cpu: f64,
+}
 
 /// What distinguishes a row from the others.
 #[derive(Clone, Copy, Debug)]

@@ -22,8 +22,8 @@ use distlock_benches::options::Length;
 use distlock_benches::server::Server;
 use distlock_benches::table::say;
 
-use load::{Load, Shape};
-use results::{Figures, Row};
+use load::{Figures, Load, Shape};
+use results::Row;
 use sections::Contender;
 
 const SHAPES: [Shape; 5] = [

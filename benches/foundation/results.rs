@@ -8,20 +8,8 @@ use distlock_benches::stats::{median, micros};
 use distlock_benches::table::{Table, Verdicts, say};
 use serde_json::{Value, json};
 
-use crate::load::Shape;
+use crate::load::{Figures, Shape};
 use crate::sections::Contender;
-
-/// One contender with one number of tasks in one round.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Figures {
-    /// Time of one lock, nanoseconds.
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) per_second: f64,
-    /// CPU time per lock, nanoseconds.
-    pub(crate) client_cpu: f64,
-    pub(crate) server_cpu: f64,
-}
 
 /// One of the figures.
 type Of = fn(&Figures) -> f64;

@@ -6,19 +6,13 @@ use distlock::{LockManager, distributed_lock};
 use distlock_benches::Result;
 use distlock_benches::contenders::{AsyncRedisLock, Distlock, Locks, Raw, RawDefaults, Rlock, Rslock};
 
-use crate::load::{Load, run};
-use crate::results::Figures;
+use crate::load::{Figures, Load, Section, run};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// The number of a key that was never locked before.
 fn fresh() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Takes a lock that nobody else wants, does nothing, gives it back.
-pub(crate) trait Section: Clone + Send + Sync + 'static {
-    fn section(&self) -> impl Future<Output = Result<()>> + Send;
 }
 
 #[derive(Clone)]

@@ -1,13 +1,13 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::span::{Span, Wait};
-use crate::web::Web;
 
 const STATUSES: &str = "\
 Exit status: that of the command, 128+n if signal n has ended it, else
@@ -233,6 +233,25 @@ pub(crate) struct Top {
     /// How often it looks
     #[arg(long, default_value = "1s", value_name = "TIME")]
     pub(crate) every: Span,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Web {
+    /// The address to listen on; one that other machines reach needs a token
+    #[arg(long, default_value = "127.0.0.1:4747", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// Allows to release locks, and asks for this token (16 characters or more) to see them
+    #[arg(long, env = "DISTLOCK_WEB_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// The same, from this file: its first line
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Further names of this server, as behind a proxy
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+    /// The keys to show: * any text, ? one character, \ takes away the meaning of the next character
+    #[arg(default_value = "*")]
+    pub(crate) pattern: String,
 }
 
 #[derive(Debug, ClapArgs)]

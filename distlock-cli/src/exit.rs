@@ -1,7 +1,7 @@
 //! Exit statuses: those of `sysexits.h`, of shells, and of the command that was run.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitStatus;
 
 use distlock::LockError;
 
@@ -51,14 +51,6 @@ impl Exit {
             Exit::Signal(number) => 128_u8.saturating_add(u8::try_from(number).unwrap_or(127)),
             Exit::Status(status) => status,
         }
-    }
-
-    /// Ends this process so: by the signal that has ended the command, if it was one.
-    pub(crate) fn leave(self) -> ExitCode {
-        if let Exit::Signal(number) = self {
-            crate::run::die_of(number);
-        }
-        ExitCode::from(self.status())
     }
 
     /// Says why on standard error.

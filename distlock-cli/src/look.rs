@@ -17,7 +17,7 @@ use crate::take::{Taken, take_from};
 use crate::words::{self, Parties, shown, time};
 
 /// How often `wait` asks.
-const EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const TTL_OF_PING: Duration = Duration::from_secs(5);
 
 async fn inspect(manager: &LockManager, key: &str) -> Result<Option<LockInfo>, Exit> {
@@ -105,7 +105,7 @@ pub(crate) async fn wait(general: &General, options: WaitFor) -> Result<Exit, Ex
                 shown(client(&info.holder))
             )));
         }
-        let pause = until.map_or(EVERY, |until| EVERY.min(until - now));
+        let pause = until.map_or(POLL_INTERVAL, |until| POLL_INTERVAL.min(until - now));
         tokio::time::sleep(pause).await;
     }
 }

@@ -1,12 +1,10 @@
 //! What an error says about its command, and the words of servers in it.
 
 use std::error::Error;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::error::StoreError;
-use crate::escaped::{Escaped, Escaping};
+use crate::escaped::Escaped;
 
 /// What an error says about its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,35 +46,8 @@ pub fn is_told<T: Error + 'static>(error: &(dyn Error + Send + Sync + 'static)) 
     error.downcast_ref::<Told>().is_some_and(|told| told.error.is::<T>())
 }
 
-/// Escapes the cause of an error, unless it was [`told`] and so is escaped already.
-pub fn show_cause(cause: &(dyn Error + Send + Sync + 'static), f: &mut Escaping<'_, '_>) -> fmt::Result {
-    if cause.is::<Told>() || cause.is::<GaveUp>() { write!(f.0, "{cause}") } else { write!(f, "{cause}") }
-}
-
-/// Why a connection was given up: the last error, and how long it was tried.
-#[derive(Debug)]
-pub struct GaveUp {
-    pub error: StoreError,
-    pub tried: Option<Duration>,
-}
-
-impl fmt::Display for GaveUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)?;
-        match self.tried {
-            Some(tried) => write!(f, " (tried again for {tried:?})"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Error for GaveUp {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source.source()
-    }
-}
-
-struct Told {
+/// What was passed to [`told`].
+pub(crate) struct Told {
     error: Box<dyn Error + Send + Sync>,
     below: Option<Box<Below>>,
 }
@@ -151,9 +122,9 @@ mod tests {
     /// However a program prints it, as a whole or with all its sources.
     #[test]
     fn no_word_of_a_server_begins_a_line_or_moves_a_cursor() {
-        let told = StoreError::new(Failure::Unknown, Chain(0));
+        let told = told(Box::new(Chain(0)));
         assert_eq!(told.to_string(), r"error 0\nforged \u{1b}[31m");
-        let sources = std::iter::successors(told.source.source(), |&error| error.source());
+        let sources = std::iter::successors(told.source(), |&error| error.source());
         let texts: Vec<String> = sources.map(ToString::to_string).collect();
         assert_eq!(texts, [r"error 1\nforged \u{1b}[31m", r"error 2\nforged \u{1b}[31m"]);
     }

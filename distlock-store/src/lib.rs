@@ -20,6 +20,8 @@ mod failure;
 mod fencing_token;
 #[doc(hidden)]
 pub mod fields;
+#[doc(hidden)]
+mod gave_up;
 pub mod kit;
 mod limits;
 mod listing;
@@ -59,8 +61,9 @@ pub mod engine {
     pub use crate::clock_offset::{ClockOffset, Step};
     pub use crate::escaped::Escaping;
     pub use crate::events::Report;
-    pub use crate::failure::{Failure, GaveUp, OwnLines, is_told, show_cause, told};
+    pub use crate::failure::{Failure, OwnLines, is_told, told};
     pub use crate::fields;
+    pub use crate::gave_up::{GaveUp, show_cause};
     pub use crate::owner::{
         LIMITED_MARKER, MARK, Token, client_of, parse_owner, parse_token, shared_token_text, token_text,
     };

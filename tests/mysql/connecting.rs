@@ -21,11 +21,15 @@ async fn a_wrong_url_is_refused_with_the_reason_and_without_its_password() {
         ("mysql://u:s3cret@h/db?sslmode=prefer", "verify-full"),
         ("mysql://u:s3cret@h/db?sslmode=require&sslrootcert=/nowhere.pem", "/nowhere.pem"),
         ("mysql://u:s3cret@h/db?sslrootcert=/nowhere.pem", "`sslmode=require`"),
-        ("mysql://u:s3cret@h/db?sslmode=require&sslcert=/nowhere.pem", "`sslkey=`"),
+        ("mysql://u:s3cret@h/db?sslmode=require&ca=/nowhere.pem", "/nowhere.pem"),
+        ("mysql://u:s3cret@h/db?ca=/nowhere.pem", "`sslmode=require`"),
+        ("mysql://u:s3cret@h/db?sslmode=require&sslcert=/nowhere.pem", "`key=`"),
+        ("mysql://u:s3cret@h/db?sslmode=require&ca=/a.pem&sslrootcert=/b.pem", "keep one"),
+        ("mysql://u:s3cret@h/db?sslmode=require&ca=/a.pem&roots=system", "exclude each other"),
         ("mysql://u:s3cret@h/db?response_timeout=5s", "4s"),
         ("mysql://u:s3cret@h/db?connect_timeout=soon", "`connect_timeout=`"),
         ("mysql://u:a?s3cret@h/db", "%3F"),
-        ("mariadb://h/db?Key=s3cret", "not known"),
+        ("mariadb://h/db?Quorum=s3cret", "not known"),
     ] {
         let text = objection(url);
         assert!(text.contains(reason), "{url}: {text}");

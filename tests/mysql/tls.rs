@@ -3,7 +3,7 @@
 use distlock::LockManager;
 use distlock_fixtures::{MariaDbServer, Papers};
 
-use crate::each_store::{LONG, SECRET, manager, refusal};
+use crate::each_store::{LONG, SECRET, manager, objection, refusal};
 
 async fn locks(url: &str) {
     let manager = LockManager::connect(url).await.unwrap_or_else(|error| panic!("{url}: {error:?}"));
@@ -16,18 +16,16 @@ async fn a_server_is_verified_with_its_name() {
     let server = MariaDbServer::over_tls(&papers, "named");
     let (ca, other) = (papers.path("ca.pem"), papers.path("other.pem"));
     let by_name = server.url().replace("127.0.0.1", "localhost");
-    for mode in ["require", "verify-full"] {
-        locks(&format!("{by_name}?sslmode={mode}&sslrootcert={ca}")).await;
+    for words in ["require&ca", "verify-full&ca", "require&sslrootcert"] {
+        locks(&format!("{by_name}?sslmode={words}={ca}")).await;
     }
+    let named = format!("{}?sslmode=require&ca={ca}&tls_name=localhost", server.url());
+    locks(&named).await;
     for (url, reason, remedy) in [
-        (format!("{by_name}?sslmode=require&sslrootcert={other}"), "UnknownIssuer", "`sslrootcert=`"),
-        (format!("{by_name}?sslmode=require"), "UnknownIssuer", "`sslrootcert=`"),
-        (format!("{by_name}?sslmode=verify-full"), "UnknownIssuer", "`sslrootcert=`"),
-        (
-            format!("{}?sslmode=require&sslrootcert={ca}", server.url()),
-            "not valid for name",
-            "the host in the URL",
-        ),
+        (format!("{by_name}?sslmode=require&ca={other}"), "UnknownIssuer", "`ca=`"),
+        (format!("{by_name}?sslmode=require"), "UnknownIssuer", "`ca=`"),
+        (format!("{by_name}?sslmode=verify-full"), "UnknownIssuer", "`ca=`"),
+        (format!("{}?sslmode=require&ca={ca}", server.url()), "not valid for name", "the host in the URL"),
     ] {
         let error = refusal(&url).await;
         assert!(error.is_unavailable(), "{error:?}");
@@ -47,14 +45,14 @@ async fn a_server_may_want_tls_and_a_certificate() {
     });
     server.run(&users.join(";")).await;
     let (ca, cert, key) = (papers.path("ca.pem"), papers.path("client.pem"), papers.path("client.key"));
-    let tls = |user: &str| format!("{}?sslmode=require&sslrootcert={ca}", server.url_as(user, SECRET));
+    let tls = |user: &str| format!("{}?sslmode=require&ca={ca}", server.url_as(user, SECRET));
 
     let text = refusal(&server.url_as("encrypted", SECRET)).await.to_string();
     assert!(text.contains("`sslmode=require`") && !text.contains(SECRET), "{text}");
     locks(&tls("encrypted")).await;
     let text = refusal(&tls("certified")).await.to_string();
-    assert!(text.contains("`sslcert=`") && !text.contains(SECRET), "{text}");
-    locks(&format!("{}&sslcert={cert}&sslkey={key}", tls("certified"))).await;
+    assert!(text.contains("`cert=`") && !text.contains(SECRET), "{text}");
+    locks(&format!("{}&cert={cert}&key={key}", tls("certified"))).await;
 
     server.run("SET GLOBAL require_secure_transport = ON").await;
     let text = refusal(&server.url()).await.to_string();
@@ -70,10 +68,33 @@ async fn a_connection_that_is_lost_is_made_again_with_tls() {
     );
     server.run(&make).await;
     let url = server.url_as("encrypted", SECRET);
-    let manager = manager(&format!("{url}?sslmode=verify-full&sslrootcert={}", papers.path("ca.pem"))).await;
+    let manager = manager(&format!("{url}?sslmode=verify-full&ca={}", papers.path("ca.pem"))).await;
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
     assert!(server.kill_clients().await > 0);
     manager.lock("other").wait(LONG).acquire().await.unwrap().release().await.unwrap();
     guard.check().unwrap();
     guard.release().await.unwrap();
+}
+
+/// Certificates are renewed while programs run: each connection shows what the files hold by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
+    let papers = Papers::make();
+    let server = MariaDbServer::over_tls(&papers, "server");
+    let make = format!("CREATE USER app IDENTIFIED BY '{SECRET}' REQUIRE SUBJECT '/CN=client'");
+    server.run(&format!("{make}; GRANT ALL ON locks.* TO app")).await;
+    let files = ["ca.pem", "client.pem", "client.key"].map(|name| papers.path(name));
+    let url = server.url_as("app", SECRET);
+    let url = format!("{url}?sslmode=require&ca={}&cert={}&key={}", files[0], files[1], files[2]);
+    let manager = manager(&url).await;
+
+    // From here on the server wants another certificate. It is written in two steps: the certificate of the first fits
+    // no key, and no connection is made with it.
+    server.run("ALTER USER app REQUIRE SUBJECT '/CN=named'").await;
+    papers.replace("client.pem", "named.pem");
+    assert!(server.kill_clients().await > 0);
+    let text = objection(&url);
+    assert!(text.contains(&files[1]), "{text}");
+    papers.replace("client.key", "named.key");
+    manager.lock("k").wait(LONG).acquire().await.unwrap().release().await.unwrap();
 }

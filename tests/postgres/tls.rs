@@ -5,7 +5,7 @@ use std::time::Duration;
 use distlock::LockManager;
 use distlock_fixtures::{Papers, PostgresServer};
 
-use crate::each_store::{LONG, refusal};
+use crate::each_store::{LONG, manager, objection, refusal};
 
 async fn locks(url: &str) {
     let manager = LockManager::connect(url).await.unwrap_or_else(|error| panic!("{url}: {error:?}"));
@@ -24,23 +24,25 @@ async fn a_server_is_verified_with_its_name() {
     let server = PostgresServer::over_tls(&papers, "named");
     let (ca, other) = (papers.path("ca.pem"), papers.path("other.pem"));
     let by_name = server.url().replace("127.0.0.1", "localhost");
-    for mode in ["require", "verify-full", "prefer"] {
-        locks(&format!("{by_name}?sslmode={mode}&sslrootcert={ca}")).await;
+    for words in ["require&ca", "verify-full&ca", "prefer&ca", "require&sslrootcert"] {
+        locks(&format!("{by_name}?sslmode={words}={ca}")).await;
     }
+    let named = format!("{}?sslmode=require&ca={ca}&tls_name=localhost", server.url());
+    locks(&named).await;
     let encrypted = "SELECT count(*) FILTER (WHERE NOT s.ssl), count(*) FROM pg_stat_ssl s \
                      JOIN pg_stat_activity a USING (pid) WHERE a.application_name LIKE 'distlock%'";
-    let manager = LockManager::connect(&format!("{by_name}?sslmode=require&sslrootcert={ca}")).await.unwrap();
+    let manager = LockManager::connect(&format!("{by_name}?sslmode=require&ca={ca}")).await.unwrap();
     let rows = server.rows(encrypted).await;
     let (clear, all): (i64, i64) = (rows[0].get(0), rows[0].get(1));
     assert!(clear == 0 && all >= 2, "{clear} of {all} connections are in the clear");
     drop(manager);
 
-    let (authority, host) = ("`sslrootcert=`", "the host in the URL");
+    let (authority, host) = ("`ca=`", "the host in the URL");
     for (url, reason, remedy) in [
-        (format!("{by_name}?sslmode=require&sslrootcert={other}"), "UnknownIssuer", authority),
+        (format!("{by_name}?sslmode=require&ca={other}"), "UnknownIssuer", authority),
         (format!("{by_name}?sslmode=require"), "UnknownIssuer", authority),
         (format!("{by_name}?sslmode=prefer"), "UnknownIssuer", authority),
-        (format!("{}?sslmode=require&sslrootcert={ca}", server.url()), "not valid for name", host),
+        (format!("{}?sslmode=require&ca={ca}", server.url()), "not valid for name", host),
     ] {
         let error = refusal(&url).await;
         assert!(error.is_unavailable(), "{error:?}");
@@ -65,17 +67,17 @@ async fn a_server_may_want_tls_and_a_certificate() {
     distlock_tests::eventually("it wants TLS", async || LockManager::connect(&url).await.is_err()).await;
     let text = refusal(&url).await.to_string();
     assert!(text.contains("`sslmode=require`"), "{text}");
-    let without = format!("{url}?sslmode=require&sslrootcert={ca}");
+    let without = format!("{url}?sslmode=require&ca={ca}");
     let text = refusal(&without).await.to_string();
-    assert!(text.contains("`sslcert=`"), "{text}");
-    locks(&format!("{without}&sslcert={cert}&sslkey={key}")).await;
+    assert!(text.contains("`cert=`"), "{text}");
+    locks(&format!("{without}&cert={cert}&key={key}")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_lost_is_made_again_with_tls() {
     let papers = Papers::make();
     let server = PostgresServer::over_tls(&papers, "server");
-    let url = format!("{}?sslmode=verify-full&sslrootcert={}", server.url(), papers.path("ca.pem"));
+    let url = format!("{}?sslmode=verify-full&ca={}", server.url(), papers.path("ca.pem"));
     let manager = LockManager::connect(&url).await.unwrap();
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
     let both = "both connections are ended";
@@ -84,4 +86,32 @@ async fn a_connection_that_is_lost_is_made_again_with_tls() {
     manager.lock("other").wait(wait).acquire().await.unwrap().release().await.unwrap();
     guard.check().unwrap();
     guard.release().await.unwrap();
+}
+
+/// Certificates are renewed while programs run: each connection shows what the files hold by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
+    let papers = Papers::make();
+    let server = PostgresServer::over_tls(&papers, "server");
+    let files = ["ca.pem", "client.pem", "client.key"].map(|name| papers.path(name));
+    let url = format!("{}?sslmode=require&ca={}&cert={}&key={}", server.url(), files[0], files[1], files[2]);
+    let manager = manager(&url).await;
+    let shown = async || {
+        let sql = "SELECT count(*) FILTER (WHERE s.client_dn = '/CN=client'), \
+                   count(*) FILTER (WHERE s.client_dn = '/CN=named') \
+                   FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.application_name LIKE 'distlock%'";
+        let rows = server.rows(sql).await;
+        (rows[0].get::<_, i64>(0), rows[0].get::<_, i64>(1))
+    };
+    assert!(matches!(shown().await, (2.., 0)), "{:?}", shown().await);
+
+    // In two steps: the certificate of the first fits no key, and no connection is made with it.
+    papers.replace("client.pem", "named.pem");
+    let both = "both connections are ended";
+    distlock_tests::eventually(both, async || server.terminate_clients().await >= 2).await;
+    let text = objection(&url);
+    assert!(text.contains(&files[1]), "{text}");
+    papers.replace("client.key", "named.key");
+    manager.lock("k").wait(LONG).acquire().await.unwrap().release().await.unwrap();
+    distlock_tests::eventually("both show the new one", async || matches!(shown().await, (0, 2..))).await;
 }

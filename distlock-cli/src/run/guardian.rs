@@ -29,7 +29,7 @@ use crate::exit::Exit;
 /// At the end it has so long to answer. It may be stopped itself.
 const DISMISSAL: Duration = Duration::from_secs(1);
 /// It looks so often whether anybody of the command is left, more and more seldom.
-const LOOK: std::ops::Range<Duration> = Duration::from_millis(5)..Duration::from_secs(1);
+const CHECK_INTERVALS: std::ops::Range<Duration> = Duration::from_millis(5)..Duration::from_secs(1);
 
 /// The end of the pipe in `distlock run`.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
     let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
     let mut orders = Orders::new(options.kill_after.map(|span| span.0));
     let signal = signals::named(&options.signal);
-    let mut pause = LOOK.start;
+    let mut pause = CHECK_INTERVALS.start;
     loop {
         let now = clock::now();
         while let Some((step, group)) = orders.due(now) {
@@ -118,7 +118,7 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
         if orders.is_ending() {
             let look = now + pause;
             next = Some(next.map_or(look, |next| next.min(look)));
-            pause = (pause * 2).min(LOOK.end);
+            pause = (pause * 2).min(CHECK_INTERVALS.end);
         }
         wait(&timer, &orders, next)?;
         read(&mut orders)?;

@@ -23,7 +23,7 @@ use crate::args::{Ending, OnLost};
 use crate::exit::Exit;
 
 /// The lease is looked at this often at least: timers stand still while a machine sleeps, the lease does not.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// SIGKILL comes by this part of the lease before its end, within these limits: on a busy machine it is sent late, and
 /// takes effect late.
 const MARGIN_OF_LEASE: u32 = 20;
@@ -214,13 +214,13 @@ impl Watch<'_> {
 
     /// Does what is due, and returns when to look again.
     fn look(&mut self) -> Instant {
-        if self.stopped.is_some_and(|since| since.elapsed() >= LOOK) {
+        if self.stopped.is_some_and(|since| since.elapsed() >= CHECK_INTERVAL) {
             self.go_on();
         }
         // Read before the lease: what is left is never counted from a later moment.
         let now = clock::now();
         let remaining = self.guard.remaining();
-        let Some(plan) = &mut self.plan else { return Instant::now() + LOOK };
+        let Some(plan) = &mut self.plan else { return Instant::now() + CHECK_INTERVAL };
         // Nothing is left of one that was lost: `lost` says why. The plan knows the end of one that has expired.
         if !remaining.is_zero() {
             plan.renewed((now + remaining).saturating_sub(self.margin));
@@ -243,7 +243,7 @@ impl Watch<'_> {
             self.carry_out(step);
         }
         let next = self.plan.as_ref().and_then(Plan::next);
-        Instant::now() + next.map_or(LOOK, |next| LOOK.min(next.saturating_sub(now)))
+        Instant::now() + next.map_or(CHECK_INTERVAL, |next| CHECK_INTERVAL.min(next.saturating_sub(now)))
     }
 
     /// The lock is not held any more.

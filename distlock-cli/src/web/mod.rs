@@ -11,13 +11,12 @@ mod serve;
 mod view;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Args as ClapArgs;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::General;
+use crate::args::{General, Web};
 use crate::connect::connect;
 use crate::exit::Exit;
 use crate::out::say;
@@ -26,25 +25,6 @@ use guard::Guard;
 
 /// So short a token could be guessed.
 const SHORTEST_TOKEN: usize = 16;
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Web {
-    /// The address to listen on; one that other machines reach needs a token
-    #[arg(long, default_value = "127.0.0.1:4747", value_name = "ADDRESS")]
-    listen: SocketAddr,
-    /// Allows to release locks, and asks for this token (16 characters or more) to see them
-    #[arg(long, env = "DISTLOCK_WEB_TOKEN", hide_env_values = true)]
-    token: Option<String>,
-    /// The same, from this file: its first line
-    #[arg(long, value_name = "FILE", conflicts_with = "token")]
-    token_file: Option<PathBuf>,
-    /// Further names of this server, as behind a proxy
-    #[arg(long = "host", value_name = "NAME")]
-    hosts: Vec<String>,
-    /// The keys to show: * any text, ? one character, \ takes away the meaning of the next character
-    #[arg(default_value = "*")]
-    pattern: String,
-}
 
 /// Serves until it is told to end.
 pub(crate) async fn web(general: &General, options: Web) -> Result<Exit, Exit> {

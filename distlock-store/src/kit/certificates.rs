@@ -9,12 +9,14 @@ use tokio_rustls::rustls::{CertificateError, Error as TlsError};
 pub fn remedy(error: &(dyn Error + 'static)) -> Option<&'static str> {
     match tls_error(error)? {
         TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => Some(
-            "name the file of the authority that has signed the server's certificate by `sslrootcert=` (`system`: the \
+            "name the file of the authority that has signed the server's certificate by `ca=` (or `roots=system`: the \
              authorities of the system)",
         ),
         TlsError::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => Some("write the host in the URL as the server's certificate names it"),
+        ) => Some(
+            "write the host in the URL as the server's certificate names it, or name that by `tls_name=`",
+        ),
         TlsError::InvalidCertificate(
             CertificateError::Expired
             | CertificateError::ExpiredContext { .. }
@@ -51,7 +53,7 @@ mod tests {
         let within = io::Error::new(io::ErrorKind::InvalidData, cause());
         let twice = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, cause()));
         for error in [&cause() as &(dyn Error + 'static), &within, &twice] {
-            assert!(remedy(error).is_some_and(|text| text.contains("`sslrootcert=`")), "{error}");
+            assert!(remedy(error).is_some_and(|text| text.contains("`ca=`")), "{error}");
         }
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!((remedy(&refused), remedy(&TlsError::HandshakeNotComplete)), (None, None));

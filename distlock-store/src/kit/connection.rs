@@ -228,13 +228,17 @@ pub enum Roots {
 /// What [`TlsOptions`] are called in a URL.
 pub const OF_TLS: &[&str] = &["ca", "cert", "key", "tls_name", "roots"];
 
-/// How servers are verified, and what we show them: for URLs with `rediss`, `valkeys` or `etcds`. Feature `tls` or
-/// `etcd`.
+/// The same of `ca`, `cert` and `key` in URLs of databases, as their other clients call it. `sslrootcert=system` is
+/// `roots=system`.
+pub const OF_TLS_OF_DATABASES: &[&str] = &["sslrootcert", "sslcert", "sslkey"];
+
+/// How servers are verified, and what we show them: for URLs with `rediss`, `valkeys` or `etcds`, and those of
+/// PostgreSQL and MySQL whose `sslmode` asks for TLS. Feature `tls`, or that of the store.
 ///
 /// Servers are always verified. Files are read again whenever a connection is made, so that certificates can be
-/// replaced while the program runs; if what is there then cannot be used (a certificate that was written before
-/// its key, say), the connection is made with what was there before, and a warning says why; to etcd it is not
-/// made, and tried again. `Debug` does not show what was given in memory.
+/// replaced while the program runs. If what is there then cannot be used (a certificate that was written before
+/// its key, say), a connection to Redis is made with what was there before, and a warning says why; to another store
+/// it is not made, and tried again. `Debug` does not show what was given in memory.
 ///
 /// ```no_run
 /// use distlock::{LockManager, TlsOptions};
@@ -360,18 +364,26 @@ impl TlsOptions {
         parameter: impl Fn(&str) -> Option<&'a str>,
         over: Option<&TlsOptions>,
     ) -> Result<TlsOptions, &'static str> {
-        let file = |name| parameter(name).map(|path| Pem::File(path.into()));
+        let either = |name, of_databases| match (parameter(name), parameter(of_databases)) {
+            (Some(_), Some(_)) => Err(
+                "`sslrootcert=`, `sslcert=` and `sslkey=` are other words for `ca=`, `cert=` and `key=`: keep one",
+            ),
+            (one, other) => Ok(one.or(other)),
+        };
+        let file = |path: &str| Pem::File(path.into());
+        let (authority, roots) = match (either("ca", "sslrootcert")?, parameter("roots")) {
+            (Some("system"), None) if parameter("ca").is_none() => (None, Some(Roots::System)),
+            (authority, None) => (authority, None),
+            (authority, Some("system")) => (authority, Some(Roots::System)),
+            (authority, Some("web")) => (authority, Some(Roots::Web)),
+            (_, Some(_)) => return Err("`roots=` in the URL is neither `system` nor `web`"),
+        };
         let said = TlsOptions {
-            authority: file("ca"),
-            certificate: file("cert"),
-            key: file("key"),
+            authority: authority.map(file),
+            certificate: either("cert", "sslcert")?.map(file),
+            key: either("key", "sslkey")?.map(file),
             server_name: parameter("tls_name").map(str::to_owned),
-            roots: match parameter("roots") {
-                None => None,
-                Some("system") => Some(Roots::System),
-                Some("web") => Some(Roots::Web),
-                Some(_) => return Err("`roots=` in the URL is neither `system` nor `web`"),
-            },
+            roots,
         };
         Ok(match over {
             Some(over) => said.overlaid(over),
@@ -430,7 +442,7 @@ impl Default for ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// For stores that take none.
+    /// For stores without TLS, and URLs that do not ask for it.
     #[must_use]
     pub fn has_tls_options(&self) -> bool {
         self.tls.is_some()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::kit::remembered::Remembered;
 
 /// Longer than the longest pause between two questions for a key that is busy.
-const MOMENT: Duration = Duration::from_millis(500);
+const REMEMBERED_FOR: Duration = Duration::from_millis(500);
 /// Each that is forgotten costs one command that need not have been.
 const MOST: usize = 4_096;
 
@@ -24,7 +24,7 @@ impl Contended {
     /// Whether the key was found busy less than half a second ago.
     #[must_use]
     pub fn is(&self, key: &str) -> bool {
-        self.0.get(key).is_some_and(|since| since.elapsed() < MOMENT)
+        self.0.get(key).is_some_and(|since| since.elapsed() < REMEMBERED_FOR)
     }
 
     /// The key was found busy.

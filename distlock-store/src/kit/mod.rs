@@ -11,4 +11,6 @@ pub mod contended;
 pub mod nearest;
 pub mod remembered;
 pub mod shrink;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod url;

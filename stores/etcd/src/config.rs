@@ -1,13 +1,15 @@
 //! Everything that an etcd store is made from.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::keys::Names;
-use super::tls::Tls;
+use super::tls;
 use super::url::Url;
 use distlock_store::LATE_COMMANDS;
 use distlock_store::kit::connection::{ConnectionOptions, UserLogin};
+use distlock_store::kit::tls::TlsFiles;
 
 /// The valid range of the time for one attempt to connect. Shorter ones fail on a machine that is merely busy; longer
 /// ones are probably typing errors.
@@ -33,7 +35,7 @@ pub(super) struct Config {
     pub(super) names: Names,
     pub(super) login: UserLogin,
     /// `None`: without TLS.
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Option<Arc<TlsFiles>>,
     /// The ttl that is asked for the lease of the session, in whole seconds.
     pub(super) session_timeout: Duration,
     /// How long one attempt to connect may take, until commands can be sent.
@@ -68,7 +70,7 @@ impl Config {
             members: url.hosts.iter().map(ToString::to_string).collect(),
             names: Names::below(&url.root),
             login,
-            tls: Tls::read(&url, options)?,
+            tls: tls::files(&url, options)?,
             session_timeout: whole_seconds(
                 said.unwrap_or(options.default_ttl).clamp(*SESSIONS.start(), *SESSIONS.end()),
             ),

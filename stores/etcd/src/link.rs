@@ -11,12 +11,12 @@ use etcd_client::{
     PutOptions, Txn, WatchFilterType, WatchOptions, WatchStream,
 };
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::config::Config;
 use super::errors::{Connection, Trouble, needs_no_login};
 use super::keys::session_value;
+use super::tls;
 use super::together::{Batches, Together, Way};
 use super::transactions::{Epoch, Said};
 
@@ -57,10 +57,8 @@ impl Member {
             .with_timeout(config.response_timeout)
             .with_require_leader(true);
         let mut scheme = "http";
-        if let Some(tls) = config.tls.clone() {
-            // The files may be on a slow device, and this thread renews leases.
-            let loaded = spawn_blocking(move || tls.load()).await.map_err(|_| unusable("it ends".into()))?;
-            options = options.with_tls(loaded.map_err(unusable)?);
+        if let Some(files) = &config.tls {
+            options = options.with_tls(tls::options(files).await.map_err(unusable)?);
             scheme = "https";
         }
         let url = [format!("{scheme}://{address}")];

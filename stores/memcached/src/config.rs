@@ -32,7 +32,7 @@ impl Config {
     /// password.
     pub(super) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         if options.has_tls_options() {
-            return Err("`tls` is for Redis and etcd; Memcached is spoken to in the clear".to_owned());
+            return Err("`tls` is for stores that speak TLS: Memcached is spoken to in the clear".to_owned());
         }
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(KNOWN, instead)?;

@@ -8,7 +8,7 @@ use distlock_store::clock;
 use distlock_store::engine::Time;
 
 /// How many are remembered before those that have ended are forgotten.
-const FEW: usize = 1_024;
+const MOST_KEPT: usize = 1_024;
 
 /// The items of ours, by their keys.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Leases {
     /// It was written.
     pub(super) fn wrote(&mut self, key: &str, owner: &str, cas: Cas, Ttl { until, .. }: Ttl) {
         let now = clock::now();
-        if self.leases.len() >= self.tidy_at.max(FEW) {
+        if self.leases.len() >= self.tidy_at.max(MOST_KEPT) {
             self.leases.retain(|_, lease| lease.until > now);
             self.tidy_at = self.leases.len() * 2;
         }
@@ -61,7 +61,7 @@ mod tests {
         let mut leases = Leases::default();
         let minute = Ttl::at_least(Duration::from_secs(60), clock::now(), Duration::ZERO);
         leases.wrote("held", "me", 7, minute);
-        for number in 0..FEW * 3 {
+        for number in 0..MOST_KEPT * 3 {
             let ended = Lease { owner: "me".to_owned(), cas: 1, until: clock::now() };
             leases.leases.insert(number.to_string(), ended);
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use distlock_store::engine::Time;
 
 /// By so much a running server may be late with its timer, on a busy machine.
-const LATE: Duration = Duration::from_millis(250);
+const TIMER_MAY_LAG: Duration = Duration::from_millis(250);
 
 /// What the answers show of the clock of one life of a server.
 #[derive(Debug)]
@@ -38,11 +38,11 @@ impl ServerClock {
     /// By how much more than its tick the clock may be behind for a command that is sent now.
     pub(super) fn behind(&mut self, now: Time) -> Duration {
         self.look_at_answer(now);
-        now.duration_since(self.ran) + LATE
+        now.duration_since(self.ran) + TIMER_MAY_LAG
     }
 
     fn look_at_answer(&mut self, now: Time) {
-        if let Some((sent, _)) = self.answer.take_if(|(_, came)| now.duration_since(*came) >= LATE) {
+        if let Some((sent, _)) = self.answer.take_if(|(_, came)| now.duration_since(*came) >= TIMER_MAY_LAG) {
             self.ran = sent;
         }
     }
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn an_answer_counts_from_its_sending_once_it_is_old_enough() {
         let mut clock = ServerClock::accepted_after(at(1_000));
-        let behind = |clock: &mut ServerClock, now| clock.behind(at(now)) - LATE;
+        let behind = |clock: &mut ServerClock, now| clock.behind(at(now)) - TIMER_MAY_LAG;
         assert_eq!(behind(&mut clock, 1_300), Duration::from_millis(300));
         clock.answered(at(2_000), at(2_005));
         // The server may have stood still until just now.
@@ -73,8 +73,8 @@ mod tests {
     }
 
     /// A model of the server: its timer drifts, shows whole seconds, and does not fire while the server stands still,
-    /// nor for up to LATE after that. Whatever was answered when, an item lasts from when it was asked for; and it
-    /// would not if the item were written for less.
+    /// nor for up to `TIMER_MAY_LAG` after that. Whatever was answered when, an item lasts from when it was asked for;
+    /// and it would not if the item were written for less.
     #[test]
     fn an_item_lasts_for_its_ttl_wherever_the_server_stood_still() {
         let (mut without_stop, mut without_tick) = (0, 0);
@@ -117,7 +117,7 @@ mod tests {
             };
             let gone_at = gone(lasts(behind));
             assert!(gone_at >= asked + ttl, "round {round}: asked at {asked} for {ttl}, gone at {gone_at}");
-            without_stop += u32::from(gone(lasts(LATE)) < asked + ttl);
+            without_stop += u32::from(gone(lasts(TIMER_MAY_LAG)) < asked + ttl);
             without_tick += u32::from(gone(lasts(behind) - TICK.as_secs()) < asked + ttl);
         }
         assert!(without_stop > 0 && without_tick > 0, "{without_stop} {without_tick}");

@@ -17,9 +17,9 @@ use distlock_store::{EarlierCommands, StoreError, StoreEvents};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// How often a connection is looked at, so that one that has died is found, and the server's clock is known to run: an
 /// item lasts longer by the time since (see `server_clock`).
-const LOOK: Duration = Duration::from_secs(1);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// A connection that lived so long was a good one.
-const GOOD: Duration = Duration::from_secs(5);
+const STABLE_AFTER: Duration = Duration::from_secs(5);
 /// The first version whose meta commands are these.
 const OLDEST: (u32, u32, u32) = (1, 6, 12);
 
@@ -41,7 +41,7 @@ impl MemcachedStore {
                         cause = self.look_after(&connection, ready) => cause,
                     };
                     self.link.set(None);
-                    if since.elapsed() > GOOD {
+                    if since.elapsed() > STABLE_AFTER {
                         backoff = Backoff::beginning_with(FIRST_PAUSE);
                     }
                     cause
@@ -72,7 +72,7 @@ impl MemcachedStore {
         }
         ready();
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(PROBE_INTERVAL).await;
             if let Err(error) = connection.ask_line("mn").await {
                 return error;
             }

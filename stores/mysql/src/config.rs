@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::{Opts, OptsBuilder};
 
 use super::schema::Schema;
-use super::tls::{self, Papers};
-use distlock_store::kit::connection::{ConnectionOptions, Provider};
+use super::tls;
+use distlock_store::kit::connection::{ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, TlsOptions};
+use distlock_store::kit::tls::TlsFiles;
 use distlock_store::kit::url::{Parts, decoded, each_once};
 use distlock_store::{LATE_COMMANDS, StoreError};
 
@@ -19,6 +21,8 @@ pub(crate) struct MysqlConfig {
     pub(super) servers: Vec<Opts>,
     /// Hosts and database, without credentials.
     place: String,
+    /// `None`: they are spoken to in the clear.
+    tls: Option<Arc<TlsFiles>>,
     pub(super) schema: Schema,
     /// How many connections there may be.
     pub(super) connections: usize,
@@ -27,17 +31,8 @@ pub(crate) struct MysqlConfig {
     pub(super) response_timeout: Duration,
 }
 
-const KNOWN: &[&str] = &[
-    "table_prefix",
-    "connections",
-    "connect_timeout",
-    "response_timeout",
-    "socket",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-];
+const KNOWN: &[&str] =
+    &["table_prefix", "connections", "connect_timeout", "response_timeout", "socket", "sslmode"];
 
 const PORT: u16 = 3306;
 const CONNECTIONS: usize = 8;
@@ -58,12 +53,8 @@ impl MysqlConfig {
     /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
     /// password.
     pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
-        if options.has_tls_options() {
-            let instead = "the URL of MySQL says it: `sslmode=require&sslrootcert=/path/ca.pem`";
-            return Err(format!("`tls` is for Redis and etcd; {instead}"));
-        }
         let parts = Parts::of(url)?;
-        let parameters = parts.parameters(KNOWN, instead)?;
+        let parameters = parts.parameters(&[KNOWN, OF_TLS, OF_TLS_OF_DATABASES].concat(), instead)?;
         let (login, hosts) = (parts.login()?, each_once(parts.hosts(PORT)?));
         let database = decoded(parts.path.trim_matches('/'), "the database")?;
         if database.is_empty() || database.contains('/') {
@@ -72,17 +63,18 @@ impl MysqlConfig {
                 parts.scheme
             ));
         }
-        let papers = Papers {
-            authority: parameters.get("sslrootcert"),
-            certificate: parameters.get("sslcert"),
-            key: parameters.get("sslkey"),
-        };
+        let mut of_tls = OF_TLS.iter().chain(OF_TLS_OF_DATABASES);
         let tls = match parameters.get("sslmode") {
-            None | Some("disable") if papers.are_given() => {
+            None | Some("disable")
+                if options.has_tls_options() || of_tls.any(|name| parameters.get(name).is_some()) =>
+            {
                 return Err("certificates are for `sslmode=require` or `verify-full`".to_owned());
             }
             None | Some("disable") => None,
-            Some("require" | "verify-full") => Some(tls::options(&papers)?),
+            Some("require" | "verify-full") => {
+                let options = TlsOptions::of_url(|name| parameters.get(name), options.tls.as_ref())?;
+                Some(Arc::new(TlsFiles::new(options)?))
+            }
             Some(_) => return Err("`sslmode=` is disable, require or verify-full".to_owned()),
         };
         let opts = OptsBuilder::default()
@@ -97,8 +89,7 @@ impl MysqlConfig {
             // A row that is as it should be already counts.
             .client_found_rows(true)
             .max_allowed_packet(Some(MOST_BYTES))
-            .wait_timeout(Some(WAIT_TIMEOUT))
-            .ssl_opts(tls);
+            .wait_timeout(Some(WAIT_TIMEOUT));
         let server = |host: &distlock_store::kit::url::Host| {
             Opts::from(opts.clone().ip_or_hostname(host.name.as_str()).tcp_port(host.port))
         };
@@ -108,6 +99,7 @@ impl MysqlConfig {
         Ok(MysqlConfig {
             servers: hosts.iter().map(server).collect(),
             place: format!("{place}/{database}"),
+            tls,
             schema: Schema::with_prefix(parameters.get("table_prefix").unwrap_or("distlock_"))?,
             connections: parameters.number("connections", 1..=MOST_CONNECTIONS)?.unwrap_or(CONNECTIONS),
             credentials: options.credentials.clone(),
@@ -131,13 +123,19 @@ impl MysqlConfig {
         format!("MySQL at {}, {}", self.place, self.schema)
     }
 
-    /// With the credentials of the program, if it gives some.
-    pub(super) async fn with_credentials(&self, server: &Opts) -> Result<Opts, StoreError> {
-        let Some(provider) = &self.credentials else { return Ok(server.clone()) };
-        let given = provider.ask().await;
-        let given = given.map_err(|error| StoreError::not_sent(format!("no credentials: {error}")))?;
-        let user = given.user.or_else(|| server.user().map(str::to_owned));
-        Ok(OptsBuilder::from_opts(server.clone()).user(user).pass(Some(given.password)).into())
+    /// With what each connection is asked for anew: the credentials of the program, if it gives some, and certificates.
+    pub(super) async fn for_a_connection(&self, server: &Opts) -> Result<Opts, StoreError> {
+        let mut opts = OptsBuilder::from_opts(server.clone());
+        if let Some(provider) = &self.credentials {
+            let given = provider.ask().await;
+            let given = given.map_err(|error| StoreError::not_sent(format!("no credentials: {error}")))?;
+            let user = given.user.or_else(|| server.user().map(str::to_owned));
+            opts = opts.user(user).pass(Some(given.password));
+        }
+        if let Some(files) = &self.tls {
+            opts = opts.ssl_opts(tls::options(files).await?);
+        }
+        Ok(opts.into())
     }
 
     /// How long one attempt to connect may take: every server is tried.

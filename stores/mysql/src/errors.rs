@@ -97,7 +97,7 @@ fn remedy(code: u16) -> Option<&'static str> {
     let text = match code {
         1045 | 1698 => {
             "check the user and the password in the URL, and from which hosts the user may log in; the user may need \
-             TLS (`sslmode=require`), or a client certificate (`sslcert=` and `sslkey=`)"
+             TLS (`sslmode=require`), or a client certificate (`cert=` and `key=`)"
         }
         3159 => "the server wants TLS: write `sslmode=require` into the URL",
         1044 => "check the database in the URL, and GRANT this user the use of it",

@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use config::MysqlConfig;
-use link::{Answer, Limit, Lines, Link, Statement};
+use link::{Answer, Limit, Link, Pool, Statement};
 use mysql_async::Value;
 use statements::{Acquired, Found, Statements, Values, after, column, micros};
 
@@ -33,7 +33,7 @@ use distlock_store::{
 /// Further than anybody plans.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many leases one statement renews.
-const TOGETHER: usize = 100;
+const MOST_TOGETHER: usize = 100;
 /// Each that is forgotten costs one slower statement.
 const MOST_KNOWN: usize = 16_384;
 const ONE_HOLDER: &str =
@@ -70,38 +70,38 @@ impl MysqlStore {
 
     async fn prepared(
         &self,
-        lines: &Lines,
+        pool: &Pool,
         sql: &str,
         values: &(dyn Fn(i64) -> Values + Sync),
         limit: Limit,
     ) -> Result<Answer, StoreError> {
-        self.link.ask(lines, Statement::Prepared(sql, values), limit).await
+        self.link.ask(pool, Statement::Prepared(sql, values), limit).await
     }
 
     /// Who holds a key.
-    async fn look(&self, lines: &Lines, key: &str, limit: Limit) -> Result<Found, StoreError> {
-        let answer = self.prepared(lines, &self.statements.look, &|_| vec![bytes(key)], limit).await?;
+    async fn look(&self, pool: &Pool, key: &str, limit: Limit) -> Result<Found, StoreError> {
+        let answer = self.prepared(pool, &self.statements.look, &|_| vec![bytes(key)], limit).await?;
         let found = Found::of(&answer.rows)?;
-        lines.learn(found.clock);
+        pool.learn(found.clock);
         Ok(found)
     }
 
     /// Takes the lock, or says for how long somebody else has it.
-    async fn take(&self, lines: &Lines, request: &Acquire, limit: Limit) -> Result<Acquired, StoreError> {
+    async fn take(&self, pool: &Pool, request: &Acquire, limit: Limit) -> Result<Acquired, StoreError> {
         if self.known.get(&request.key).is_some() {
-            if let Some(acquired) = self.take_row(lines, request, limit).await? {
+            if let Some(acquired) = self.take_row(pool, request, limit).await? {
                 return Ok(acquired);
             }
             // It has no row any more, or the statement came too late: the other statement says which.
             self.known.forget(&request.key);
         }
         for _ in 0..2 {
-            if let Some(acquired) = self.take_any(lines, request, limit).await? {
+            if let Some(acquired) = self.take_any(pool, request, limit).await? {
                 self.known.set(&request.key, ());
                 return Ok(acquired);
             }
             // The server's clock was set, or we have slept: look, and ask again.
-            self.look(lines, &request.key, limit).await?;
+            self.look(pool, &request.key, limit).await?;
         }
         Err(self.never_in_time())
     }
@@ -109,7 +109,7 @@ impl MysqlStore {
     /// Takes the row of a key that has one.
     async fn take_row(
         &self,
-        lines: &Lines,
+        pool: &Pool,
         request: &Acquire,
         limit: Limit,
     ) -> Result<Option<Acquired>, StoreError> {
@@ -118,14 +118,14 @@ impl MysqlStore {
             values.extend([bytes(&request.key), not_after.into()]);
             values
         };
-        let answer = self.prepared(lines, &self.statements.acquire, &values, limit).await?;
+        let answer = self.prepared(pool, &self.statements.acquire, &values, limit).await?;
         Acquired::of(answer.number)
     }
 
     /// The same, and makes the row if there is none.
     async fn take_any(
         &self,
-        lines: &Lines,
+        pool: &Pool,
         request: &Acquire,
         limit: Limit,
     ) -> Result<Option<Acquired>, StoreError> {
@@ -137,7 +137,7 @@ impl MysqlStore {
             values.extend(assigned(request));
             values
         };
-        let answer = self.prepared(lines, &self.statements.acquire_new, &values, limit).await?;
+        let answer = self.prepared(pool, &self.statements.acquire_new, &values, limit).await?;
         Acquired::of(answer.number)
     }
 
@@ -157,12 +157,12 @@ impl MysqlStore {
         values: &(dyn Fn(i64) -> Values + Sync),
         missed: impl Fn(&Found) -> Missed,
     ) -> Result<bool, StoreError> {
-        let (lines, limit) = (self.link.lines()?, Limit::of_a_command());
+        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
         for _ in 0..2 {
-            if self.prepared(&lines, sql, values, limit).await?.affected > 0 {
+            if self.prepared(&pool, sql, values, limit).await?.affected > 0 {
                 return Ok(true);
             }
-            if let Missed::NothingToDo = missed(&self.look(&lines, key, limit).await?) {
+            if let Missed::NothingToDo = missed(&self.look(&pool, key, limit).await?) {
                 return Ok(false);
             }
         }
@@ -171,17 +171,17 @@ impl MysqlStore {
 
     /// Renews leases whose ttl is the same. Answers whose were renewed.
     async fn renew_some(&self, some: &[&Renew], ttl: i64) -> Result<HashSet<Vec<u8>>, StoreError> {
-        let (lines, limit) = (self.link.lines()?, Limit::of_a_command());
+        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
         let pairs: Vec<(&str, &str)> =
             some.iter().map(|request| (&*request.key, request.owner.as_str())).collect();
         for _ in 0..2 {
             let renew = |not_after| self.statements.renew_all(&pairs, ttl, not_after);
-            let renewed = self.link.ask(&lines, Statement::Text(&renew), limit).await?.affected;
+            let renewed = self.link.ask(&pool, Statement::Text(&renew), limit).await?.affected;
             if usize::try_from(renewed) == Ok(pairs.len()) {
                 return Ok(pairs.iter().map(|(key, _)| key.as_bytes().to_vec()).collect());
             }
             let held = |_| self.statements.held_of(&pairs);
-            let held = self.link.ask(&lines, Statement::Text(&held), limit).await?;
+            let held = self.link.ask(&pool, Statement::Text(&held), limit).await?;
             let held: HashSet<Vec<u8>> =
                 held.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
             // What its owner holds now, it held before: nobody else takes a lock for it.
@@ -190,7 +190,7 @@ impl MysqlStore {
             }
             // Some were not renewed although they could be: it came too late.
             let first = pairs.first().map_or("", |(key, _)| key);
-            self.look(&lines, first, limit).await?;
+            self.look(&pool, first, limit).await?;
         }
         Err(StoreError::later("the renewal came too late"))
     }
@@ -205,7 +205,7 @@ impl LockStore for MysqlStore {
             .fencing(Fencing::Blocks)
             .longest_ttl(LONGEST)
             .lists()
-            .renews_together(TOGETHER)
+            .renews_together(MOST_TOGETHER)
             .lacks(Ability::Shared, ONE_HOLDER)
             .lacks(Ability::Limited, ONE_HOLDER)
             .connects_within(self.config.longest_attempt())
@@ -216,19 +216,19 @@ impl LockStore for MysqlStore {
     }
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
-        let (lines, limit, key) = (self.link.lines()?, Limit::of_a_command(), &request.key);
+        let (pool, limit, key) = (self.link.pool()?, Limit::of_a_command(), &request.key);
         let owner = request.owner.as_str();
         let is_in_the_way = |found: Found| found.holder.filter(|(holder, _)| holder != owner);
         // Who polls looks before it takes the row, which it would lock for a moment.
         if self.contended.is(key)
-            && let Some(holder) = is_in_the_way(self.look(&lines, key, limit).await?)
+            && let Some(holder) = is_in_the_way(self.look(&pool, key, limit).await?)
         {
             self.contended.noted(key);
             return Ok(busy(holder));
         }
         let mut remaining = Duration::ZERO;
         for _ in 0..2 {
-            remaining = match self.take(&lines, request, limit).await? {
+            remaining = match self.take(&pool, request, limit).await? {
                 Acquired::Now { first } => {
                     self.contended.ended(key);
                     return Ok(AcquireReply::Acquired { fence: Some(first) });
@@ -238,10 +238,10 @@ impl LockStore for MysqlStore {
             };
             self.contended.noted(key);
             // It is busy all the same if nothing more can be learnt.
-            let Ok(found) = self.look(&lines, key, limit).await else { break };
+            let Ok(found) = self.look(&pool, key, limit).await else { break };
             if found.ends_ahead {
                 let values = |not_after: i64| vec![bytes(key), not_after.into()];
-                self.prepared(&lines, &self.statements.end_now, &values, limit).await?;
+                self.prepared(&pool, &self.statements.end_now, &values, limit).await?;
             } else if let Some(holder) = is_in_the_way(found) {
                 return Ok(busy(holder));
             }
@@ -268,7 +268,7 @@ impl LockStore for MysqlStore {
     }
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
-        let found = self.look(&*self.link.lines()?, key, Limit::of_a_command()).await?;
+        let found = self.look(&*self.link.pool()?, key, Limit::of_a_command()).await?;
         Ok(found
             .holder
             .map(|(holder, remaining)| StoredLock::new(LockKind::Exclusive).holder(holder, Some(remaining))))
@@ -312,9 +312,9 @@ impl LockStore for MysqlStore {
     }
 
     async fn close(&self) {
-        let lines = self.link.lines();
+        let pool = self.link.pool();
         self.link.set(None);
-        for conn in lines.map(|lines| lines.close()).unwrap_or_default() {
+        for conn in pool.map(|pool| pool.close()).unwrap_or_default() {
             // The server would log that it was lost.
             drop(conn.disconnect().await);
         }

@@ -20,24 +20,24 @@ use distlock_store::kit::backoff::Backoff;
 use distlock_store::{LATE_COMMANDS, StoreError};
 
 /// No command is awaited longer, with all its repetitions.
-const COMMAND: Duration = Duration::from_millis(4_800);
-const _: () = assert!(COMMAND.as_millis() < LATE_COMMANDS.as_millis());
+const COMMAND_TIMEOUT: Duration = Duration::from_millis(4_800);
+const _: () = assert!(COMMAND_TIMEOUT.as_millis() < LATE_COMMANDS.as_millis());
 /// No statement begins later than so long after it was sent, by the server's clock: not even if the server, or the
 /// link, stood still for an hour in between. It then waits for a row for about a second at most.
-const LATEST: Duration = Duration::from_millis(3_500);
-const _: () = assert!(LATEST.as_millis() + 1_000 < LATE_COMMANDS.as_millis());
+const NOT_AFTER: Duration = Duration::from_millis(3_500);
+const _: () = assert!(NOT_AFTER.as_millis() + 1_000 < LATE_COMMANDS.as_millis());
 /// Between a conflict and the repetition.
 const AFTER_CONFLICT: Duration = Duration::from_millis(2);
 
 /// The connections, while there are any.
 #[derive(Default)]
 pub(super) struct Link {
-    lines: Mutex<Option<Arc<Lines>>>,
+    pool: Mutex<Option<Arc<Pool>>>,
 }
 
 /// Connections to one server, which come and go together.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct Pool {
     /// Those that nobody uses; the one that was used last comes last.
     idle: Mutex<VecDeque<Idle>>,
     /// A permit for each of them.
@@ -82,44 +82,44 @@ pub(super) enum Statement<'a> {
 
 impl Limit {
     pub(super) fn of_a_command() -> Self {
-        Limit(tokio::time::Instant::now() + COMMAND)
+        Limit(tokio::time::Instant::now() + COMMAND_TIMEOUT)
     }
 }
 
 impl Link {
     /// Commands go here from now on. `None`: nowhere.
-    pub(super) fn set(&self, lines: Option<Arc<Lines>>) {
-        *lock(&self.lines) = lines;
+    pub(super) fn set(&self, pool: Option<Arc<Pool>>) {
+        *lock(&self.pool) = pool;
     }
 
     /// The connections, if there are any now.
-    pub(super) fn lines(&self) -> Result<Arc<Lines>, StoreError> {
-        let lines = lock(&self.lines).clone();
-        lines.ok_or_else(|| StoreError::not_sent("there is no connection to MySQL"))
+    pub(super) fn pool(&self) -> Result<Arc<Pool>, StoreError> {
+        let pool = lock(&self.pool).clone();
+        pool.ok_or_else(|| StoreError::not_sent("there is no connection to MySQL"))
     }
 
     /// Asks, and again if the statement lost against another one.
     pub(super) async fn ask(
         &self,
-        lines: &Lines,
+        pool: &Pool,
         statement: Statement<'_>,
         limit: Limit,
     ) -> Result<Answer, StoreError> {
         let mut pauses = Backoff::beginning_with(AFTER_CONFLICT);
         loop {
-            let mut line = lines.take(limit).await?;
-            let end = limit.0.min(tokio::time::Instant::now() + lines.patience);
-            let asked = timeout_at(end, carry_out(&mut line.conn, &statement, lines.not_after())).await;
+            let mut taken = pool.take(limit).await?;
+            let end = limit.0.min(tokio::time::Instant::now() + pool.patience);
+            let asked = timeout_at(end, carry_out(&mut taken.conn, &statement, pool.not_after())).await;
             match asked {
                 Ok(Ok(answer)) => {
-                    lines.give_back(line.conn, Instant::now());
+                    pool.give_back(taken.conn, Instant::now());
                     return Ok(answer);
                 }
                 Ok(Err(error)) if !error.is_fatal() => {
-                    lines.give_back(line.conn, Instant::now());
+                    pool.give_back(taken.conn, Instant::now());
                     if errors::is_read_only(&error) {
                         // Another server may be the one to write to.
-                        return Err(lines.fail(errors::of(&error, Moment::Asking)));
+                        return Err(pool.fail(errors::of(&error, Moment::Asking)));
                     }
                     let pause = pauses.next_pause();
                     if !errors::is_conflict(&error) || tokio::time::Instant::now() + pause >= limit.0 {
@@ -127,15 +127,15 @@ impl Link {
                     }
                     tokio::time::sleep(pause).await;
                 }
-                Ok(Err(error)) => return Err(lines.fail(errors::of(&error, Moment::Asking))),
+                Ok(Err(error)) => return Err(pool.fail(errors::of(&error, Moment::Asking))),
                 Err(_) => {
                     let silent = StoreError::unknown("the server does not answer");
                     // The connection ends here, with what it was doing.
                     if end < limit.0 {
-                        return Err(lines.fail(silent));
+                        return Err(pool.fail(silent));
                     }
                     // Most of the time has gone before: that says nothing of the server.
-                    lines.is_one_less();
+                    pool.is_one_less();
                     return Err(silent);
                 }
             }
@@ -145,14 +145,14 @@ impl Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &lock(&self.lines).is_some()).finish()
+        f.debug_struct("Link").field("is_up", &lock(&self.pool).is_some()).finish()
     }
 }
 
-impl Lines {
+impl Pool {
     /// `clock`: what the server's clock showed, and when it said so.
     pub(super) fn new(conn: Conn, clock: (Instant, i64), patience: Duration) -> Self {
-        let lines = Lines {
+        let pool = Pool {
             idle: Mutex::default(),
             turns: Semaphore::new(0),
             count: AtomicUsize::new(0),
@@ -161,8 +161,8 @@ impl Lines {
             clock: Mutex::new(clock),
             patience,
         };
-        lines.add(conn);
-        lines
+        pool.add(conn);
+        pool
     }
 
     pub(super) fn add(&self, conn: Conn) {
@@ -238,7 +238,7 @@ impl Lines {
     /// By the server's clock: earlier than it might be by the time that the answer took on its way, never later.
     fn not_after(&self) -> i64 {
         let (learnt, clock) = *lock(&self.clock);
-        clock.saturating_add(micros(learnt.elapsed() + LATEST))
+        clock.saturating_add(micros(learnt.elapsed() + NOT_AFTER))
     }
 }
 

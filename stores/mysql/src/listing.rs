@@ -14,8 +14,8 @@ impl MysqlStore {
         let first = request.after.as_ref().map(|after| [after.as_bytes(), &[0]].concat());
         let first = first.unwrap_or_else(|| beginning.to_vec());
         let values = |_| vec![first.clone().into(), end_of(beginning).into(), most.into()];
-        let lines = self.link.lines()?;
-        let answer = self.prepared(&lines, &self.statements.list, &values, Limit::of_a_command()).await?;
+        let pool = self.link.pool()?;
+        let answer = self.prepared(&pool, &self.statements.list, &values, Limit::of_a_command()).await?;
         let held = answer.rows.iter().map(Held::of).collect::<Result<Vec<_>, _>>()?;
         let is_full = held.len() >= request.most;
         let page = held.into_iter().fold(StoredPage::new(), |page, Held { key, owner, remaining }| {

@@ -3,17 +3,17 @@
 use std::time::{Duration, Instant};
 
 use super::MysqlStore;
-use super::link::{Limit, Lines, Statement};
+use super::link::{Limit, Pool, Statement};
 use super::statements::column;
 use distlock_store::StoreError;
 
 /// About how often each process does it.
-const OFTEN: Duration = Duration::from_secs(3_600);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Between the moment from which every new row begins above the tokens of the rows that are removed, and their removal.
 /// A statement that has read the old floor has ended by then.
-const LATER: Duration = Duration::from_secs(15);
+const REMOVED_AFTER: Duration = Duration::from_secs(15);
 /// Rows of one statement.
-const AT_ONCE: usize = 100;
+const BATCH: usize = 100;
 
 /// What is to be done next, and when.
 #[derive(Debug, Default)]
@@ -25,18 +25,18 @@ pub(super) struct Pruning {
 
 impl MysqlStore {
     /// Does the next step if its time has come. A failure does not matter: another process, or the next time, will do.
-    pub(super) async fn prune(&self, lines: &Lines, pruning: &mut Pruning) {
+    pub(super) async fn prune(&self, pool: &Pool, pruning: &mut Pruning) {
         if pruning.next.is_some_and(|next| next > Instant::now()) {
             return;
         }
-        let pause = OFTEN.mul_f64(0.5 + fastrand::f64());
+        let pause = PRUNE_INTERVAL.mul_f64(0.5 + fastrand::f64());
         let (highest, pause) = match pruning.highest.take() {
             Some(highest) => {
-                drop(self.remove_idle(lines, highest).await);
+                drop(self.remove_idle(pool, highest).await);
                 (None, pause)
             }
-            None => match self.raise_floor(lines).await {
-                Ok(Some(highest)) => (Some(highest), LATER),
+            None => match self.raise_floor(pool).await {
+                Ok(Some(highest)) => (Some(highest), REMOVED_AFTER),
                 Ok(None) | Err(_) => (None, pause),
             },
         };
@@ -44,26 +44,26 @@ impl MysqlStore {
     }
 
     /// The highest token of those that may be removed. `None`: there are none.
-    async fn raise_floor(&self, lines: &Lines) -> Result<Option<i64>, StoreError> {
+    async fn raise_floor(&self, pool: &Pool) -> Result<Option<i64>, StoreError> {
         let limit = Limit::of_a_command();
-        let answer = self.prepared(lines, &self.statements.highest_idle, &|_| Vec::new(), limit).await?;
+        let answer = self.prepared(pool, &self.statements.highest_idle, &|_| Vec::new(), limit).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
         let highest: Option<i64> = column(row, 0)?;
         if let Some(highest) = highest {
-            self.prepared(lines, &self.statements.raise_floor, &|_| vec![highest.into()], limit).await?;
+            self.prepared(pool, &self.statements.raise_floor, &|_| vec![highest.into()], limit).await?;
         }
         Ok(highest)
     }
 
     /// Returns how many were removed.
-    async fn remove_idle(&self, lines: &Lines, highest: i64) -> Result<u64, StoreError> {
+    async fn remove_idle(&self, pool: &Pool, highest: i64) -> Result<u64, StoreError> {
         let limit = Limit::of_a_command();
-        let answer = self.prepared(lines, &self.statements.idle, &|_| vec![highest.into()], limit).await?;
+        let answer = self.prepared(pool, &self.statements.idle, &|_| vec![highest.into()], limit).await?;
         let keys: Vec<Vec<u8>> = answer.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
         let mut removed = 0;
-        for keys in keys.chunks(AT_ONCE) {
+        for keys in keys.chunks(BATCH) {
             let remove = |_| self.statements.remove(keys, highest);
-            removed += self.link.ask(lines, Statement::Text(&remove), Limit::of_a_command()).await?.affected;
+            removed += self.link.ask(pool, Statement::Text(&remove), Limit::of_a_command()).await?.affected;
         }
         Ok(removed)
     }

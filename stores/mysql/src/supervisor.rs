@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::MysqlStore;
 use super::errors::{self, Moment, STANDBY};
-use super::link::{Lines, clock};
+use super::link::{Pool, clock};
 use super::pruning::Pruning;
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, StoreError, StoreEvents};
@@ -17,13 +17,13 @@ use distlock_store::{EarlierCommands, StoreError, StoreEvents};
 /// Between the first two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// How often the server's clock is read, and an idle connection that has died is found.
-const LOOK: Duration = Duration::from_secs(5);
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// A connection that lived so long was a good one.
-const GOOD: Duration = Duration::from_secs(5);
+const STABLE_AFTER: Duration = Duration::from_secs(5);
 /// All but one of those that nobody used for so long are closed.
-const UNUSED: Duration = Duration::from_secs(60);
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// Before another connection is asked for when the server has refused one.
-const REFUSED: Duration = Duration::from_secs(1);
+const PAUSE_AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
 impl MysqlStore {
     /// Connects, and connects anew whenever something has ended. Never returns.
@@ -34,11 +34,11 @@ impl MysqlStore {
         loop {
             let cause = match self.connect().await {
                 Ok((server, conn, clock)) => {
-                    let up = Up::new(self, Lines::new(conn, clock, self.config.response_timeout));
+                    let up = Up::new(self, Pool::new(conn, clock, self.config.response_timeout));
                     events.up(std::mem::replace(&mut earlier, EarlierCommands::MayArrive));
                     let since = Instant::now();
-                    let cause = self.watch(server, &up.lines, &mut pruning).await;
-                    if since.elapsed() > GOOD {
+                    let cause = self.watch(server, &up.pool, &mut pruning).await;
+                    if since.elapsed() > STABLE_AFTER {
                         backoff = Backoff::beginning_with(FIRST_PAUSE);
                     }
                     cause
@@ -76,7 +76,7 @@ impl MysqlStore {
 
     /// One connection, to a server that can be written to.
     async fn dial(&self, server: &Opts) -> Result<Conn, StoreError> {
-        let opts = self.config.with_credentials(server).await?;
+        let opts = self.config.for_a_connection(server).await?;
         let failed = |error| errors::of(&error, Moment::Connecting);
         let mut conn = Conn::new(opts).await.map_err(failed)?;
         // A statement is a transaction of its own; it waits for a row for a second.
@@ -97,51 +97,51 @@ impl MysqlStore {
     }
 
     /// Until they are to be replaced; says why.
-    async fn watch(&self, server: &Opts, lines: &Lines, pruning: &mut Pruning) -> StoreError {
+    async fn watch(&self, server: &Opts, pool: &Pool, pruning: &mut Pruning) -> StoreError {
         tokio::select! {
-            cause = lines.broken() => cause,
-            () = self.grow(server, lines) => StoreError::unknown("the connections were closed"),
-            cause = self.look_after(lines, pruning) => cause,
+            cause = pool.broken() => cause,
+            () = self.grow(server, pool) => StoreError::unknown("the connections were closed"),
+            cause = self.look_after(pool, pruning) => cause,
         }
     }
 
     /// Makes more connections while somebody waits for one, as many as are allowed. Never ends.
-    async fn grow(&self, server: &Opts, lines: &Lines) {
+    async fn grow(&self, server: &Opts, pool: &Pool) {
         loop {
-            lines.crowded.notified().await;
-            if lines.count() >= self.config.connections {
+            pool.crowded.notified().await;
+            if pool.count() >= self.config.connections {
                 continue;
             }
             match self.connect_to(server).await {
-                Ok((conn, _)) => lines.add(conn),
+                Ok((conn, _)) => pool.add(conn),
                 // The server gives no more for now; those that there are go on.
-                Err(_) => tokio::time::sleep(REFUSED).await,
+                Err(_) => tokio::time::sleep(PAUSE_AFTER_REFUSAL).await,
             }
         }
     }
 
     /// Looks from time to time whether idle connections are alive; what is wrong if one is not.
-    async fn look_after(&self, lines: &Lines, pruning: &mut Pruning) -> StoreError {
+    async fn look_after(&self, pool: &Pool, pruning: &mut Pruning) -> StoreError {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(PROBE_INTERVAL).await;
             let mut checked = 0;
-            while checked < lines.count()
-                && let Some((mut conn, since)) = lines.take_oldest()
+            while checked < pool.count()
+                && let Some((mut conn, since)) = pool.take_oldest()
             {
-                if since.elapsed() > UNUSED && lines.count() > 1 {
-                    lines.is_one_less();
+                if since.elapsed() > IDLE_LIMIT && pool.count() > 1 {
+                    pool.is_one_less();
                     drop(timeout(self.config.response_timeout, conn.disconnect()).await);
                     continue;
                 }
                 match timeout(self.config.response_timeout, clock(&mut conn)).await {
-                    Ok(Ok((_, clock))) => lines.learn(clock),
+                    Ok(Ok((_, clock))) => pool.learn(clock),
                     Ok(Err(error)) => return error,
                     Err(_) => return StoreError::unknown("the server has stopped to answer"),
                 }
-                lines.give_back(conn, since);
+                pool.give_back(conn, since);
                 checked += 1;
             }
-            self.prune(lines, pruning).await;
+            self.prune(pool, pruning).await;
         }
     }
 }
@@ -149,21 +149,21 @@ impl MysqlStore {
 /// Commands can be sent while this lives.
 struct Up<'a> {
     store: &'a MysqlStore,
-    lines: Arc<Lines>,
+    pool: Arc<Pool>,
 }
 
 impl<'a> Up<'a> {
-    fn new(store: &'a MysqlStore, lines: Lines) -> Self {
-        let lines = Arc::new(lines);
-        store.link.set(Some(lines.clone()));
-        Up { store, lines }
+    fn new(store: &'a MysqlStore, pool: Pool) -> Self {
+        let pool = Arc::new(pool);
+        store.link.set(Some(pool.clone()));
+        Up { store, pool }
     }
 }
 
 impl Drop for Up<'_> {
     fn drop(&mut self) {
         self.store.link.set(None);
-        drop(self.lines.close());
+        drop(self.pool.close());
     }
 }
 

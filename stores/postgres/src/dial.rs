@@ -7,6 +7,7 @@ use tokio::task::AbortHandle;
 use tokio_postgres::{AsyncMessage, Client};
 
 use super::errors::{self, Moment};
+use super::tls;
 use super::url::{PostgresConfig, Server};
 use distlock_store::StoreError;
 
@@ -70,7 +71,7 @@ async fn connect(
     if let (Some("distlock"), Some(name)) = (target.get_application_name(), config.connection_name.get()) {
         target.application_name(name);
     }
-    let connected = target.connect(server.tls.clone()).await;
+    let connected = target.connect(tls::connector(&server.tls).await?).await;
     let (client, mut connection) = connected.map_err(|error| errors::of(&error, Moment::Connecting))?;
     let (end, ended) = watch::channel(None);
     let driver = tokio::spawn(async move {

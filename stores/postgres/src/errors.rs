@@ -111,7 +111,7 @@ fn remedy(code: &SqlState) -> Option<&'static str> {
         "28P01" => "check the password in the URL",
         "28000" => {
             "check the user in the URL, and pg_hba.conf on the server; it may want `sslmode=require`, or a client \
-             certificate (`sslcert=` and `sslkey=`)"
+             certificate (`cert=` and `key=`)"
         }
         "3D000" => "check the database in the URL, or create it",
         "42501" => {

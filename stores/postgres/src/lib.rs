@@ -24,7 +24,7 @@ use tokio_postgres::types::Type;
 
 use commands::{Statements, acquired, garbled, kind_of, millis, number_of};
 use grants::Grants;
-use link::{Lines, Link};
+use link::{Link, Pool};
 use prepared::Parameter;
 use schema::Functions;
 use url::Listening;
@@ -39,7 +39,7 @@ use distlock_store::{
 /// Further than anybody plans.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many keys one command takes or renews.
-const TOGETHER: usize = 256;
+const MOST_TOGETHER: usize = 256;
 
 /// Who is in the way of an acquisition that has waited for its row for as long as any does.
 const LOCKED: &str = "a transaction that has locked its row";
@@ -71,26 +71,21 @@ impl PostgresStore {
     where
         T: for<'a> tokio_postgres::types::FromSql<'a>,
     {
-        self.value_by(&*self.link.lines()?, sql, parameters).await
+        self.value_by(&*self.link.pool()?, sql, parameters).await
     }
 
-    async fn value_by<T>(
-        &self,
-        lines: &Lines,
-        sql: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<T, StoreError>
+    async fn value_by<T>(&self, pool: &Pool, sql: &str, parameters: &[Parameter<'_>]) -> Result<T, StoreError>
     where
         T: for<'a> tokio_postgres::types::FromSql<'a>,
     {
-        let rows = self.link.ask(lines, sql, parameters).await?;
+        let rows = self.link.ask(pool, sql, parameters).await?;
         let row = rows.first().ok_or_else(|| garbled("no row"))?;
         row.try_get(0).map_err(|error| garbled(&error.to_string()))
     }
 
     /// Earlier functions are not safe for every kind of lock.
-    fn refuse_outdated(&self, lines: &Lines, request: &Acquire) -> Result<(), StoreError> {
-        let is_refused = lines.functions == Functions::Outdated && request.kind != LockKind::Exclusive;
+    fn refuse_outdated(&self, pool: &Pool, request: &Acquire) -> Result<(), StoreError> {
+        let is_refused = pool.functions == Functions::Outdated && request.kind != LockKind::Exclusive;
         if is_refused { Err(self.config.schema.outdated()) } else { Ok(()) }
     }
 
@@ -114,8 +109,8 @@ impl LockStore for PostgresStore {
             .min_hold()
             .fencing(Fencing::Blocks)
             .longest_ttl(LONGEST)
-            .acquires_together(TOGETHER)
-            .renews_together(TOGETHER)
+            .acquires_together(MOST_TOGETHER)
+            .renews_together(MOST_TOGETHER)
             // The commands' connection, and the one that listens.
             .connects_within(self.config.connect_timeout * 2)
             .lists()
@@ -127,15 +122,15 @@ impl LockStore for PostgresStore {
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let Acquire { key, owner, ttl, kind, fences, queue, .. } = request;
-        let lines = self.link.lines()?;
+        let pool = self.link.pool()?;
         let wanted = i32::try_from(*fences).unwrap_or(i32::MAX);
         let (ttl, kind) = (millis(*ttl), number_of(*kind));
-        let (channel, claim, entry) = place(queue.as_ref(), &lines);
-        self.refuse_outdated(&lines, request)?;
+        let (channel, claim, entry) = place(queue.as_ref(), &pool);
+        self.refuse_outdated(&pool, request)?;
         let asked = Instant::now();
         let said: Result<String, StoreError> = self
             .value_by(
-                &lines,
+                &pool,
                 &self.statements.acquire,
                 &[
                     (&self.config.durability, Type::TEXT),
@@ -186,7 +181,7 @@ impl LockStore for PostgresStore {
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         let rows = self
             .link
-            .ask(&*self.link.lines()?, &self.statements.inspect, &[(&key.as_bytes(), Type::BYTEA)])
+            .ask(&*self.link.pool()?, &self.statements.inspect, &[(&key.as_bytes(), Type::BYTEA)])
             .await?;
         let mut found: Option<StoredLock> = None;
         for row in &rows {
@@ -219,16 +214,16 @@ impl LockStore for PostgresStore {
         let owners: Vec<&str> = requests.iter().map(|request| request.owner.as_str()).collect();
         let ttls: Vec<i64> = requests.iter().map(|request| millis(request.ttl)).collect();
         let kinds: Vec<i32> = requests.iter().map(|request| number_of(request.kind)).collect();
-        let lines = self.link.lines()?;
-        requests.iter().try_for_each(|request| self.refuse_outdated(&lines, request))?;
-        let places: Vec<_> = requests.iter().map(|request| place(request.queue.as_ref(), &lines)).collect();
+        let pool = self.link.pool()?;
+        requests.iter().try_for_each(|request| self.refuse_outdated(&pool, request))?;
+        let places: Vec<_> = requests.iter().map(|request| place(request.queue.as_ref(), &pool)).collect();
         let channels: Vec<Option<i64>> = places.iter().map(|place| place.0).collect();
         let claims: Vec<i64> = places.iter().map(|place| place.1).collect();
         let entries: Vec<i64> = places.iter().map(|place| place.2).collect();
         let asked = Instant::now();
         let said: Result<String, StoreError> = self
             .value_by(
-                &lines,
+                &pool,
                 &self.statements.acquire_all,
                 &[
                     (&self.config.durability, Type::TEXT),
@@ -297,8 +292,8 @@ fn locked() -> AcquireReply {
     AcquireReply::Busy(Busy::by(LOCKED).is_not_reported())
 }
 
-fn place(queue: Option<&Queue>, lines: &Lines) -> (Option<i64>, i64, i64) {
-    let place = queue.zip(lines.channel);
+fn place(queue: Option<&Queue>, pool: &Pool) -> (Option<i64>, i64, i64) {
+    let place = queue.zip(pool.channel);
     place.map_or((None, 0, 0), |(queue, channel)| {
         (Some(channel), millis(queue.claim), millis(queue.entry_ttl))
     })

@@ -20,27 +20,27 @@ use super::schema::Functions;
 use distlock_store::{LATE_COMMANDS, StoreError};
 
 /// No command is awaited longer.
-const COMMAND: Duration = Duration::from_millis(4_800);
-const _: () = assert!(COMMAND.as_millis() < LATE_COMMANDS.as_millis());
+const COMMAND_TIMEOUT: Duration = Duration::from_millis(4_800);
+const _: () = assert!(COMMAND_TIMEOUT.as_millis() < LATE_COMMANDS.as_millis());
 /// No command is carried out later than so long after it was sent, by the server's clock: not even if the server, or
 /// the link, stood still for an hour in between.
-const LATEST: Duration = Duration::from_millis(4_500);
+const NOT_AFTER: Duration = Duration::from_millis(4_500);
 /// Then it waits for a row for so long at most: `lock_timeout` in tables.sql.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
-const _: () = assert!(LATEST.as_millis() + LOCK_TIMEOUT.as_millis() <= LATE_COMMANDS.as_millis());
+const _: () = assert!(NOT_AFTER.as_millis() + LOCK_TIMEOUT.as_millis() <= LATE_COMMANDS.as_millis());
 /// An answer that has come is read within this time.
-const UNREAD: Duration = Duration::from_millis(10);
+const READ_WITHIN: Duration = Duration::from_millis(10);
 
 /// The connections for commands, while there are any.
 #[derive(Default)]
 pub(super) struct Link {
-    lines: Mutex<Option<Arc<Lines>>>,
+    pool: Mutex<Option<Arc<Pool>>>,
 }
 
 /// Connections to one server, which come and go together.
 #[derive(Debug)]
-pub(super) struct Lines {
-    lines: Vec<Line>,
+pub(super) struct Pool {
+    connections: Vec<PooledConnection>,
     /// What the server's clock showed, and when we learnt that.
     clock: Mutex<(Instant, SystemTime)>,
     /// How long a connection may be silent while it owes an answer.
@@ -53,7 +53,7 @@ pub(super) struct Lines {
 }
 
 #[derive(Debug)]
-struct Line {
+struct PooledConnection {
     connection: Connection,
     prepared: Prepared,
     in_flight: AtomicUsize,
@@ -63,29 +63,29 @@ struct Line {
 
 impl Link {
     /// Commands go here from now on. `None`: nowhere.
-    pub(super) fn set(&self, lines: Option<Arc<Lines>>) {
-        *lock(&self.lines) = lines;
+    pub(super) fn set(&self, pool: Option<Arc<Pool>>) {
+        *lock(&self.pool) = pool;
     }
 
     /// The connections, if there are any now.
-    pub(super) fn lines(&self) -> Result<Arc<Lines>, StoreError> {
-        let lines = lock(&self.lines).clone().filter(|lines| lines.broken.borrow().is_none());
-        lines.ok_or_else(|| StoreError::not_sent("there is no connection to PostgreSQL"))
+    pub(super) fn pool(&self) -> Result<Arc<Pool>, StoreError> {
+        let pool = lock(&self.pool).clone().filter(|pool| pool.broken.borrow().is_none());
+        pool.ok_or_else(|| StoreError::not_sent("there is no connection to PostgreSQL"))
     }
 
     /// Asks. `$1` of the statement is the time at which it is too late, `parameters` are the others.
     pub(super) async fn ask(
         &self,
-        lines: &Lines,
+        pool: &Pool,
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, StoreError> {
-        let limit = tokio::time::Instant::now() + COMMAND;
-        let said = match lines.ask(sql, parameters, limit).await {
+        let limit = tokio::time::Instant::now() + COMMAND_TIMEOUT;
+        let said = match pool.ask(sql, parameters, limit).await {
             Some(Err(error)) if errors::is_too_late(&error) => {
                 // It has done nothing. Its clock was set, or we have slept: look, and ask again.
-                lines.read_clock(limit).await?;
-                lines.ask(sql, parameters, limit).await
+                pool.read_clock(limit).await?;
+                pool.ask(sql, parameters, limit).await
             }
             said => said,
         };
@@ -97,7 +97,7 @@ impl Link {
         let meaning = errors::of(&error, Moment::Asking);
         if errors::is_of_missing_tables(&error) {
             // They are made when we connect: nothing more is sent before that.
-            lines.broken.send_replace(Some(meaning.clone()));
+            pool.broken.send_replace(Some(meaning.clone()));
         }
         Err(meaning)
     }
@@ -105,11 +105,11 @@ impl Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &lock(&self.lines).is_some()).finish()
+        f.debug_struct("Link").field("is_up", &lock(&self.pool).is_some()).finish()
     }
 }
 
-impl Lines {
+impl Pool {
     /// `clock`: what the server's clock has shown, just now.
     pub(super) fn new(
         connections: Vec<(Connection, Prepared)>,
@@ -119,15 +119,15 @@ impl Lines {
         functions: Functions,
     ) -> Self {
         let now = Instant::now();
-        let line = |(connection, prepared)| Line {
+        let pooled = |(connection, prepared)| PooledConnection {
             connection,
             prepared,
             in_flight: AtomicUsize::new(0),
             heard: Mutex::new(now),
         };
-        let lines = connections.into_iter().map(line).collect();
+        let connections = connections.into_iter().map(pooled).collect();
         let clock = Mutex::new((now, clock));
-        Lines { lines, clock, patience, channel, functions, broken: watch::Sender::new(None) }
+        Pool { connections, clock, patience, channel, functions, broken: watch::Sender::new(None) }
     }
 
     /// Waits until they are to be replaced although none has ended, and says why.
@@ -140,8 +140,8 @@ impl Lines {
     /// Waits until one of them has ended, and says why.
     pub(super) async fn ended(&self) -> StoreError {
         type Ending<'a> = Pin<Box<dyn Future<Output = StoreError> + Send + 'a>>;
-        let ending = |line| -> Ending<'_> { Box::pin(Line::ended(line)) };
-        let mut endings: Vec<Ending<'_>> = self.lines.iter().map(ending).collect();
+        let ending = |one| -> Ending<'_> { Box::pin(PooledConnection::ended(one)) };
+        let mut endings: Vec<Ending<'_>> = self.connections.iter().map(ending).collect();
         poll_fn(|cx| {
             let mut polled = endings.iter_mut().map(|ending| ending.as_mut().poll(cx));
             polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
@@ -151,8 +151,8 @@ impl Lines {
 
     /// Asks each connection for the time.
     pub(super) async fn read_clock(&self, limit: tokio::time::Instant) -> Result<(), StoreError> {
-        for line in &self.lines {
-            let said = line.ask(self, CLOCK, &[], limit).await;
+        for connection in &self.connections {
+            let said = connection.ask(self, CLOCK, &[], limit).await;
             let row = said.ok_or_else(|| StoreError::unknown("the server does not answer"))?;
             *lock(&self.clock) =
                 row.and_then(|rows| clock_of(&rows)).map_err(|error| errors::of(&error, Moment::Asking))?;
@@ -168,11 +168,11 @@ impl Lines {
         limit: tokio::time::Instant,
     ) -> Option<Result<Vec<Row>, Error>> {
         let (learnt, clock) = *lock(&self.clock);
-        let not_after = clock + learnt.elapsed() + LATEST;
+        let not_after = clock + learnt.elapsed() + NOT_AFTER;
         let first: Parameter<'_> = (&not_after, Type::TIMESTAMPTZ);
         let all: Vec<Parameter<'_>> = std::iter::once(first).chain(parameters.iter().cloned()).collect();
-        let least = |line: &&Line| line.in_flight.load(Ordering::Relaxed);
-        self.lines.iter().min_by_key(least)?.ask(self, sql, &all, limit).await
+        let least = |one: &&PooledConnection| one.in_flight.load(Ordering::Relaxed);
+        self.connections.iter().min_by_key(least)?.ask(self, sql, &all, limit).await
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) async fn clock(connection: &Connection) -> Result<SystemTime, StoreEr
     clock.map(|(_, clock)| clock).map_err(|error| errors::of(&error, Moment::Connecting))
 }
 
-impl Line {
+impl PooledConnection {
     async fn ended(&self) -> StoreError {
         self.connection.ended().await
     }
@@ -198,7 +198,7 @@ impl Line {
     /// `None`: no answer before the limit, or none at all for as long as one may be awaited.
     async fn ask(
         &self,
-        all: &Lines,
+        all: &Pool,
         sql: &str,
         parameters: &[Parameter<'_>],
         limit: tokio::time::Instant,
@@ -215,7 +215,7 @@ impl Line {
             if said.is_err() {
                 // This process may have stood still, with the answer in its socket: that is read first, perhaps by
                 // another thread.
-                said = timeout(UNREAD, &mut asking).await;
+                said = timeout(READ_WITHIN, &mut asking).await;
             }
             if let Ok(said) = said {
                 *lock(&self.heard) = Instant::now();
@@ -234,7 +234,7 @@ impl Line {
 }
 
 /// Counted while it lives.
-struct InFlight<'a>(&'a Line);
+struct InFlight<'a>(&'a PooledConnection);
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {

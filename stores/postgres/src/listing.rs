@@ -8,7 +8,7 @@ use tokio_postgres::{Error, Row};
 
 use super::PostgresStore;
 use super::commands::{garbled, kind_of};
-use super::link::Lines;
+use super::link::Pool;
 use super::prepared::Parameter;
 use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
@@ -43,25 +43,25 @@ fn read_name(name: &str) -> Option<(String, OwnerDetails)> {
 impl PostgresStore {
     /// Adds those who wait, and where all of them run.
     pub(super) async fn with_waiters(&self, key: &str, lock: StoredLock) -> Result<StoredLock, StoreError> {
-        let lines = self.link.lines()?;
+        let pool = self.link.pool()?;
         let parameters: [Parameter<'_>; 1] = [(&key.as_bytes(), Type::BYTEA)];
-        let rows = self.link.ask(&lines, &self.statements.waiters, &parameters).await?;
+        let rows = self.link.ask(&pool, &self.statements.waiters, &parameters).await?;
         let mut found = lock;
         for row in &rows {
             let owner: String = row.try_get(0).map_err(odd)?;
             found = found.waiter(owner);
         }
-        let places = self.places(&lines).await;
+        let places = self.places(&pool).await;
         Ok(placed(found, &places))
     }
 
     pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {
-        let lines = self.link.lines()?;
+        let pool = self.link.pool()?;
         let most = i64::try_from(request.most).unwrap_or(i64::MAX);
         let (beginning, after) = (request.beginning.as_bytes(), request.after.as_ref().map(String::as_bytes));
         let parameters: [Parameter<'_>; 3] =
             [(&beginning, Type::BYTEA), (&after, Type::BYTEA), (&most, Type::INT8)];
-        let rows = self.link.ask(&lines, &self.statements.list, &parameters).await?;
+        let rows = self.link.ask(&pool, &self.statements.list, &parameters).await?;
         let mut locks: Vec<(String, StoredLock)> = Vec::new();
         for row in &rows {
             let (key, kind, owner, micros) = read(row).map_err(odd)?;
@@ -72,7 +72,7 @@ impl PostgresStore {
             let lock = if left.is_some() { lock.holder(owner, left) } else { lock.waiter(owner) };
             locks.push((key, lock));
         }
-        let places = if locks.is_empty() { Places::new() } else { self.places(&lines).await };
+        let places = if locks.is_empty() { Places::new() } else { self.places(&pool).await };
         let is_full = locks.len() >= request.most;
         let page = locks
             .into_iter()
@@ -81,8 +81,8 @@ impl PostgresStore {
     }
 
     /// Behind a pooler, and where the URL names the connections, nothing is known.
-    async fn places(&self, lines: &Lines) -> Places {
-        let rows = self.link.ask(lines, &self.statements.connections, &[]).await.unwrap_or_default();
+    async fn places(&self, pool: &Pool) -> Places {
+        let rows = self.link.ask(pool, &self.statements.connections, &[]).await.unwrap_or_default();
         let names = rows.iter().filter_map(|row| row.try_get::<_, String>(0).ok());
         names.filter_map(|name| read_name(&name)).collect()
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::PostgresStore;
 use super::dial::{Connection, dial};
 use super::errors::{self, Moment};
-use super::link::{Lines, clock};
+use super::link::{Pool, clock};
 use super::listener::{Listener, Notifications};
 use super::prepared::Prepared;
 use super::url::Listening;
@@ -18,11 +18,11 @@ use distlock_store::{EarlierCommands, StoreError, StoreEvents};
 /// Between the first two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// How often the server's clock is read, and an idle connection that has died is found.
-const LOOK: Duration = Duration::from_secs(10);
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 /// About how often each process removes rows of keys that nobody uses any more.
-const PRUNE: Duration = Duration::from_secs(3_600);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 /// A connection that lived so long was a good one.
-const GOOD: Duration = Duration::from_secs(5);
+const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 impl PostgresStore {
     /// Connects, and connects anew whenever something has ended. Never returns.
@@ -31,12 +31,12 @@ impl PostgresStore {
         let mut earlier = EarlierCommands::Ended;
         loop {
             let cause = match self.connect().await {
-                Ok((lines, listener)) => {
-                    let up = Up::new(self, lines);
+                Ok((pool, listener)) => {
+                    let up = Up::new(self, pool);
                     events.up(std::mem::replace(&mut earlier, EarlierCommands::MayArrive));
                     let since = Instant::now();
-                    let cause = self.watch(&up.lines, listener, events).await;
-                    if since.elapsed() > GOOD {
+                    let cause = self.watch(&up.pool, listener, events).await;
+                    if since.elapsed() > STABLE_AFTER {
                         backoff = Backoff::beginning_with(FIRST_PAUSE);
                     }
                     cause
@@ -49,7 +49,7 @@ impl PostgresStore {
     }
 
     /// All connections, to a server that has what is needed. They come and go together.
-    async fn connect(&self) -> Result<(Lines, Option<Listener>), StoreError> {
+    async fn connect(&self) -> Result<(Pool, Option<Listener>), StoreError> {
         let config = &self.config;
         let mut dialled = vec![self.dial_for_commands().await?];
         let first = &dialled[0].0;
@@ -75,7 +75,7 @@ impl PostgresStore {
             connections.push((connection, prepared));
         }
         let channel = listener.as_ref().map(|listener| listener.channel);
-        Ok((Lines::new(connections, clock, config.response_timeout, channel, functions), listener))
+        Ok((Pool::new(connections, clock, config.response_timeout, channel, functions), listener))
     }
 
     async fn dial_for_commands(&self) -> Result<(Connection, Notifications), StoreError> {
@@ -110,7 +110,7 @@ impl PostgresStore {
     }
 
     /// Until they are to be replaced; says why.
-    async fn watch(&self, lines: &Lines, listener: Option<Listener>, events: &StoreEvents) -> StoreError {
+    async fn watch(&self, pool: &Pool, listener: Option<Listener>, events: &StoreEvents) -> StoreError {
         let listener = listener.as_ref();
         let listen = async {
             match listener {
@@ -119,25 +119,25 @@ impl PostgresStore {
             }
         };
         tokio::select! {
-            cause = lines.ended() => cause,
-            cause = lines.broken() => cause,
+            cause = pool.ended() => cause,
+            cause = pool.broken() => cause,
             cause = listen => cause,
-            cause = self.look(lines, listener) => cause,
+            cause = self.look(pool, listener) => cause,
         }
     }
 
     /// Looks from time to time whether the connections are alive; what is wrong if they are not.
-    async fn look(&self, lines: &Lines, listener: Option<&Listener>) -> StoreError {
+    async fn look(&self, pool: &Pool, listener: Option<&Listener>) -> StoreError {
         let patience = self.config.response_timeout;
         let mut next_pruning = Instant::now();
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(PROBE_INTERVAL).await;
             if next_pruning <= Instant::now() {
                 // A failure does not matter: another process, or the next time, will do.
                 drop(self.prune().await);
-                next_pruning = Instant::now() + PRUNE.mul_f64(0.5 + fastrand::f64());
+                next_pruning = Instant::now() + PRUNE_INTERVAL.mul_f64(0.5 + fastrand::f64());
             }
-            let read = lines.read_clock(tokio::time::Instant::now() + patience).await;
+            let read = pool.read_clock(tokio::time::Instant::now() + patience).await;
             let checked = match (read, listener) {
                 (Ok(()), Some(listener)) => listener.check(patience).await,
                 (read, _) => read,
@@ -152,14 +152,14 @@ impl PostgresStore {
 /// Commands can be sent while this lives.
 struct Up<'a> {
     store: &'a PostgresStore,
-    lines: Arc<Lines>,
+    pool: Arc<Pool>,
 }
 
 impl<'a> Up<'a> {
-    fn new(store: &'a PostgresStore, lines: Lines) -> Self {
-        let lines = Arc::new(lines);
-        store.link.set(Some(lines.clone()));
-        Up { store, lines }
+    fn new(store: &'a PostgresStore, pool: Pool) -> Self {
+        let pool = Arc::new(pool);
+        store.link.set(Some(pool.clone()));
+        Up { store, pool }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a URL says: which servers, as whom, and what is special to this store.
 
 use std::ops::RangeInclusive;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -9,9 +9,9 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use super::schema::Schema;
-use super::tls::{self, Papers};
 use distlock_store::LATE_COMMANDS;
-use distlock_store::kit::connection::{ConnectionOptions, Provider};
+use distlock_store::kit::connection::{ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, TlsOptions};
+use distlock_store::kit::tls::TlsFiles;
 use distlock_store::kit::url::{self, Parameters, Parts, in_limits};
 
 /// Where the store is, and how to reach it.
@@ -35,7 +35,7 @@ pub(crate) struct PostgresConfig {
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) config: Config,
-    pub(super) tls: tls::Connector,
+    pub(super) tls: Arc<TlsFiles>,
 }
 
 /// What waiters are told by.
@@ -58,9 +58,6 @@ const OURS: &[&str] = &[
     "connect_timeout",
     "response_timeout",
     "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
 ];
 
 /// Those that the client understands.
@@ -100,16 +97,12 @@ impl PostgresConfig {
     /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
     /// password.
     pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
-        if options.has_tls_options() {
-            let instead = "the URL of PostgreSQL says it: `sslmode=require&sslrootcert=/path/ca.pem`";
-            return Err(format!("`tls` is for Redis and etcd; {instead}"));
-        }
-        let (server, parameters) = read(url)?;
+        let (server, parameters) = read(url, options)?;
         let listening = match parameters.get("listen") {
             None | Some("on") => Listening::Here,
             Some("off") => Listening::Off,
             Some(url) => {
-                let (own, _) = read(url).map_err(|error| {
+                let (own, _) = read(url, options).map_err(|error| {
                     format!(
                         "`listen=`: {error}; it is `off`, or the percent-encoded URL of the server itself"
                     )
@@ -148,18 +141,18 @@ impl PostgresConfig {
 }
 
 /// The servers that a URL names, and what else it says.
-fn read(url: &str) -> Result<(Server, Parameters), String> {
+fn read(url: &str, options: &ConnectionOptions) -> Result<(Server, Parameters), String> {
     let parts = Parts::of(url)?;
     if !["postgres", "postgresql"].contains(&&*parts.scheme) {
         return Err("the URL does not begin with `postgres://`".to_owned());
     }
-    let parameters = parts.parameters(&[OURS, CLIENTS].concat(), |_| None)?;
-    let server = server(&parts, &parameters)?;
+    let parameters = parts.parameters(&[OURS, OF_TLS, OF_TLS_OF_DATABASES, CLIENTS].concat(), |_| None)?;
+    let server = server(&parts, &parameters, options)?;
     Ok((server, parameters))
 }
 
 /// The servers, and whether they are spoken to in the clear.
-fn server(parts: &Parts<'_>, parameters: &Parameters) -> Result<Server, String> {
+fn server(parts: &Parts<'_>, parameters: &Parameters, options: &ConnectionOptions) -> Result<Server, String> {
     let mut config: Config = for_the_client(parts, parameters).parse().map_err(|error| reason(&error))?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return Err("the URL names no host: `postgres://user@host/database`".to_owned());
@@ -170,12 +163,8 @@ fn server(parts: &Parts<'_>, parameters: &Parameters) -> Result<Server, String> 
         Some("require" | "verify-full") => (SslMode::Require, true),
         Some(_) => return Err("`sslmode=` is disable, prefer, require or verify-full".to_owned()),
     };
-    let papers = Papers {
-        authority: parameters.get("sslrootcert"),
-        certificate: parameters.get("sslcert"),
-        key: parameters.get("sslkey"),
-    };
-    if !is_verified && papers.are_given() {
+    let mut of_tls = OF_TLS.iter().chain(OF_TLS_OF_DATABASES);
+    if !is_verified && (options.has_tls_options() || of_tls.any(|name| parameters.get(name).is_some())) {
         return Err("certificates are for `sslmode=require` or `verify-full`".to_owned());
     }
     config.ssl_mode(mode);
@@ -188,7 +177,8 @@ fn server(parts: &Parts<'_>, parameters: &Parameters) -> Result<Server, String> 
     if parameters.get("keepalives_idle").is_none() {
         config.keepalives_idle(KEEPALIVE);
     }
-    Ok(Server { config, tls: tls::connector(&papers)? })
+    let tls = TlsOptions::of_url(|name| parameters.get(name), options.tls.as_ref())?;
+    Ok(Server { config, tls: Arc::new(TlsFiles::new(tls)?) })
 }
 
 /// The URL with those parameters only that the client understands.

@@ -64,7 +64,7 @@ impl Config {
             );
         }
         if options.has_tls_options() {
-            return Err("`tls` is for Redis and etcd: ZooKeeper is connected without".into());
+            return Err("`tls` is for stores that speak TLS: ZooKeeper is connected without".into());
         }
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(&PARAMETERS, |name| {

@@ -1,0 +1,124 @@
+//! The command `distlock`: see `distlock help`, and `docs/command.md`.
+//!
+//! It is a library, too, for those who have a store of their own: a program that registers the store's URL scheme and
+//! calls [`main`] is the whole command, and that store beside all others. `run` and `leader` start the program once
+//! more, so it has nothing else to do than this:
+//!
+//! ```
+//! # use distlock::store::*;
+//! # use distlock::store::kit::connection::ConnectionOptions;
+//! # mod my_store {
+//! #     use super::*;
+//! #     #[derive(Debug)] pub(super) struct MyStore;
+//! #     impl LockStore for MyStore {
+//! #         fn describe(&self) -> String { "mine".into() }
+//! #         async fn acquire(&self, _: &Acquire) -> Result<AcquireReply, StoreError> {
+//! #             Ok(AcquireReply::Acquired { fence: None })
+//! #         }
+//! #         async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> { Ok(RenewReply::Renewed) }
+//! #         async fn release(&self, _: &Release) -> Result<ReleaseReply, StoreError> { Ok(ReleaseReply::Released) }
+//! #         async fn inspect(&self, _: &str) -> Result<Option<StoredLock>, StoreError> { Ok(None) }
+//! #         async fn force_release(&self, _: &str) -> Result<bool, StoreError> { Ok(false) }
+//! #     }
+//! #     pub(super) fn open(_: &str, _: &ConnectionOptions) -> Result<MyStore, String> { Ok(MyStore) }
+//! # }
+//! fn main() -> std::process::ExitCode {
+//!     distlock::store::register(&["mine"], my_store::open).expect("`mine` is no other store's");
+//!     distlock_cli::main()
+//! }
+//! ```
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
+
+mod args;
+mod as_json;
+mod connect;
+mod doctor;
+mod exit;
+mod known;
+mod list;
+mod look;
+mod out;
+mod rates;
+mod run;
+mod span;
+mod take;
+mod top;
+mod web;
+mod words;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::{CommandFactory, Parser, error::ErrorKind};
+use exit::Exit;
+
+/// Carries out what the arguments of this process say, and returns its exit status. To be called by `main`, before
+/// any thread is started: signals are blocked for threads that are started afterwards.
+///
+/// If a signal has ended the command of `distlock run`, this process ends by the same signal, and this does not return.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        // The error would list the subcommands, hidden ones too.
+        Err(error) if error.kind() == ErrorKind::MissingSubcommand => {
+            eprint!("{}", Args::command().render_help());
+            return leave(Exit::Usage);
+        }
+        Err(error) => {
+            let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            // If nobody can be told, the status says it.
+            drop(error.print());
+            return leave(if asked_for { Exit::Success } else { Exit::Usage });
+        }
+    };
+    // Without a runtime: what becomes of this process inherits nothing of it.
+    match &args.command {
+        Command::Begin(options) => return leave(run::begin(options)),
+        Command::Guardian(options) => return leave(run::guard(options)),
+        command if args.general.json && !command.prints_json() => {
+            return leave(Exit::Usage.because("--json is for ls, show, doctor and ping"));
+        }
+        _ => {}
+    }
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => leave(runtime.block_on(carry_out(args))),
+        Err(error) => leave(Exit::Unavailable.because(&format!("no runtime: {error}"))),
+    }
+}
+
+/// Ends this process so: by the signal that has ended the command, if it was one.
+fn leave(exit: Exit) -> ExitCode {
+    if let Exit::Signal(number) = exit {
+        run::die_of(number);
+    }
+    ExitCode::from(exit.status())
+}
+
+async fn carry_out(args: Args) -> Exit {
+    let Args { general, command } = args;
+    let done = match command {
+        Command::Run(options) => run::run(&general, options).await,
+        Command::Leader(options) => run::lead(&general, options).await,
+        Command::Guardian(options) => Ok(run::guard(&options)),
+        Command::Begin(options) => Ok(run::begin(&options)),
+        Command::Ping => look::ping(&general).await,
+        Command::Ls(options) => list::ls(&general, options).await,
+        Command::Top(options) => top::top(&general, options).await,
+        Command::Doctor => doctor::doctor(&general).await,
+        Command::Man => {
+            let page = clap_mangen::Man::new(Args::command()).render(&mut std::io::stdout());
+            page.map(|()| Exit::Success).map_err(|error| Exit::Unavailable.because(&error.to_string()))
+        }
+        Command::Web(options) => web::web(&general, options).await,
+        Command::Show(options) => look::show(&general, options).await,
+        Command::Wait(options) => look::wait(&general, options).await,
+        Command::Release(options) => look::release(&general, options).await,
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "distlock", &mut std::io::stdout());
+            Ok(Exit::Success)
+        }
+    };
+    done.unwrap_or_else(|exit| exit)
+}
