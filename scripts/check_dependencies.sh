@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-for crate in distlock-macros distlock distlock-cli; do
+for crate in distlock-macros fence distlock distlock-cli; do
     cargo deny --manifest-path "$crate/Cargo.toml" check --hide-inclusion-graph licenses bans sources
 done
 cargo deny --manifest-path distlock/Cargo.toml check advisories || {

@@ -5,12 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 stores=(etcd memcached mysql postgres sqlite zookeeper)
-crates=(-p distlock-macros -p distlock-store "${stores[@]/#/-pdistlock-}" -p distlock -p distlock-cli)
+crates=(-p distlock-macros -p distlock-store "${stores[@]/#/-pdistlock-}" -p distlock-fence -p distlock -p distlock-cli)
 verify=--no-verify
 if [ "${VERIFY:-}" = 1 ]; then verify=; fi
 # shellcheck disable=SC2086 # no argument if it is empty
 cargo publish --dry-run --locked --allow-dirty --quiet $verify "${crates[@]}"
-for package in distlock-macros:README.md distlock-store: "${stores[@]/#/distlock-}" distlock:README.md distlock-cli:command.md; do
+for package in distlock-macros:README.md distlock-store: "${stores[@]/#/distlock-}" distlock-fence: distlock:README.md distlock-cli:command.md; do
     crate=${package%:*}
     files=$(cargo package --list --locked --allow-dirty --quiet -p "$crate")
     page=${package#"$crate"}

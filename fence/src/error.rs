@@ -1,0 +1,95 @@
+//! Why a fenced transaction was not committed, or may not have been.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::Fence;
+
+/// Why a fenced transaction was not committed, or that nobody knows whether it was.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FenceError {
+    /// A later holder of the key has committed: this one came too late, and has changed nothing.
+    Stale {
+        /// The key.
+        key: String,
+        /// The token of the holder that came too late.
+        token: u64,
+        /// The largest token that has committed.
+        newest: u64,
+    },
+    /// The database failed or refused. Nothing was committed.
+    NotCommitted {
+        /// The key.
+        key: String,
+        /// What the database said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The transaction was to be committed, and the answer was lost: it may have been committed or not. Look at the
+    /// data before you do the work again.
+    OutcomeUnknown {
+        /// The key.
+        key: String,
+        /// How the answer was lost.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl FenceError {
+    /// For implementations of [`FencedDatabase`](crate::FencedDatabase): nothing was committed, for this reason.
+    #[must_use]
+    pub fn not_committed(fence: &Fence, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        FenceError::NotCommitted { key: fence.key().to_owned(), source: source.into() }
+    }
+
+    /// For implementations of [`FencedDatabase`](crate::FencedDatabase): the answer to a commit was lost.
+    #[must_use]
+    pub fn outcome_unknown(fence: &Fence, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        FenceError::OutcomeUnknown { key: fence.key().to_owned(), source: source.into() }
+    }
+
+    /// For implementations of [`FencedDatabase`](crate::FencedDatabase): a token larger than this one is stored.
+    #[must_use]
+    pub fn stale(fence: &Fence, newest: u64) -> Self {
+        FenceError::Stale { key: fence.key().to_owned(), token: fence.token(), newest }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            FenceError::Stale { key, .. }
+            | FenceError::NotCommitted { key, .. }
+            | FenceError::OutcomeUnknown { key, .. } => key,
+        }
+    }
+}
+
+impl fmt::Display for FenceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FenceError::Stale { key, token, newest } => write!(
+                f,
+                "`{key}`: the holder with fencing token {token} came too late: {newest} has committed; nothing was changed"
+            ),
+            FenceError::NotCommitted { key, source } => {
+                write!(f, "`{key}`: the transaction was not committed: {source}")
+            }
+            FenceError::OutcomeUnknown { key, source } => write!(
+                f,
+                "`{key}`: the answer to the commit was lost, so it may have been committed or not: {source}"
+            ),
+        }
+    }
+}
+
+impl Error for FenceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            FenceError::Stale { .. } => None,
+            FenceError::NotCommitted { source, .. } | FenceError::OutcomeUnknown { source, .. } => {
+                Some(&**source)
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Fencing on the side of the data. A lock cannot stop a holder that did not run while its lease ended, and that writes
+//! when it goes on. The data can: it remembers the largest fencing token of each key, and refuses smaller ones.
+//!
+//! ```
+//! # #[cfg(feature = "sqlx-postgres")] mod example {
+//! use distlock_fence::{Fence, FenceError, transaction};
+//! use sqlx::PgPool;
+//!
+//! #[derive(Debug)]
+//! enum RedeemError {
+//!     Fence(FenceError),
+//!     Database(sqlx::Error),
+//! }
+//! # impl From<FenceError> for RedeemError { fn from(error: FenceError) -> Self { RedeemError::Fence(error) } }
+//! # impl From<sqlx::Error> for RedeemError { fn from(error: sqlx::Error) -> Self { RedeemError::Database(error) } }
+//!
+//! /// `fence` comes from the holder of the lock.
+//! async fn redeem(pool: &PgPool, fence: &Fence, user: i64, price: i64) -> Result<(), RedeemError> {
+//!     transaction(fence, pool, async |tx| {
+//!         let sql = "UPDATE account SET points = points - $1 WHERE id = $2";
+//!         sqlx::query(sql).bind(price).bind(user).execute(tx).await?;
+//!         Ok(())
+//!     })
+//!     .await
+//! }
+//! # }
+//! ```
+//!
+//! The crate locks nothing, and depends on nothing that does: a service that gets a [`Fence`] from another one can
+//! check it. It needs one table, which [`migrate`] makes, or a migration of one's own from [`schema`]. A row of it must
+//! not be deleted while a holder with a smaller token may still come: that one would be let in. Who writes under one key
+//! must name it alike: different texts do not see each other.
+//!
+//! # Isolation levels
+//! The check is the first statement of the transaction, so what the body reads is not older than it. On PostgreSQL a
+//! transaction at `REPEATABLE READ` or `SERIALIZABLE` that had to wait for another one of its key fails with SQLSTATE
+//! 40001 ([`FenceError::NotCommitted`]), and can be tried again; at `READ COMMITTED` it goes on. On MySQL it goes on
+//! at every level. SQLite has one writer at a time: who waits for longer than the pool's `busy_timeout` fails.
+
+mod database;
+mod error;
+mod fence;
+pub mod schema;
+#[cfg(feature = "sqlx-mysql")]
+mod sqlx_mysql;
+#[cfg(feature = "sqlx-postgres")]
+mod sqlx_postgres;
+#[cfg(feature = "sqlx-sqlite")]
+mod sqlx_sqlite;
+
+pub use database::{FencedDatabase, migrate, transaction};
+pub use error::FenceError;
+pub use fence::{Fence, ParseFenceError};
+
+/// The token as the databases have it: a signed number.
+#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
+fn signed(fence: &Fence) -> Result<i64, FenceError> {
+    // A number that was cut to the largest one would pass for every number above it.
+    i64::try_from(fence.token()).map_err(|error| FenceError::not_committed(fence, error))
+}

@@ -1,0 +1,57 @@
+//! The pools of `sqlx` for MySQL and MariaDB.
+
+use std::error::Error;
+
+use sqlx::{MySql, MySqlConnection, MySqlPool, Transaction};
+
+use crate::{Fence, FenceError, FencedDatabase, schema, signed};
+
+// VALUES() is deprecated by MySQL, but MariaDB knows nothing else.
+const RAISE: &str = "INSERT INTO distlock_fence (`key`, token) VALUES (?, ?) \
+                     ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))";
+// Reads what is committed now, not the snapshot of the transaction.
+const NEWEST: &str = "SELECT token FROM distlock_fence WHERE `key` = ? FOR UPDATE";
+
+impl FencedDatabase for MySqlPool {
+    type Connection = MySqlConnection;
+    type Transaction = Transaction<'static, MySql>;
+
+    async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+        MySqlPool::begin(self).await.map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        let failed = |error| FenceError::not_committed(fence, error);
+        let token = signed(fence)?;
+        let key = fence.key().as_bytes();
+        let raise = sqlx::query(RAISE).bind(key).bind(token);
+        raise.execute(&mut **transaction).await.map_err(failed)?;
+        let newest = sqlx::query_scalar::<_, i64>(NEWEST).bind(key);
+        let newest = newest.fetch_one(&mut **transaction).await.map_err(failed)?;
+        if newest > token { Err(FenceError::stale(fence, newest.unsigned_abs())) } else { Ok(()) }
+    }
+
+    async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        transaction.commit().await.map_err(|error| match is_refusal(&error) {
+            true => FenceError::not_committed(fence, error),
+            false => FenceError::outcome_unknown(fence, error),
+        })
+    }
+
+    async fn roll_back(transaction: Self::Transaction) {
+        // The connection has broken: the server rolls back.
+        drop(transaction.rollback().await);
+    }
+
+    async fn migrate(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        sqlx::raw_sql(schema::MYSQL).execute(self).await?;
+        Ok(())
+    }
+}
+
+/// Whether the server has refused to commit: by SQLSTATE class 40, the transaction was rolled back. Other errors also
+/// come when a statement is interrupted or the server ends, maybe after it has committed.
+fn is_refusal(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code.starts_with("40"))
+}

@@ -1,0 +1,66 @@
+//! The pools of `sqlx` for PostgreSQL.
+
+use std::error::Error;
+
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+use sqlx::{Executor, PgConnection, PgPool, Postgres, Transaction};
+
+use crate::{Fence, FenceError, FencedDatabase, schema, signed};
+
+impl FencedDatabase for PgPool {
+    type Connection = PgConnection;
+    type Transaction = Transaction<'static, Postgres>;
+
+    async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+        PgPool::begin(self).await.map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        let failed = |error| FenceError::not_committed(fence, error);
+        let raised = sqlx::query_scalar::<_, i64>(include_str!("sql/check.sql"))
+            .bind(fence.key())
+            .bind(signed(fence)?)
+            .fetch_optional(&mut **transaction)
+            .await
+            .map_err(failed)?;
+        if raised.is_some() {
+            return Ok(());
+        }
+        // The statement has locked the row, although it has not changed it.
+        let newest = sqlx::query_scalar::<_, i64>("SELECT token FROM distlock_fence WHERE key = $1")
+            .bind(fence.key())
+            .fetch_one(&mut **transaction)
+            .await
+            .map_err(failed)?;
+        Err(FenceError::stale(fence, newest.unsigned_abs()))
+    }
+
+    async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        // If a statement has failed, PostgreSQL answers COMMIT by a rollback that looks like success to the client.
+        // This statement fails then.
+        transaction.execute("SELECT 1").await.map_err(|error| FenceError::not_committed(fence, error))?;
+        transaction.commit().await.map_err(|error| match is_refusal(&error) {
+            true => FenceError::not_committed(fence, error),
+            false => FenceError::outcome_unknown(fence, error),
+        })
+    }
+
+    async fn roll_back(transaction: Self::Transaction) {
+        // The connection has broken: the server rolls back.
+        drop(transaction.rollback().await);
+    }
+
+    async fn migrate(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // Two that make one table at the same time would disturb each other, in spite of IF NOT EXISTS. Statements that
+        // are sent together are one transaction.
+        let sql = format!("SELECT pg_advisory_xact_lock(hashtext('distlock_fence')); {}", schema::POSTGRES);
+        sqlx::raw_sql(&sql).execute(self).await?;
+        Ok(())
+    }
+}
+
+/// Whether the server has refused to commit. With FATAL it ends the connection, maybe after it has committed.
+fn is_refusal(error: &sqlx::Error) -> bool {
+    let refused = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    refused.is_some_and(|error| error.severity() == PgSeverity::Error)
+}

@@ -1,0 +1,61 @@
+//! The pools of `sqlx` for SQLite.
+
+use std::error::Error;
+
+use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
+
+use crate::{Fence, FenceError, FencedDatabase, schema, signed};
+
+/// SQLITE_IOERR: whether the commit has reached the disk is not known.
+const IO_ERROR: i32 = 10;
+
+impl FencedDatabase for SqlitePool {
+    type Connection = SqliteConnection;
+    type Transaction = Transaction<'static, Sqlite>;
+
+    async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+        SqlitePool::begin(self).await.map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        let failed = |error| FenceError::not_committed(fence, error);
+        let raised = sqlx::query_scalar::<_, i64>(include_str!("sql/check.sql"))
+            .bind(fence.key())
+            .bind(signed(fence)?)
+            .fetch_optional(&mut **transaction)
+            .await
+            .map_err(failed)?;
+        if raised.is_some() {
+            return Ok(());
+        }
+        let newest = sqlx::query_scalar::<_, i64>("SELECT token FROM distlock_fence WHERE key = $1")
+            .bind(fence.key())
+            .fetch_one(&mut **transaction)
+            .await
+            .map_err(failed)?;
+        Err(FenceError::stale(fence, newest.unsigned_abs()))
+    }
+
+    async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        transaction.commit().await.map_err(|error| match is_refusal(&error) {
+            true => FenceError::not_committed(fence, error),
+            false => FenceError::outcome_unknown(fence, error),
+        })
+    }
+
+    async fn roll_back(transaction: Self::Transaction) {
+        // The connection is closed then, and with it the transaction.
+        drop(transaction.rollback().await);
+    }
+
+    async fn migrate(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        sqlx::raw_sql(schema::SQLITE).execute(self).await?;
+        Ok(())
+    }
+}
+
+/// Whether SQLite has refused to commit. The lower byte of its codes says which kind of error it is.
+fn is_refusal(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok());
+    code.is_some_and(|code| code & 0xff != IO_ERROR)
+}
