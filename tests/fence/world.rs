@@ -108,7 +108,7 @@ pub(crate) async fn postgres_at(level: &str) -> (PgPool, PgConnectOptions) {
     let name = unused_name();
     let admin = PgPoolOptions::new().max_connections(1).connect_with(server.clone()).await.unwrap();
     sqlx::raw_sql(&format!("CREATE DATABASE {name}")).execute(&admin).await.unwrap();
-    let options = server.database(&name).options([("default_transaction_isolation", level)]);
+    let options = server.database(&name).options([("default_transaction_isolation", level.replace(" ", "\\ "))]);
     let pool = PgPoolOptions::new().max_connections(8).connect_with(options.clone()).await.unwrap();
     let tables = "CREATE TABLE done (id bigserial PRIMARY KEY, name text, token bigint);
                   CREATE TABLE counter (name text PRIMARY KEY, n bigint);
@@ -132,8 +132,8 @@ pub(crate) async fn mariadb_at(level: &'static str) -> (MySqlPool, MySqlConnectO
         })
     });
     let pool = at_level.connect_with(options.clone()).await.unwrap();
-    let tables = "CREATE TABLE done (id bigint PRIMARY KEY AUTO_INCREMENT, name varchar(99), token bigint);
-                  CREATE TABLE counter (name varchar(99) PRIMARY KEY, n bigint);
+    let tables = "CREATE TABLE done (id bigint PRIMARY KEY AUTO_INCREMENT, name varbinary(99), token bigint);
+                  CREATE TABLE counter (name varbinary(99) PRIMARY KEY, n bigint);
                   INSERT INTO counter VALUES ('k', 0)";
     sqlx::raw_sql(tables).execute(&pool).await.unwrap();
     distlock_fence::migrate(&pool).await.unwrap();
