@@ -1,0 +1,1 @@
+//! Tests of `distlock-fence` against real databases.

@@ -1,0 +1,8 @@
+//! `distlock-fence` on real databases: each test of `suite` on PostgreSQL, MariaDB and SQLite, then what only one of
+//! them can do.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod lost_answers;
+mod suite;
+mod world;
