@@ -108,7 +108,8 @@ pub(crate) async fn postgres_at(level: &str) -> (PgPool, PgConnectOptions) {
     let name = unused_name();
     let admin = PgPoolOptions::new().max_connections(1).connect_with(server.clone()).await.unwrap();
     sqlx::raw_sql(&format!("CREATE DATABASE {name}")).execute(&admin).await.unwrap();
-    let options = server.database(&name).options([("default_transaction_isolation", level.replace(" ", "\\ "))]);
+    let options =
+        server.database(&name).options([("default_transaction_isolation", level.replace(" ", "\\ "))]);
     let pool = PgPoolOptions::new().max_connections(8).connect_with(options.clone()).await.unwrap();
     let tables = "CREATE TABLE done (id bigserial PRIMARY KEY, name text, token bigint);
                   CREATE TABLE counter (name text PRIMARY KEY, n bigint);
