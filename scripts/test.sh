@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Sets up what the tests need and runs what a change can break: formatting, lints, documentation, unit, simulation,
 # conformance, fault, interop and compile-fail tests. Works from a fresh clone on a Debian machine that has only Rust.
-# `--all`, which is what the build machine runs, adds what a change breaks rarely: the lowest versions, the oldest Rust,
-# the packages, words of memory under every order of threads, and longer simulations.
+# `--all` adds what a change breaks rarely: the lowest versions, the oldest Rust, the packages, words of memory under every
+# order of threads, and longer simulations. `--rest` runs these alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
 
 case ${1:-} in
-    '' | --all) ;;
+    '' | --all | --rest) ;;
     *)
-        echo 'usage: scripts/test.sh [--all]' >&2
+        echo 'usage: scripts/test.sh [--all | --rest]' >&2
         exit 64
         ;;
 esac
@@ -85,31 +85,39 @@ compile() {
     step 'Documentation' documentation
 }
 
-step 'Set up' setup
-step 'Formatting' cargo fmt --all --check
-step 'Widths of comments' scripts/check_widths.sh
-# The features of all packages together are all features of the library: what is linted and tested here is what
-# `--all-features` would give.
-step 'Build' cargo test --locked --no-run
-# In a process group of its own, so that it ends with this one.
-set -m
-compile >target/compile.txt 2>&1 &
-compiles=$!
-set +m
-trap 'kill -- -$compiles 2>/dev/null || true' EXIT
-step 'Tests' cargo test --locked --tests --no-fail-fast
-wait "$compiles" || { cat target/compile.txt; exit 1; }
-cat target/compile.txt
-step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop
-step 'The command with its own features' command_alone
+usually() {
+    step 'Formatting' cargo fmt --all --check
+    step 'Widths of comments' scripts/check_widths.sh
+    # The features of all packages together are all features of the library: what is linted and tested here is what
+    # `--all-features` would give.
+    step 'Build' cargo test --locked --no-run
+    # In a process group of its own, so that it ends with this one.
+    set -m
+    compile >target/compile.txt 2>&1 &
+    compiles=$!
+    set +m
+    trap 'kill -- -$compiles 2>/dev/null || true' EXIT
+    step 'Tests' cargo test --locked --tests --no-fail-fast
+    wait "$compiles" || { cat target/compile.txt; exit 1; }
+    cat target/compile.txt
+    step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop
+    step 'The command with its own features' command_alone
+}
 
-if [ "${1:-}" = --all ]; then
+rarely() {
     step 'Longer simulations' longer_simulations
     step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh
     step 'Oldest Rust' env OLDEST_RUST_TARGET_DIR="$PWD/target/oldest" scripts/check_oldest_rust.sh
     step 'Lock-free words under every order of threads' scripts/check_models.sh
     step 'Packages' scripts/check_packages.sh
-fi
+}
+
+step 'Set up' setup
+case ${1:-} in
+    --rest) rarely ;;
+    --all) usually; rarely ;;
+    *) usually ;;
+esac
 
 printf '\n=== Summary ===\n'
 cat "$summary"
