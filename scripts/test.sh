@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up what the tests need and runs what a change can break: formatting, lints, documentation, unit, simulation,
 # conformance, fault, interop and compile-fail tests. Works from a fresh clone on a Debian machine that has only Rust.
-# `--all` adds what a change breaks rarely: the lowest versions, the oldest Rust, the packages, words of memory under every
-# order of threads, and longer simulations. `--rest` runs these alone.
+# `--all` adds what a change breaks rarely: the lowest versions, the oldest Rust, the packages, words of memory under
+# every order of threads, and longer simulations. `--rest` runs these alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
