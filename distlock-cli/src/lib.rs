@@ -4,7 +4,7 @@
 //! calls [`main`] is the whole command, and that store beside all others. `run` and `leader` start the program once
 //! more, so it has nothing else to do than this:
 //!
-//! ```
+//! ```no_run
 //! # use distlock::store::*;
 //! # use distlock::store::kit::connection::ConnectionOptions;
 //! # mod my_store {
