@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use distlock::LockKind;
@@ -21,6 +21,7 @@ use distlock::store::{
 };
 use distlock_fixtures::PostgresServer;
 use distlock_postgres::PostgresStore;
+use distlock_store::engine::Failure;
 use fastrand::Rng;
 use tokio::sync::{mpsc, watch};
 
@@ -74,13 +75,17 @@ impl Drop for Running {
     }
 }
 
-/// Again, as long as nothing was done.
-async fn asked<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
+/// Again, as long as it fails. Whether something was done all the same is told to `is_unclear`.
+async fn asked<T>(is_unclear: &AtomicBool, ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
     let begin = Instant::now();
     loop {
         match ask().await {
             Ok(reply) => return reply,
-            Err(error) => assert!(begin.elapsed() < Duration::from_secs(60), "{error}"),
+            Err(error) => {
+                assert!(begin.elapsed() < Duration::from_secs(60), "{error}");
+                let nothing_done = matches!(error.kind, Failure::NotSent | Failure::Later);
+                is_unclear.fetch_or(!nothing_done, Ordering::Relaxed);
+            }
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -147,6 +152,8 @@ struct Run {
     kinds: [LockKind; 6],
     oracle: Oracle,
     begin: Instant,
+    /// A request may have been carried out although it has failed: then nothing can be said.
+    is_unclear: AtomicBool,
     log: Vec<String>,
 }
 
@@ -167,7 +174,7 @@ impl Run {
         request.queue =
             rng.bool().then(|| Queue::new(claim, Duration::from_secs(*rng.choice(&TTLS).unwrap())));
         let now = self.oracle.now(self.begin);
-        let reply = asked(async || store.acquire(&request).await).await;
+        let reply = asked(&self.is_unclear, async || store.acquire(&request).await).await;
         self.log.push(format!("{owner} acquires as {kind} for {ttl:?}, {:?}: {reply:?}", request.queue));
         let oracle = &mut self.oracle;
         match reply {
@@ -204,7 +211,7 @@ impl Run {
         let mut request = Renew::new(self.key.clone(), &owner, ttl);
         request.kind = kind;
         let now = self.oracle.now(self.begin);
-        let reply = asked(async || store.renew(&request).await).await;
+        let reply = asked(&self.is_unclear, async || store.renew(&request).await).await;
         self.log.push(format!("{owner} renews for {ttl:?}: {reply:?}"));
         match (reply, self.oracle.holds(&owner)) {
             (RenewReply::Renewed, true) => self.oracle.given(owner.as_str(), kind, now + ttl),
@@ -219,7 +226,7 @@ impl Run {
         let mut request = Release::new(self.key.clone(), &owner);
         request.keep = (rng.u32(0..4) == 0).then(|| Duration::from_secs(*rng.choice(&TTLS).unwrap()));
         let now = self.oracle.now(self.begin);
-        let reply = asked(async || store.release(&request).await).await;
+        let reply = asked(&self.is_unclear, async || store.release(&request).await).await;
         self.log.push(format!("{owner} releases, and keeps {:?}: {reply:?}", request.keep));
         let held = self.oracle.holders.remove(owner.as_str());
         self.oracle.waiting.remove(owner.as_str());
@@ -237,7 +244,7 @@ impl Run {
 
     async fn force_release(&mut self) {
         let store = &self.stores[0].store;
-        let reply = asked(async || store.force_release(&self.key).await).await;
+        let reply = asked(&self.is_unclear, async || store.force_release(&self.key).await).await;
         self.log.push(format!("force_release: {reply}"));
         self.oracle.holders.clear();
     }
@@ -257,7 +264,7 @@ impl Run {
     async fn look(&mut self) -> Result<(), String> {
         let store = &self.stores[0].store;
         let now = self.oracle.now(self.begin);
-        let found = asked(async || store.inspect(&self.key).await).await;
+        let found = asked(&self.is_unclear, async || store.inspect(&self.key).await).await;
         self.oracle.forget(now);
         let shown: BTreeMap<String, Duration> = found
             .into_iter()
@@ -299,7 +306,7 @@ impl Run {
 async fn schema(server: &PostgresServer, change: impl FnOnce(&str) -> Option<String>) -> String {
     let schema = PostgresServer::unused_schema();
     let first = Running::start(&in_schema(server, &schema), "first");
-    asked(async || first.store.inspect("k").await).await;
+    asked(&AtomicBool::default(), async || first.store.inspect("k").await).await;
     if let Some(sql) = change(&schema) {
         server.run(&sql).await;
     }
@@ -323,10 +330,11 @@ async fn hunt(seeds: std::ops::Range<u64>, change: impl FnOnce(&str) -> Option<S
         let kinds = *rng.choice(&KINDS).unwrap();
         let key = format!("k{seed}").into();
         let (oracle, begin, schema) = (Oracle::default(), Instant::now(), schema.clone());
-        let mut run = Run { stores, server, schema, key, kinds, oracle, begin, log: Vec::new() };
+        let (is_unclear, log) = (AtomicBool::default(), Vec::new());
+        let mut run = Run { stores, server, schema, key, kinds, oracle, begin, is_unclear, log };
         for _ in 0..REQUESTS {
             let broken = run.step(&mut rng).await.err();
-            if run.begin.elapsed() > LONGEST_RUN {
+            if run.begin.elapsed() > LONGEST_RUN || run.is_unclear.load(Ordering::Relaxed) {
                 break;
             }
             if let Some(broken) = broken {
