@@ -18,7 +18,7 @@ fn thousands_of_strange_locks_and_huge_fields_keep_nobody_from_the_page() {
     let mut waiter = distlock(&store, &["run", "--key", "honest", "--wait", "forever", "--", "true"]);
     let _waiter = Killed(waiter.spawn().unwrap());
     eventually_blocking("it waits", || store.run::<u64>("LLEN dl1:q:honest") == 1);
-    store.write_many(3_000);
+    store.write_many(20_000);
     store.write_huge_fields("honest", &guard.owner());
     let page = Page::serve(&store, &[]);
     let told = page.first_event("accept: text/event-stream");
