@@ -348,9 +348,11 @@ fn a_reply_in_front_of_the_end_wakes_its_task() {
     let ended = |asked: JoinHandle<RedisResult<Value>>| {
         callers.block_on(async { timeout(LONG, asked).await.unwrap().unwrap() })
     };
-    // Whether the reply is read before a write notices the end is open; nobody waits for ever.
-    let first = ended(first);
-    assert!(first.as_ref().map_or(true, |value| *value == Value::Okay), "{first:?}");
+    // On a busy machine a write may notice the end before the runtime has noticed the reply.
+    match ended(first) {
+        Ok(value) => assert_eq!(value, Value::Okay),
+        Err(error) => assert!(error.to_string().contains("Broken pipe"), "{error}"),
+    }
     assert!(ended(second).is_err());
 }
 
