@@ -3,11 +3,22 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use std::pin::Pin;
+
+use crate::limits::LATE_COMMANDS;
+
+/// The valid range of the time for one attempt to connect. Shorter ones fail on a machine that is merely busy; longer
+/// ones are probably typing errors.
+pub const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// The valid range of the silence of a server: after that, what it was asked is given up with the connection.
+pub const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 
 /// User and password of a server, or the token that stands for a password. `Debug` hides the password.
 ///

@@ -7,17 +7,8 @@ use std::time::Duration;
 use super::keys::Names;
 use super::tls;
 use super::url::Url;
-use distlock_store::LATE_COMMANDS;
-use distlock_store::kit::connection::{ConnectionOptions, UserLogin};
+use distlock_store::kit::connection::{CONNECT_TIMEOUTS, ConnectionOptions, RESPONSE_TIMEOUTS, UserLogin};
 use distlock_store::kit::tls::TlsFiles;
-
-/// The valid range of the time for one attempt to connect. Shorter ones fail on a machine that is merely busy; longer
-/// ones are probably typing errors.
-const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
-
-/// The valid range of the silence of a member: after that, what it was asked is given up with the connection.
-const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
-const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 
 /// The valid range of the session's time-out. Below the first, etcd raises it itself.
 const SESSIONS: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(86_400);

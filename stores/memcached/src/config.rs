@@ -1,12 +1,11 @@
 //! What a URL says.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use distlock_store::kit::connection::{ConnectionOptions, Provider};
+use distlock_store::StoreError;
+use distlock_store::kit::connection::{CONNECT_TIMEOUTS, ConnectionOptions, Provider, RESPONSE_TIMEOUTS};
 use distlock_store::kit::url::{Host, Login, Parts};
-use distlock_store::{LATE_COMMANDS, StoreError};
 
 /// Where the server is, and how to reach it.
 #[derive(Clone)]
@@ -21,12 +20,7 @@ pub(super) struct Config {
 const PORT: u16 = 11_211;
 const KNOWN: &[&str] = &["connect_timeout", "response_timeout"];
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The valid range of the silence of a server.
-const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
-const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
-
 impl Config {
     /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
     /// password.

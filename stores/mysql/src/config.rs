@@ -1,7 +1,6 @@
 //! What a URL says: which servers, as whom, and what is special to this store.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +8,12 @@ use mysql_async::{Opts, OptsBuilder};
 
 use super::schema::Schema;
 use super::tls;
-use distlock_store::kit::connection::{ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, TlsOptions};
+use distlock_store::StoreError;
+use distlock_store::kit::connection::{
+    CONNECT_TIMEOUTS, ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, RESPONSE_TIMEOUTS, TlsOptions,
+};
 use distlock_store::kit::tls::TlsFiles;
 use distlock_store::kit::url::{Parts, decoded, each_once};
-use distlock_store::{LATE_COMMANDS, StoreError};
 
 /// Where the store is, and how to reach it.
 #[derive(Clone)]
@@ -38,11 +39,7 @@ const PORT: u16 = 3306;
 const CONNECTIONS: usize = 8;
 const MOST_CONNECTIONS: usize = 64;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The valid range of the silence of a server.
-const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
-const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// No statement is longer, nor any answer.
 const MOST_BYTES: usize = 4 * 1024 * 1024;

@@ -1,6 +1,5 @@
 //! What a URL says: which servers, as whom, and what is special to this store.
 
-use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,7 +9,9 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::schema::Schema;
 use distlock_store::LATE_COMMANDS;
-use distlock_store::kit::connection::{ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, TlsOptions};
+use distlock_store::kit::connection::{
+    CONNECT_TIMEOUTS, ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, RESPONSE_TIMEOUTS, TlsOptions,
+};
 use distlock_store::kit::tls::TlsFiles;
 use distlock_store::kit::url::{self, Parameters, Parts, in_limits};
 
@@ -84,11 +85,7 @@ const CLIENTS: &[&str] = &[
 const DURABILITIES: &[&str] = &["on", "off", "local", "remote_write", "remote_apply"];
 const MOST_CONNECTIONS: usize = 32;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The valid range of the silence of a server.
-const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
-const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 /// A connection on which nothing arrives is given up by the kernel after this.
 const TCP_USER_TIMEOUT: Duration = LATE_COMMANDS;
 const KEEPALIVE: Duration = Duration::from_secs(10);

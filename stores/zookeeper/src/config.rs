@@ -7,8 +7,9 @@ use zookeeper_client::Acls;
 
 use super::errors::Place;
 use super::names::Names;
-use distlock_store::LATE_COMMANDS;
-use distlock_store::kit::connection::{ConnectionOptions, OF_TLS, UserLogin};
+use distlock_store::kit::connection::{
+    CONNECT_TIMEOUTS, ConnectionOptions, OF_TLS, RESPONSE_TIMEOUTS, UserLogin,
+};
 use distlock_store::kit::url::{Parts, decoded, each_once, in_limits};
 
 /// The port of clients if the URL names none.
@@ -18,14 +19,6 @@ const PORT: u16 = 2181;
 const ROOT: &str = "distlock";
 
 const PARAMETERS: [&str; 3] = ["session_timeout", "connect_timeout", "response_timeout"];
-
-/// The valid range of the time for one attempt to connect. Shorter ones fail on a machine that is merely busy; longer
-/// ones are probably typing errors.
-const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
-
-/// The valid range of the silence of a member: after that, what it was asked is given up with the connection.
-const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
-const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 
 /// The valid range of the session's time-out. The ensemble has limits of its own, and takes the nearest within them.
 const SESSIONS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
