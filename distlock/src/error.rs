@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::lock_key::LockKey;
 use crate::protocol::{Escaping, KEPT, show_cause};
+use distlock_fence::FenceError;
 use distlock_store::LockKind;
 
 /// Why an acquisition, a hold or a release failed.
@@ -18,6 +19,7 @@ use distlock_store::LockKind;
 /// | [`Busy`](LockError::Busy) | 409 Conflict (or 429), `Retry-After` from [`retry_after`](LockError::retry_after) | somebody else is at it |
 /// | [`Lost`](LockError::Lost) | 503 Service Unavailable, "outcome unknown" | the body was stopped somewhere in the middle |
 /// | [`Unavailable`](LockError::Unavailable), [`Closed`](LockError::Closed) | 503 Service Unavailable | nothing was run |
+/// | [`Fence`](LockError::Fence) | 422 for other arguments, 500 for a result that cannot be stored or read, else 503 | nothing was committed, unless the outcome is unknown |
 /// | [`InvalidKey`](LockError::InvalidKey) | 400 Bad Request, if the key comes from the request | nothing was run |
 /// | [`WrongKind`](LockError::WrongKind), [`WouldDeadlock`](LockError::WouldDeadlock), [`InvalidOptions`](LockError::InvalidOptions), [`NotInitialized`](LockError::NotInitialized) | 500 Internal Server Error | a mistake in the program |
 ///
@@ -96,6 +98,8 @@ pub enum LockError {
         /// As what it was asked for.
         wanted: LockKind,
     },
+    /// The transaction of a function with the option `transaction` was not committed, or nobody knows whether it was.
+    Fence(FenceError),
     /// The key is empty, too long, or reserved, or a part of it rendered to nothing.
     #[non_exhaustive]
     InvalidKey {
@@ -258,9 +262,17 @@ impl LockError {
                 let seconds = remaining.as_secs().saturating_add(u64::from(remaining.subsec_nanos() > 0));
                 Some(Duration::from_secs(seconds.max(1)))
             }
-            LockError::Busy { .. } | LockError::Unavailable { .. } => Some(RETRY_AFTER),
+            LockError::Busy { .. }
+            | LockError::Unavailable { .. }
+            | LockError::Fence(FenceError::Stale { .. } | FenceError::NotCommitted { .. }) => Some(RETRY_AFTER),
             _ => None,
         }
+    }
+}
+
+impl From<FenceError> for LockError {
+    fn from(error: FenceError) -> Self {
+        LockError::Fence(error)
     }
 }
 
@@ -317,6 +329,7 @@ impl fmt::Display for LockError {
             LockError::WouldDeadlock { key, .. } => {
                 write!(f, "lock `{key}` is held by this very task: waiting for it would never end")
             }
+            LockError::Fence(error) => write!(f, "{error}"),
             LockError::InvalidKey { reason } => write!(f, "invalid lock key: {reason}"),
             LockError::InvalidOptions { reason } => write!(f, "invalid lock options: {reason}"),
             LockError::NotInitialized => f.write_str(
@@ -340,6 +353,7 @@ impl fmt::Debug for LockError {
             LockError::Unavailable { .. } => "Unavailable",
             LockError::WrongKind { .. } => "WrongKind",
             LockError::WouldDeadlock { .. } => "WouldDeadlock",
+            LockError::Fence(_) => "Fence",
             LockError::InvalidKey { .. } => "InvalidKey",
             LockError::InvalidOptions { .. } => "InvalidOptions",
             LockError::NotInitialized => "NotInitialized",
@@ -353,6 +367,7 @@ impl Error for LockError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             LockError::Unavailable { source, .. } => source.source(),
+            LockError::Fence(error) => error.source(),
             _ => None,
         }
     }

@@ -1,8 +1,9 @@
-//! What a fenced transaction needs of a database, and the order of its steps.
+//! What a fenced transaction needs of a database.
 
 use std::error::Error;
 use std::future::Future;
 use std::ops::DerefMut;
+use std::sync::Arc;
 
 use crate::{Fence, FenceError};
 
@@ -48,57 +49,78 @@ pub trait FencedDatabase {
     /// Rolls back. If that fails, the server does it when it notices that the connection has ended.
     fn roll_back(transaction: Self::Transaction) -> impl Future<Output = ()> + Send;
 
-    /// Makes the table `distlock_fence`, if there is none.
+    /// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
     ///
     /// # Errors
     /// What the database said.
     fn migrate(&self) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send;
 }
 
-/// Makes the table `distlock_fence`, if there is none. Its definition, to be pasted into migrations of one's own:
-/// [`schema`](crate::schema).
+/// A database behind a pointer to it.
+macro_rules! behind_pointer {
+    ($pointer:ty) => {
+        impl<D: FencedDatabase + Send + Sync> FencedDatabase for $pointer {
+            type Connection = D::Connection;
+            type Transaction = D::Transaction;
+
+            async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+                D::begin(self, fence).await
+            }
+
+            async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+                D::fence(transaction, fence).await
+            }
+
+            async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+                D::commit(transaction, fence).await
+            }
+
+            async fn roll_back(transaction: Self::Transaction) {
+                D::roll_back(transaction).await;
+            }
+
+            async fn migrate(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+                D::migrate(self).await
+            }
+        }
+
+        #[cfg(feature = "once")]
+        impl<D: crate::OnceDatabase + Send + Sync> crate::OnceDatabase for $pointer {
+            async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+                D::find(self, fence).await
+            }
+
+            async fn find_in(
+                transaction: &mut Self::Transaction,
+                fence: &Fence,
+            ) -> Result<Option<crate::Stored>, FenceError> {
+                D::find_in(transaction, fence).await
+            }
+
+            async fn store(
+                transaction: &mut Self::Transaction,
+                fence: &Fence,
+                stored: &crate::Stored,
+                keep: std::time::Duration,
+            ) -> Result<(), FenceError> {
+                D::store(transaction, fence, stored, keep).await
+            }
+
+            async fn prune(&self) -> Result<u64, Box<dyn Error + Send + Sync>> {
+                D::prune(self).await
+            }
+        }
+    };
+}
+
+behind_pointer!(&D);
+behind_pointer!(Arc<D>);
+
+/// Makes the tables `distlock_fence` and `distlock_once`, if there are none. Their definitions, to be pasted into
+/// migrations of one's own: [`schema`](crate::schema).
 ///
 /// # Errors
 /// What the database said.
 pub async fn migrate<D: FencedDatabase>(database: &D) -> Result<(), Box<dyn Error + Send + Sync>> {
     database.migrate().await
-}
-
-/// Begins a transaction, checks the fence, calls `body`, and commits if it returns `Ok`.
-///
-/// The transaction is rolled back if the fence is stale (then `body` is not called), and if `body` returns an error,
-/// panics, or is dropped. Transactions of one key are committed in the order of their tokens: the check holds the row
-/// of the key until the end, and a holder that was overtaken is refused with [`FenceError::Stale`]. Several
-/// transactions may have the same token.
-///
-/// `body` must return the errors of its statements: after some of them, a database has rolled back the transaction by
-/// itself, and MySQL and SQLite carry out each further statement alone. It must not end the transaction with statements
-/// of its own, nor have MySQL do so by changing tables.
-///
-/// # Errors
-/// Those of `body`, and each [`FenceError`].
-///
-/// # Cancel safety
-/// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed.
-pub async fn transaction<D, T, E, F>(fence: &Fence, database: &D, body: F) -> Result<T, E>
-where
-    D: FencedDatabase,
-    E: From<FenceError>,
-    F: AsyncFnOnce(&mut D::Connection) -> Result<T, E>,
-{
-    let mut transaction = database.begin(fence).await?;
-    if let Err(error) = D::fence(&mut transaction, fence).await {
-        D::roll_back(transaction).await;
-        return Err(error.into());
-    }
-    match body(&mut transaction).await {
-        Ok(value) => {
-            D::commit(transaction, fence).await?;
-            Ok(value)
-        }
-        Err(error) => {
-            D::roll_back(transaction).await;
-            Err(error)
-        }
-    }
 }

@@ -2,11 +2,12 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::Fence;
 
 /// Why a fenced transaction was not committed, or that nobody knows whether it was.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FenceError {
     /// A later holder of the key has committed: this one came too late, and has changed nothing.
@@ -23,7 +24,7 @@ pub enum FenceError {
         /// The key.
         key: String,
         /// What the database said.
-        source: Box<dyn Error + Send + Sync>,
+        source: Arc<dyn Error + Send + Sync>,
     },
     /// The transaction was to be committed, and the answer was lost: it may have been committed or not. Look at the
     /// data before you do the work again.
@@ -31,7 +32,27 @@ pub enum FenceError {
         /// The key.
         key: String,
         /// How the answer was lost.
-        source: Box<dyn Error + Send + Sync>,
+        source: Arc<dyn Error + Send + Sync>,
+    },
+    /// A run of this key is stored that had other arguments: the key was used for something else. Nothing was run.
+    OtherArguments {
+        /// The key.
+        key: String,
+    },
+    /// The result cannot be stored: nothing was committed.
+    TooLarge {
+        /// The key.
+        key: String,
+        /// How many bytes it has as JSON.
+        bytes: usize,
+    },
+    /// The result of an earlier run is stored, but is no value of the type that was asked for: the program was changed
+    /// since then. Nothing was run.
+    Unreadable {
+        /// The key.
+        key: String,
+        /// What does not fit.
+        source: Arc<dyn Error + Send + Sync>,
     },
 }
 
@@ -39,13 +60,13 @@ impl FenceError {
     /// For implementations of [`FencedDatabase`](crate::FencedDatabase): nothing was committed, for this reason.
     #[must_use]
     pub fn not_committed(fence: &Fence, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        FenceError::NotCommitted { key: fence.key().to_owned(), source: source.into() }
+        FenceError::NotCommitted { key: fence.key().to_owned(), source: Arc::from(source.into()) }
     }
 
     /// For implementations of [`FencedDatabase`](crate::FencedDatabase): the answer to a commit was lost.
     #[must_use]
     pub fn outcome_unknown(fence: &Fence, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        FenceError::OutcomeUnknown { key: fence.key().to_owned(), source: source.into() }
+        FenceError::OutcomeUnknown { key: fence.key().to_owned(), source: Arc::from(source.into()) }
     }
 
     /// For implementations of [`FencedDatabase`](crate::FencedDatabase): a token larger than this one is stored.
@@ -60,7 +81,10 @@ impl FenceError {
         match self {
             FenceError::Stale { key, .. }
             | FenceError::NotCommitted { key, .. }
-            | FenceError::OutcomeUnknown { key, .. } => key,
+            | FenceError::OutcomeUnknown { key, .. }
+            | FenceError::OtherArguments { key }
+            | FenceError::TooLarge { key, .. }
+            | FenceError::Unreadable { key, .. } => key,
         }
     }
 }
@@ -79,6 +103,17 @@ impl fmt::Display for FenceError {
                 f,
                 "`{key}`: the answer to the commit was lost, so it may have been committed or not: {source}"
             ),
+            FenceError::OtherArguments { key } => write!(
+                f,
+                "`{key}`: an earlier run with this key had other arguments; use a new key for another request"
+            ),
+            FenceError::TooLarge { key, bytes } => write!(
+                f,
+                "`{key}`: the result has {bytes} bytes, more than the 65536 that are stored; nothing was changed"
+            ),
+            FenceError::Unreadable { key, source } => {
+                write!(f, "`{key}`: the result of the earlier run cannot be read: {source}")
+            }
         }
     }
 }
@@ -86,10 +121,10 @@ impl fmt::Display for FenceError {
 impl Error for FenceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            FenceError::Stale { .. } => None,
-            FenceError::NotCommitted { source, .. } | FenceError::OutcomeUnknown { source, .. } => {
-                Some(&**source)
-            }
+            FenceError::Stale { .. } | FenceError::OtherArguments { .. } | FenceError::TooLarge { .. } => None,
+            FenceError::NotCommitted { source, .. }
+            | FenceError::OutcomeUnknown { source, .. }
+            | FenceError::Unreadable { source, .. } => Some(&**source),
         }
     }
 }

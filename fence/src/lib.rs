@@ -40,17 +40,25 @@
 mod database;
 mod error;
 mod fence;
+#[cfg(feature = "once")]
+mod once;
 pub mod schema;
 #[cfg(feature = "sqlx-mysql")]
 mod sqlx_mysql;
+#[cfg(all(feature = "once", any(feature = "sqlx-mysql", feature = "sqlx-postgres", feature = "sqlx-sqlite")))]
+mod sqlx_once;
 #[cfg(feature = "sqlx-postgres")]
 mod sqlx_postgres;
 #[cfg(feature = "sqlx-sqlite")]
 mod sqlx_sqlite;
+mod transaction;
 
-pub use database::{FencedDatabase, migrate, transaction};
+pub use database::{FencedDatabase, migrate};
 pub use error::FenceError;
 pub use fence::{Fence, ParseFenceError};
+#[cfg(feature = "once")]
+pub use once::{Done, FirstRun, MAX_RESULT, Once, OnceDatabase, Outcome, Run, Stored, once, prune};
+pub use transaction::{FencedTransaction, transaction};
 
 /// The token as the databases have it: a signed number.
 #[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres", feature = "sqlx-sqlite"))]

@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod lost_answers;
+mod once;
 mod suite;
 mod world;

@@ -31,6 +31,9 @@
 //! | [`Unavailable`](crate::LockError::Unavailable) | 503 | `unavailable` | [`retry_after`](crate::LockError::retry_after) |
 //! | [`Closed`](crate::LockError::Closed) | 503 | `closed` | none: this process does not serve any more |
 //! | [`InvalidKey`](crate::LockError::InvalidKey) | 400 | `invalid_key` | none |
+//! | [`Fence`](crate::LockError::Fence), not committed | 503 | `not_committed` | one second |
+//! | [`Fence`](crate::LockError::Fence), outcome unknown | 503 | `outcome_unknown` | none: the client has to look at what was done |
+//! | [`Fence`](crate::LockError::Fence), other arguments | 422 | `other_arguments` | none |
 //! | all others | 500 | `internal` | none |
 //!
 //! ```text

@@ -5,6 +5,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use crate::error::LockError;
+use distlock_fence::FenceError;
 
 /// What a client is told.
 struct Problem {
@@ -32,6 +33,7 @@ impl Problem {
             LockError::Closed => {
                 (StatusCode::SERVICE_UNAVAILABLE, "closed", "This server is shutting down. Nothing was done.")
             }
+            LockError::Fence(error) => return Problem::of_fence(error),
             LockError::InvalidKey { .. } => {
                 (StatusCode::BAD_REQUEST, "invalid_key", "A value in the request cannot be locked.")
             }
@@ -41,6 +43,30 @@ impl Problem {
             | LockError::NotInitialized => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server has made a mistake.")
             }
+        };
+        Problem { status, code, detail }
+    }
+
+    fn of_fence(error: &FenceError) -> Problem {
+        let (status, code, detail) = match error {
+            FenceError::OutcomeUnknown { .. } => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "outcome_unknown",
+                "The request may have been carried out. Look at what was done before you repeat it.",
+            ),
+            FenceError::OtherArguments { .. } => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "other_arguments",
+                "The key was used for another request. Nothing was done.",
+            ),
+            FenceError::TooLarge { .. } | FenceError::Unreadable { .. } => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server has made a mistake.")
+            }
+            _ => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not_committed",
+                "The request could not be carried out. Nothing was done.",
+            ),
         };
         Problem { status, code, detail }
     }

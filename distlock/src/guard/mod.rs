@@ -21,6 +21,7 @@ use crate::process;
 use crate::protocol::token_text;
 use crate::release::{Releases, failure};
 use crate::ttl::valid_ttl;
+use distlock_fence::Fence;
 use distlock_store::FencingToken;
 use distlock_store::clock;
 pub(crate) use ended::Ended;
@@ -218,6 +219,34 @@ impl Guard {
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.cell().fence.map(FencingToken::new)
+    }
+
+    /// What the holder shows to the data: the key as the store knows it, with the manager's prefix, and the fencing
+    /// token.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidOptions`] if the request was not [`fenced`](crate::LockRequest::fenced).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let guard = manager.lock("points:42").fenced().acquire().await?;
+    /// let fence = guard.fence()?;
+    /// assert_eq!(fence.key(), "points:42");
+    /// // distlock::fence::transaction(&fence, &pool, async |tx| ..).await?
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fence(&self) -> Result<Fence, LockError> {
+        let Some(token) = self.cell().fence else {
+            let key = &self.cell().key;
+            return Err(LockError::options(format!(
+                "lock `{key}` has no fencing token: make the request `fenced()`"
+            )));
+        };
+        let prefix = self.first.lease_handle.alive.core().backend.prefix();
+        Ok(Fence::new(format!("{prefix}{}", self.key()), token))
     }
 
     /// How long the lock is still certainly held if nothing renews it; zero if it is not held. No I/O.

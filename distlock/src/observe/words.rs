@@ -13,6 +13,7 @@ pub(super) fn kind(error: &LockError) -> &'static str {
         LockError::Unavailable { .. } => "unavailable",
         LockError::WrongKind { .. } => "wrong kind",
         LockError::WouldDeadlock { .. } => "would deadlock",
+        LockError::Fence(_) => "fence",
         LockError::InvalidKey { .. } => "invalid key",
         LockError::InvalidOptions { .. } => "invalid options",
         LockError::NotInitialized => "not initialized",

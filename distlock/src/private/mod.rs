@@ -4,6 +4,7 @@
 //! Everything that is generic over a user's type is kept as thin as possible, because it is compiled once per
 //! annotated function.
 
+mod fenced;
 mod hold;
 mod key;
 mod locked;
@@ -20,6 +21,9 @@ pub use core::{concat, module_path, stringify};
 
 pub use crate::{Release, Retry};
 
+#[cfg(feature = "once")]
+pub use fenced::{Once, begin_once, set_outcome};
+pub use fenced::{Ended, ReturnsResult, begin, commit, fence, transaction_of};
 pub use hold::{
     Acquiring, Hold, Inside, OnLost, Outside, Releasing, Slot, guard, hold, hold_blocking, token,
 };

@@ -207,7 +207,7 @@ fn signed(count: usize) -> i64 {
 fn outcome_of(error: &LockError) -> Outcome {
     match error {
         LockError::Busy { .. } => Outcome::Busy,
-        LockError::Unavailable { .. } | LockError::Lost { .. } => Outcome::Unavailable,
+        LockError::Unavailable { .. } | LockError::Lost { .. } | LockError::Fence(_) => Outcome::Unavailable,
         LockError::WrongKind { .. } => Outcome::WrongKind,
         LockError::WouldDeadlock { .. } => Outcome::WouldDeadlock,
         LockError::InvalidKey { .. } | LockError::InvalidOptions { .. } | LockError::NotInitialized => {

@@ -1,0 +1,312 @@
+//! Runs that happen once: the result is committed together with what the run has changed.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use crate::{Fence, FenceError, FencedDatabase, FencedTransaction};
+
+/// The largest result that is stored, in bytes of JSON.
+pub const MAX_RESULT: usize = 64 * 1024;
+
+/// A database that keeps results of runs. Implemented for what [`FencedDatabase`] is implemented for.
+pub trait OnceDatabase: FencedDatabase {
+    /// The result that is stored for the key, outside of a transaction, unless its time is over by the clock of the
+    /// database.
+    ///
+    /// # Errors
+    /// [`FenceError::NotCommitted`]
+    fn find(&self, fence: &Fence) -> impl Future<Output = Result<Option<Stored>, FenceError>> + Send;
+
+    /// The same inside a transaction.
+    ///
+    /// # Errors
+    /// [`FenceError::NotCommitted`]
+    fn find_in(
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+    ) -> impl Future<Output = Result<Option<Stored>, FenceError>> + Send;
+
+    /// Stores a result for this long, in place of an older one.
+    ///
+    /// # Errors
+    /// [`FenceError::NotCommitted`]
+    fn store(
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+        stored: &Stored,
+        keep: Duration,
+    ) -> impl Future<Output = Result<(), FenceError>> + Send;
+
+    /// Deletes results whose time is over, and says how many.
+    ///
+    /// # Errors
+    /// What the database said.
+    fn prune(&self) -> impl Future<Output = Result<u64, Box<dyn Error + Send + Sync>>> + Send;
+}
+
+/// What the database keeps of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The result, as JSON.
+    pub result: String,
+    /// The SHA-256 of the arguments, if they were given.
+    pub arguments: Option<Vec<u8>>,
+}
+
+/// Deletes results whose time is over, and says how many: for a job that runs now and then. Nothing depends on it but
+/// the size of the table.
+///
+/// # Errors
+/// What the database said.
+pub async fn prune<D: OnceDatabase>(database: &D) -> Result<u64, Box<dyn Error + Send + Sync>> {
+    database.prune().await
+}
+
+/// How long the result of a run is kept, and which arguments it belongs to.
+#[derive(Clone, Debug)]
+pub struct Once {
+    keep: Duration,
+    arguments: Option<Result<Vec<u8>, Arc<str>>>,
+}
+
+/// Whether the body was run, or its stored result came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Outcome {
+    /// The body has run.
+    #[default]
+    FirstRun,
+    /// An earlier run had committed: this is its result.
+    Replay,
+}
+
+impl Outcome {
+    /// Whether the result of an earlier run came back.
+    #[must_use]
+    pub fn is_replay(self) -> bool {
+        self == Outcome::Replay
+    }
+}
+
+/// A value, and whether it is that of an earlier run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done<T> {
+    /// What the body has returned, in this run or in an earlier one.
+    pub value: T,
+    /// In which of them.
+    pub outcome: Outcome,
+}
+
+/// A run that was begun.
+#[derive(Debug)]
+pub enum Run<D: FencedDatabase, T> {
+    /// It is the first one.
+    First(FirstRun<D>),
+    /// An earlier one has committed this.
+    Replay(T),
+}
+
+/// The transaction of a first run, which commits its effects and its result together.
+#[derive(Debug)]
+pub struct FirstRun<D: FencedDatabase> {
+    transaction: FencedTransaction<D>,
+    keep: Duration,
+    arguments: Option<Vec<u8>>,
+}
+
+impl Once {
+    /// Keeps the result for this long, by the clock of the database. Milliseconds count.
+    #[must_use]
+    pub fn new(keep: Duration) -> Self {
+        Once { keep, arguments: None }
+    }
+
+    /// A later run of the key with other arguments is refused with [`FenceError::OtherArguments`]. What is kept is the
+    /// SHA-256 of their JSON; a map whose order is random has another one each time.
+    #[must_use]
+    pub fn arguments(self, arguments: &(impl Serialize + ?Sized)) -> Self {
+        let digest = serde_json::to_vec(arguments)
+            .map(|json| Sha256::digest(json).to_vec())
+            .map_err(|error| Arc::from(format!("the arguments cannot be written as JSON: {error}")));
+        Once { arguments: Some(digest), ..self }
+    }
+
+    /// Looks for the result of an earlier run, and begins a fenced transaction if there is none.
+    ///
+    /// # Errors
+    /// Each [`FenceError`] but those of a commit.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: what was begun is rolled back.
+    pub async fn begin<D, T>(&self, fence: &Fence, database: &D) -> Result<Run<D, T>, FenceError>
+    where
+        D: OnceDatabase,
+        T: DeserializeOwned,
+    {
+        let arguments = match &self.arguments {
+            Some(Ok(digest)) => Some(digest.clone()),
+            Some(Err(reason)) => return Err(FenceError::not_committed(fence, &**reason)),
+            None => None,
+        };
+        // One query, without a transaction, for requests that are repeated.
+        if let Some(stored) = database.find(fence).await? {
+            return stored.read(fence, arguments.as_deref()).map(Run::Replay);
+        }
+        let mut transaction = FencedTransaction::begin(fence, database).await?;
+        // An earlier holder may have committed since then: the check of the fence has waited for it.
+        let found = match D::find_in(&mut transaction, fence).await {
+            Ok(found) => found,
+            Err(error) => {
+                transaction.roll_back().await;
+                return Err(error);
+            }
+        };
+        match found {
+            Some(stored) => {
+                transaction.roll_back().await;
+                stored.read(fence, arguments.as_deref()).map(Run::Replay)
+            }
+            None => Ok(Run::First(FirstRun { transaction, keep: self.keep, arguments })),
+        }
+    }
+}
+
+impl Stored {
+    fn read<T: DeserializeOwned>(self, fence: &Fence, arguments: Option<&[u8]>) -> Result<T, FenceError> {
+        // Either of them may be without: the option was added or left out between the runs.
+        if let (Some(ours), Some(theirs)) = (arguments, &self.arguments) {
+            if ours != &theirs[..] {
+                return Err(FenceError::OtherArguments { key: fence.key().to_owned() });
+            }
+        }
+        serde_json::from_str(&self.result)
+            .map_err(|error| FenceError::Unreadable { key: fence.key().to_owned(), source: Arc::new(error) })
+    }
+}
+
+impl<D: OnceDatabase> FirstRun<D> {
+    /// Stores the result and commits.
+    ///
+    /// # Errors
+    /// [`FenceError::TooLarge`] if the result has more than [`MAX_RESULT`] bytes, [`FenceError::NotCommitted`], and
+    /// [`FenceError::OutcomeUnknown`] if the answer to the commit was lost.
+    ///
+    /// # Cancel safety
+    /// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed.
+    pub fn commit<T: Serialize + ?Sized>(
+        self,
+        value: &T,
+    ) -> impl Future<Output = Result<(), FenceError>> + Send + use<D, T> {
+        // Before the future: it does not borrow the value.
+        let fence = self.transaction.fence().clone();
+        let result = as_json(value, &fence);
+        let FirstRun { mut transaction, keep, arguments } = self;
+        async move {
+            let stored = match result {
+                Ok(result) => {
+                    let stored = Stored { result, arguments };
+                    D::store(&mut transaction, &fence, &stored, keep).await
+                }
+                Err(error) => Err(error),
+            };
+            match stored {
+                Ok(()) => transaction.commit().await,
+                Err(error) => {
+                    transaction.roll_back().await;
+                    Err(error)
+                }
+            }
+        }
+    }
+}
+
+fn as_json<T: Serialize + ?Sized>(value: &T, fence: &Fence) -> Result<String, FenceError> {
+    let json = serde_json::to_string(value).map_err(|error| {
+        FenceError::not_committed(fence, format!("the result cannot be written as JSON: {error}"))
+    })?;
+    match json.len() {
+        ..=MAX_RESULT => Ok(json),
+        bytes => Err(FenceError::TooLarge { key: fence.key().to_owned(), bytes }),
+    }
+}
+
+impl<D: FencedDatabase> FirstRun<D> {
+    /// The transaction for the body.
+    pub fn transaction(&mut self) -> &mut D::Transaction {
+        &mut self.transaction
+    }
+
+    /// Rolls back. If that fails, the server does it when it notices that the connection has ended.
+    pub async fn roll_back(self) {
+        self.transaction.roll_back().await;
+    }
+}
+
+/// [`transaction`](crate::transaction), once: the first `Ok` of `body` is stored in the transaction of its effects, and
+/// every later call with this key gets it back, without `body`, for as long as `once` says.
+///
+/// The caller holds the lock of the key, so that two do not wait for each other in the database. An `Err` is not stored.
+/// The result is stored as JSON and has at most [`MAX_RESULT`] bytes.
+///
+/// ```
+/// # #[cfg(feature = "sqlx-postgres")] mod example {
+/// use std::time::Duration;
+/// use distlock_fence::{Fence, FenceError, Once, once};
+/// # #[derive(Debug)] enum RedeemError { Fence(FenceError), Database(sqlx::Error) }
+/// # impl From<FenceError> for RedeemError { fn from(error: FenceError) -> Self { RedeemError::Fence(error) } }
+/// # impl From<sqlx::Error> for RedeemError { fn from(error: sqlx::Error) -> Self { RedeemError::Database(error) } }
+///
+/// async fn redeem(pool: &sqlx::PgPool, fence: &Fence, user: i64, price: i64) -> Result<i64, RedeemError> {
+///     let request = Once::new(Duration::from_secs(24 * 60 * 60)).arguments(&(user, price));
+///     let done = once(fence, pool, &request, async |tx| {
+///         let sql = "UPDATE account SET points = points - $1 WHERE id = $2 RETURNING points";
+///         Ok::<i64, RedeemError>(sqlx::query_scalar(sql).bind(price).bind(user).fetch_one(tx).await?)
+///     });
+///     Ok(done.await?.value)
+/// }
+/// # }
+/// ```
+///
+/// # Errors
+/// Those of `body`, and each [`FenceError`].
+///
+/// # Cancel safety
+/// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed; the next call
+/// finds out.
+pub async fn once<D, T, E, F>(fence: &Fence, database: &D, once: &Once, body: F) -> Result<Done<T>, E>
+where
+    D: OnceDatabase,
+    T: Serialize + DeserializeOwned,
+    E: From<FenceError>,
+    F: AsyncFnOnce(&mut D::Connection) -> Result<T, E>,
+{
+    let mut run = match once.begin(fence, database).await? {
+        Run::First(run) => run,
+        Run::Replay(value) => return Ok(Done { value, outcome: Outcome::Replay }),
+    };
+    match body(run.transaction()).await {
+        Ok(value) => {
+            run.commit(&value).await?;
+            Ok(Done { value, outcome: Outcome::FirstRun })
+        }
+        Err(error) => {
+            run.roll_back().await;
+            Err(error)
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Outcome::FirstRun => "first run",
+            Outcome::Replay => "replay",
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! The order of the steps of a fenced transaction.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use crate::{Fence, FenceError, FencedDatabase};
+
+/// A transaction that was begun, and whose fence was checked: others with the same key wait for its end.
+///
+/// If it is dropped before [`commit`](FencedTransaction::commit), it is rolled back. Dereferences to the transaction of
+/// the database's library. [`transaction`] does the steps in order and is shorter; this type is for bodies that are no
+/// closures.
+///
+/// ```
+/// # #[cfg(feature = "sqlx-postgres")] mod example {
+/// use distlock_fence::{Fence, FenceError, FencedTransaction};
+/// # #[derive(Debug)] enum RedeemError { Fence(FenceError), Database(sqlx::Error) }
+/// # impl From<FenceError> for RedeemError { fn from(error: FenceError) -> Self { RedeemError::Fence(error) } }
+/// # impl From<sqlx::Error> for RedeemError { fn from(error: sqlx::Error) -> Self { RedeemError::Database(error) } }
+///
+/// async fn redeem(pool: &sqlx::PgPool, fence: &Fence, user: i64, price: i64) -> Result<(), RedeemError> {
+///     let mut tx = FencedTransaction::begin(fence, pool).await?;
+///     let sql = "UPDATE account SET points = points - $1 WHERE id = $2";
+///     sqlx::query(sql).bind(price).bind(user).execute(&mut **tx).await?;
+///     Ok(tx.commit().await?)
+/// }
+/// # }
+/// ```
+pub struct FencedTransaction<D: FencedDatabase> {
+    transaction: D::Transaction,
+    fence: Fence,
+}
+
+impl<D: FencedDatabase> FencedTransaction<D> {
+    /// Begins a transaction and checks the fence.
+    ///
+    /// # Errors
+    /// [`FenceError::Stale`] if a later holder of the key has committed; [`FenceError::NotCommitted`] if the database
+    /// fails.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: what was begun is rolled back.
+    pub async fn begin(fence: &Fence, database: &D) -> Result<Self, FenceError> {
+        let mut transaction = database.begin(fence).await?;
+        match D::fence(&mut transaction, fence).await {
+            Ok(()) => Ok(FencedTransaction { transaction, fence: fence.clone() }),
+            Err(error) => {
+                D::roll_back(transaction).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The fence that was checked.
+    #[must_use]
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// [`FenceError::NotCommitted`], and [`FenceError::OutcomeUnknown`] if the answer was lost.
+    ///
+    /// # Cancel safety
+    /// Dropped before the first poll, nothing was changed. Dropped later, it may have been committed.
+    pub async fn commit(self) -> Result<(), FenceError> {
+        D::commit(self.transaction, &self.fence).await
+    }
+
+    /// Rolls back. If that fails, the server does it when it notices that the connection has ended.
+    pub async fn roll_back(self) {
+        D::roll_back(self.transaction).await;
+    }
+}
+
+impl<D: FencedDatabase> Deref for FencedTransaction<D> {
+    type Target = D::Transaction;
+
+    fn deref(&self) -> &D::Transaction {
+        &self.transaction
+    }
+}
+
+impl<D: FencedDatabase> DerefMut for FencedTransaction<D> {
+    fn deref_mut(&mut self) -> &mut D::Transaction {
+        &mut self.transaction
+    }
+}
+
+impl<D: FencedDatabase> fmt::Debug for FencedTransaction<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FencedTransaction").field("fence", &self.fence).finish_non_exhaustive()
+    }
+}
+
+/// Begins a transaction, checks the fence, calls `body`, and commits if it returns `Ok`.
+///
+/// The transaction is rolled back if the fence is stale (then `body` is not called), and if `body` returns an error,
+/// panics, or is dropped. Transactions of one key are committed in the order of their tokens: the check holds the row
+/// of the key until the end, and a holder that was overtaken is refused with [`FenceError::Stale`]. Several
+/// transactions may have the same token.
+///
+/// `body` must return the errors of its statements: after some of them, a database has rolled back the transaction by
+/// itself, and MySQL and SQLite carry out each further statement alone. It must not end the transaction with statements
+/// of its own, nor have MySQL do so by changing tables.
+///
+/// # Errors
+/// Those of `body`, and each [`FenceError`].
+///
+/// # Cancel safety
+/// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed.
+pub async fn transaction<D, T, E, F>(fence: &Fence, database: &D, body: F) -> Result<T, E>
+where
+    D: FencedDatabase,
+    E: From<FenceError>,
+    F: AsyncFnOnce(&mut D::Connection) -> Result<T, E>,
+{
+    let mut transaction = FencedTransaction::begin(fence, database).await?;
+    match body(&mut transaction).await {
+        Ok(value) => {
+            transaction.commit().await?;
+            Ok(value)
+        }
+        Err(error) => {
+            transaction.roll_back().await;
+            Err(error)
+        }
+    }
+}
