@@ -57,8 +57,11 @@ pub(super) enum What {
     GiveUp(usize),
     /// A task of the driver has slept long enough.
     Alarm(Arc<Alarm>),
-    /// What the driver has sent gets to the wire: its thread was preempted.
-    Put(Vec<Outgoing>),
+    /// What the driver has sent gets to the wire: its thread was preempted after the engine had made it.
+    Put {
+        made: Time,
+        list: Vec<Outgoing>,
+    },
     /// A caller is dropped while it awaits a reply.
     Abort(TaskId),
     Close,
@@ -293,7 +296,7 @@ impl World {
             What::Body(request, step) => self.body(c, local, request, step),
             What::Send(list, confirmation) => self.send_all(c, list, confirmation),
             // Steps of the driver.
-            What::Alarm(_) | What::Put(_) | What::Abort(_) => {}
+            What::Alarm(_) | What::Put { .. } | What::Abort(_) => {}
             What::Close => {
                 note!(self, "process {c}: shuts down");
                 self.clients[c].closed = true;

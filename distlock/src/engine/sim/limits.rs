@@ -101,7 +101,9 @@ impl World {
         }
     }
 
-    /// A renewal asks for as much as any holder wants.
+    /// A renewal asks for as much as any holder wanted when the engine made it. One that an extension overtakes before
+    /// it reaches the wire may ask for less: no store lets a renewal shorten a lease, and the engine counts its answer
+    /// from when it was made.
     pub(super) fn check_renewal(&mut self, c: usize, context: &Context, command: &Command) {
         let Command::Renew(Renewing { ticket: None, .. }, op::Renew { ttl, .. }) = command else {
             return;

@@ -113,6 +113,13 @@ fn extended(c: &mut Config) {
     c.ttls = vec![300, 1_000];
 }
 
+/// The same, and renewals that were made before an extension reach the wire after it.
+fn extended_and_overtaken(c: &mut Config) {
+    extended(c);
+    (c.preempt, c.no_renew) = (0.5, 0.0);
+    (c.delay, c.notice) = ((50, 300), 10);
+}
+
 fn cancelled(c: &mut Config) {
     crowded(c);
     c.cancel = 0.8;
@@ -329,6 +336,8 @@ const DRIVER_CASES: &[Case] = &[
     driven(Mutant::NoCompensationAfterLinkChange, &[Links, FormerLinksAlive], crowded),
     driven(Mutant::DeadlineFromReceipt, &[Calm, Short], slow_answers),
     driven(Mutant::UnknownPushIgnored, &[FormerLinksAlive, Links], crowded),
+    driven(Mutant::ExtensionForgotten, &[Calm, Short], extended_and_overtaken),
+    driven(Mutant::RenewShortens, &[Calm, Short], extended_and_overtaken),
 ];
 
 const CASES: &[Case] = &[

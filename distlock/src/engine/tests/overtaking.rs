@@ -118,3 +118,31 @@ fn a_release_that_overtakes_one_with_min_hold_keeps_the_key_as_well() {
     desk.answer(second, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
     assert_eq!(desk.next_leave().1, Some(ms(2_500)));
 }
+
+/// The renewal asks for less, because it was made before the extension. Which of them the server carries out last makes
+/// no difference: neither shortens the lease.
+#[test]
+fn a_renewal_that_an_extension_overtakes_leaves_the_holder_what_was_promised() {
+    for extension_is_answered_first in [true, false] {
+        let mut desk = Desk::new();
+        let cell = desk.hold(want());
+        desk.sleep();
+        let (renewal, _) = desk.next();
+        desk.pass(ms(1));
+        let (held, effects) = desk.engine.extend(desk.now, &cell, TTL * 3);
+        assert!(held);
+        desk.take(effects);
+        let (extension, _) = desk.next();
+        let promised = desk.now.after(ms(30_000 - 300 - 2));
+        let sent = if extension_is_answered_first { [extension, renewal] } else { [renewal, extension] };
+        for (context, is_extended) in sent.into_iter().zip([extension_is_answered_first, true]) {
+            desk.pass(ms(1));
+            let server_time = desk.server_time();
+            desk.answer(context, Ok(RenewReply::Renewed { server_time }));
+            assert_eq!(desk.until(&cell) == promised, is_extended);
+        }
+        desk.sleep();
+        let (_, op) = desk.next();
+        assert!(matches!(op, Command::Renew(_, op::Renew { ttl, .. }) if ttl == TTL * 3), "{op:?}");
+    }
+}

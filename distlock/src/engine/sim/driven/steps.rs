@@ -56,7 +56,7 @@ impl World {
                 self.count_spin(c);
                 self.enter(c, local, |_| alarm.fire());
             }
-            What::Put(list) => list.into_iter().for_each(|outgoing| self.put(c, local, outgoing)),
+            What::Put { made, list } => list.into_iter().for_each(|outgoing| self.put(c, made, outgoing)),
             What::Abort(task) => {
                 self.enter(c, local, |driver| driver.tasks.abort(task));
             }
@@ -177,7 +177,7 @@ impl World {
         }
         if self.chance(self.cfg.preempt) && !outgoing.is_empty() {
             let late = self.kernel.rng.u64(0..3 * MILLI);
-            self.post(c, late, What::Put(outgoing));
+            self.post(c, late, What::Put { made: local, list: outgoing });
         } else {
             outgoing.into_iter().for_each(|outgoing| self.put(c, local, outgoing));
         }
@@ -264,8 +264,9 @@ impl World {
         }
     }
 
-    /// Puts what was sent on the wire.
-    fn put(&mut self, c: usize, local: Time, outgoing: Outgoing) {
+    /// Puts on the wire what the engine has `made`: then, and not now, counts as when it was sent, as for the engine.
+    /// Meanwhile another thread may have sent more, an extension for one.
+    fn put(&mut self, c: usize, made: Time, outgoing: Outgoing) {
         if !self.clients[c].link.up {
             outgoing.fail(Failure::NotSent);
             return;
@@ -276,24 +277,24 @@ impl World {
                     Ask::Plain(op) => op.ttl,
                     Ask::Full(op) => op.ttl,
                 };
-                let context = Context { key, token: op.token(), sent: local };
+                let context = Context { key, token: op.token(), sent: made };
                 self.put_one(c, context, Command::Acquire(acquiring(ttl), op), Place::Acquire(slot));
             }
             Outgoing::Release(Sent { key, op, slot }) => {
-                let context = Context { key, token: op.token, sent: local };
-                let asked = Releasing { sends: 1, deadline: None, until: Some(local), keep_until: None };
+                let context = Context { key, token: op.token, sent: made };
+                let asked = Releasing { sends: 1, deadline: None, until: Some(made), keep_until: None };
                 self.put_one(c, context, Command::Release(asked, op), Place::Release(slot));
             }
-            Outgoing::Renew(sent) => self.put_renewal(c, local, sent, Some(Ticket(0))),
+            Outgoing::Renew(sent) => self.put_renewal(c, made, sent, Some(Ticket(0))),
             Outgoing::RenewAll(all) => {
-                all.into_iter().for_each(|sent| self.put_renewal(c, local, sent, None));
+                all.into_iter().for_each(|sent| self.put_renewal(c, made, sent, None));
             }
             Outgoing::AcquireAll(all) => {
                 let first = self.jobs.len();
                 let mut batch = Vec::new();
                 let mut places = Vec::new();
                 for Sent { key, op, slot } in all {
-                    batch.push((Context { key, token: op.token, sent: local }, acquiring(op.ttl), op));
+                    batch.push((Context { key, token: op.token, sent: made }, acquiring(op.ttl), op));
                     places.push(Place::AcquireInBatch(slot));
                 }
                 self.send_acquire_all(c, batch);
@@ -305,13 +306,13 @@ impl World {
     fn put_renewal(
         &mut self,
         c: usize,
-        local: Time,
+        made: Time,
         sent: Sent<op::Renew, RenewReply>,
         ticket: Option<Ticket>,
     ) {
         let Sent { key, op, slot } = sent;
         self.clients[c].renewed.insert(op.token, self.kernel.now);
-        let context = Context { key, token: op.token, sent: local };
+        let context = Context { key, token: op.token, sent: made };
         let asked = Renewing { ticket, ttl: op.ttl };
         self.put_one(c, context, Command::Renew(asked, op), Place::Renew(slot));
     }
