@@ -16,6 +16,8 @@ pub(crate) struct Given {
     pub(crate) option: Opt,
     /// Where its name stands.
     pub(crate) span: Span,
+    /// The variable in front of `in`, where the option has one.
+    pub(crate) variable: Option<Ident>,
     /// Its value.
     pub(crate) value: Expr,
 }
@@ -126,9 +128,18 @@ impl RawArgs {
             skip_to_comma(input);
             return;
         }
+        let mut variable = None;
+        if option == Opt::Transaction {
+            variable = input.call(Ident::parse_any).ok();
+            if variable.is_none() || input.parse::<Token![in]>().is_err() {
+                errors.push(diag::no_variable_in(name.span(), option));
+                skip_to_comma(input);
+                return;
+            }
+        }
         match input.parse::<Expr>() {
             Ok(value) => {
-                self.set(Given { option, span: name.span(), value }, errors);
+                self.set(Given { option, span: name.span(), variable, value }, errors);
                 end_of_option(input, errors);
             }
             Err(error) => {

@@ -28,8 +28,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         (error, _) => {
             // The function is emitted all the same, so that nothing that calls it is reported too.
             let krate = spec::krate(&args, &mut Errors::default());
-            let (guard, token) = spec::variables(&args);
-            let mut tokens = expand::unlocked(&function, &krate, guard.as_ref(), token.as_ref());
+            let mut tokens = expand::unlocked(&function, &krate, &spec::variables(&args));
             tokens.extend(error.map(syn::Error::into_compile_error));
             tokens
         }

@@ -91,8 +91,18 @@ options! {
         "how long the process may keep the lock after a call, to come back in without a round trip";
     Guard: "guard", "guard = guard", [],
         "a variable for the guard, in the body";
-    Token: "token", "token = token", ["fence", "fenced", "fencing_token"],
+    Token: "token", "token = token", ["fenced", "fencing_token"],
         "a variable for the fencing token, in the body";
+    Fence: "fence", "fence = fence", [],
+        "a variable for the key with its fencing token, in the body";
+    Transaction: "transaction", "transaction = tx in self.pool", ["tx", "transactional"],
+        "a transaction that is fenced, and committed before the release";
+    Once: "once", r#"once = "24h""#, ["idempotent", "idempotency"],
+        "how long the result is kept for calls that repeat this one";
+    OnceOf: "once_of", "once_of = gift", ["fingerprint"],
+        "the arguments that a repeated call has to have";
+    OnceOutcome: "once_outcome", "once_outcome = outcome", [],
+        "where to write whether the result is that of an earlier call";
     Manager: "manager", "manager = self.locks", ["locks", "client"],
         "where the lock lives";
     When: "when", "when = amount > 0", ["condition", "skip"],

@@ -31,6 +31,16 @@ snapshots! {
             Ok(order)
         }
     }
+    transaction: (key = "order:<user_id>", transaction = tx in self.pool, fence = fence) {
+        async fn place_order(&self, user_id: u64) -> Result<Order, OrderError> {
+            self.order(tx, fence, user_id).await
+        }
+    }
+    once: (key = "order", transaction = tx in pool, once = "24h", once_of = (&a, &b), once_outcome = outcome) {
+        async fn place_order(pool: &PgPool, a: A, b: B, outcome: &mut Outcome) -> Result<Order, OrderError> {
+            order(tx, a, b).await
+        }
+    }
     sync_fn: (key = "order:<user_id>", wait = "0s") {
         /// Documented.
         pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderError> {

@@ -264,7 +264,9 @@ impl LockError {
             }
             LockError::Busy { .. }
             | LockError::Unavailable { .. }
-            | LockError::Fence(FenceError::Stale { .. } | FenceError::NotCommitted { .. }) => Some(RETRY_AFTER),
+            | LockError::Fence(FenceError::Stale { .. } | FenceError::NotCommitted { .. }) => {
+                Some(RETRY_AFTER)
+            }
             _ => None,
         }
     }

@@ -146,12 +146,12 @@ mod take_over;
 pub mod testing;
 mod ttl;
 
+#[doc(inline)]
+pub use distlock_fence as fence;
 #[doc = include_str!("attribute.md")]
 pub use distlock_macros::distributed_lock;
 #[doc = include_str!("key_macro.md")]
 pub use distlock_macros::key;
-#[doc(inline)]
-pub use distlock_fence as fence;
 pub use distlock_store::kit::connection::{Credentials, TlsOptions};
 pub use distlock_store::{Escaped, FencingToken, LockKind};
 pub use error::{LockError, LostReason};

@@ -121,7 +121,9 @@ impl fmt::Display for FenceError {
 impl Error for FenceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            FenceError::Stale { .. } | FenceError::OtherArguments { .. } | FenceError::TooLarge { .. } => None,
+            FenceError::Stale { .. } | FenceError::OtherArguments { .. } | FenceError::TooLarge { .. } => {
+                None
+            }
             FenceError::NotCommitted { source, .. }
             | FenceError::OutcomeUnknown { source, .. }
             | FenceError::Unreadable { source, .. } => Some(&**source),

@@ -45,7 +45,10 @@ mod once;
 pub mod schema;
 #[cfg(feature = "sqlx-mysql")]
 mod sqlx_mysql;
-#[cfg(all(feature = "once", any(feature = "sqlx-mysql", feature = "sqlx-postgres", feature = "sqlx-sqlite")))]
+#[cfg(all(
+    feature = "once",
+    any(feature = "sqlx-mysql", feature = "sqlx-postgres", feature = "sqlx-sqlite")
+))]
 mod sqlx_once;
 #[cfg(feature = "sqlx-postgres")]
 mod sqlx_postgres;

@@ -180,10 +180,10 @@ impl Once {
 impl Stored {
     fn read<T: DeserializeOwned>(self, fence: &Fence, arguments: Option<&[u8]>) -> Result<T, FenceError> {
         // Either of them may be without: the option was added or left out between the runs.
-        if let (Some(ours), Some(theirs)) = (arguments, &self.arguments) {
-            if ours != &theirs[..] {
-                return Err(FenceError::OtherArguments { key: fence.key().to_owned() });
-            }
+        if let (Some(ours), Some(theirs)) = (arguments, &self.arguments)
+            && ours != theirs.as_slice()
+        {
+            return Err(FenceError::OtherArguments { key: fence.key().to_owned() });
         }
         serde_json::from_str(&self.result)
             .map_err(|error| FenceError::Unreadable { key: fence.key().to_owned(), source: Arc::new(error) })

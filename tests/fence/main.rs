@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod attribute;
 mod lost_answers;
 mod once;
 mod suite;

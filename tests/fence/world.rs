@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Fence(FenceError),
     /// Of a statement of the body.
     Statement(sqlx::Error),
+    /// Of the lock.
+    Lock(distlock::LockError),
     /// Of the body itself.
     Refused,
 }

@@ -185,3 +185,24 @@ pub(crate) fn cancels_already(value: &Expr) -> Error {
         format!("write `{on_lost} = \"cancel\"`, or leave it out"),
     )
 }
+
+/// `transaction = ..` on a `fn`
+pub(crate) fn transaction_in_sync_fn(span: Span) -> Error {
+    error(
+        span,
+        "a transaction is begun and committed by `.await`, and this function is not `async`",
+        "make the function `async`",
+    )
+}
+
+/// `transaction = ..` on a function that is given a transaction
+pub(crate) fn transaction_inside_another(ty: &Type) -> Error {
+    let option = Opt::Transaction;
+    error_on(
+        ty,
+        format_args!("the function is given a transaction, and `{option}` begins another one"),
+        format_args!(
+            "leave out the argument; or leave out `{option}`, and lock the function that begins the transaction"
+        ),
+    )
+}

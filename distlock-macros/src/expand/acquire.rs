@@ -258,6 +258,8 @@ impl Expansion<'_> {
             linger,
             guard: _,
             token,
+            fence,
+            transaction,
         } = &spec.options;
         let mut steps = TokenStream::new();
         let mut step = |name: &str, argument: Option<TokenStream>| {
@@ -321,7 +323,7 @@ impl Expansion<'_> {
         if let Some(linger) = linger {
             step("linger", Some(amount(linger)));
         }
-        if token.is_some() {
+        if token.is_some() || fence.is_some() || transaction.is_some() {
             step("fenced", None);
         }
         steps

@@ -1,13 +1,14 @@
 //! The body, with everything that it is given.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens as _, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Attribute, FnArg};
 
 use super::Expansion;
-use super::tokens::located_at;
+use super::tokens::{located_at, reference};
 use crate::item::{Argument, Leaf, Mention, Rebinding, Shape, conditions, leaves};
+use crate::spec::{Amount, Transaction};
 
 impl Expansion<'_> {
     /// The body as a future. `given`: statements before everything else.
@@ -15,6 +16,75 @@ impl Expansion<'_> {
         let (edge, body) = (self.return_edge(), self.body());
         let (place, block) = self.as_written(&quote!(#edge #given #body));
         quote_spanned!(place=> async move #block)
+    }
+
+    /// The future that begins the transaction and runs the body in it. Its value is the body's with the transaction,
+    /// which is committed outside: a lease that is lost during the commit does not interrupt it.
+    pub(super) fn in_transaction(&self, transaction: &Transaction) -> TokenStream {
+        let private = &self.private;
+        let Transaction { name, database, once, once_of, once_outcome } = transaction;
+        let database = reference(database);
+        let turbofish = self.turbofish_of_two();
+        let begun = match once {
+            None => quote_spanned! {Span::mixed_site()=>
+                let mut __distlock_open = match #private::begin(#database, __distlock_held).await {
+                    #private::Ok(__distlock_open) => __distlock_open,
+                    #private::Err(__distlock_error) => return #private::Ended::Failed(__distlock_error),
+                };
+                let __distlock_transaction = &mut *__distlock_open;
+            },
+            Some(keep) => {
+                let keep = match keep {
+                    Amount::Millis(millis) => quote_spanned!(Span::mixed_site()=> #private::millis(#millis)),
+                    Amount::Expr(expr) => expr.to_token_stream(),
+                };
+                let arguments = once_of.as_ref().map(|arguments| {
+                    let arguments = reference(arguments);
+                    quote_spanned!(Span::mixed_site()=> .arguments(#arguments))
+                });
+                let outcome = once_outcome.as_ref().map(|place| {
+                    quote_spanned!(Span::mixed_site()=> #private::set_outcome(&mut *#place, &__distlock_run);)
+                });
+                quote_spanned! {Span::mixed_site()=>
+                    let __distlock_once = #private::Once::new(#keep) #arguments;
+                    let __distlock_run = match
+                        #private::begin_once #turbofish (#database, __distlock_held, __distlock_once).await
+                    {
+                        #private::Ok(__distlock_run) => __distlock_run,
+                        #private::Err(__distlock_error) => return #private::Ended::Failed(__distlock_error),
+                    };
+                    #outcome
+                    let mut __distlock_open = match __distlock_run {
+                        #private::Run::First(__distlock_open) => __distlock_open,
+                        #private::Run::Replay(__distlock_value) => {
+                            return #private::Ended::Replay(
+                                #private::ReturnsResult::from_result(#private::Ok(__distlock_value)),
+                            );
+                        }
+                    };
+                    let __distlock_transaction = __distlock_open.transaction();
+                }
+            }
+        };
+        let given = quote_spanned!(Span::mixed_site()=> let #name = __distlock_transaction;);
+        let body = self.future(&given);
+        let captures = self.captures();
+        quote_spanned! {Span::mixed_site()=>
+            async move {
+                #captures
+                #begun
+                let __distlock_value = #body.await;
+                #private::Ended::Run(__distlock_open, __distlock_value)
+            }
+        }
+    }
+
+    /// `::<_, R>`, or `::<_, _>`.
+    fn turbofish_of_two(&self) -> TokenStream {
+        match &self.returns {
+            Some(ty) => quote_spanned!(Span::mixed_site()=> ::<_, #ty>),
+            None => quote_spanned!(Span::mixed_site()=> ::<_, _>),
+        }
     }
 
     /// The body as a closure.
@@ -45,6 +115,9 @@ impl Expansion<'_> {
         let token = spec.options.token.as_ref().map(|name| {
             quote_spanned!(Span::mixed_site()=> let #name: #krate::FencingToken = #private::token(__distlock_held);)
         });
+        let fence = spec.options.fence.as_ref().map(|name| {
+            quote_spanned!(Span::mixed_site()=> let #name: #krate::fence::Fence = #private::fence(__distlock_held);)
+        });
         let body = match &self.function.shape {
             Shape::Future(future) => {
                 let rest = &future.rest;
@@ -61,6 +134,7 @@ impl Expansion<'_> {
             #rebindings
             #guard
             #token
+            #fence
             #block
         }
     }

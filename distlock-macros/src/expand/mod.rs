@@ -31,7 +31,7 @@ mod finish;
 mod tokens;
 
 use crate::item::{Function, Place, Shape, bound_names, conditions};
-use crate::spec::{LockSpec, OnLost, Part};
+use crate::spec::{LockSpec, OnLost, Part, Variables};
 use acquire::{Acquiring, rendered};
 use tokens::{ImplAsUnderscore, reference};
 
@@ -47,17 +47,20 @@ pub(crate) fn expand(function: &Function, spec: &LockSpec) -> TokenStream {
 
 /// The annotated function, not locked: for an attribute with mistakes. Its body finds the names that it expects
 /// from the attribute, and its arguments count as used, so that nothing else is reported.
-pub(crate) fn unlocked(
-    function: &Function,
-    krate: &TokenStream,
-    guard: Option<&Ident>,
-    token: Option<&Ident>,
-) -> TokenStream {
+pub(crate) fn unlocked(function: &Function, krate: &TokenStream, variables: &Variables) -> TokenStream {
+    let Variables { guard, token, fence, transaction } = variables;
     let private = quote!(#krate::__private);
     let body = function.body.stream();
-    let mut names: Vec<_> = guard.into_iter().chain(token).cloned().collect();
-    let guard = guard.map(|name| quote!(let #name: &#krate::Held = #private::placeholder();));
-    let token = token.map(|name| quote!(let #name: #krate::FencingToken = #private::placeholder();));
+    let transaction = transaction.as_ref();
+    let mut names: Vec<_> = [guard, token, fence].into_iter().flatten().cloned().collect();
+    names.extend(transaction.map(|(name, _)| name.clone()));
+    let guard = guard.as_ref().map(|name| quote!(let #name: &#krate::Held = #private::placeholder();));
+    let token = token.as_ref().map(|name| quote!(let #name: #krate::FencingToken = #private::placeholder();));
+    let fence = fence.as_ref().map(|name| quote!(let #name: #krate::fence::Fence = #private::placeholder();));
+    let transaction = transaction.map(|(name, database)| {
+        let database = reference(database);
+        quote!(let #name = #private::transaction_of(#database);)
+    });
     if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first() {
         names.push(Ident::new("self", receiver.self_token.span));
     }
@@ -78,7 +81,7 @@ pub(crate) fn unlocked(
         bound_names(pat, &mut names);
         quote!(#(#attrs)* let #pat = #ident; #(#attrs)* let _ = (#(&#names,)*);)
     });
-    function.with_own_body(&quote!(#(#renamed)* #guard #token #used #body))
+    function.with_own_body(&quote!(#(#renamed)* #guard #token #fence #transaction #used #body))
 }
 
 /// The key of `key!`, an expression of type `Result<LockKey, LockError>`.
@@ -142,7 +145,18 @@ impl<'a> Expansion<'a> {
             return quote!(#section #finish);
         }
         let (acquire, checks) = (self.acquire(Acquiring::Async, &prelude), self.checks());
-        let body = self.future(&TokenStream::new());
+        let (body, commit) = match &self.spec.options.transaction {
+            Some(transaction) => {
+                let commit = quote_spanned! {Span::mixed_site()=>
+                    let __distlock_result = match __distlock_result {
+                        #private::Ok(__distlock_ended) => #private::commit(__distlock_ended).await,
+                        #private::Err(__distlock_lost) => #private::Err(__distlock_lost),
+                    };
+                };
+                (self.in_transaction(transaction), Some(commit))
+            }
+            None => (self.future(&TokenStream::new()), None),
+        };
         quote_spanned! {Span::mixed_site()=>
             let __distlock_lock = #private::Slot::new();
             let __distlock_result = 'lock: {
@@ -152,6 +166,7 @@ impl<'a> Expansion<'a> {
                 let __distlock_body = #private::pin!(#private::Some(#body));
                 let __distlock_result =
                     #private::hold(__distlock_held, #private::OnLost::#on_lost, __distlock_body).await;
+                #commit
                 __distlock_result
             };
             __distlock_lock.release().await;
@@ -164,7 +179,9 @@ impl<'a> Expansion<'a> {
     /// an `async move` block bind; and `on_busy` may use the arguments after the lock was found busy.
     fn is_one_section(&self) -> bool {
         let is_async = matches!(self.function.shape, Shape::Async);
-        is_async && !self.leaves_behind() && self.spec.options.on_busy.is_none()
+        // A transaction is committed between the body and the release.
+        let options = &self.spec.options;
+        is_async && !self.leaves_behind() && options.on_busy.is_none() && options.transaction.is_none()
     }
 
     /// Whether a pattern is matched in front of the acquisition, and may leave something behind there.
@@ -176,7 +193,8 @@ impl<'a> Expansion<'a> {
     fn one_section(&self, on_lost: &TokenStream) -> TokenStream {
         let private = &self.private;
         let (asked, checks) = (self.asked(), self.checks());
-        let uses_lock = self.spec.options.guard.is_some() || self.spec.options.token.is_some();
+        let options = &self.spec.options;
+        let uses_lock = options.guard.is_some() || options.token.is_some() || options.fence.is_some();
         if !uses_lock {
             let body = self.future(&TokenStream::new());
             return quote_spanned! {Span::mixed_site()=>

@@ -5,12 +5,15 @@ use crate::args::RawArgs;
 use crate::diag::{self, Errors};
 use crate::item::{Function, Shape};
 use crate::options::Opt;
+use syn::{FnArg, Type};
 
 /// Reports options that exclude each other, or have no effect without each other.
 pub(super) fn check(args: &RawArgs, function: &Function, options: &Options, errors: &mut Errors) {
     check_pairs(args, options, errors);
     check_reentrant(args, function, options, errors);
     check_linger(args, options, errors);
+    check_fences(args, options, errors);
+    check_transaction(args, function, options, errors);
     check_needs(args, errors);
     check_holds(args, options, errors);
 }
@@ -32,27 +35,9 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
         "lock the keys one by one, or leave out one of the two",
     );
     exclude(
-        Opt::Token,
-        Opt::Keys,
-        "a fencing token belongs to one key",
-        &format!("leave out `{}`, or lock one `{}`", Opt::Token, Opt::Key),
-    );
-    exclude(
-        Opt::Token,
-        Opt::MaxHolders,
-        "writes of several holders have no order",
-        "leave out one of the two",
-    );
-    exclude(
         Opt::Guard,
         Opt::When,
         "there is no guard when the lock is not taken",
-        "use `manager.lock(key)` inside the body",
-    );
-    exclude(
-        Opt::Token,
-        Opt::When,
-        "there is no token when the lock is not taken",
         "use `manager.lock(key)` inside the body",
     );
     exclude(
@@ -67,12 +52,6 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
     );
     if options.shared {
         exclude(Opt::MaxHolders, Opt::Mode, "a shared lock has no limit", "leave out one of the two");
-        exclude(
-            Opt::Token,
-            Opt::Mode,
-            "readers have no order",
-            &format!("leave out `{}`, or use `{} = \"exclusive\"`", Opt::Token, Opt::Mode),
-        );
     }
 }
 
@@ -103,7 +82,72 @@ fn check_linger(args: &RawArgs, options: &Options, errors: &mut Errors) {
     exclude(Opt::MinHold, "the one keeps this process out, too, the other lets it come back");
 }
 
+/// What needs a fencing token.
+fn check_fences(args: &RawArgs, options: &Options, errors: &mut Errors) {
+    for option in [Opt::Token, Opt::Fence, Opt::Transaction] {
+        let Some(given) = args.get(option) else { continue };
+        let mut exclude = |other: Opt, why: &str, help: &str| {
+            if args.get(other).is_some() {
+                errors.push(diag::conflict(given.span, option, other, why, help));
+            }
+        };
+        exclude(
+            Opt::Keys,
+            "a fencing token belongs to one key",
+            &format!("leave out `{option}`, or lock one `{}`", Opt::Key),
+        );
+        exclude(Opt::MaxHolders, "writes of several holders have no order", "leave out one of the two");
+        exclude(
+            Opt::When,
+            "there is no token when the lock is not taken",
+            "use `manager.lock(key)` inside the body",
+        );
+        if options.shared {
+            let help = format!("leave out `{option}`, or use `{} = \"exclusive\"`", Opt::Mode);
+            exclude(Opt::Mode, "readers have no order", &help);
+        }
+    }
+}
+
+fn check_transaction(args: &RawArgs, function: &Function, options: &Options, errors: &mut Errors) {
+    let Some(given) = args.get(Opt::Transaction) else { return };
+    if matches!(function.shape, Shape::Sync) && function.sound {
+        errors.push(diag::transaction_in_sync_fn(given.span));
+    }
+    if options.reentrant {
+        let why = "the transaction of the call around this one keeps the row of the key";
+        let help = "leave out one of the two";
+        errors.push(diag::conflict(given.span, Opt::Transaction, Opt::Reentrant, why, help));
+    }
+    for input in &function.sig.inputs {
+        if let FnArg::Typed(typed) = input
+            && is_transaction(&typed.ty)
+        {
+            errors.push(diag::transaction_inside_another(&typed.ty));
+        }
+    }
+}
+
+/// `&mut Transaction<'_, _>`, by its name.
+fn is_transaction(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(reference) => is_transaction(&reference.elem),
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Transaction"),
+        _ => false,
+    }
+}
+
 fn check_needs(args: &RawArgs, errors: &mut Errors) {
+    let needs = [
+        (Opt::Once, Opt::Transaction, "the result is stored in the transaction of its effects"),
+        (Opt::OnceOf, Opt::Once, "it tells a repeated call from another one"),
+        (Opt::OnceOutcome, Opt::Once, "without it no call is a repeated one"),
+    ];
+    for (option, needed, why) in needs {
+        if let (Some(given), false) = (args.get(option), args.mentions(needed)) {
+            errors.push(diag::requires(given.span, option, why, &format!("add `{}`", needed.example())));
+        }
+    }
     if let (Some(given), None) = (args.get(Opt::RetryDelay), args.get(Opt::Retries)) {
         let help = format!("add `{}`, or leave it out", Opt::Retries.example());
         errors.push(diag::requires(given.span, given.option, "it is the delay between retries", &help));

@@ -82,6 +82,24 @@ pub(crate) struct Options {
     pub(crate) guard: Option<Ident>,
     /// Variable for the fencing token.
     pub(crate) token: Option<Ident>,
+    /// Variable for the key with its fencing token.
+    pub(crate) fence: Option<Ident>,
+    /// The transaction of the body.
+    pub(crate) transaction: Option<Transaction>,
+}
+
+/// `transaction = name in database`, and the options for it.
+pub(crate) struct Transaction {
+    /// The variable.
+    pub(crate) name: Ident,
+    /// The pool.
+    pub(crate) database: Expr,
+    /// How long the result is kept.
+    pub(crate) once: Option<Amount>,
+    /// What a repeated call has to have.
+    pub(crate) once_of: Option<Expr>,
+    /// Where to write whether the result is an earlier one.
+    pub(crate) once_outcome: Option<Expr>,
 }
 
 impl Options {
@@ -254,7 +272,10 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
         linger: None,
         guard: None,
         token: None,
+        fence: None,
+        transaction: None,
     };
+    let mut once = None;
     for given in args.iter() {
         // Without `_`: an option that is added to the table has to be dealt with here.
         match given.option {
@@ -285,12 +306,26 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
             Opt::OnLost => options.on_lost = outcome::on_lost(given, function, errors),
             Opt::Guard => options.guard = values::variable(given, errors),
             Opt::Token => options.token = values::variable(given, errors),
+            Opt::Fence => options.fence = values::variable(given, errors),
+            Opt::Once => once = values::amount(given, errors),
+            // Together, below.
+            Opt::Transaction | Opt::OnceOf | Opt::OnceOutcome => {}
         }
     }
     options.wait = match retries {
         Some(times) => Wait::Retries { times, delay },
         None => wait,
     };
+    options.transaction = args.get(Opt::Transaction).and_then(|given| {
+        let value = |option| args.get(option).map(|given| given.value.clone());
+        Some(Transaction {
+            name: given.variable.clone()?,
+            database: given.value.clone(),
+            once,
+            once_of: value(Opt::OnceOf),
+            once_outcome: value(Opt::OnceOutcome),
+        })
+    });
     options.route = outcome::route(args, function, errors);
     combinations::check(args, function, &options, errors);
     let (keys, template_label) = keys?;
@@ -318,11 +353,27 @@ fn report_stray_names(args: &RawArgs, function: &Function, errors: &mut Errors) 
     }
 }
 
-/// The names that the body may use because of `guard` and `token`.
-pub(crate) fn variables(args: &RawArgs) -> (Option<Ident>, Option<Ident>) {
+/// The names that the body may use because of the options.
+#[derive(Default)]
+pub(crate) struct Variables {
+    pub(crate) guard: Option<Ident>,
+    pub(crate) token: Option<Ident>,
+    pub(crate) fence: Option<Ident>,
+    /// With the pool.
+    pub(crate) transaction: Option<(Ident, Expr)>,
+}
+
+pub(crate) fn variables(args: &RawArgs) -> Variables {
     let errors = &mut Errors::default();
     let mut variable = |option| args.get(option).and_then(|given| values::variable(given, errors));
-    (variable(Opt::Guard), variable(Opt::Token))
+    Variables {
+        guard: variable(Opt::Guard),
+        token: variable(Opt::Token),
+        fence: variable(Opt::Fence),
+        transaction: args
+            .get(Opt::Transaction)
+            .and_then(|given| Some((given.variable.clone()?, given.value.clone()))),
+    }
 }
 
 /// A value without the invisible groups that `macro_rules` fragments come in.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use distlock_fence::{Fence, FenceError, FencedDatabase, FencedTransaction};
 #[cfg(feature = "once")]
-use distlock_fence::{FirstRun, OnceDatabase, Outcome, Run};
+use distlock_fence::{FirstRun, OnceDatabase, Outcome};
 #[cfg(feature = "once")]
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -12,7 +12,7 @@ use super::guard;
 use crate::{Held, LockError};
 
 #[cfg(feature = "once")]
-pub use distlock_fence::Once;
+pub use distlock_fence::{Once, Run};
 
 /// What a function with a transaction returns: it commits if that is `Ok`.
 #[diagnostic::on_unimplemented(

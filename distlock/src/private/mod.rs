@@ -21,9 +21,9 @@ pub use core::{concat, module_path, stringify};
 
 pub use crate::{Release, Retry};
 
-#[cfg(feature = "once")]
-pub use fenced::{Once, begin_once, set_outcome};
 pub use fenced::{Ended, ReturnsResult, begin, commit, fence, transaction_of};
+#[cfg(feature = "once")]
+pub use fenced::{Once, Run, begin_once, set_outcome};
 pub use hold::{
     Acquiring, Hold, Inside, OnLost, Outside, Releasing, Slot, guard, hold, hold_blocking, token,
 };

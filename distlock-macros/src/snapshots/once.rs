@@ -1,0 +1,107 @@
+// #[distributed_lock(
+//     key = "order",
+//     transaction = tx
+//     in
+//     pool,
+//     once = "24h",
+//     once_of = (&a, &b),
+//     once_outcome = outcome
+// )]
+// async fn place_order(
+//     pool: &PgPool,
+//     a: A,
+//     b: B,
+//     outcome: &mut Outcome,
+// ) -> Result<Order, OrderError> {
+//     order(tx, a, b).await
+// }
+
+async fn place_order(
+    pool: &PgPool,
+    a: A,
+    b: B,
+    outcome: &mut Outcome,
+) -> Result<Order, OrderError> {
+    let __distlock_lock = ::distlock::__private::Slot::new();
+    let __distlock_result = 'lock: {
+        let __distlock_acquired = {
+            let __distlock_manager = match ::distlock::__private::current() {
+                ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
+                ::distlock::__private::Err(__distlock_error) => {
+                    break 'lock (::distlock::__private::Err(__distlock_error));
+                }
+            };
+            __distlock_lock
+                .acquire(
+                    ::distlock::__private::request(
+                            &__distlock_manager,
+                            ::distlock::__private::key(
+                                &[::distlock::__private::Part::Text("order")],
+                            ),
+                            "order",
+                        )
+                        .fenced(),
+                )
+        }
+            .await;
+        if let ::distlock::__private::Err(__distlock_error) = __distlock_acquired {
+            break 'lock (::distlock::__private::Err(__distlock_error));
+        }
+        let __distlock_held = __distlock_lock.held();
+        if false {
+            use ::distlock::__private::AnyType as _;
+            let __distlock_asked = ::distlock::__private::TypeOf::<
+                Result<Order, OrderError>,
+            >::new()
+                .inside()
+                .inside()
+                .inside()
+                .no_future()
+                .no_stream();
+            let _ = __distlock_asked.first().inside().no_future().no_stream();
+            let _ = __distlock_asked.second().inside().no_future().no_stream();
+            let _ = __distlock_asked.third().inside().no_future().no_stream();
+            let _ = __distlock_asked.fourth().inside().no_future().no_stream();
+        }
+        let __distlock_body = ::distlock::__private::pin!(
+            ::distlock::__private::Some(async move {
+            #[allow(clippy::used_underscore_binding)] let _ = (& outcome, & b, & a, &
+            pool,); let __distlock_once =
+            ::distlock::__private::Once::new(::distlock::__private::millis(86400000u64))
+            .arguments(& (& a, & b)); let __distlock_run = match
+            ::distlock::__private::begin_once:: < _, Result < Order, OrderError > > (&
+            pool, __distlock_held, __distlock_once). await {
+            ::distlock::__private::Ok(__distlock_run) => __distlock_run,
+            ::distlock::__private::Err(__distlock_error) => return
+            ::distlock::__private::Ended::Failed(__distlock_error), };
+            ::distlock::__private::set_outcome(& mut * outcome, & __distlock_run); let
+            mut __distlock_open = match __distlock_run {
+            ::distlock::__private::Run::First(__distlock_open) => __distlock_open,
+            ::distlock::__private::Run::Replay(__distlock_value) => { return
+            ::distlock::__private::Ended::Replay(::distlock::__private::ReturnsResult::from_result(::distlock::__private::Ok(__distlock_value)),);
+            } }; let __distlock_transaction = __distlock_open.transaction(); let
+            __distlock_value = async move { if false { return
+            ::distlock::__private::placeholder:: < Result < Order, OrderError > > (); }
+            let tx = __distlock_transaction; #[allow(clippy::used_underscore_binding)]
+            let _ = (& outcome, & b, & a, & pool,); { order(tx, a, b). await } } . await;
+            ::distlock::__private::Ended::Run(__distlock_open, __distlock_value) })
+        );
+        let __distlock_result = ::distlock::__private::hold(
+                __distlock_held,
+                ::distlock::__private::OnLost::Cancel,
+                __distlock_body,
+            )
+            .await;
+        let __distlock_result = match __distlock_result {
+            ::distlock::__private::Ok(__distlock_ended) => {
+                ::distlock::__private::commit(__distlock_ended).await
+            }
+            ::distlock::__private::Err(__distlock_lost) => {
+                ::distlock::__private::Err(__distlock_lost)
+            }
+        };
+        __distlock_result
+    };
+    __distlock_lock.release().await;
+    ::distlock::__private::finish::<Result<Order, OrderError>>(__distlock_result)
+}
