@@ -272,6 +272,7 @@ impl LockError {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl From<FenceError> for LockError {
     fn from(error: FenceError) -> Self {
         LockError::Fence(error)

@@ -59,6 +59,7 @@ pub trait FencedDatabase {
 /// A database behind a pointer to it.
 macro_rules! behind_pointer {
     ($pointer:ty) => {
+        #[diagnostic::do_not_recommend]
         impl<D: FencedDatabase + Send + Sync> FencedDatabase for $pointer {
             type Connection = D::Connection;
             type Transaction = D::Transaction;

@@ -251,8 +251,8 @@ impl<D: FencedDatabase> FirstRun<D> {
 /// [`transaction`](crate::transaction), once: the first `Ok` of `body` is stored in the transaction of its effects, and
 /// every later call with this key gets it back, without `body`, for as long as `once` says.
 ///
-/// The caller holds the lock of the key, so that two do not wait for each other in the database. An `Err` is not stored.
-/// The result is stored as JSON and has at most [`MAX_RESULT`] bytes.
+/// The caller holds the lock of the key, so that two do not wait for each other in the database. An `Err` is not
+/// stored. The result is stored as JSON and has at most [`MAX_RESULT`] bytes.
 ///
 /// ```
 /// # #[cfg(feature = "sqlx-postgres")] mod example {

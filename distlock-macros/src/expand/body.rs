@@ -23,11 +23,13 @@ impl Expansion<'_> {
     pub(super) fn in_transaction(&self, transaction: &Transaction) -> TokenStream {
         let private = &self.private;
         let Transaction { name, database, once, once_of, once_outcome } = transaction;
+        // Reported there, if it is no database.
+        let located = located_at(private.clone(), database.span());
         let database = reference(database);
         let turbofish = self.turbofish_of_two();
         let begun = match once {
             None => quote_spanned! {Span::mixed_site()=>
-                let mut __distlock_open = match #private::begin(#database, __distlock_held).await {
+                let mut __distlock_open = match #located::begin(#database, __distlock_held).await {
                     #private::Ok(__distlock_open) => __distlock_open,
                     #private::Err(__distlock_error) => return #private::Ended::Failed(__distlock_error),
                 };
@@ -48,7 +50,7 @@ impl Expansion<'_> {
                 quote_spanned! {Span::mixed_site()=>
                     let __distlock_once = #private::Once::new(#keep) #arguments;
                     let __distlock_run = match
-                        #private::begin_once #turbofish (#database, __distlock_held, __distlock_once).await
+                        #located::begin_once #turbofish (#database, __distlock_held, __distlock_once).await
                     {
                         #private::Ok(__distlock_run) => __distlock_run,
                         #private::Err(__distlock_error) => return #private::Ended::Failed(__distlock_error),

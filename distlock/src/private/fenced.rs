@@ -143,8 +143,8 @@ impl<D: OnceDatabase, T: Serialize> Open<T> for FirstRun<D> {
     }
 }
 
-/// Commits if the body has returned `Ok`, and rolls back otherwise. The lock is released behind it. A lease that is lost
-/// meanwhile changes nothing: a later holder waits for the row of the fence.
+/// Commits if the body has returned `Ok`, and rolls back otherwise. The lock is released behind it. A lease that is
+/// lost meanwhile changes nothing: a later holder waits for the row of the fence.
 ///
 /// # Errors
 /// [`LockError::Fence`] if it was not committed, or nobody knows whether it was.
