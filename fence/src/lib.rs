@@ -27,9 +27,13 @@
 //! ```
 //!
 //! The crate locks nothing, and depends on nothing that does: a service that gets a [`Fence`] from another one can
-//! check it. It needs one table, which [`migrate`] makes, or a migration of one's own from [`schema`]. A row of it must
-//! not be deleted while a holder with a smaller token may still come: that one would be let in. Who writes under one
-//! key must name it alike: different texts do not see each other.
+//! check it. It needs the table `distlock_fence`, which [`migrate`] makes, or a migration of one's own from [`schema`].
+//! A row of it must not be deleted while a holder with a smaller token may still come: that one would be let in. Who
+//! writes under one key must name it alike: different texts do not see each other.
+//!
+//! # Once
+//! With the feature `once`, the function `once` stores the result of a body in the transaction of its effects, in the
+//! table `distlock_once`. A request that is repeated gets that result, and the body does not run again.
 //!
 //! # Isolation levels
 //! The check is the first statement of the transaction, so what the body reads is not older than it. On PostgreSQL a
