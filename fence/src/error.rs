@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use crate::Fence;
 
+/// The largest result that `once` stores, in bytes of JSON.
+pub const MAX_RESULT: usize = 64 * 1024;
+
 /// Why a fenced transaction was not committed, or that nobody knows whether it was.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -109,7 +112,7 @@ impl fmt::Display for FenceError {
             ),
             FenceError::TooLarge { key, bytes } => write!(
                 f,
-                "`{key}`: the result has {bytes} bytes, more than the 65536 that are stored; nothing was changed"
+                "`{key}`: the result has {bytes} bytes, more than the {MAX_RESULT} that are stored; nothing was changed"
             ),
             FenceError::Unreadable { key, source } => {
                 write!(f, "`{key}`: the result of the earlier run cannot be read: {source}")

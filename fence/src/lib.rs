@@ -61,10 +61,10 @@ mod sqlx_sqlite;
 mod transaction;
 
 pub use database::{FencedDatabase, migrate};
-pub use error::FenceError;
+pub use error::{FenceError, MAX_RESULT};
 pub use fence::{Fence, ParseFenceError};
 #[cfg(feature = "once")]
-pub use once::{Done, FirstRun, MAX_RESULT, Once, OnceDatabase, Outcome, Run, Stored, once, prune};
+pub use once::{Done, FirstRun, Once, OnceDatabase, Outcome, Run, Stored, once, prune};
 pub use transaction::{FencedTransaction, transaction};
 
 /// The token as the databases have it: a signed number.

@@ -10,10 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-use crate::{Fence, FenceError, FencedDatabase, FencedTransaction};
-
-/// The largest result that is stored, in bytes of JSON.
-pub const MAX_RESULT: usize = 64 * 1024;
+use crate::{Fence, FenceError, FencedDatabase, FencedTransaction, MAX_RESULT};
 
 /// A database that keeps results of runs. Implemented for what [`FencedDatabase`] is implemented for.
 pub trait OnceDatabase: FencedDatabase {
@@ -118,6 +115,17 @@ pub struct FirstRun<D: FencedDatabase> {
     transaction: FencedTransaction<D>,
     keep: Duration,
     arguments: Option<Vec<u8>>,
+}
+
+impl<D: FencedDatabase, T> Run<D, T> {
+    /// Which of the two it is.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Run::First(_) => Outcome::FirstRun,
+            Run::Replay(_) => Outcome::Replay,
+        }
+    }
 }
 
 impl Once {
@@ -226,6 +234,28 @@ impl<D: OnceDatabase> FirstRun<D> {
     }
 }
 
+impl<D: OnceDatabase> FirstRun<D> {
+    /// [Commits](FirstRun::commit) if `result` is `Ok`, and rolls back otherwise. Returns it.
+    ///
+    /// # Errors
+    /// Those of [`commit`](FirstRun::commit).
+    ///
+    /// # Cancel safety
+    /// That of [`commit`](FirstRun::commit).
+    pub async fn end<T: Serialize, E>(self, result: Result<T, E>) -> Result<Result<T, E>, FenceError> {
+        match result {
+            Ok(value) => {
+                self.commit(&value).await?;
+                Ok(Ok(value))
+            }
+            Err(error) => {
+                self.roll_back().await;
+                Ok(Err(error))
+            }
+        }
+    }
+}
+
 fn as_json<T: Serialize + ?Sized>(value: &T, fence: &Fence) -> Result<String, FenceError> {
     let json = serde_json::to_string(value).map_err(|error| {
         FenceError::not_committed(fence, format!("the result cannot be written as JSON: {error}"))
@@ -290,16 +320,8 @@ where
         Run::First(run) => run,
         Run::Replay(value) => return Ok(Done { value, outcome: Outcome::Replay }),
     };
-    match body(run.transaction()).await {
-        Ok(value) => {
-            run.commit(&value).await?;
-            Ok(Done { value, outcome: Outcome::FirstRun })
-        }
-        Err(error) => {
-            run.roll_back().await;
-            Err(error)
-        }
-    }
+    let result = body(run.transaction()).await;
+    run.end(result).await?.map(|value| Done { value, outcome: Outcome::FirstRun })
 }
 
 impl fmt::Display for Outcome {

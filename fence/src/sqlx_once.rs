@@ -12,24 +12,28 @@ fn millis(keep: Duration) -> i64 {
     i64::try_from(keep.min(LONGEST).as_millis()).unwrap_or(i64::MAX)
 }
 
+type Row = (String, Option<Vec<u8>>);
+
+fn stored(found: Result<Option<Row>, sqlx::Error>, fence: &Fence) -> Result<Option<Stored>, FenceError> {
+    let row = found.map_err(|error| FenceError::not_committed(fence, error))?;
+    Ok(row.map(|(result, arguments)| Stored { result, arguments }))
+}
+
+/// `key`: as the column has it. `now`: milliseconds since 1970. `store`, `now` and `behind` are one statement.
 macro_rules! once_database {
-    ($pool:ty, $key:expr, $find:expr, $store:expr, $prune:expr) => {
+    ($pool:ty, key: $key:expr, now: $now:literal, find: $find:literal, store: $store:literal, behind: $behind:literal) => {
         impl OnceDatabase for $pool {
             async fn find(&self, fence: &Fence) -> Result<Option<Stored>, FenceError> {
-                let row = sqlx::query_as::<_, (String, Option<Vec<u8>>)>($find).bind($key(fence));
-                let row = row.fetch_optional(self).await;
-                let row = row.map_err(|error| FenceError::not_committed(fence, error))?;
-                Ok(row.map(|(result, arguments)| Stored { result, arguments }))
+                let query = sqlx::query_as(concat!($find, $now)).bind($key(fence));
+                stored(query.fetch_optional(self).await, fence)
             }
 
             async fn find_in(
                 transaction: &mut Self::Transaction,
                 fence: &Fence,
             ) -> Result<Option<Stored>, FenceError> {
-                let row = sqlx::query_as::<_, (String, Option<Vec<u8>>)>($find).bind($key(fence));
-                let row = row.fetch_optional(&mut **transaction).await;
-                let row = row.map_err(|error| FenceError::not_committed(fence, error))?;
-                Ok(row.map(|(result, arguments)| Stored { result, arguments }))
+                let query = sqlx::query_as(concat!($find, $now)).bind($key(fence));
+                stored(query.fetch_optional(&mut **transaction).await, fence)
             }
 
             async fn store(
@@ -38,7 +42,8 @@ macro_rules! once_database {
                 stored: &Stored,
                 keep: Duration,
             ) -> Result<(), FenceError> {
-                let query = sqlx::query($store).bind($key(fence)).bind(&stored.result);
+                let query =
+                    sqlx::query(concat!($store, $now, $behind)).bind($key(fence)).bind(&stored.result);
                 let query = query.bind(stored.arguments.as_deref()).bind(signed(fence)?).bind(millis(keep));
                 match query.execute(&mut **transaction).await {
                     Ok(_) => Ok(()),
@@ -47,26 +52,23 @@ macro_rules! once_database {
             }
 
             async fn prune(&self) -> Result<u64, Box<dyn Error + Send + Sync>> {
-                Ok(sqlx::query($prune).execute(self).await?.rows_affected())
+                let prune = concat!("DELETE FROM distlock_once WHERE expires <= ", $now);
+                Ok(sqlx::query(prune).execute(self).await?.rows_affected())
             }
         }
     };
 }
 
-/// The statements, with `now` as milliseconds since 1970.
 macro_rules! standard {
     ($pool:ty, $now:literal) => {
         once_database!(
             $pool,
-            |fence: &Fence| fence.key().to_owned(),
-            concat!("SELECT result, arguments FROM distlock_once WHERE key = $1 AND expires > ", $now),
-            concat!(
-                "INSERT INTO distlock_once (key, result, arguments, token, expires) VALUES ($1, $2, $3, $4, $5 + ",
-                $now,
-                ") ON CONFLICT (key) DO UPDATE SET result = excluded.result, arguments = excluded.arguments, \
-                 token = excluded.token, expires = excluded.expires"
-            ),
-            concat!("DELETE FROM distlock_once WHERE expires <= ", $now)
+            key: Fence::key,
+            now: $now,
+            find: "SELECT result, arguments FROM distlock_once WHERE key = $1 AND expires > ",
+            store: "INSERT INTO distlock_once (key, result, arguments, token, expires) VALUES ($1, $2, $3, $4, $5 + ",
+            behind: ") ON CONFLICT (key) DO UPDATE SET result = excluded.result, arguments = excluded.arguments, \
+                     token = excluded.token, expires = excluded.expires"
         );
     };
 }
@@ -77,13 +79,18 @@ standard!(sqlx::PgPool, "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 #[cfg(feature = "sqlx-sqlite")]
 standard!(sqlx::SqlitePool, "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)");
 
+/// The column is binary.
+#[cfg(feature = "sqlx-mysql")]
+fn bytes(fence: &Fence) -> &[u8] {
+    fence.key().as_bytes()
+}
+
 #[cfg(feature = "sqlx-mysql")]
 once_database!(
     sqlx::MySqlPool,
-    |fence: &Fence| fence.key().as_bytes().to_vec(),
-    "SELECT result, arguments FROM distlock_once \
-     WHERE `key` = ? AND expires > CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
-    "REPLACE INTO distlock_once (`key`, result, arguments, token, expires) \
-     VALUES (?, ?, ?, ?, ? + CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED))",
-    "DELETE FROM distlock_once WHERE expires <= CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
+    key: bytes,
+    now: "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    find: "SELECT result, arguments FROM distlock_once WHERE `key` = ? AND expires > ",
+    store: "REPLACE INTO distlock_once (`key`, result, arguments, token, expires) VALUES (?, ?, ?, ?, ? + ",
+    behind: ")"
 );

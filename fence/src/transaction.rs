@@ -68,6 +68,22 @@ impl<D: FencedDatabase> FencedTransaction<D> {
         D::commit(self.transaction, &self.fence).await
     }
 
+    /// Commits if `result` is `Ok`, and rolls back otherwise. Returns it.
+    ///
+    /// # Errors
+    /// Those of [`commit`](FencedTransaction::commit).
+    ///
+    /// # Cancel safety
+    /// That of [`commit`](FencedTransaction::commit).
+    pub async fn end<T, E>(self, result: Result<T, E>) -> Result<Result<T, E>, FenceError> {
+        if result.is_ok() {
+            self.commit().await?;
+        } else {
+            self.roll_back().await;
+        }
+        Ok(result)
+    }
+
     /// Rolls back. If that fails, the server does it when it notices that the connection has ended.
     pub async fn roll_back(self) {
         D::roll_back(self.transaction).await;
@@ -117,14 +133,6 @@ where
     F: AsyncFnOnce(&mut D::Connection) -> Result<T, E>,
 {
     let mut transaction = FencedTransaction::begin(fence, database).await?;
-    match body(&mut transaction).await {
-        Ok(value) => {
-            transaction.commit().await?;
-            Ok(value)
-        }
-        Err(error) => {
-            transaction.roll_back().await;
-            Err(error)
-        }
-    }
+    let result = body(&mut transaction).await;
+    transaction.end(result).await?
 }

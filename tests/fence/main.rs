@@ -3,6 +3,24 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+/// Each rule on each database, as a test.
+macro_rules! each_database {
+    ($rules:tt $($database:ident: $open:expr;)*) => {$(
+        mod $database {
+            use super::*;
+
+            each_database!(@ $open; $rules);
+        }
+    )*};
+    (@ $open:expr; [$($rule:ident)*]) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $rule() {
+            let (database, _its) = $open.await;
+            super::$rule(&database).await;
+        }
+    )*};
+}
+
 mod attribute;
 mod lost_answers;
 mod once;

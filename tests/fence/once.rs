@@ -124,31 +124,14 @@ async fn many_at_once_run_once<D: World + OnceDatabase>(database: &D) {
     }
 }
 
-macro_rules! suite {
-    ($($database:ident: $open:expr;)*) => {$(
-        mod $database {
-            use super::*;
-
-            suite!(@ $open;
-                a_repeated_request_gets_the_first_result
-                what_fails_is_run_again
-                other_arguments_are_refused
-                a_result_whose_time_is_over_is_no_result
-                results_are_stored_up_to_their_limit
-                a_result_of_another_type_is_no_reason_to_run_again
-                many_at_once_run_once);
-        }
-    )*};
-    (@ $open:expr; $($rule:ident)*) => {$(
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $rule() {
-            let (database, _its) = $open.await;
-            super::$rule(&database).await;
-        }
-    )*};
-}
-
-suite! {
+each_database! {
+    [a_repeated_request_gets_the_first_result
+     what_fails_is_run_again
+     other_arguments_are_refused
+     a_result_whose_time_is_over_is_no_result
+     results_are_stored_up_to_their_limit
+     a_result_of_another_type_is_no_reason_to_run_again
+     many_at_once_run_once]
     postgres: postgres_at("read committed");
     postgres_repeatable_read: postgres_at("repeatable read");
     mariadb: mariadb_at("REPEATABLE READ");

@@ -167,30 +167,13 @@ fn sections_are_send() {
     let _: fn(sqlx::PgPool, Fence) = section;
 }
 
-macro_rules! suite {
-    ($($database:ident: $open:expr;)*) => {$(
-        mod $database {
-            use super::*;
-
-            suite!(@ $open;
-                a_holder_that_was_overtaken_changes_nothing
-                what_is_not_committed_neither_writes_nor_raises_the_token
-                transactions_commit_in_the_order_of_their_tokens
-                many_at_once_lose_nothing_and_keep_the_order
-                tokens_that_are_no_number_of_the_database_are_refused
-                the_table_may_be_made_by_many_at_once);
-        }
-    )*};
-    (@ $open:expr; $($rule:ident)*) => {$(
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $rule() {
-            let (database, _its) = $open.await;
-            super::$rule(&database).await;
-        }
-    )*};
-}
-
-suite! {
+each_database! {
+    [a_holder_that_was_overtaken_changes_nothing
+     what_is_not_committed_neither_writes_nor_raises_the_token
+     transactions_commit_in_the_order_of_their_tokens
+     many_at_once_lose_nothing_and_keep_the_order
+     tokens_that_are_no_number_of_the_database_are_refused
+     the_table_may_be_made_by_many_at_once]
     postgres: postgres_at("read committed");
     postgres_repeatable_read: postgres_at("repeatable read");
     postgres_serializable: postgres_at("serializable");

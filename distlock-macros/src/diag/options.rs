@@ -18,15 +18,13 @@ pub(crate) fn positional(span: Span, literal: Option<&Lit>) -> Error {
     error(span, "an option needs a name", help)
 }
 
-/// `ttl` without `= ".."`
+/// `transaction = pool`
 pub(crate) fn no_variable_in(span: Span, option: Opt) -> Error {
-    error(
-        span,
-        format_args!("`{option}` names a variable and a pool of connections"),
-        format_args!("write `{}`", option.example()),
-    )
+    let problem = format!("`{option}` names a variable and a pool of connections");
+    error(span, problem, format!("write `{}`", option.example()))
 }
 
+/// `ttl` without `= ".."`
 pub(crate) fn no_value(span: Span, option: Opt) -> Error {
     let problem = format!("option `{option}` without a value");
     error(span, problem, format!("write `{}`", option.example()))

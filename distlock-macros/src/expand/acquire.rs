@@ -233,6 +233,15 @@ impl Expansion<'_> {
         quote_spanned!(Span::mixed_site()=> { #(#warnings)* #request })
     }
 
+    /// A `Duration`.
+    pub(super) fn amount(&self, amount: &Amount) -> TokenStream {
+        let private = &self.private;
+        match amount {
+            Amount::Millis(millis) => quote_spanned!(Span::mixed_site()=> #private::millis(#millis)),
+            Amount::Expr(expr) => expr.to_token_stream(),
+        }
+    }
+
     /// The calls on the request.
     fn steps(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
@@ -266,10 +275,7 @@ impl Expansion<'_> {
             let name = Ident::new(name, Span::mixed_site());
             steps.extend(quote_spanned!(Span::mixed_site()=> .#name(#argument)));
         };
-        let amount = |amount: &Amount| match amount {
-            Amount::Millis(millis) => quote_spanned!(Span::mixed_site()=> #private::millis(#millis)),
-            Amount::Expr(expr) => expr.to_token_stream(),
-        };
+        let amount = |amount: &Amount| self.amount(amount);
         if let Some(ttl) = ttl {
             step("ttl", Some(amount(ttl)));
         }

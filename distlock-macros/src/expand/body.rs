@@ -1,14 +1,14 @@
 //! The body, with everything that it is given.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens as _, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Attribute, FnArg};
 
 use super::Expansion;
 use super::tokens::{located_at, reference};
 use crate::item::{Argument, Leaf, Mention, Rebinding, Shape, conditions, leaves};
-use crate::spec::{Amount, Transaction};
+use crate::spec::Transaction;
 
 impl Expansion<'_> {
     /// The body as a future. `given`: statements before everything else.
@@ -26,42 +26,38 @@ impl Expansion<'_> {
         // Reported there, if it is no database.
         let located = located_at(private.clone(), database.span());
         let database = reference(database);
-        let turbofish = self.turbofish_of_two();
         let begun = match once {
             None => quote_spanned! {Span::mixed_site()=>
                 let mut __distlock_open = match #located::begin(#database, __distlock_held).await {
                     #private::Ok(__distlock_open) => __distlock_open,
-                    #private::Err(__distlock_error) => return #private::Ended::Failed(__distlock_error),
+                    #private::Err(__distlock_error) => return #private::Err(__distlock_error),
                 };
                 let __distlock_transaction = &mut *__distlock_open;
             },
             Some(keep) => {
-                let keep = match keep {
-                    Amount::Millis(millis) => quote_spanned!(Span::mixed_site()=> #private::millis(#millis)),
-                    Amount::Expr(expr) => expr.to_token_stream(),
-                };
+                let keep = self.amount(keep);
                 let arguments = once_of.as_ref().map(|arguments| {
                     let arguments = reference(arguments);
                     quote_spanned!(Span::mixed_site()=> .arguments(#arguments))
                 });
-                let outcome = once_outcome.as_ref().map(|place| {
-                    quote_spanned!(Span::mixed_site()=> #private::set_outcome(&mut *#place, &__distlock_run);)
-                });
+                let outcome = once_outcome
+                    .as_ref()
+                    .map(|place| quote_spanned!(Span::mixed_site()=> *#place = __distlock_run.outcome();));
                 quote_spanned! {Span::mixed_site()=>
                     let __distlock_once = #private::Once::new(#keep) #arguments;
                     let __distlock_run = match
-                        #located::begin_once #turbofish (#database, __distlock_held, __distlock_once).await
+                        #located::begin_once(#database, __distlock_held, __distlock_once).await
                     {
                         #private::Ok(__distlock_run) => __distlock_run,
-                        #private::Err(__distlock_error) => return #private::Ended::Failed(__distlock_error),
+                        #private::Err(__distlock_error) => return #private::Err(__distlock_error),
                     };
                     #outcome
                     let mut __distlock_open = match __distlock_run {
                         #private::Run::First(__distlock_open) => __distlock_open,
                         #private::Run::Replay(__distlock_value) => {
-                            return #private::Ended::Replay(
+                            return #private::Ok(#private::Ended::Replay(
                                 #private::ReturnsResult::from_result(#private::Ok(__distlock_value)),
-                            );
+                            ));
                         }
                     };
                     let __distlock_transaction = __distlock_open.transaction();
@@ -76,16 +72,8 @@ impl Expansion<'_> {
                 #captures
                 #begun
                 let __distlock_value = #body.await;
-                #private::Ended::Run(__distlock_open, __distlock_value)
+                #private::Ok(#private::Ended::Run(__distlock_open, __distlock_value))
             }
-        }
-    }
-
-    /// `::<_, R>`, or `::<_, _>`.
-    fn turbofish_of_two(&self) -> TokenStream {
-        match &self.returns {
-            Some(ty) => quote_spanned!(Span::mixed_site()=> ::<_, #ty>),
-            None => quote_spanned!(Span::mixed_site()=> ::<_, _>),
         }
     }
 

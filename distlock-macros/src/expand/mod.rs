@@ -148,10 +148,7 @@ impl<'a> Expansion<'a> {
         let (body, commit) = match &self.spec.options.transaction {
             Some(transaction) => {
                 let commit = quote_spanned! {Span::mixed_site()=>
-                    let __distlock_result = match __distlock_result {
-                        #private::Ok(__distlock_ended) => #private::commit(__distlock_ended).await,
-                        #private::Err(__distlock_lost) => #private::Err(__distlock_lost),
-                    };
+                    let __distlock_result = #private::commit(__distlock_result).await;
                 };
                 (self.in_transaction(transaction), Some(commit))
             }

@@ -69,22 +69,21 @@ async fn place_order(
             pool,); let __distlock_once =
             ::distlock::__private::Once::new(::distlock::__private::millis(86400000u64))
             .arguments(& (& a, & b)); let __distlock_run = match
-            ::distlock::__private::begin_once:: < _, Result < Order, OrderError > > (&
-            pool, __distlock_held, __distlock_once). await {
-            ::distlock::__private::Ok(__distlock_run) => __distlock_run,
+            ::distlock::__private::begin_once(& pool, __distlock_held, __distlock_once).
+            await { ::distlock::__private::Ok(__distlock_run) => __distlock_run,
             ::distlock::__private::Err(__distlock_error) => return
-            ::distlock::__private::Ended::Failed(__distlock_error), };
-            ::distlock::__private::set_outcome(& mut * outcome, & __distlock_run); let
-            mut __distlock_open = match __distlock_run {
+            ::distlock::__private::Err(__distlock_error), }; * outcome = __distlock_run
+            .outcome(); let mut __distlock_open = match __distlock_run {
             ::distlock::__private::Run::First(__distlock_open) => __distlock_open,
             ::distlock::__private::Run::Replay(__distlock_value) => { return
-            ::distlock::__private::Ended::Replay(::distlock::__private::ReturnsResult::from_result(::distlock::__private::Ok(__distlock_value)),);
+            ::distlock::__private::Ok(::distlock::__private::Ended::Replay(::distlock::__private::ReturnsResult::from_result(::distlock::__private::Ok(__distlock_value)),));
             } }; let __distlock_transaction = __distlock_open.transaction(); let
             __distlock_value = async move { if false { return
             ::distlock::__private::placeholder:: < Result < Order, OrderError > > (); }
             let tx = __distlock_transaction; #[allow(clippy::used_underscore_binding)]
             let _ = (& outcome, & b, & a, & pool,); { order(tx, a, b). await } } . await;
-            ::distlock::__private::Ended::Run(__distlock_open, __distlock_value) })
+            ::distlock::__private::Ok(::distlock::__private::Ended::Run(__distlock_open,
+            __distlock_value)) })
         );
         let __distlock_result = ::distlock::__private::hold(
                 __distlock_held,
@@ -92,14 +91,7 @@ async fn place_order(
                 __distlock_body,
             )
             .await;
-        let __distlock_result = match __distlock_result {
-            ::distlock::__private::Ok(__distlock_ended) => {
-                ::distlock::__private::commit(__distlock_ended).await
-            }
-            ::distlock::__private::Err(__distlock_lost) => {
-                ::distlock::__private::Err(__distlock_lost)
-            }
-        };
+        let __distlock_result = ::distlock::__private::commit(__distlock_result).await;
         __distlock_result
     };
     __distlock_lock.release().await;

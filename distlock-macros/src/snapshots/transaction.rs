@@ -62,15 +62,16 @@ async fn place_order(&self, user_id: u64) -> Result<Order, OrderError> {
             mut __distlock_open = match ::distlock::__private::begin(& self.pool,
             __distlock_held). await { ::distlock::__private::Ok(__distlock_open) =>
             __distlock_open, ::distlock::__private::Err(__distlock_error) => return
-            ::distlock::__private::Ended::Failed(__distlock_error), }; let
-            __distlock_transaction = & mut * __distlock_open; let __distlock_value =
-            async move { if false { return ::distlock::__private::placeholder:: < Result
-            < Order, OrderError > > (); } let tx = __distlock_transaction;
+            ::distlock::__private::Err(__distlock_error), }; let __distlock_transaction =
+            & mut * __distlock_open; let __distlock_value = async move { if false {
+            return ::distlock::__private::placeholder:: < Result < Order, OrderError > >
+            (); } let tx = __distlock_transaction;
             #[allow(clippy::used_underscore_binding)] let _ = (& user_id, & self,); let
             fence : ::distlock::fence::Fence =
             ::distlock::__private::fence(__distlock_held); { self.order(tx, fence,
             user_id). await } } . await;
-            ::distlock::__private::Ended::Run(__distlock_open, __distlock_value) })
+            ::distlock::__private::Ok(::distlock::__private::Ended::Run(__distlock_open,
+            __distlock_value)) })
         );
         let __distlock_result = ::distlock::__private::hold(
                 __distlock_held,
@@ -78,14 +79,7 @@ async fn place_order(&self, user_id: u64) -> Result<Order, OrderError> {
                 __distlock_body,
             )
             .await;
-        let __distlock_result = match __distlock_result {
-            ::distlock::__private::Ok(__distlock_ended) => {
-                ::distlock::__private::commit(__distlock_ended).await
-            }
-            ::distlock::__private::Err(__distlock_lost) => {
-                ::distlock::__private::Err(__distlock_lost)
-            }
-        };
+        let __distlock_result = ::distlock::__private::commit(__distlock_result).await;
         __distlock_result
     };
     __distlock_lock.release().await;

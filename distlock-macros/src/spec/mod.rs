@@ -354,7 +354,6 @@ fn report_stray_names(args: &RawArgs, function: &Function, errors: &mut Errors) 
 }
 
 /// The names that the body may use because of the options.
-#[derive(Default)]
 pub(crate) struct Variables {
     pub(crate) guard: Option<Ident>,
     pub(crate) token: Option<Ident>,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use distlock_fence::{Fence, FenceError, FencedDatabase, FencedTransaction};
 #[cfg(feature = "once")]
-use distlock_fence::{FirstRun, OnceDatabase, Outcome};
+use distlock_fence::{FirstRun, OnceDatabase};
 #[cfg(feature = "once")]
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -74,24 +74,12 @@ pub async fn begin<D: FencedDatabase>(
 /// # Errors
 /// [`LockError::Fence`]
 #[cfg(feature = "once")]
-pub async fn begin_once<D: OnceDatabase, R>(
+pub async fn begin_once<D: OnceDatabase, T: DeserializeOwned>(
     database: &D,
     held: Option<&Held>,
     once: Once,
-) -> Result<Run<D, R::Value>, LockError>
-where
-    R: ReturnsResult<Value: DeserializeOwned>,
-{
+) -> Result<Run<D, T>, LockError> {
     Ok(once.begin(&guard(held).fence()?, database).await?)
-}
-
-/// `once_outcome = place`
-#[cfg(feature = "once")]
-pub fn set_outcome<D: FencedDatabase, T>(place: &mut Outcome, run: &Run<D, T>) {
-    *place = match run {
-        Run::First(_) => Outcome::FirstRun,
-        Run::Replay(_) => Outcome::Replay,
-    };
 }
 
 /// A section whose body is over: its lock is held, and its transaction is open.
@@ -101,8 +89,6 @@ pub enum Ended<X, R> {
     Run(X, R),
     /// The result of an earlier run is there.
     Replay(R),
-    /// There was no transaction to run in.
-    Failed(LockError),
 }
 
 impl<X, R> fmt::Debug for Ended<X, R> {
@@ -114,54 +100,36 @@ impl<X, R> fmt::Debug for Ended<X, R> {
 /// An open transaction that commits a value of type `T`.
 #[expect(async_fn_in_trait, reason = "the futures are as `Send` as the value")]
 pub trait Open<T> {
-    /// Commits.
-    async fn commit(self, value: T) -> Result<T, FenceError>;
-    /// Rolls back.
-    async fn roll_back(self);
+    /// Commits an `Ok`, and rolls back otherwise.
+    async fn end<E>(self, result: Result<T, E>) -> Result<Result<T, E>, FenceError>;
 }
 
 impl<D: FencedDatabase, T> Open<T> for FencedTransaction<D> {
-    async fn commit(self, value: T) -> Result<T, FenceError> {
-        FencedTransaction::commit(self).await?;
-        Ok(value)
-    }
-
-    async fn roll_back(self) {
-        FencedTransaction::roll_back(self).await;
+    async fn end<E>(self, result: Result<T, E>) -> Result<Result<T, E>, FenceError> {
+        FencedTransaction::end(self, result).await
     }
 }
 
 #[cfg(feature = "once")]
 impl<D: OnceDatabase, T: Serialize> Open<T> for FirstRun<D> {
-    async fn commit(self, value: T) -> Result<T, FenceError> {
-        FirstRun::commit(self, &value).await?;
-        Ok(value)
-    }
-
-    async fn roll_back(self) {
-        FirstRun::roll_back(self).await;
+    async fn end<E>(self, result: Result<T, E>) -> Result<Result<T, E>, FenceError> {
+        FirstRun::end(self, result).await
     }
 }
 
 /// Commits if the body has returned `Ok`, and rolls back otherwise. The lock is released behind it. A lease that is
-/// lost meanwhile changes nothing: a later holder waits for the row of the fence.
+/// lost meanwhile changes nothing: a later holder waits for the row of the fence. `section`: an error if the lease was
+/// lost during the body, and in it one if there was no transaction to run in.
 ///
 /// # Errors
-/// [`LockError::Fence`] if it was not committed, or nobody knows whether it was.
-pub async fn commit<X, R>(ended: Ended<X, R>) -> Result<R, LockError>
+/// Those of `section`, and [`LockError::Fence`] if it was not committed, or nobody knows whether it was.
+pub async fn commit<X, R>(section: Result<Result<Ended<X, R>, LockError>, LockError>) -> Result<R, LockError>
 where
     R: ReturnsResult,
     X: Open<R::Value>,
 {
-    match ended {
-        Ended::Run(transaction, value) => match value.into_result() {
-            Ok(value) => Ok(R::from_result(Ok(transaction.commit(value).await?))),
-            Err(error) => {
-                transaction.roll_back().await;
-                Ok(R::from_result(Err(error)))
-            }
-        },
+    match section?? {
+        Ended::Run(transaction, value) => Ok(R::from_result(transaction.end(value.into_result()).await?)),
         Ended::Replay(value) => Ok(value),
-        Ended::Failed(error) => Err(error),
     }
 }

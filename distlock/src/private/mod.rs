@@ -23,7 +23,7 @@ pub use crate::{Release, Retry};
 
 pub use fenced::{Ended, ReturnsResult, begin, commit, fence, transaction_of};
 #[cfg(feature = "once")]
-pub use fenced::{Once, Run, begin_once, set_outcome};
+pub use fenced::{Once, Run, begin_once};
 pub use hold::{
     Acquiring, Hold, Inside, OnLost, Outside, Releasing, Slot, guard, hold, hold_blocking, token,
 };
