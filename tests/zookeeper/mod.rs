@@ -5,6 +5,7 @@
 mod cost;
 mod errors;
 mod members;
+mod places;
 mod sessions;
 mod users;
 

@@ -70,12 +70,14 @@ async fn a_session_goes_on_over_another_connection_and_so_do_its_waiters() {
 async fn a_place_whose_creation_was_not_answered_is_found_again() {
     let servers = ZooKeeperServers::one();
     let proxy = Proxy::to(&servers.address(0));
-    let url = format!("zookeeper://{}?session_timeout=60s&response_timeout=500ms", proxy.address());
-    let manager = LockManager::connect(&url).await.unwrap();
+    // However busy the server is, it must not seem silent before it has read the request: the client would connect
+    // again, in vain.
+    let url = format!("zookeeper://{}?session_timeout=60s&response_timeout=4s", proxy.address());
+    let manager = LockManager::builder().url(&url).unavailable_after(LONG).connect().await.unwrap();
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();
     for round in 0..3 {
         proxy.swallow(Direction::Replies);
-        let acquiring = tokio::spawn(manager.lock("k").fenced().wait(Duration::from_secs(30)).acquire());
+        let acquiring = tokio::spawn(manager.lock("k").fenced().wait(LONG).acquire());
         eventually("the place is there", async || !servers.places("/distlock").is_empty()).await;
         proxy.cut();
         proxy.pass();

@@ -219,8 +219,9 @@ impl ZooKeeperStore {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
         let busy = AcquireReply::Busy(seen.busy(owner.as_str(), behind));
         if request.queue.is_none() {
-            self.places().goes(key, owner, link.session);
             self.delete(link, &name.path(&lock)).await?;
+            // Not before: as long as the place may be there, the owner that asks again stands at it, and at no other.
+            self.places().goes(key, owner, link.session);
         } else if !self.places().is_awaited(key, owner) {
             let follower = Follower {
                 client: link.client.clone(),
