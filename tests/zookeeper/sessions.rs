@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use distlock::LockManager;
 use distlock_tests::{Direction, Proxy, ZooKeeperServers, eventually, until_waiting};
+use zookeeper_client::{Acls, CreateMode};
 
 use crate::zookeeper::{LONG, process};
 
@@ -70,6 +71,12 @@ async fn a_session_goes_on_over_another_connection_and_so_do_its_waiters() {
 async fn a_place_whose_creation_was_not_answered_is_found_again() {
     let servers = ZooKeeperServers::one();
     let proxy = Proxy::to(&servers.address(0));
+    // The server removes an empty container within a second, and to create it again takes a reply. This node stays.
+    let admin = zookeeper_client::Client::connect(&servers.address(0)).await.unwrap();
+    let open = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    for node in ["/distlock", "/distlock/locks", "/distlock/locks/k"] {
+        admin.create(node, b"", &open).await.unwrap();
+    }
     // However busy the server is, it must not seem silent before it has read the request: the client would connect
     // again, in vain.
     let url = format!("zookeeper://{}?session_timeout=60s&response_timeout=4s", proxy.address());
