@@ -38,7 +38,13 @@ run_tlc() {
     rm -rf "$out/states/$name"
 }
 
-module_of() { case $1 in lock_*) echo DistLock ;; *) echo Quorum ;; esac; }
+module_of() {
+    case $1 in
+        lock_*) echo DistLock ;;
+        quorum_*) echo Quorum ;;
+        *) echo Fence ;;
+    esac
+}
 
 # The last count of distinct states, and of steps, that TLC printed.
 states_of() { sed -nE 's/.* ([0-9,]+) distinct states found.*/\1/p' "$out/$1.txt" | tail -n 1 | tr -d ,; }
@@ -130,6 +136,14 @@ rules=(
     'renewed-by-a-majority-of-this-round quorum_renewals OneHolder'
     'lost-is-released-elsewhere quorum_renewals NoOrphan'
     'missing-is-repaired quorum_repairs NothingMissing'
+    'older-is-stale fence_order InOrder'
+    'equal-is-not-stale fence_order NoFalseStale'
+    'check-holds-the-row fence_order InOrder'
+    'check-before-body fence_order NothingOverwritten'
+    'commit-before-release fence_order NothingAfterRelease'
+    'lost-answer-is-unknown fence_order AnswersAreTrue'
+    'result-in-the-transaction fence_once DoneOnce'
+    'look-again-behind-the-check fence_once DoneOnce'
 )
 
 chosen() { [ $# = 1 ] || [[ " ${*:2} " == *" $1 "* ]]; }
@@ -143,6 +157,8 @@ small() {
     world lock_wait_unheard
     world lock_ends 'May={"lose"}'
     world quorum_votes Starts=1
+    world fence_order Starts=2
+    world fence_once Starts=3
 }
 
 worlds() {
