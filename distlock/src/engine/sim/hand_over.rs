@@ -257,10 +257,10 @@ impl World {
     /// The lease ended by itself while its release was on the way: that hands it on to nobody.
     pub(super) fn has_run_out(&self, key: usize, name: &Arc<str>, token: Token) -> bool {
         self.requests.iter().any(|request| {
-            request.key == key
-                && request.left_with == Some(token)
-                && *self.clients[request.client].name == **name
-                && request.was_lost == Some(LostReason::Expired)
+            let was_left = request.left_with == Some(token) && request.was_lost == Some(LostReason::Expired);
+            // Nobody has noticed that it was granted, so nobody is told of the loss.
+            let was_given_back = !request.picked_up && request.cell().is_some_and(|cell| cell.token == token);
+            request.key == key && *self.clients[request.client].name == **name && (was_left || was_given_back)
         })
     }
 

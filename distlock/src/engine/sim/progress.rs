@@ -52,7 +52,9 @@ impl World {
             Use::Limited(limit) => believed().count() < usize::try_from(limit).unwrap_or(0),
             Use::Readers(_) => {
                 let writes = |request: &Request| {
-                    request.key == key && request.kind == LockKind::Exclusive && request.is_waiting()
+                    request.key == key
+                        && request.kind == LockKind::Exclusive
+                        && (request.is_waiting() || self.may_wait_in_a_batch(request))
                 };
                 believed().all(|holder| holder.kind == LockKind::Shared) && !self.requests.iter().any(writes)
             }

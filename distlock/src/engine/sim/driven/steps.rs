@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::answers::short;
 use super::super::client::{What, was_free};
 use super::super::config::MILLI;
-use super::super::workload::State;
+use super::super::workload::{Request, State};
 use super::super::world::{Event, World};
 use super::store::Sent;
 use super::{Caller, Driver, Outgoing, Place, Told, lock};
@@ -129,6 +129,15 @@ impl World {
         let Some(driver) = &self.clients[request.client].driver else { return false };
         let caller = request.group.map_or(Caller::Request(index), Caller::Group);
         self.is_left(index) || driver.waiting.get(&caller).is_none_or(|task| driver.tasks.is_woken(*task))
+    }
+
+    /// It is behind the first key of a command whose caller waits: whether it was left out, or waits, is not known.
+    pub(in super::super) fn may_wait_in_a_batch(&self, request: &Request) -> bool {
+        let (driver, group) = (self.clients[request.client].driver.as_ref(), request.group);
+        request.is_planned()
+            && driver
+                .zip(group)
+                .is_some_and(|(driver, group)| driver.waiting.contains_key(&Caller::Group(group)))
     }
 
     /// A caller whose lock was granted notices that a little later, and is polled then.
