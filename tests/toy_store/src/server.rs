@@ -115,8 +115,6 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         tokio::spawn(async move {
             let mut reachable = shared.reachable.subscribe();
             tokio::select! {
-                // Nothing is read after a cut.
-                biased;
                 // Cut.
                 _ = reachable.wait_for(|reachable| !*reachable) => {}
                 // Closed by the other side.
@@ -137,6 +135,8 @@ async fn talk(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
         let line = tokio::select! {
             line = lines.next_line() => match line? {
                 None => return Ok(()),
+                // What was sent after a cut, which the task that ends this one may not have seen yet.
+                Some(_) if !*shared.reachable.borrow() => return Ok(()),
                 Some(line) => {
                     let (id, request) = line.split_once(' ').unwrap_or((&line, ""));
                     let answer = match shared.carry_out_wrongly(request).await {
