@@ -22,6 +22,7 @@ macro_rules! each_database {
 }
 
 mod attribute;
+mod campaign;
 mod lost_answers;
 mod once;
 mod suite;
