@@ -20,6 +20,14 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Runs the HTTP service alone
     Serve(Serve),
+    /// Compares a lock alone with a lock, a fence and a stored result, where a lock alone is not enough
+    Faults(Faults),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Faults {
+    #[command(flatten)]
+    pub(crate) store: Store,
 }
 
 #[derive(Debug, Args)]

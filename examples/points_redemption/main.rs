@@ -5,6 +5,7 @@
 //! cargo run --release --example points_redemption -- --url redis://127.0.0.1/  through Redis
 //! cargo run --release --example points_redemption -- --url redis://127.0.0.1/ --processes 4
 //! cargo run --release --example points_redemption -- serve                     the HTTP service alone
+//! cargo run --release --example points_redemption -- faults                    what a lock alone cannot do
 //! ```
 //!
 //! `--url` also takes `postgres://`, `mysql://` and `memcached://`, and with `--features etcd,zookeeper` `etcd://` and
@@ -13,11 +14,13 @@
 //! (requests fail, and no gift is given twice) unless it is restarted, against which nothing helps.
 //!
 //! The function to copy is `Shop::redeem` in `shop.rs`. Everything else shows what happens without its attribute:
-//! `load.rs` fires the requests, `fleet.rs` runs the service instances, `report.rs` prints what came of it.
+//! `load.rs` fires the requests, `fleet.rs` runs the service instances, `report.rs` prints what came of it. `faults.rs` shows
+//! what a lock alone cannot do, and `Shop::redeem_fenced` and `Shop::redeem_once` can.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod faults;
 mod fleet;
 mod load;
 mod report;
@@ -43,6 +46,7 @@ async fn main() -> ExitCode {
         Cli { command: Some(Command::Serve(options)), .. } => {
             fleet::serve(options).await.map(|()| ExitCode::SUCCESS)
         }
+        Cli { command: Some(Command::Faults(options)), .. } => faults::compare(&options).await,
         Cli { compare: options, .. } => compare(options).await,
     };
     done.unwrap_or_else(|error| {

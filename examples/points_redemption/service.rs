@@ -61,6 +61,8 @@ impl IntoResponse for RedeemError {
             RedeemError::Lock(error) if error.is_busy() => StatusCode::CONFLICT,
             // Unreachable: nothing was done. Lost: the outcome is unknown, and the text says so.
             RedeemError::Lock(_) => StatusCode::SERVICE_UNAVAILABLE,
+            // The text says whether something was done.
+            RedeemError::Fence(_) => StatusCode::SERVICE_UNAVAILABLE,
             RedeemError::Database(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, Json(json!({ "error": self.to_string() }))).into_response()

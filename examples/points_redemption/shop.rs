@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use distlock::{LockError, LockManager, distributed_lock};
+use distlock::{LockError, LockManager, distributed_lock, fence::FenceError};
 
-use crate::store::Store;
+use crate::store::{Account, Store, account, give_gift};
 
 /// What a gift costs.
 pub(crate) const PRICE: i64 = 100;
@@ -23,6 +23,9 @@ pub(crate) enum RedeemError {
     UnknownUser(u64),
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// Of a transaction that was begun without the attribute.
+    #[error(transparent)]
+    Fence(#[from] FenceError),
     #[error(transparent)]
     Database(#[from] sqlx::Error),
 }
@@ -37,15 +40,52 @@ impl Shop {
 
     /// The same without the lock: two redemptions at the same moment read the same balance, and both give a gift.
     pub(crate) async fn redeem_unguarded(&self, user_id: u64) -> Result<i64, RedeemError> {
-        let account = self.store.account(user_id).await?.ok_or(RedeemError::UnknownUser(user_id))?;
+        let account = self.store.account(user_id).await?;
         ask_the_warehouse().await;
-        if account.points < PRICE {
-            return Err(RedeemError::NotEnoughPoints { points: account.points });
-        }
-        let left = account.points - PRICE;
+        let left = points_left(user_id, account)?;
         self.store.give_gift(user_id, left).await?;
         Ok(left)
     }
+
+    /// A lock, and a database that refuses a holder that was overtaken: the transaction is committed before the lock is
+    /// released.
+    #[distributed_lock(
+        key = "points:<user_id>",
+        ttl = "10s",
+        manager = self.locks,
+        transaction = tx in self.store.pool
+    )]
+    pub(crate) async fn redeem_fenced(&self, user_id: u64) -> Result<i64, RedeemError> {
+        let account = account(&mut **tx, user_id).await?;
+        ask_the_warehouse().await;
+        let left = points_left(user_id, account)?;
+        give_gift(tx, user_id, left).await?;
+        Ok(left)
+    }
+
+    /// The same, done once: a client that repeats its request gets the first result.
+    #[distributed_lock(
+        key = "redeem:<request>",
+        ttl = "10s",
+        manager = self.locks,
+        transaction = tx in self.store.pool,
+        once = "24h"
+    )]
+    pub(crate) async fn redeem_once(&self, request: &str, user_id: u64) -> Result<i64, RedeemError> {
+        let account = account(&mut **tx, user_id).await?;
+        let left = points_left(user_id, account)?;
+        give_gift(tx, user_id, left).await?;
+        Ok(left)
+    }
+}
+
+/// After one gift more.
+pub(crate) fn points_left(user_id: u64, account: Option<Account>) -> Result<i64, RedeemError> {
+    let points = account.ok_or(RedeemError::UnknownUser(user_id))?.points;
+    if points < PRICE {
+        return Err(RedeemError::NotEnoughPoints { points });
+    }
+    Ok(points - PRICE)
 }
 
 /// Stands for the call to another service that sits between reading and writing in real life.

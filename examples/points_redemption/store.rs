@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use sqlx::{
-    Row, SqlitePool,
+    Row, SqliteConnection, SqliteExecutor, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
-    pool: SqlitePool,
+    pub(crate) pool: SqlitePool,
 }
 
 #[derive(Debug, Clone, Copy, serde::Serialize)]
@@ -33,6 +33,7 @@ impl Store {
             .busy_timeout(std::time::Duration::from_secs(30));
         let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options).await?;
         sqlx::raw_sql(SCHEMA).execute(&pool).await?;
+        distlock::fence::migrate(&pool).await.map_err(sqlx::Error::Configuration)?;
         Ok(Self { pool })
     }
 
@@ -52,28 +53,44 @@ impl Store {
     }
 
     pub(crate) async fn account(&self, user_id: u64) -> Result<Option<Account>, sqlx::Error> {
-        let row = sqlx::query(
-            "SELECT points, (SELECT count(*) FROM gifts WHERE user_id = accounts.user_id) AS gifts
-             FROM accounts WHERE user_id = ?",
-        )
-        .bind(user_id.cast_signed())
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| Ok(Account { points: row.try_get("points")?, gifts: row.try_get("gifts")? }))
-            .transpose()
+        account(&self.pool, user_id).await
     }
 
     pub(crate) async fn give_gift(&self, user_id: u64, points_left: i64) -> Result<(), sqlx::Error> {
         let mut transaction = self.pool.begin().await?;
-        sqlx::query("UPDATE accounts SET points = ? WHERE user_id = ?")
-            .bind(points_left)
-            .bind(user_id.cast_signed())
-            .execute(&mut *transaction)
-            .await?;
-        sqlx::query("INSERT INTO gifts (user_id) VALUES (?)")
-            .bind(user_id.cast_signed())
-            .execute(&mut *transaction)
-            .await?;
+        give_gift(&mut transaction, user_id, points_left).await?;
         transaction.commit().await
     }
+}
+
+pub(crate) async fn account(
+    database: impl SqliteExecutor<'_>,
+    user_id: u64,
+) -> Result<Option<Account>, sqlx::Error> {
+    let row = sqlx::query(
+        "SELECT points, (SELECT count(*) FROM gifts WHERE user_id = accounts.user_id) AS gifts
+         FROM accounts WHERE user_id = ?",
+    )
+    .bind(user_id.cast_signed())
+    .fetch_optional(database)
+    .await?;
+    row.map(|row| Ok(Account { points: row.try_get("points")?, gifts: row.try_get("gifts")? })).transpose()
+}
+
+/// Within a transaction.
+pub(crate) async fn give_gift(
+    connection: &mut SqliteConnection,
+    user_id: u64,
+    points_left: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE accounts SET points = ? WHERE user_id = ?")
+        .bind(points_left)
+        .bind(user_id.cast_signed())
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query("INSERT INTO gifts (user_id) VALUES (?)")
+        .bind(user_id.cast_signed())
+        .execute(connection)
+        .await?;
+    Ok(())
 }

@@ -58,3 +58,16 @@ fn through_memcached_that_evicts_nothing() {
     redeems_what_the_points_pay_for(&server.url());
     assert_eq!(server.keys(), [""; 0]);
 }
+
+/// A process that is paused for longer than its lease, and a request that is repeated.
+#[test]
+fn no_gift_too_many_with_fence_and_stored_result() {
+    for url in ["memory:", &PostgresServer::start().url()] {
+        let output =
+            Command::new(example::path("points_redemption")).args(["faults", "--url", url]).output().unwrap();
+        let (said, complaint) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{said}{complaint}");
+        assert_eq!(said.lines().count(), 3, "{said}");
+    }
+}

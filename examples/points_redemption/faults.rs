@@ -1,0 +1,128 @@
+//! What a lock alone cannot do: a holder that stands still for longer than its lease, and a client that repeats its
+//! request because the answer was lost.
+
+use std::{process::ExitCode, time::Duration};
+
+use distlock::{Guard, LockManager};
+use distlock_examples::table;
+use tokio::sync::oneshot;
+
+use crate::{
+    AnyError, USER,
+    args::{Faults, is_memory},
+    shop::{PRICE, RedeemError, Shop, points_left},
+    store::{Store, account, give_gift},
+};
+
+/// Others get the lock after this time from a process that stands still.
+const TTL: Duration = Duration::from_millis(500);
+/// It stands still for so long at most.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Prints one row for each fault. It fails if there is a gift too many in spite of fence and stored result.
+pub(crate) async fn compare(options: &Faults) -> Result<ExitCode, AnyError> {
+    let directory = tempfile::tempdir()?;
+    let store = Store::open(&directory.path().join("points.db")).await?;
+    let url = &options.store.url;
+    let locks = match is_memory(url) {
+        true => LockManager::in_memory(),
+        false => LockManager::connect(url).await?,
+    };
+    let shop = Shop { store, locks };
+
+    let paused = [paused(&shop, Fence::None).await?, paused(&shop, Fence::Checked).await?];
+    let repeated = [repeated(&shop, Fence::None).await?, repeated(&shop, Fence::Checked).await?];
+    shop.locks.shutdown(TTL).await;
+
+    let mut table = table(["", "gifts allowed", "lock alone", "transaction = …, once = …"]);
+    let rows =
+        [("process paused for longer than its lease", paused), ("client repeats its request", repeated)];
+    for (fault, [alone, fenced]) in rows {
+        table.add_row([fault, "1", &alone.to_string(), &fenced.to_string()]);
+    }
+    println!("{}", table.trim_fmt());
+    Ok(if paused[1] == 1 && repeated[1] == 1 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fence {
+    None,
+    Checked,
+}
+
+/// Two redemptions of points for one gift. The first one stands still between reading and writing, until the second one
+/// has ended, which has got the lock meanwhile. How many gifts there are.
+async fn paused(shop: &Shop, fence: Fence) -> Result<i64, AnyError> {
+    shop.store.open_account(USER, PRICE).await?;
+    let (has_read, until_read) = oneshot::channel();
+    let (goes_on, pause) = oneshot::channel();
+    let stands_still = async move {
+        let _ = has_read.send(());
+        drop(tokio::time::timeout(PAUSE, pause).await);
+    };
+    let first = tokio::spawn({
+        let shop = shop.clone();
+        async move {
+            // A process that stands still renews nothing, and notices nothing.
+            let lock = shop.locks.lock(format!("points:{USER}")).ttl(TTL).no_renew().fenced();
+            let guard = lock.acquire().await?;
+            match fence {
+                Fence::None => slow(&shop, stands_still).await,
+                Fence::Checked => slow_and_fenced(&shop, &guard, stands_still).await,
+            }
+        }
+    });
+    if until_read.await.is_err() {
+        first.await??;
+        return Err("the first redemption has read nothing".into());
+    }
+    let second = match fence {
+        Fence::None => shop.redeem(USER).await,
+        Fence::Checked => shop.redeem_fenced(USER).await,
+    };
+    let _ = goes_on.send(());
+    // One of them is refused, where it is right.
+    for refused in [second, first.await?] {
+        if let Err(error @ (RedeemError::Lock(_) | RedeemError::Database(_))) = refused {
+            return Err(error.into());
+        }
+    }
+    gifts(shop).await
+}
+
+async fn slow(shop: &Shop, stands_still: impl Future<Output = ()>) -> Result<i64, RedeemError> {
+    let left = points_left(USER, shop.store.account(USER).await?)?;
+    stands_still.await;
+    shop.store.give_gift(USER, left).await?;
+    Ok(left)
+}
+
+async fn slow_and_fenced(
+    shop: &Shop,
+    guard: &Guard,
+    stands_still: impl Future<Output = ()>,
+) -> Result<i64, RedeemError> {
+    distlock::fence::transaction(&guard.fence()?, &shop.store.pool, async |tx| {
+        let left = points_left(USER, account(&mut *tx, USER).await?)?;
+        stands_still.await;
+        give_gift(tx, USER, left).await?;
+        Ok(left)
+    })
+    .await
+}
+
+/// One request, which comes twice. How many gifts there are.
+async fn repeated(shop: &Shop, fence: Fence) -> Result<i64, AnyError> {
+    shop.store.open_account(USER, 2 * PRICE).await?;
+    for _ in 0..2 {
+        match fence {
+            Fence::None => shop.redeem(USER).await?,
+            Fence::Checked => shop.redeem_once("request-1", USER).await?,
+        };
+    }
+    gifts(shop).await
+}
+
+async fn gifts(shop: &Shop) -> Result<i64, AnyError> {
+    Ok(shop.store.account(USER).await?.ok_or("the account is gone")?.gifts)
+}
