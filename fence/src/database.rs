@@ -9,11 +9,13 @@ use crate::{Fence, FenceError};
 
 /// A database, by a pool of connections, whose transactions can be fenced.
 ///
-/// Implemented for the pools of `sqlx`: features `sqlx-postgres`, `sqlx-mysql` and `sqlx-sqlite`.
+/// Implemented for the pools of `sqlx`, `mysql_async` and `sea-orm`. Libraries whose transactions borrow a connection
+/// have a function `transaction` of their own, in the module of that name.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a database whose transactions can be fenced",
     label = "expected a pool of connections",
-    note = "turn on the feature of distlock-fence for it: `sqlx-postgres`, `sqlx-mysql` or `sqlx-sqlite`"
+    note = "turn on the feature of distlock-fence for it, like `sqlx-postgres`; for a connection of another library call \
+            the function of its module, like `distlock_fence::tokio_postgres::transaction`"
 )]
 pub trait FencedDatabase {
     /// What the body of a transaction sends its statements to. It has no lifetime: in an async closure the compiler

@@ -26,6 +26,18 @@
 //! # }
 //! ```
 //!
+//! | library | feature | to be called |
+//! |---|---|---|
+//! | `sqlx` | `sqlx-postgres`, `sqlx-mysql`, `sqlx-sqlite` | `transaction(&fence, &pool, async \|tx\| …)` |
+//! | `mysql_async` | `mysql-async` | the same, with its `Pool` |
+//! | `sea-orm` | `sea-orm-postgres`, `sea-orm-mysql`, `sea-orm-sqlite` | the same, with its `DatabaseConnection` |
+//! | `tokio-postgres` | `tokio-postgres` | `tokio_postgres::transaction(&fence, &mut client, async \|tx\| …)` |
+//! | `diesel-async` | `diesel-async-postgres` | `diesel_async::transaction(&fence, &mut connection, async \|connection\| …)` |
+//! | `diesel` | `diesel-postgres`, `diesel-sqlite` | `diesel::transaction(&fence, &mut connection, \|connection\| …)` |
+//! | `rusqlite` | `rusqlite` | `rusqlite::transaction(&fence, &mut connection, \|tx\| …)` |
+//!
+//! Where a transaction belongs to one connection, that may be one of any pool. MySQL means MariaDB, too.
+//!
 //! The crate locks nothing, and depends on nothing that does: a service that gets a [`Fence`] from another one can
 //! check it. It needs the table `distlock_fence`, which [`migrate`] makes, or a migration of one's own from [`schema`].
 //! A row of it must not be deleted while a holder with a smaller token may still come: that one would be let in. Who
@@ -41,12 +53,24 @@
 //! 40001 ([`FenceError::NotCommitted`]), and can be tried again; at `READ COMMITTED` it goes on. On MySQL it goes on
 //! at every level. SQLite has one writer at a time: who waits for longer than the pool's `busy_timeout` fails.
 
+#[cfg(any(feature = "mysql-async", feature = "__sea-orm"))]
+mod begun;
 mod database;
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-sqlite"))]
+pub mod diesel;
+#[cfg(feature = "diesel-async-postgres")]
+pub mod diesel_async;
 mod error;
 mod fence;
+#[cfg(feature = "mysql-async")]
+pub mod mysql_async;
 #[cfg(feature = "once")]
 mod once;
+#[cfg(feature = "rusqlite")]
+pub mod rusqlite;
 pub mod schema;
+#[cfg(feature = "__sea-orm")]
+mod sea_orm;
 #[cfg(feature = "sqlx-mysql")]
 mod sqlx_mysql;
 #[cfg(all(
@@ -58,6 +82,10 @@ mod sqlx_once;
 mod sqlx_postgres;
 #[cfg(feature = "sqlx-sqlite")]
 mod sqlx_sqlite;
+#[cfg(any(feature = "__mysql", feature = "__postgres", feature = "__sqlite"))]
+mod statements;
+#[cfg(feature = "tokio-postgres")]
+pub mod tokio_postgres;
 mod transaction;
 
 pub use database::{FencedDatabase, migrate};
@@ -68,7 +96,7 @@ pub use once::{Done, FirstRun, Once, OnceDatabase, Outcome, Run, Stored, once, p
 pub use transaction::{FencedTransaction, transaction};
 
 /// The token as the databases have it: a signed number.
-#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
+#[cfg(any(feature = "__mysql", feature = "__postgres", feature = "__sqlite"))]
 fn signed(fence: &Fence) -> Result<i64, FenceError> {
     // A number that was cut to the largest one would pass for every number above it.
     i64::try_from(fence.token()).map_err(|error| FenceError::not_committed(fence, error))

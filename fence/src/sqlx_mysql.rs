@@ -4,13 +4,7 @@ use std::error::Error;
 
 use sqlx::{MySql, MySqlConnection, MySqlPool, Transaction};
 
-use crate::{Fence, FenceError, FencedDatabase, schema, signed};
-
-// VALUES() is deprecated by MySQL, but MariaDB knows nothing else.
-const RAISE: &str = "INSERT INTO distlock_fence (`key`, token) VALUES (?, ?) \
-                     ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))";
-// Reads what is committed now, not the snapshot of the transaction.
-const NEWEST: &str = "SELECT token FROM distlock_fence WHERE `key` = ? FOR UPDATE";
+use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
 impl FencedDatabase for MySqlPool {
     type Connection = MySqlConnection;
@@ -24,9 +18,9 @@ impl FencedDatabase for MySqlPool {
         let failed = |error| FenceError::not_committed(fence, error);
         let token = signed(fence)?;
         let key = fence.key().as_bytes();
-        let raise = sqlx::query(RAISE).bind(key).bind(token);
+        let raise = sqlx::query(statements::RAISE_IN_MYSQL).bind(key).bind(token);
         raise.execute(&mut **transaction).await.map_err(failed)?;
-        let newest = sqlx::query_scalar::<_, i64>(NEWEST).bind(key);
+        let newest = sqlx::query_scalar::<_, i64>(statements::NEWEST_IN_MYSQL).bind(key);
         let newest = newest.fetch_one(&mut **transaction).await.map_err(failed)?;
         if newest > token { Err(FenceError::stale(fence, newest.unsigned_abs())) } else { Ok(()) }
     }
@@ -51,7 +45,7 @@ impl FencedDatabase for MySqlPool {
 
 /// Whether the server has refused to commit: by SQLSTATE class 40, the transaction was rolled back. Other errors also
 /// come when a statement is interrupted or the server ends, maybe after it has committed.
-fn is_refusal(error: &sqlx::Error) -> bool {
+pub(crate) fn is_refusal(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     code.is_some_and(|code| code.starts_with("40"))
 }

@@ -5,7 +5,7 @@ use std::error::Error;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use sqlx::{Executor, PgConnection, PgPool, Postgres, Transaction};
 
-use crate::{Fence, FenceError, FencedDatabase, schema, signed};
+use crate::{Fence, FenceError, FencedDatabase, signed, statements};
 
 impl FencedDatabase for PgPool {
     type Connection = PgConnection;
@@ -17,7 +17,7 @@ impl FencedDatabase for PgPool {
 
     async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
-        let raised = sqlx::query_scalar::<_, i64>(include_str!("sql/check.sql"))
+        let raised = sqlx::query_scalar::<_, i64>(statements::CHECK)
             .bind(fence.key())
             .bind(signed(fence)?)
             .fetch_optional(&mut **transaction)
@@ -27,7 +27,7 @@ impl FencedDatabase for PgPool {
             return Ok(());
         }
         // The statement has locked the row, although it has not changed it.
-        let newest = sqlx::query_scalar::<_, i64>("SELECT token FROM distlock_fence WHERE key = $1")
+        let newest = sqlx::query_scalar::<_, i64>(statements::NEWEST)
             .bind(fence.key())
             .fetch_one(&mut **transaction)
             .await
@@ -36,9 +36,8 @@ impl FencedDatabase for PgPool {
     }
 
     async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        // If a statement has failed, PostgreSQL answers COMMIT by a rollback that looks like success to the client.
-        // This statement fails then.
-        transaction.execute("SELECT 1").await.map_err(|error| FenceError::not_committed(fence, error))?;
+        let still_good = transaction.execute(statements::STILL_GOOD).await;
+        still_good.map_err(|error| FenceError::not_committed(fence, error))?;
         transaction.commit().await.map_err(|error| match is_refusal(&error) {
             true => FenceError::not_committed(fence, error),
             false => FenceError::outcome_unknown(fence, error),
@@ -51,16 +50,13 @@ impl FencedDatabase for PgPool {
     }
 
     async fn migrate(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        // Two that make one table at the same time would disturb each other, in spite of IF NOT EXISTS. Statements that
-        // are sent together are one transaction.
-        let sql = format!("SELECT pg_advisory_xact_lock(hashtext('distlock_fence')); {}", schema::POSTGRES);
-        sqlx::raw_sql(&sql).execute(self).await?;
+        sqlx::raw_sql(statements::MAKE_IN_POSTGRES).execute(self).await?;
         Ok(())
     }
 }
 
 /// Whether the server has refused to commit. With FATAL it ends the connection, maybe after it has committed.
-fn is_refusal(error: &sqlx::Error) -> bool {
+pub(crate) fn is_refusal(error: &sqlx::Error) -> bool {
     let refused = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
     refused.is_some_and(|error| error.severity() == PgSeverity::Error)
 }

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use crate::{Fence, FenceError, FencedDatabase, schema, signed};
+use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
 /// SQLITE_IOERR: whether the commit has reached the disk is not known.
 const IO_ERROR: i32 = 10;
@@ -19,7 +19,7 @@ impl FencedDatabase for SqlitePool {
 
     async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
-        let raised = sqlx::query_scalar::<_, i64>(include_str!("sql/check.sql"))
+        let raised = sqlx::query_scalar::<_, i64>(statements::CHECK)
             .bind(fence.key())
             .bind(signed(fence)?)
             .fetch_optional(&mut **transaction)
@@ -28,7 +28,7 @@ impl FencedDatabase for SqlitePool {
         if raised.is_some() {
             return Ok(());
         }
-        let newest = sqlx::query_scalar::<_, i64>("SELECT token FROM distlock_fence WHERE key = $1")
+        let newest = sqlx::query_scalar::<_, i64>(statements::NEWEST)
             .bind(fence.key())
             .fetch_one(&mut **transaction)
             .await
@@ -55,7 +55,7 @@ impl FencedDatabase for SqlitePool {
 }
 
 /// Whether SQLite has refused to commit. The lower byte of its codes says which kind of error it is.
-fn is_refusal(error: &sqlx::Error) -> bool {
+pub(crate) fn is_refusal(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok());
     code.is_some_and(|code| code & 0xff != IO_ERROR)
 }

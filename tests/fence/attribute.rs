@@ -7,7 +7,8 @@ use distlock::{LockError, LockManager, distributed_lock, is_held_here};
 use sqlx::{PgPool, Postgres, SqlitePool, Transaction};
 use tokio::sync::oneshot;
 
-use crate::world::{Failure, World, postgres_at, sqlite};
+use crate::library::{Failure, Step};
+use crate::world::{World, postgres_at, sqlite};
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
@@ -35,7 +36,7 @@ impl Shop {
     #[distributed_lock(key = "k", manager = self.locks, transaction = tx in self.pool, fence = fence)]
     async fn redeem(&self, result: Result<u64, Failure>) -> Result<u64, Failure> {
         assert!(is_held_here("k"));
-        SqlitePool::write(tx, &fence).await?;
+        SqlitePool::step(tx, &fence, Step::Write).await?;
         result
     }
 
@@ -49,19 +50,19 @@ impl Shop {
         fence = fence
     )]
     async fn redeem_once(&self, gift: u64, outcome: &mut Outcome) -> Result<u64, Failure> {
-        SqlitePool::write(tx, &fence).await?;
+        SqlitePool::step(tx, &fence, Step::Write).await?;
         Ok(gift + fence.token())
     }
 
     #[distributed_lock(key = "k", manager = self.locks, transaction = tx in self.pool, fence = fence)]
     async fn panics(&self) -> Result<(), Failure> {
-        SqlitePool::write(tx, &fence).await?;
+        SqlitePool::step(tx, &fence, Step::Write).await?;
         panic!("the body")
     }
 
     #[distributed_lock(key = "k", manager = self.locks, transaction = tx in self.pool, fence = fence)]
     async fn hangs(&self, begun: oneshot::Sender<()>) -> Result<(), Failure> {
-        SqlitePool::write(tx, &fence).await?;
+        SqlitePool::step(tx, &fence, Step::Write).await?;
         begun.send(()).unwrap();
         std::future::pending().await
     }
@@ -153,8 +154,8 @@ async fn calls_at_once_run_once() {
     assert_eq!(shop.pool.written("k").await.len(), 1);
 }
 
-async fn write(tx: &mut Transaction<'_, Postgres>, fence: &Fence) -> Result<(), sqlx::Error> {
-    PgPool::write(tx, fence).await
+async fn write(tx: &mut Transaction<'_, Postgres>, fence: &Fence) -> Result<(), Failure> {
+    PgPool::step(tx, fence, Step::Write).await
 }
 
 /// A handler's arguments are taken apart by patterns, and what it is given is moved into the body.

@@ -1,74 +1,70 @@
 //! A commit that was refused, one that never arrived, and one whose answer was lost.
 
-use distlock_fence::{Fence, FenceError, FencedDatabase, transaction};
-use distlock_fixtures::{Direction, MariaDbServer, PostgresServer, Proxy};
-use sqlx::mysql::MySqlPoolOptions;
-use sqlx::postgres::PgPoolOptions;
-use sqlx::{MySqlPool, PgPool};
+use std::sync::Arc;
 
-use crate::world::{Failure, World, mariadb_at, postgres_at, sqlite};
+use distlock_fence::{Fence, FenceError};
+use distlock_fixtures::{Direction, MariaDbServer, PostgresServer, Proxy};
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{MySqlPool, PgPool, SqlitePool};
+
+use crate::libraries::asynchronous::{diesel_async, diesel_async_at, tokio_postgres, tokio_postgres_at};
+use crate::libraries::blocking::{diesel_at, diesel_on_postgres, diesel_on_sqlite, rusqlite};
+use crate::libraries::pools::{mysql_async_at, sea_orm_at, sea_orm_on_postgres, sea_orm_on_sqlite, sqlx_at};
+use crate::library::{End, Failure, Library, Plan, Step};
+use crate::world::{World, mariadb_at, mariadb_url, postgres_at, postgres_url, sqlite};
 
 /// The connection is cut in the body: nothing was committed, and whoever ran the body knows it.
-async fn cut_before_the_commit<D: World>(database: &D, through: &D, proxy: &Proxy) {
-    let fence = Fence::new("k", 1);
-    let section = transaction(&fence, through, async |tx| {
-        D::write(tx, &fence).await?;
-        proxy.cut();
-        Ok(D::write(tx, &fence).await?)
-    });
-    let cut = section.await;
+async fn cut_before_the_commit<L: Library>(through: &L, proxy: &Arc<Proxy>) {
+    let its = Arc::clone(proxy);
+    let plan = Plan::ending(End::DoAndWrite(Box::new(move || its.cut())));
+    let cut = through.section(&Fence::new("k", 1), plan).await;
     assert!(matches!(cut, Err(Failure::Statement(_))), "{cut:?}");
-    assert_eq!(database.written("k").await, [0; 0]);
+    assert_eq!(through.observer().written("k").await, [0; 0]);
 }
 
 /// The connection is cut when the commit was applied, and before its answer has arrived.
-async fn cut_after<D: World>(
-    database: &D,
+async fn cut_after_the_commit<L: Library>(
+    through: &L,
     proxy: &Proxy,
-    commit: impl Future<Output = Result<(), FenceError>>,
+    plan: Plan,
+    hold_its_answer: impl Future<Output = ()>,
 ) {
     let cut = async {
-        while database.written("k").await.is_empty() {
+        hold_its_answer.await;
+        while through.observer().written("k").await.is_empty() {
             tokio::task::yield_now().await;
         }
         proxy.cut();
     };
-    let (committed, ()) = tokio::join!(commit, cut);
-    assert!(matches!(committed, Err(FenceError::OutcomeUnknown { .. })), "{committed:?}");
-    assert_eq!(database.written("k").await, [1]);
+    let (committed, ()) = tokio::join!(async { through.section(&Fence::new("k", 1), plan).await }, cut);
+    let unknown = matches!(committed, Err(Failure::Fence(FenceError::OutcomeUnknown { .. })));
+    assert!(unknown, "{committed:?}");
+    assert_eq!(through.observer().written("k").await, [1]);
 }
 
-/// A transaction that has written.
-async fn begun<D: World>(through: &D, fence: &Fence) -> D::Transaction {
-    let mut tx = through.begin(fence).await.unwrap();
-    D::fence(&mut tx, fence).await.unwrap();
-    D::write(&mut tx, fence).await.unwrap();
-    tx
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mariadb_tells_a_lost_commit_from_one_that_was_not_sent() {
+async fn mariadb_tells_a_lost_commit_from_one_that_was_not_sent<L: Library>(
+    open: impl AsyncFn(MySqlPool, MySqlConnectOptions) -> L,
+) {
     let (database, options) = mariadb_at("REPEATABLE READ").await;
-    let proxy = Proxy::to(&MariaDbServer::shared().address());
+    let proxy = Arc::new(Proxy::to(&MariaDbServer::shared().address()));
     let options = options.port(proxy.address().port());
-    let through = MySqlPoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
-    cut_before_the_commit(&database, &through, &proxy).await;
+    cut_before_the_commit(&open(database.clone(), options.clone()).await, &proxy).await;
 
-    let fence = Fence::new("k", 1);
-    let tx = begun(&through, &fence).await;
-    proxy.hold(Direction::Replies);
-    cut_after(&database, &proxy, MySqlPool::commit(tx, &fence)).await;
+    let its = Arc::clone(&proxy);
+    let plan = Plan::ending(End::Do(Box::new(move || its.hold(Direction::Replies))));
+    cut_after_the_commit(&open(database, options).await, &proxy, plan, async {}).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_tells_a_lost_commit_from_one_that_was_not_sent() {
+async fn postgres_tells_a_lost_commit_from_one_that_was_not_sent<L: Library>(
+    open: impl AsyncFn(PgPool, PgConnectOptions) -> L,
+) {
     let (database, options) = postgres_at("read committed").await;
-    let proxy = Proxy::to(&PostgresServer::shared().address());
+    let proxy = Arc::new(Proxy::to(&PostgresServer::shared().address()));
     let options = options.port(proxy.address().port());
-    let through = PgPoolOptions::new().max_connections(1).connect_with(options).await.unwrap();
-    cut_before_the_commit(&database, &through, &proxy).await;
+    cut_before_the_commit(&open(database.clone(), options.clone()).await, &proxy).await;
 
-    // COMMIT, which is not the first command of `commit`, waits for an advisory lock until its answer will be lost.
+    // COMMIT, which is not the first command after the body, waits for an advisory lock until its answer will be lost.
     let slow_commit = "CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS
                            'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
                        CREATE CONSTRAINT TRIGGER pause AFTER INSERT ON done DEFERRABLE INITIALLY DEFERRED
@@ -76,9 +72,7 @@ async fn postgres_tells_a_lost_commit_from_one_that_was_not_sent() {
     sqlx::raw_sql(slow_commit).execute(&database).await.unwrap();
     let mut brake = database.acquire().await.unwrap();
     sqlx::raw_sql("SELECT pg_advisory_lock(1)").execute(&mut *brake).await.unwrap();
-    let fence = Fence::new("k", 1);
-    let tx = begun(&through, &fence).await;
-    let lose_the_answer = async {
+    let hold_its_answer = async {
         let waits = "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database
                      WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted";
         while sqlx::query_scalar::<_, i64>(waits).fetch_one(&database).await.unwrap() == 0 {
@@ -87,54 +81,87 @@ async fn postgres_tells_a_lost_commit_from_one_that_was_not_sent() {
         proxy.hold(Direction::Replies);
         sqlx::raw_sql("SELECT pg_advisory_unlock(1)").execute(&mut *brake).await.unwrap();
     };
-    let commit = async { tokio::join!(PgPool::commit(tx, &fence), lose_the_answer).0 };
-    cut_after(&database, &proxy, commit).await;
+    let through = open(database.clone(), options).await;
+    cut_after_the_commit(&through, &proxy, Plan::default(), hold_its_answer).await;
 }
 
 /// A constraint that is checked by the commit: refused, and known to be.
-#[tokio::test]
-async fn a_commit_that_postgres_refuses_is_not_committed() {
-    let (database, _options) = postgres_at("read committed").await;
+async fn a_commit_that_postgres_refuses_is_not_committed<L: Library<Observer = PgPool>>(library: &L) {
     let unique = "ALTER TABLE done ADD UNIQUE (name) DEFERRABLE INITIALLY DEFERRED";
-    sqlx::raw_sql(unique).execute(&database).await.unwrap();
-    let fence = Fence::new("k", 1);
-    let twice = transaction(&fence, &database, async |tx| {
-        PgPool::write(tx, &fence).await?;
-        Ok::<_, Failure>(PgPool::write(tx, &fence).await?)
-    });
-    let twice = twice.await;
-    assert!(matches!(twice, Err(Failure::Fence(FenceError::NotCommitted { .. }))), "{twice:?}");
-    assert_eq!(database.written("k").await, [0; 0]);
+    sqlx::raw_sql(unique).execute(library.observer()).await.unwrap();
+    is_not_committed(library, Plan::before(Step::Write)).await;
 }
 
 /// PostgreSQL answers COMMIT after a failed statement by a rollback, which is no error.
-#[tokio::test]
-async fn a_body_that_hides_a_failed_statement_is_not_committed() {
-    let (database, _options) = postgres_at("read committed").await;
-    let fence = Fence::new("k", 1);
-    let hidden = transaction(&fence, &database, async |tx| {
-        sqlx::query("INSERT INTO done (name, token) VALUES ('k', 1)").execute(&mut *tx).await?;
-        assert!(sqlx::query("SELECT 1 / 0").execute(&mut *tx).await.is_err());
-        Ok::<_, Failure>(())
-    });
-    let hidden = hidden.await;
-    assert!(matches!(hidden, Err(Failure::Fence(FenceError::NotCommitted { .. }))), "{hidden:?}");
-    assert_eq!(database.written("k").await, [0; 0]);
+async fn a_body_that_hides_a_failed_statement_is_not_committed<L: Library<Observer = PgPool>>(library: &L) {
+    is_not_committed(library, Plan::ending(End::HideAFailure)).await;
 }
 
 /// Foreign keys that are checked by the commit.
-#[tokio::test]
-async fn a_commit_that_sqlite_refuses_is_not_committed() {
-    let (database, _folder) = sqlite().await;
-    let child = "CREATE TABLE child (of TEXT REFERENCES counter (name) DEFERRABLE INITIALLY DEFERRED)";
-    sqlx::raw_sql(child).execute(&database).await.unwrap();
-    let fence = Fence::new("k", 1);
-    let orphan = transaction(&fence, &database, async |tx| {
-        sqlx::query("INSERT INTO done (name, token) VALUES ('k', 1)").execute(&mut *tx).await?;
-        sqlx::query("INSERT INTO child VALUES ('nobody')").execute(&mut *tx).await?;
-        Ok::<_, Failure>(())
-    });
-    let orphan = orphan.await;
-    assert!(matches!(orphan, Err(Failure::Fence(FenceError::NotCommitted { .. }))), "{orphan:?}");
-    assert_eq!(database.written("k").await, [0; 0]);
+async fn a_commit_that_sqlite_refuses_is_not_committed<L: Library<Observer = SqlitePool>>(library: &L) {
+    let orphans = "CREATE TABLE child (of TEXT REFERENCES counter (name) DEFERRABLE INITIALLY DEFERRED);
+                   CREATE TRIGGER orphan AFTER INSERT ON done BEGIN INSERT INTO child VALUES ('nobody'); END";
+    sqlx::raw_sql(orphans).execute(library.observer()).await.unwrap();
+    is_not_committed(library, Plan::default()).await;
+}
+
+async fn is_not_committed<L: Library>(library: &L, plan: Plan) {
+    let refused = library.section(&Fence::new("k", 1), plan).await;
+    let not_committed = matches!(refused, Err(Failure::Fence(FenceError::NotCommitted { .. })));
+    assert!(not_committed, "{refused:?}");
+    assert_eq!(library.observer().written("k").await, [0; 0]);
+    // The connection is good for more.
+    library.make_table().await.unwrap();
+}
+
+macro_rules! lost_answers {
+    ($rule:ident: $($library:ident: $open:expr;)*) => {
+        mod $rule {
+            use super::*;
+
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $library() {
+                    super::$rule($open).await;
+                }
+            )*
+        }
+    };
+}
+
+lost_answers! { mariadb_tells_a_lost_commit_from_one_that_was_not_sent:
+    with_sqlx: async |database, options| sqlx_at(database, MySqlPool::connect_with(options).await.unwrap());
+    with_mysql_async: async |database, options| mysql_async_at(database, &mariadb_url(&options));
+    with_sea_orm: async |database, options| sea_orm_at(database, &mariadb_url(&options)).await;
+}
+
+lost_answers! { postgres_tells_a_lost_commit_from_one_that_was_not_sent:
+    with_sqlx: async |database, options| sqlx_at(database, PgPool::connect_with(options).await.unwrap());
+    with_diesel: async |database, options| diesel_at(database, postgres_url(&options));
+    with_diesel_async: async |database, options| diesel_async_at(database, &postgres_url(&options));
+    with_sea_orm: async |database, options| sea_orm_at(database, &postgres_url(&options)).await;
+    with_tokio_postgres: async |database, options| tokio_postgres_at(database, postgres_url(&options));
+}
+
+lost_answers! { a_commit_that_postgres_refuses_is_not_committed:
+    with_sqlx: &postgres_at("read committed").await.0;
+    with_diesel: &diesel_on_postgres().await.0;
+    with_diesel_async: &diesel_async().await.0;
+    with_sea_orm: &sea_orm_on_postgres().await.0;
+    with_tokio_postgres: &tokio_postgres().await.0;
+}
+
+lost_answers! { a_body_that_hides_a_failed_statement_is_not_committed:
+    with_sqlx: &postgres_at("read committed").await.0;
+    with_diesel: &diesel_on_postgres().await.0;
+    with_diesel_async: &diesel_async().await.0;
+    with_sea_orm: &sea_orm_on_postgres().await.0;
+    with_tokio_postgres: &tokio_postgres().await.0;
+}
+
+lost_answers! { a_commit_that_sqlite_refuses_is_not_committed:
+    with_sqlx: &sqlite().await.0;
+    with_diesel: &diesel_on_sqlite().await.0;
+    with_rusqlite: &rusqlite().await.0;
+    with_sea_orm: &sea_orm_on_sqlite().await.0;
 }

@@ -1,5 +1,5 @@
-//! `distlock-fence` on real databases: each test of `suite` on PostgreSQL, MariaDB and SQLite, then what only one of
-//! them can do.
+//! `distlock-fence` on real databases: each test of `suite` with each library, then commits that fail or whose answers
+//! are lost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -23,6 +23,8 @@ macro_rules! each_database {
 
 mod attribute;
 mod campaign;
+mod libraries;
+mod library;
 mod lost_answers;
 mod once;
 mod suite;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use distlock_fence::{Fence, FenceError, MAX_RESULT, Once, OnceDatabase, Outcome, once, prune};
 
-use crate::world::{Failure, World, mariadb_at, postgres_at, sqlite};
+use crate::library::{Failure, Step};
+use crate::world::{World, mariadb_at, postgres_at, sqlite};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -15,7 +16,7 @@ async fn run<D: World + OnceDatabase>(
     request: &Once,
 ) -> Result<(u64, Outcome), Failure> {
     let done = once(fence, database, request, async |tx| {
-        D::write(tx, fence).await?;
+        D::step(tx, fence, Step::Write).await?;
         Ok::<_, Failure>(fence.token())
     });
     done.await.map(|done| (done.value, done.outcome))
@@ -35,7 +36,7 @@ async fn a_repeated_request_gets_the_first_result<D: World + OnceDatabase>(datab
 async fn what_fails_is_run_again<D: World + OnceDatabase>(database: &D) {
     let (fence, request) = (Fence::new("k", 1), Once::new(DAY));
     let failed = once(&fence, database, &request, async |tx| {
-        D::write(tx, &fence).await?;
+        D::step(tx, &fence, Step::Write).await?;
         Err::<u64, _>(Failure::Refused)
     });
     assert!(matches!(failed.await, Err(Failure::Refused)));
@@ -73,7 +74,7 @@ async fn results_are_stored_up_to_their_limit<D: World + OnceDatabase>(database:
     // Quotation marks are part of the JSON.
     for (length, fits) in [(MAX_RESULT - 1, false), (MAX_RESULT - 2, true)] {
         let done = once(&fence, database, &request, async |tx| {
-            D::write(tx, &fence).await?;
+            D::step(tx, &fence, Step::Write).await?;
             Ok::<_, Failure>("x".repeat(length))
         });
         match done.await {

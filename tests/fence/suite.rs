@@ -1,13 +1,29 @@
-//! What holds on every database, and at every isolation level.
+//! What holds with every library, on every database, and at every isolation level.
 
-use distlock_fence::{Fence, FenceError, migrate, transaction};
+use distlock_fence::{Fence, FenceError};
 use tokio::sync::oneshot;
 
-use crate::world::{Failure, World, mariadb_at, postgres_at, sqlite};
+use crate::libraries::asynchronous::{diesel_async, tokio_postgres};
+use crate::libraries::blocking::{diesel_on_postgres, diesel_on_sqlite, rusqlite};
+use crate::libraries::pools::{
+    mysql_async_on_mariadb, sea_orm_on_mariadb, sea_orm_on_postgres, sea_orm_on_sqlite,
+};
+use crate::library::{End, Failure, Library, Plan, Step};
+use crate::world::{World, mariadb_at, postgres_at, sqlite};
 
 /// One section of one holder.
-async fn write<D: World>(database: &D, fence: Fence) -> Result<(), Failure> {
-    transaction(&fence, database, async |tx| Ok(D::write(tx, &fence).await?)).await
+async fn write<L: Library>(database: &L, fence: Fence) -> Result<(), Failure> {
+    database.section(&fence, Plan::default()).await
+}
+
+/// The same, as often as it takes: the snapshot of one that had to wait may be too old.
+async fn write_at_last<L: Library>(database: &L, fence: Fence) -> Result<(), Failure> {
+    loop {
+        match write(database, fence.clone()).await {
+            Err(Failure::Fence(FenceError::NotCommitted { .. })) => {}
+            other => break other,
+        }
+    }
 }
 
 fn is_stale(result: &Result<(), Failure>, token: u64, newest: u64) -> bool {
@@ -15,7 +31,7 @@ fn is_stale(result: &Result<(), Failure>, token: u64, newest: u64) -> bool {
         if key == "k" && *its == token && *seen == newest)
 }
 
-async fn a_holder_that_was_overtaken_changes_nothing<D: World>(database: &D) {
+async fn a_holder_that_was_overtaken_changes_nothing<L: Library>(database: &L) {
     write(database, Fence::new("k", 2)).await.unwrap();
     // The same holder, with another transaction.
     write(database, Fence::new("k", 2)).await.unwrap();
@@ -26,71 +42,39 @@ async fn a_holder_that_was_overtaken_changes_nothing<D: World>(database: &D) {
     for key in ["K", "k ", "k\u{301}"] {
         write(database, Fence::new(key, 1)).await.unwrap();
     }
-    assert_eq!(database.written("k").await[..3], [2, 2, 3]);
+    assert_eq!(database.observer().written("k").await, [2, 2, 3]);
 }
 
-fn panic_of_the_body() -> Result<(), Failure> {
-    panic!("the body")
-}
-
-async fn what_is_not_committed_neither_writes_nor_raises_the_token<D: World>(database: &D) {
+async fn what_is_not_committed_neither_writes_nor_raises_the_token<L: Library>(database: &L) {
     let fence = Fence::new("k", 9);
-    let refused = transaction(&fence, database, async |tx| {
-        D::write(tx, &fence).await?;
-        Err::<(), _>(Failure::Refused)
-    });
-    assert!(matches!(refused.await, Err(Failure::Refused)));
+    let refused = database.section(&fence, Plan::ending(End::Refuse)).await;
+    assert!(matches!(refused, Err(Failure::Refused)), "{refused:?}");
 
-    let (copy, fence_of_task) = (database.clone(), fence.clone());
-    let panicked = tokio::spawn(async move {
-        let section = transaction(&fence_of_task, &copy, async |tx| {
-            D::write(tx, &fence_of_task).await?;
-            panic_of_the_body()
-        });
-        section.await
-    });
+    let (copy, its) = (database.clone(), fence.clone());
+    let panicked = tokio::spawn(async move { copy.section(&its, Plan::ending(End::Panic)).await });
     assert!(panicked.await.is_err_and(|error| error.is_panic()));
 
-    let (copy, (begun, has_begun)) = (database.clone(), oneshot::channel());
-    let dropped = tokio::spawn(async move {
-        transaction(&fence, &copy, async |tx| {
-            D::write(tx, &fence).await?;
-            begun.send(()).unwrap();
-            std::future::pending::<Result<(), Failure>>().await
-        })
-        .await
-    });
-    has_begun.await.unwrap();
-    dropped.abort();
-    assert!(dropped.await.is_err_and(|error| error.is_cancelled()));
+    if !L::BLOCKS {
+        let (copy, (wrote, has_written)) = (database.clone(), oneshot::channel());
+        let dropped = tokio::spawn(async move { copy.section(&fence, Plan::ending(End::Hang(wrote))).await });
+        has_written.await.unwrap();
+        dropped.abort();
+        assert!(dropped.await.is_err_and(|error| error.is_cancelled()));
+    }
 
     write(database, Fence::new("k", 1)).await.unwrap();
-    assert_eq!(database.written("k").await, [1]);
+    assert_eq!(database.observer().written("k").await, [1]);
 }
 
 /// The older transaction is open while the later holder comes: it commits first.
-async fn transactions_commit_in_the_order_of_their_tokens<D: World>(database: &D) {
+async fn transactions_commit_in_the_order_of_their_tokens<L: Library>(database: &L) {
     let (copy, fence, (checked, is_checked)) = (database.clone(), Fence::new("k", 1), oneshot::channel());
     let (go, may_go) = oneshot::channel();
-    let older = tokio::spawn(async move {
-        transaction(&fence, &copy, async |tx| {
-            checked.send(()).unwrap();
-            may_go.await.unwrap();
-            Ok::<_, Failure>(D::write(tx, &fence).await?)
-        })
-        .await
-    });
+    let plan = Plan { pause: Some((checked, may_go)), ..Plan::default() };
+    let older = tokio::spawn(async move { copy.section(&fence, plan).await });
     is_checked.await.unwrap();
     let copy = database.clone();
-    let later = tokio::spawn(async move {
-        loop {
-            match write(&copy, Fence::new("k", 2)).await {
-                // It had to wait, and its snapshot is too old.
-                Err(Failure::Fence(FenceError::NotCommitted { .. })) => {}
-                other => break other,
-            }
-        }
-    });
+    let later = tokio::spawn(async move { write_at_last(&copy, Fence::new("k", 2)).await });
     // Lets the later one reach the database if the scheduler likes; right in every order.
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -98,11 +82,43 @@ async fn transactions_commit_in_the_order_of_their_tokens<D: World>(database: &D
     go.send(()).unwrap();
     older.await.unwrap().unwrap();
     later.await.unwrap().unwrap();
-    assert_eq!(database.written("k").await, [1, 2]);
+    assert_eq!(database.observer().written("k").await, [1, 2]);
+}
+
+/// The later transaction waits for the older one when it is dropped: nobody reads the answer that it waits for.
+async fn a_section_that_is_dropped_in_a_statement_disturbs_no_other<L: Library>(database: &L) {
+    if L::BLOCKS {
+        return;
+    }
+    let (copy, fence, (checked, is_checked)) = (database.clone(), Fence::new("k", 1), oneshot::channel());
+    let (go, may_go) = oneshot::channel();
+    let plan = Plan { pause: Some((checked, may_go)), ..Plan::default() };
+    let older = tokio::spawn(async move { copy.section(&fence, plan).await });
+    is_checked.await.unwrap();
+    let copy = database.clone();
+    let later = tokio::spawn(async move { write(&copy, Fence::new("k", 2)).await });
+    while !database.observer().waits().await {
+        tokio::task::yield_now().await;
+    }
+    later.abort();
+    assert!(later.await.is_err_and(|error| error.is_cancelled()));
+    go.send(()).unwrap();
+    older.await.unwrap().unwrap();
+    // Nothing of the one that was dropped is left in any connection.
+    for token in 1..10 {
+        let one = write_at_last(database, Fence::new("one", token));
+        let another = write_at_last(database, Fence::new("another", token));
+        let (one, another) = tokio::join!(one, another);
+        one.unwrap();
+        another.unwrap();
+    }
+    for (key, tokens) in [("k", 1..2), ("one", 1..10), ("another", 1..10)] {
+        assert_eq!(database.observer().written(key).await, tokens.collect::<Vec<i64>>());
+    }
 }
 
 /// Holders without a lock: the worst that a lock can do.
-async fn many_at_once_lose_nothing_and_keep_the_order<D: World>(database: &D) {
+async fn many_at_once_lose_nothing_and_keep_the_order<L: Library>(database: &L) {
     let mut tasks = tokio::task::JoinSet::new();
     for holder in 0..8_u64 {
         let database = database.clone();
@@ -111,11 +127,7 @@ async fn many_at_once_lose_nothing_and_keep_the_order<D: World>(database: &D) {
             for round in 0..10 {
                 let fence = Fence::new("k", 1 + round * 8 + holder);
                 loop {
-                    let section = transaction(&fence, &database, async |tx| {
-                        D::count_up(tx, &fence).await?;
-                        Ok(D::write(tx, &fence).await?)
-                    });
-                    match section.await {
+                    match database.section(&fence, Plan::before(Step::CountUp)).await {
                         Ok(()) => break committed += 1,
                         Err(Failure::Fence(FenceError::Stale { .. })) => break,
                         // A deadlock, or a snapshot that is too old: nothing was committed.
@@ -128,23 +140,23 @@ async fn many_at_once_lose_nothing_and_keep_the_order<D: World>(database: &D) {
         });
     }
     let committed: usize = tasks.join_all().await.into_iter().sum();
-    let written = database.written("k").await;
+    let written = database.observer().written("k").await;
     assert!(written.is_sorted(), "{written:?}");
     assert_eq!(written.len(), committed);
-    assert_eq!(database.counted("k").await, i64::try_from(committed).unwrap());
+    assert_eq!(database.observer().counted("k").await, i64::try_from(committed).unwrap());
 }
 
-async fn tokens_that_are_no_number_of_the_database_are_refused<D: World>(database: &D) {
+async fn tokens_that_are_no_number_of_the_database_are_refused<L: Library>(database: &L) {
     let result = write(database, Fence::new("k", u64::MAX)).await;
     assert!(matches!(result, Err(Failure::Fence(FenceError::NotCommitted { .. }))), "{result:?}");
-    assert_eq!(database.written("k").await, [0; 0]);
+    assert_eq!(database.observer().written("k").await, [0; 0]);
 }
 
-async fn the_table_may_be_made_by_many_at_once<D: World>(database: &D) {
+async fn the_table_may_be_made_by_many_at_once<L: Library>(database: &L) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let database = database.clone();
-        tasks.spawn(async move { migrate(&database).await.map_err(|error| error.to_string()) });
+        tasks.spawn(async move { database.make_table().await.map_err(|error| error.to_string()) });
     }
     for made in tasks.join_all().await {
         made.unwrap();
@@ -157,7 +169,7 @@ fn sections_are_send() {
     fn is_send(_: impl Send) {}
     fn section(pool: sqlx::PgPool, fence: Fence) {
         is_send(async move {
-            transaction(&fence, &pool, async |tx| {
+            distlock_fence::transaction(&fence, &pool, async |tx| {
                 sqlx::query("SELECT 1").execute(&mut *tx).await?;
                 Ok::<_, Failure>(())
             })
@@ -171,6 +183,7 @@ each_database! {
     [a_holder_that_was_overtaken_changes_nothing
      what_is_not_committed_neither_writes_nor_raises_the_token
      transactions_commit_in_the_order_of_their_tokens
+     a_section_that_is_dropped_in_a_statement_disturbs_no_other
      many_at_once_lose_nothing_and_keep_the_order
      tokens_that_are_no_number_of_the_database_are_refused
      the_table_may_be_made_by_many_at_once]
@@ -182,4 +195,13 @@ each_database! {
     mariadb_read_committed: mariadb_at("READ COMMITTED");
     mariadb_serializable: mariadb_at("SERIALIZABLE");
     on_sqlite: sqlite();
+    with_diesel_async: diesel_async();
+    with_diesel_on_postgres: diesel_on_postgres();
+    with_diesel_on_sqlite: diesel_on_sqlite();
+    with_mysql_async: mysql_async_on_mariadb();
+    with_rusqlite: rusqlite();
+    with_sea_orm_on_mariadb: sea_orm_on_mariadb();
+    with_sea_orm_on_postgres: sea_orm_on_postgres();
+    with_sea_orm_on_sqlite: sea_orm_on_sqlite();
+    with_tokio_postgres: tokio_postgres();
 }

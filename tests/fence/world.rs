@@ -2,107 +2,107 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use distlock_fence::{Fence, FenceError, FencedDatabase};
+use distlock_fence::{Fence, FencedDatabase};
 use distlock_fixtures::{MariaDbServer, PostgresServer};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Executor, MySqlPool, PgPool, SqlitePool};
 
-/// What the bodies of the tests fail with.
-#[derive(Debug)]
-#[expect(dead_code, reason = "the tests that fail print them")]
-pub(crate) enum Failure {
-    /// Of the fence.
-    Fence(FenceError),
-    /// Of a statement of the body.
-    Statement(sqlx::Error),
-    /// Of the lock.
-    Lock(distlock::LockError),
-    /// Of the body itself.
-    Refused,
-}
-
-impl From<FenceError> for Failure {
-    fn from(error: FenceError) -> Self {
-        Failure::Fence(error)
-    }
-}
-
-impl From<sqlx::Error> for Failure {
-    fn from(error: sqlx::Error) -> Self {
-        Failure::Statement(error)
-    }
-}
+use crate::library::{Failure, Step};
 
 /// A database with the table `done (id, name, token)`, whose ids rise in the order of insertion.
 pub(crate) trait World: FencedDatabase + Clone + Send + Sync + 'static {
-    /// Writes what this transaction does.
-    fn write(
+    /// What a transaction does.
+    fn step(
         connection: &mut Self::Connection,
         fence: &Fence,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+        step: Step,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// The tokens that have written, in order.
     fn written(&self, key: &str) -> impl Future<Output = Vec<i64>> + Send;
 
-    /// Reads a number, and writes it one larger, as two statements.
-    fn count_up(
-        connection: &mut Self::Connection,
-        fence: &Fence,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Whether a transaction waits for another one. (SQLite does not say.)
+    fn waits(&self) -> impl Future<Output = bool> + Send;
 
-    /// The number.
+    /// How far it was counted.
     fn counted(&self, key: &str) -> impl Future<Output = i64> + Send;
 }
 
+/// The statements of the steps.
+pub(crate) mod sql {
+    pub(crate) const WRITE: &str = "INSERT INTO done (name, token) VALUES ($1, $2)";
+    pub(crate) const WRITTEN: &str = "SELECT token FROM done WHERE name = $1 ORDER BY id";
+    pub(crate) const READ: &str = "SELECT n FROM counter WHERE name = $1";
+    pub(crate) const SET: &str = "UPDATE counter SET n = $1 WHERE name = $2";
+    pub(crate) const FAIL: &str = "INSERT INTO counter VALUES ('k', 1)";
+    pub(crate) const WAITS: &str = "SELECT 1";
+
+    /// The same for PostgreSQL.
+    pub(crate) mod postgres {
+        pub(crate) use super::{FAIL, READ, SET, WRITE, WRITTEN};
+        pub(crate) const WAITS: &str = "SELECT count(*) FROM pg_stat_activity \
+                                        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    }
+
+    /// The same for MySQL.
+    pub(crate) mod mysql {
+        pub(crate) const WRITE: &str = "INSERT INTO done (name, token) VALUES (?, ?)";
+        pub(crate) const WRITTEN: &str = "SELECT token FROM done WHERE name = ? ORDER BY id";
+        pub(crate) const READ: &str = "SELECT n FROM counter WHERE name = ?";
+        pub(crate) const SET: &str = "UPDATE counter SET n = ? WHERE name = ?";
+        pub(crate) const FAIL: &str = super::FAIL;
+        pub(crate) const WAITS: &str = "SELECT count(*) FROM information_schema.processlist \
+                                        WHERE db = DATABASE() AND info LIKE 'INSERT INTO distlock_fence%'";
+    }
+}
+
 macro_rules! world {
-    ($pool:ty, $write:literal, $written:literal, $set:literal, $read:literal) => {
+    ($pool:ty, $($sql:ident)::+) => {
         impl World for $pool {
-            async fn write(connection: &mut Self::Connection, fence: &Fence) -> Result<(), sqlx::Error> {
-                let token = i64::try_from(fence.token()).unwrap();
-                sqlx::query($write).bind(fence.key()).bind(token).execute(&mut *connection).await.map(drop)
+            async fn step(
+                connection: &mut Self::Connection,
+                fence: &Fence,
+                step: Step,
+            ) -> Result<(), Failure> {
+                match step {
+                    Step::Write => {
+                        let token = i64::try_from(fence.token()).unwrap();
+                        let write = sqlx::query($($sql)::+::WRITE).bind(fence.key()).bind(token);
+                        write.execute(&mut *connection).await?;
+                    }
+                    Step::CountUp => {
+                        let read = sqlx::query_scalar::<_, i64>($($sql)::+::READ).bind(fence.key());
+                        let number = read.fetch_one(&mut *connection).await?;
+                        let set = sqlx::query($($sql)::+::SET).bind(number + 1).bind(fence.key());
+                        set.execute(&mut *connection).await?;
+                    }
+                    Step::Fail => {
+                        assert!(sqlx::query($($sql)::+::FAIL).execute(&mut *connection).await.is_err());
+                    }
+                }
+                Ok(())
             }
 
             async fn written(&self, key: &str) -> Vec<i64> {
-                sqlx::query_scalar($written).bind(key).fetch_all(self).await.unwrap()
+                sqlx::query_scalar($($sql)::+::WRITTEN).bind(key).fetch_all(self).await.unwrap()
             }
 
-            async fn count_up(connection: &mut Self::Connection, fence: &Fence) -> Result<(), sqlx::Error> {
-                let read = sqlx::query_scalar::<_, i64>($read).bind(fence.key());
-                let number = read.fetch_one(&mut *connection).await?;
-                let set = sqlx::query($set).bind(number + 1).bind(fence.key());
-                set.execute(&mut *connection).await.map(drop)
+            async fn waits(&self) -> bool {
+                sqlx::query_scalar::<_, i64>($($sql)::+::WAITS).fetch_one(self).await.unwrap() > 0
             }
 
             async fn counted(&self, key: &str) -> i64 {
-                sqlx::query_scalar($read).bind(key).fetch_one(self).await.unwrap()
+                sqlx::query_scalar($($sql)::+::READ).bind(key).fetch_one(self).await.unwrap()
             }
         }
     };
 }
 
-world!(
-    PgPool,
-    "INSERT INTO done (name, token) VALUES ($1, $2)",
-    "SELECT token FROM done WHERE name = $1 ORDER BY id",
-    "UPDATE counter SET n = $1 WHERE name = $2",
-    "SELECT n FROM counter WHERE name = $1"
-);
-world!(
-    MySqlPool,
-    "INSERT INTO done (name, token) VALUES (?, ?)",
-    "SELECT token FROM done WHERE name = ? ORDER BY id",
-    "UPDATE counter SET n = ? WHERE name = ?",
-    "SELECT n FROM counter WHERE name = ?"
-);
-world!(
-    SqlitePool,
-    "INSERT INTO done (name, token) VALUES ($1, $2)",
-    "SELECT token FROM done WHERE name = $1 ORDER BY id",
-    "UPDATE counter SET n = $1 WHERE name = $2",
-    "SELECT n FROM counter WHERE name = $1"
-);
+world!(PgPool, sql::postgres);
+world!(MySqlPool, sql::mysql);
+world!(SqlitePool, sql);
 
 /// A database of its own on the shared server, at this isolation level.
 pub(crate) async fn postgres_at(level: &str) -> (PgPool, PgConnectOptions) {
@@ -119,6 +119,19 @@ pub(crate) async fn postgres_at(level: &str) -> (PgPool, PgConnectOptions) {
     sqlx::raw_sql(tables).execute(&pool).await.unwrap();
     distlock_fence::migrate(&pool).await.unwrap();
     (pool, options)
+}
+
+/// The same at the level of the server, with its URL.
+pub(crate) async fn postgres() -> (PgPool, String) {
+    let (pool, options) = postgres_at("read committed").await;
+    let url = postgres_url(&options);
+    (pool, url)
+}
+
+/// As every library reads it.
+pub(crate) fn postgres_url(options: &PgConnectOptions) -> String {
+    let (user, host, port) = (options.get_username(), options.get_host(), options.get_port());
+    format!("postgres://{user}@{host}:{port}/{}", options.get_database().unwrap())
 }
 
 /// The same on MariaDB.
@@ -141,6 +154,19 @@ pub(crate) async fn mariadb_at(level: &'static str) -> (MySqlPool, MySqlConnectO
     sqlx::raw_sql(tables).execute(&pool).await.unwrap();
     distlock_fence::migrate(&pool).await.unwrap();
     (pool, options)
+}
+
+/// The same at the level of the server, with its URL.
+pub(crate) async fn mariadb() -> (MySqlPool, String) {
+    let (pool, options) = mariadb_at("REPEATABLE READ").await;
+    let url = mariadb_url(&options);
+    (pool, url)
+}
+
+/// As every library reads it.
+pub(crate) fn mariadb_url(options: &MySqlConnectOptions) -> String {
+    let (user, host, port) = (options.get_username(), options.get_host(), options.get_port());
+    format!("mysql://{user}@{host}:{port}/{}", options.get_database().unwrap())
 }
 
 fn unused_name() -> String {

@@ -15,7 +15,8 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::SqlitePoolOptions;
 use tokio::sync::mpsc;
 
-use crate::world::{Failure, World};
+use crate::library::{Failure, Step};
+use crate::world::World;
 
 /// The URLs of the locks and of the database.
 pub(super) const LOCKS: &str = "FENCE_LOCKS";
@@ -128,8 +129,8 @@ async fn add<D: World>(
     token: &Mutex<i64>,
 ) -> Result<(), Failure> {
     *token.lock().unwrap() = i64::try_from(fence.token()).unwrap();
-    D::write(tx, &fence).await?;
-    Ok(D::count_up(tx, &fence).await?)
+    D::step(tx, &fence, Step::Write).await?;
+    D::step(tx, &fence, Step::CountUp).await
 }
 
 #[distributed_lock(
@@ -151,7 +152,7 @@ async fn once<D: World + OnceDatabase>(
 ) -> Result<i64, Failure> {
     let number = i64::try_from(fence.token()).unwrap();
     *token.lock().unwrap() = number;
-    D::write(tx, &fence).await?;
+    D::step(tx, &fence, Step::Write).await?;
     Ok(number)
 }
 
@@ -168,8 +169,8 @@ async fn late<D: World>(
     tokio::time::sleep(Duration::from_millis(fastrand::u64(..20))).await;
     transaction(&fence, database, async |tx| {
         *token.lock().unwrap() = i64::try_from(fence.token()).unwrap();
-        D::write(tx, &fence).await?;
-        Ok(D::count_up(tx, &fence).await?)
+        D::step(tx, &fence, Step::Write).await?;
+        D::step(tx, &fence, Step::CountUp).await
     })
     .await
 }

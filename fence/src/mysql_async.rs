@@ -1,0 +1,74 @@
+//! The pools of `mysql_async`, for MySQL and MariaDB.
+
+use std::error;
+use std::ops::{Deref, DerefMut};
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Error, Pool, TxOpts};
+
+use crate::begun::Begun;
+use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
+
+/// A transaction of `mysql_async`, as the body of a section gets it. (With the lifetime in the type the future of the
+/// section could not be seen to be `Send`.)
+#[derive(Debug)]
+pub struct Transaction(mysql_async::Transaction<'static>);
+
+impl Deref for Transaction {
+    type Target = mysql_async::Transaction<'static>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Transaction {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl FencedDatabase for Pool {
+    type Connection = Transaction;
+    type Transaction = Begun<Transaction>;
+
+    async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+        let begun = self.start_transaction(TxOpts::default()).await;
+        begun.map(|begun| Begun(Transaction(begun))).map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        let failed = |error| FenceError::not_committed(fence, error);
+        let token = signed(fence)?;
+        let key = fence.key().as_bytes();
+        transaction.exec_drop(statements::RAISE_IN_MYSQL, (key, token)).await.map_err(failed)?;
+        let newest = transaction.exec_first::<i64, _, _>(statements::NEWEST_IN_MYSQL, (key,)).await;
+        match newest.map_err(failed)? {
+            Some(newest) if newest > token => Err(FenceError::stale(fence, newest.unsigned_abs())),
+            Some(_) => Ok(()),
+            None => Err(FenceError::not_committed(fence, "the row that was written is not there")),
+        }
+    }
+
+    async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        transaction.0.0.commit().await.map_err(|error| match is_refusal(&error) {
+            true => FenceError::not_committed(fence, error),
+            false => FenceError::outcome_unknown(fence, error),
+        })
+    }
+
+    async fn roll_back(transaction: Self::Transaction) {
+        // The connection has broken: the server rolls back.
+        drop(transaction.0.0.rollback().await);
+    }
+
+    async fn migrate(&self) -> Result<(), Box<dyn error::Error + Send + Sync>> {
+        Ok(self.get_conn().await?.query_drop(schema::MYSQL).await?)
+    }
+}
+
+/// Whether the server has refused to commit: by SQLSTATE class 40, the transaction was rolled back. Other errors also
+/// come when a statement is interrupted or the server ends, maybe after it has committed.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Server(error) if error.state.starts_with("40"))
+}

@@ -1,0 +1,96 @@
+//! The connections of `sea-orm` for PostgreSQL, MySQL, MariaDB and SQLite, each of which is a pool of `sqlx`.
+
+use std::error::Error;
+
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr,
+    Statement, TransactionTrait, Value,
+};
+
+use crate::begun::Begun;
+use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
+
+impl FencedDatabase for DatabaseConnection {
+    type Connection = DatabaseTransaction;
+    type Transaction = Begun<DatabaseTransaction>;
+
+    async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+        let begun = TransactionTrait::begin(self).await;
+        begun.map(Begun).map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        let failed = |error| FenceError::not_committed(fence, error);
+        let token = signed(fence)?;
+        let newest = match transaction.get_database_backend() {
+            DbBackend::MySql => {
+                let key = Value::from(fence.key().as_bytes());
+                let raise = statement(transaction, statements::RAISE_IN_MYSQL, [key.clone(), token.into()]);
+                transaction.execute(raise).await.map_err(failed)?;
+                let newest = statement(transaction, statements::NEWEST_IN_MYSQL, [key]);
+                transaction.query_one(newest).await
+            }
+            DbBackend::Postgres | DbBackend::Sqlite => {
+                let key = Value::from(fence.key());
+                let raise = statement(transaction, statements::CHECK, [key.clone(), token.into()]);
+                match transaction.query_one(raise).await {
+                    Ok(None) => {
+                        transaction.query_one(statement(transaction, statements::NEWEST, [key])).await
+                    }
+                    raised => raised,
+                }
+            }
+        };
+        let row: QueryResult = newest
+            .and_then(|row| row.ok_or_else(|| DbErr::RecordNotFound("distlock_fence".to_owned())))
+            .map_err(failed)?;
+        let newest = row.try_get::<i64>("", "token").map_err(failed)?;
+        if newest > token { Err(FenceError::stale(fence, newest.unsigned_abs())) } else { Ok(()) }
+    }
+
+    async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        let backend = transaction.get_database_backend();
+        if backend == DbBackend::Postgres {
+            let still_good = transaction.execute_unprepared(statements::STILL_GOOD).await;
+            still_good.map_err(|error| FenceError::not_committed(fence, error))?;
+        }
+        transaction.0.commit().await.map_err(|error| match is_refusal(backend, &error) {
+            true => FenceError::not_committed(fence, error),
+            false => FenceError::outcome_unknown(fence, error),
+        })
+    }
+
+    async fn roll_back(transaction: Self::Transaction) {
+        // The connection has broken: the server rolls back.
+        drop(transaction.0.rollback().await);
+    }
+
+    async fn migrate(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let make = match self.get_database_backend() {
+            DbBackend::MySql => schema::MYSQL,
+            DbBackend::Postgres => statements::MAKE_IN_POSTGRES,
+            DbBackend::Sqlite => schema::SQLITE,
+        };
+        self.execute_unprepared(make).await?;
+        Ok(())
+    }
+}
+
+fn statement<const N: usize>(transaction: &DatabaseTransaction, sql: &str, values: [Value; N]) -> Statement {
+    Statement::from_sql_and_values(transaction.get_database_backend(), sql, values)
+}
+
+/// Whether the database has refused to commit.
+fn is_refusal(backend: DbBackend, error: &DbErr) -> bool {
+    let DbErr::Query(RuntimeErr::SqlxError(error)) = error else { return false };
+    match backend {
+        #[cfg(feature = "sea-orm-mysql")]
+        DbBackend::MySql => crate::sqlx_mysql::is_refusal(error),
+        #[cfg(feature = "sea-orm-postgres")]
+        DbBackend::Postgres => crate::sqlx_postgres::is_refusal(error),
+        #[cfg(feature = "sea-orm-sqlite")]
+        DbBackend::Sqlite => crate::sqlx_sqlite::is_refusal(error),
+        #[allow(unreachable_patterns, reason = "databases without their feature")]
+        _ => false,
+    }
+}

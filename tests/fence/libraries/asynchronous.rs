@@ -1,0 +1,138 @@
+//! tokio-postgres with clients of one's own, and diesel-async with a pool.
+
+use std::error::Error;
+
+use diesel::QueryableByName;
+use diesel::sql_types::{BigInt, Text};
+use diesel_async::pooled_connection::AsyncDieselConnectionManager;
+use diesel_async::pooled_connection::deadpool::Pool;
+use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
+use distlock_fence::Fence;
+use sqlx::PgPool;
+use tokio_postgres::{Client, NoTls, Transaction};
+
+use crate::libraries::{Idle, On};
+use crate::library::{Failure, Library, Plan, Step, follow};
+use crate::world::{postgres, sql};
+
+pub(crate) fn tokio_postgres_at(observer: PgPool, url: String) -> On<Idle<Client>, PgPool> {
+    On { pool: Idle::at(url), observer }
+}
+
+pub(crate) async fn tokio_postgres() -> (On<Idle<Client>, PgPool>, ()) {
+    let (observer, url) = postgres().await;
+    (tokio_postgres_at(observer, url), ())
+}
+
+impl Idle<Client> {
+    async fn client(&self) -> Client {
+        if let Some(client) = self.used() {
+            return client;
+        }
+        let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
+        // Ends with the client.
+        tokio::spawn(connection);
+        client
+    }
+}
+
+impl Library for On<Idle<Client>, PgPool> {
+    type Observer = PgPool;
+
+    fn observer(&self) -> &PgPool {
+        &self.observer
+    }
+
+    async fn section(&self, fence: &Fence, mut plan: Plan) -> Result<(), Failure> {
+        let mut client = self.pool.lend(self.pool.client().await);
+        distlock_fence::tokio_postgres::transaction(
+            fence,
+            &mut client,
+            async |tx| follow!(plan, step => tokio_postgres_step(tx, fence, step)),
+        )
+        .await
+    }
+
+    async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let client = self.pool.lend(self.pool.client().await);
+        distlock_fence::tokio_postgres::migrate(&client).await
+    }
+}
+
+async fn tokio_postgres_step(tx: &Transaction<'_>, fence: &Fence, step: Step) -> Result<(), Failure> {
+    let key = fence.key();
+    match step {
+        Step::Write => {
+            let token = i64::try_from(fence.token()).unwrap();
+            tx.execute(sql::WRITE, &[&key, &token]).await?;
+        }
+        Step::CountUp => {
+            let number: i64 = tx.query_one(sql::READ, &[&key]).await?.try_get(0)?;
+            tx.execute(sql::SET, &[&(number + 1), &key]).await?;
+        }
+        Step::Fail => assert!(tx.batch_execute(sql::FAIL).await.is_err()),
+    }
+    Ok(())
+}
+
+pub(crate) fn diesel_async_at(observer: PgPool, url: &str) -> On<Pool<AsyncPgConnection>, PgPool> {
+    let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(url);
+    On { pool: Pool::builder(manager).max_size(8).build().unwrap(), observer }
+}
+
+pub(crate) async fn diesel_async() -> (On<Pool<AsyncPgConnection>, PgPool>, ()) {
+    let (observer, url) = postgres().await;
+    (diesel_async_at(observer, &url), ())
+}
+
+impl Library for On<Pool<AsyncPgConnection>, PgPool> {
+    type Observer = PgPool;
+
+    fn observer(&self) -> &PgPool {
+        &self.observer
+    }
+
+    async fn section(&self, fence: &Fence, mut plan: Plan) -> Result<(), Failure> {
+        let mut connection = self.pool.get().await.unwrap();
+        distlock_fence::diesel_async::transaction(
+            fence,
+            &mut connection,
+            async |connection| follow!(plan, step => diesel_async_step(connection, fence, step)),
+        )
+        .await
+    }
+
+    async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let mut connection = self.pool.get().await?;
+        distlock_fence::diesel_async::migrate(&mut connection).await
+    }
+}
+
+#[derive(QueryableByName)]
+struct Counter {
+    #[diesel(sql_type = BigInt)]
+    n: i64,
+}
+
+async fn diesel_async_step(
+    connection: &mut AsyncPgConnection,
+    fence: &Fence,
+    step: Step,
+) -> Result<(), Failure> {
+    let key = fence.key();
+    match step {
+        Step::Write => {
+            let token = i64::try_from(fence.token()).unwrap();
+            let write = diesel::sql_query(sql::WRITE).bind::<Text, _>(key).bind::<BigInt, _>(token);
+            write.execute(connection).await?;
+        }
+        Step::CountUp => {
+            let read = diesel::sql_query(sql::READ).bind::<Text, _>(key);
+            let number = read.get_result::<Counter>(connection).await?.n;
+            let set = diesel::sql_query(sql::SET).bind::<BigInt, _>(number + 1).bind::<Text, _>(key);
+            set.execute(connection).await?;
+        }
+        Step::Fail => assert!(connection.batch_execute(sql::FAIL).await.is_err()),
+    }
+    Ok(())
+}

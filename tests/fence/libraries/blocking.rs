@@ -1,0 +1,168 @@
+//! diesel and rusqlite, which block a thread.
+
+use std::error::Error;
+use std::panic::resume_unwind;
+
+use diesel::connection::SimpleConnection;
+use diesel::sql_types::{BigInt, Text};
+use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection};
+use distlock_fence::Fence;
+use rusqlite::params;
+use sqlx::{PgPool, SqlitePool};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+use crate::libraries::{Idle, On};
+use crate::library::{Failure, Library, Plan, Step};
+use crate::world::{postgres, sql, sqlite};
+
+/// Calls a function in a thread that may block, with its panics.
+async fn in_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    match spawn_blocking(call).await {
+        Ok(value) => value,
+        Err(error) => resume_unwind(error.into_panic()),
+    }
+}
+
+pub(crate) fn diesel_at(observer: PgPool, url: String) -> On<Idle<PgConnection>, PgPool> {
+    On { pool: Idle::at(url), observer }
+}
+
+pub(crate) async fn diesel_on_postgres() -> (On<Idle<PgConnection>, PgPool>, ()) {
+    let (observer, url) = postgres().await;
+    (diesel_at(observer, url), ())
+}
+
+pub(crate) async fn diesel_on_sqlite() -> (On<Idle<SqliteConnection>, SqlitePool>, tempfile::TempDir) {
+    let (observer, folder) = sqlite().await;
+    let file = folder.path().join("data.db").to_str().unwrap().to_owned();
+    (On { pool: Idle::at(file), observer }, folder)
+}
+
+#[derive(QueryableByName)]
+struct Counter {
+    #[diesel(sql_type = BigInt)]
+    n: i64,
+}
+
+macro_rules! diesel_on {
+    ($connection:ty, $observer:ty, $step:ident, $first:expr) => {
+        impl Idle<$connection> {
+            fn connection(&self) -> $connection {
+                self.used().unwrap_or_else(|| {
+                    let mut connection = <$connection>::establish(&self.url).unwrap();
+                    connection.batch_execute(&$first).unwrap();
+                    connection
+                })
+            }
+        }
+
+        impl Library for On<Idle<$connection>, $observer> {
+            type Observer = $observer;
+            const BLOCKS: bool = true;
+
+            fn observer(&self) -> &$observer {
+                &self.observer
+            }
+
+            async fn section(&self, fence: &Fence, plan: Plan) -> Result<(), Failure> {
+                let (pool, fence, runtime) = (self.pool.clone(), fence.clone(), Handle::current());
+                in_a_thread(move || {
+                    let mut connection = pool.lend(pool.connection());
+                    distlock_fence::diesel::transaction(&fence, &mut *connection, |connection| {
+                        plan.block_on(&runtime, |step| $step(connection, &fence, step))
+                    })
+                })
+                .await
+            }
+
+            async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+                let pool = self.pool.clone();
+                in_a_thread(move || distlock_fence::diesel::migrate(&mut *pool.lend(pool.connection()))).await
+            }
+        }
+
+        fn $step(connection: &mut $connection, fence: &Fence, step: Step) -> Result<(), Failure> {
+            let key = fence.key();
+            match step {
+                Step::Write => {
+                    let token = i64::try_from(fence.token()).unwrap();
+                    let write = diesel::sql_query(sql::WRITE).bind::<Text, _>(key).bind::<BigInt, _>(token);
+                    write.execute(connection)?;
+                }
+                Step::CountUp => {
+                    let read = diesel::sql_query(sql::READ).bind::<Text, _>(key);
+                    let number = read.get_result::<Counter>(connection)?.n;
+                    let set = diesel::sql_query(sql::SET).bind::<BigInt, _>(number + 1).bind::<Text, _>(key);
+                    set.execute(connection)?;
+                }
+                Step::Fail => assert!(connection.batch_execute(sql::FAIL).is_err()),
+            }
+            Ok(())
+        }
+    };
+}
+
+diesel_on!(PgConnection, PgPool, step_on_postgres, "SELECT 1");
+diesel_on!(
+    SqliteConnection,
+    SqlitePool,
+    step_on_sqlite,
+    format!("PRAGMA busy_timeout = {}", distlock_fixtures::BOUND.as_millis())
+);
+
+pub(crate) async fn rusqlite() -> (On<Idle<rusqlite::Connection>, SqlitePool>, tempfile::TempDir) {
+    let (observer, folder) = sqlite().await;
+    let file = folder.path().join("data.db").to_str().unwrap().to_owned();
+    (On { pool: Idle::at(file), observer }, folder)
+}
+
+impl Idle<rusqlite::Connection> {
+    fn connection(&self) -> rusqlite::Connection {
+        self.used().unwrap_or_else(|| {
+            let connection = rusqlite::Connection::open(&self.url).unwrap();
+            connection.busy_timeout(distlock_fixtures::BOUND).unwrap();
+            connection
+        })
+    }
+}
+
+impl Library for On<Idle<rusqlite::Connection>, SqlitePool> {
+    type Observer = SqlitePool;
+    const BLOCKS: bool = true;
+
+    fn observer(&self) -> &SqlitePool {
+        &self.observer
+    }
+
+    async fn section(&self, fence: &Fence, plan: Plan) -> Result<(), Failure> {
+        let (pool, fence, runtime) = (self.pool.clone(), fence.clone(), Handle::current());
+        in_a_thread(move || {
+            let mut connection = pool.lend(pool.connection());
+            distlock_fence::rusqlite::transaction(&fence, &mut connection, |tx| {
+                plan.block_on(&runtime, |step| rusqlite_step(tx, &fence, step))
+            })
+        })
+        .await
+    }
+
+    async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let pool = self.pool.clone();
+        in_a_thread(move || distlock_fence::rusqlite::migrate(&pool.lend(pool.connection()))).await
+    }
+}
+
+fn rusqlite_step(tx: &rusqlite::Transaction<'_>, fence: &Fence, step: Step) -> Result<(), Failure> {
+    match step {
+        Step::Write => {
+            let token = i64::try_from(fence.token()).unwrap();
+            tx.execute(sql::WRITE, params![fence.key(), token])?;
+        }
+        Step::CountUp => {
+            let number: i64 = tx.query_row(sql::READ, [fence.key()], |row| row.get(0))?;
+            tx.execute(sql::SET, params![number + 1, fence.key()])?;
+        }
+        Step::Fail => assert!(tx.execute_batch(sql::FAIL).is_err()),
+    }
+    Ok(())
+}

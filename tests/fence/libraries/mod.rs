@@ -1,0 +1,69 @@
+//! The libraries beside sqlx, each with one of its own ways to get at a connection.
+
+pub(crate) mod asynchronous;
+pub(crate) mod blocking;
+pub(crate) mod pools;
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex};
+
+/// A library, and what looks at its database from outside.
+#[derive(Clone)]
+pub(crate) struct On<P, O> {
+    pool: P,
+    observer: O,
+}
+
+/// Connections that have no pool of their library. What a section leaves is what the next one gets.
+pub(crate) struct Idle<C> {
+    url: String,
+    idle: Arc<Mutex<Vec<C>>>,
+}
+
+impl<C> Clone for Idle<C> {
+    fn clone(&self) -> Self {
+        Idle { url: self.url.clone(), idle: Arc::clone(&self.idle) }
+    }
+}
+
+impl<C> Idle<C> {
+    fn at(url: String) -> Self {
+        Idle { url, idle: Arc::default() }
+    }
+
+    /// One that was used before.
+    fn used(&self) -> Option<C> {
+        self.idle.lock().unwrap().pop()
+    }
+
+    /// Takes this connection back when it is dropped.
+    fn lend(&self, connection: C) -> Lent<C> {
+        Lent { connection: Some(connection), to: Arc::clone(&self.idle) }
+    }
+}
+
+/// A connection in use.
+struct Lent<C> {
+    connection: Option<C>,
+    to: Arc<Mutex<Vec<C>>>,
+}
+
+impl<C> Deref for Lent<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        self.connection.as_ref().unwrap()
+    }
+}
+
+impl<C> DerefMut for Lent<C> {
+    fn deref_mut(&mut self) -> &mut C {
+        self.connection.as_mut().unwrap()
+    }
+}
+
+impl<C> Drop for Lent<C> {
+    fn drop(&mut self) {
+        self.to.lock().unwrap().extend(self.connection.take());
+    }
+}
