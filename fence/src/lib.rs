@@ -62,8 +62,12 @@ pub mod diesel;
 pub mod diesel_async;
 mod error;
 mod fence;
+#[cfg(feature = "http")]
+pub mod header;
 #[cfg(feature = "mysql-async")]
 pub mod mysql_async;
+#[cfg(feature = "tower")]
+mod newest;
 #[cfg(feature = "once")]
 mod once;
 #[cfg(feature = "rusqlite")]
@@ -86,6 +90,8 @@ mod sqlx_sqlite;
 mod statements;
 #[cfg(feature = "tokio-postgres")]
 pub mod tokio_postgres;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod transaction;
 
 pub use database::{FencedDatabase, migrate};
