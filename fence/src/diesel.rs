@@ -1,128 +1,39 @@
-//! Transactions of `diesel` on PostgreSQL and SQLite, which block: inside an async function call them in
-//! `spawn_blocking`, or use [`diesel_async`](crate::diesel_async).
-//!
-//! ```
-//! use diesel::prelude::*;
-//! use distlock_fence::Fence;
-//! # #[derive(Debug)] enum RedeemError { Fence(distlock_fence::FenceError), Database(diesel::result::Error) }
-//! # impl From<distlock_fence::FenceError> for RedeemError {
-//! #     fn from(error: distlock_fence::FenceError) -> Self { RedeemError::Fence(error) }
-//! # }
-//! # impl From<diesel::result::Error> for RedeemError {
-//! #     fn from(error: diesel::result::Error) -> Self { RedeemError::Database(error) }
-//! # }
-//! diesel::table! {
-//!     account (id) { id -> BigInt, points -> BigInt, }
-//! }
-//!
-//! # #[cfg(feature = "diesel-sqlite")]
-//! fn redeem(
-//!     connection: &mut SqliteConnection,
-//!     fence: &Fence,
-//!     user: i64,
-//!     price: i64,
-//! ) -> Result<(), RedeemError> {
-//!     distlock_fence::diesel::transaction(fence, connection, |connection| {
-//!         diesel::update(account::table.find(user))
-//!             .set(account::points.eq(account::points - price))
-//!             .execute(connection)?;
-//!         Ok(())
-//!     })
-//! }
-//! ```
+//! `diesel`: what its connections that block and those of `diesel-async` have in common, and the former.
 
-use std::error;
+use std::num::NonZeroU32;
 
-use diesel::backend::Backend;
-use diesel::connection::{LoadConnection, TransactionManager};
+use diesel::QueryableByName;
+use diesel::connection::TransactionManagerStatus;
 use diesel::result::DatabaseErrorKind::{
     CheckViolation, ExclusionViolation, ForeignKeyViolation, NotNullViolation, RestrictViolation,
     SerializationFailure, UniqueViolation,
 };
 use diesel::result::{Error, QueryResult};
-use diesel::sql_types::{BigInt, Text};
-use diesel::{OptionalExtension, QueryableByName, RunQueryDsl, sql_query};
+use diesel::sql_types::BigInt;
+#[cfg(feature = "once")]
+use diesel::sql_types::{Binary, Nullable, Text};
 
-use crate::{Fence, FenceError, signed, statements};
-
-/// [`transaction`](crate::transaction) on a connection, or on one of a pool: the same order, the same promises, the
-/// same errors. Inside of another transaction it is refused: what `body` does would be committed later, or never.
-///
-/// # Errors
-/// Those of `body`, and each [`FenceError`]. Diesel tells few errors of a commit apart: more of them than with other
-/// libraries are [`FenceError::OutcomeUnknown`].
-pub fn transaction<C, T, E, F>(fence: &Fence, connection: &mut C, body: F) -> Result<T, E>
-where
-    C: LoadConnection<Backend: FencedBackend>,
-    E: From<FenceError>,
-    F: FnOnce(&mut C) -> Result<T, E>,
-{
-    let failed = |error| FenceError::not_committed(fence, error);
-    let open = Open::begin(connection).map_err(failed)?;
-    check(open.connection, fence)?;
-    let value = body(open.connection)?;
-    if let Some(statement) = C::Backend::STILL_GOOD {
-        open.connection.batch_execute(statement).map_err(failed)?;
-    }
-    open.commit().map_err(|error| match is_refusal(&error) {
-        true => FenceError::not_committed(fence, error),
-        false => FenceError::outcome_unknown(fence, error),
-    })?;
-    Ok(value)
+/// A row with a token.
+#[derive(Debug, QueryableByName)]
+pub(crate) struct Row {
+    #[diesel(sql_type = BigInt)]
+    pub(crate) token: i64,
 }
 
-/// Makes the table `distlock_fence`, if there is none.
-///
-/// # Errors
-/// What the database said.
-pub fn migrate<C>(connection: &mut C) -> Result<(), Box<dyn error::Error + Send + Sync>>
-where
-    C: LoadConnection<Backend: FencedBackend>,
-{
-    Ok(connection.batch_execute(C::Backend::MAKE)?)
+/// A row with a result.
+#[cfg(feature = "once")]
+#[derive(QueryableByName)]
+pub(crate) struct StoredRow {
+    #[diesel(sql_type = Text)]
+    result: String,
+    #[diesel(sql_type = Nullable<Binary>)]
+    arguments: Option<Vec<u8>>,
 }
 
-fn check<C>(connection: &mut C, fence: &Fence) -> Result<(), FenceError>
-where
-    C: LoadConnection<Backend: FencedBackend>,
-{
-    let failed = |error| FenceError::not_committed(fence, error);
-    if C::Backend::raise(connection, fence.key(), signed(fence)?).map_err(failed)?.is_some() {
-        return Ok(());
-    }
-    let newest = C::Backend::newest(connection, fence.key()).map_err(failed)?;
-    Err(FenceError::stale(fence, newest.token.unsigned_abs()))
-}
-
-/// A transaction, which is rolled back when it is dropped.
-struct Open<'c, C: LoadConnection> {
-    connection: &'c mut C,
-    is_open: bool,
-}
-
-impl<'c, C: LoadConnection> Open<'c, C> {
-    fn begin(connection: &'c mut C) -> QueryResult<Self> {
-        let status = C::TransactionManager::transaction_manager_status_mut(connection);
-        if status.transaction_depth()?.is_some() {
-            return Err(Error::AlreadyInTransaction);
-        }
-        C::TransactionManager::begin_transaction(connection)?;
-        Ok(Open { connection, is_open: true })
-    }
-
-    fn commit(mut self) -> QueryResult<()> {
-        // If it fails, diesel rolls back, or gives the connection up.
-        self.is_open = false;
-        C::TransactionManager::commit_transaction(self.connection)
-    }
-}
-
-impl<C: LoadConnection> Drop for Open<'_, C> {
-    fn drop(&mut self) {
-        if self.is_open {
-            // If it fails, diesel gives the connection up.
-            drop(C::TransactionManager::rollback_transaction(self.connection));
-        }
+#[cfg(feature = "once")]
+impl From<StoredRow> for crate::Stored {
+    fn from(StoredRow { result, arguments }: StoredRow) -> Self {
+        crate::Stored { result, arguments }
     }
 }
 
@@ -146,59 +57,127 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// A row with a token.
-#[derive(Debug, QueryableByName)]
-#[doc(hidden)]
-pub struct Row {
-    #[diesel(sql_type = BigInt)]
-    pub(crate) token: i64,
+/// Whether the next commit ends the transaction itself, and not a savepoint that the body has left behind (a panic that
+/// it caught, a future that it dropped).
+pub(crate) fn is_outermost(status: &TransactionManagerStatus) -> QueryResult<()> {
+    match status.transaction_depth()?.map(NonZeroU32::get) {
+        Some(1) => Ok(()),
+        Some(_) => Err(Error::AlreadyInTransaction),
+        None => Err(Error::NotInTransaction),
+    }
 }
 
-/// A database of `diesel` whose transactions can be fenced: PostgreSQL and SQLite.
-#[diagnostic::on_unimplemented(
-    message = "the transactions of `{Self}` cannot be fenced",
-    note = "turn on the feature of distlock-fence for it: `diesel-postgres` or `diesel-sqlite`"
-)]
-pub trait FencedBackend: Backend {
-    #[doc(hidden)]
-    const MAKE: &str;
-    #[doc(hidden)]
-    const STILL_GOOD: Option<&str>;
-    #[doc(hidden)]
-    fn raise<C: LoadConnection<Backend = Self>>(
-        connection: &mut C,
-        key: &str,
-        token: i64,
-    ) -> QueryResult<Option<Row>>;
-    #[doc(hidden)]
-    fn newest<C: LoadConnection<Backend = Self>>(connection: &mut C, key: &str) -> QueryResult<Row>;
-}
-
-/// The statements are the same. What each of them needs of the backend would be a long list if the backend were a
-/// parameter.
-macro_rules! fenced {
-    ($backend:ty, $make:expr, $still_good:expr) => {
-        impl FencedBackend for $backend {
-            const MAKE: &str = $make;
-            const STILL_GOOD: Option<&str> = $still_good;
-
-            fn raise<C: LoadConnection<Backend = Self>>(
-                connection: &mut C,
-                key: &str,
-                token: i64,
-            ) -> QueryResult<Option<Row>> {
-                let raise = sql_query(statements::CHECK).bind::<Text, _>(key).bind::<BigInt, _>(token);
-                raise.get_result(connection).optional()
+/// The connections differ in what the database needs. What each statement needs of a connection would be a long list if
+/// the connection were a parameter.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-sqlite"))]
+macro_rules! fenced_connection {
+    ($connection:ty, make: $make:expr, still_good: $still_good:expr, once: $once:expr) => {
+        impl crate::blocking::FencedConnection for $connection {
+            fn begin(&mut self, fence: &Fence) -> Result<(), FenceError> {
+                let failed = |error| FenceError::not_committed(fence, error);
+                let status = AnsiTransactionManager::transaction_manager_status_mut(self);
+                if status.transaction_depth().map_err(failed)?.is_some() {
+                    return Err(failed(Error::AlreadyInTransaction));
+                }
+                AnsiTransactionManager::begin_transaction(self).map_err(failed)
             }
 
-            fn newest<C: LoadConnection<Backend = Self>>(connection: &mut C, key: &str) -> QueryResult<Row> {
-                sql_query(statements::NEWEST).bind::<Text, _>(key).get_result(connection)
+            fn fence(&mut self, fence: &Fence) -> Result<(), FenceError> {
+                let failed = |error| FenceError::not_committed(fence, error);
+                let raise = sql_query(statements::CHECK).bind::<Text, _>(fence.key());
+                let raise = raise.bind::<BigInt, _>(signed(fence)?);
+                if raise.get_result::<Row>(self).optional().map_err(failed)?.is_some() {
+                    return Ok(());
+                }
+                let newest = sql_query(statements::NEWEST).bind::<Text, _>(fence.key());
+                let newest = newest.get_result::<Row>(self).map_err(failed)?;
+                Err(FenceError::stale(fence, newest.token.unsigned_abs()))
+            }
+
+            fn commit(&mut self, fence: &Fence) -> Result<(), FenceError> {
+                let failed = |error| FenceError::not_committed(fence, error);
+                is_outermost(AnsiTransactionManager::transaction_manager_status_mut(self)).map_err(failed)?;
+                let still_good: Option<&str> = $still_good;
+                if let Some(statement) = still_good {
+                    self.batch_execute(statement).map_err(failed)?;
+                }
+                // If it fails, diesel rolls back, or gives the connection up.
+                AnsiTransactionManager::commit_transaction(self).map_err(|error| match is_refusal(&error) {
+                    true => FenceError::not_committed(fence, error),
+                    false => FenceError::outcome_unknown(fence, error),
+                })
+            }
+
+            fn roll_back(&mut self) {
+                // A body that panics may leave a savepoint in front. If it fails, there is no transaction, or diesel
+                // gives the connection up.
+                while AnsiTransactionManager::rollback_transaction(self).is_ok() {}
+            }
+
+            fn migrate(&mut self) -> Result<(), Box<dyn error::Error + Send + Sync>> {
+                Ok(self.batch_execute($make)?)
+            }
+        }
+
+        #[cfg(feature = "once")]
+        impl crate::blocking::OnceConnection for $connection {
+            fn find(&mut self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+                let find = sql_query($once.find).bind::<Text, _>(fence.key());
+                let found = find.get_result::<StoredRow>(self).optional();
+                found.map(|row| row.map(Into::into)).map_err(|error| FenceError::not_committed(fence, error))
+            }
+
+            fn store(
+                &mut self,
+                fence: &Fence,
+                stored: &crate::Stored,
+                keep: std::time::Duration,
+            ) -> Result<(), FenceError> {
+                let store = sql_query($once.store)
+                    .bind::<Text, _>(fence.key())
+                    .bind::<Text, _>(&stored.result)
+                    .bind::<Nullable<Binary>, _>(stored.arguments.as_deref())
+                    .bind::<BigInt, _>(signed(fence)?)
+                    .bind::<BigInt, _>(statements::millis(keep));
+                let stored = store.execute(self);
+                stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+            }
+
+            fn prune(&mut self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
+                Ok(u64::try_from(sql_query($once.prune).execute(self)?)?)
             }
         }
     };
 }
 
-#[cfg(feature = "diesel-postgres")]
-fenced!(diesel::pg::Pg, statements::MAKE_IN_POSTGRES, Some(statements::STILL_GOOD));
-#[cfg(feature = "diesel-sqlite")]
-fenced!(diesel::sqlite::Sqlite, crate::schema::SQLITE, None);
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-sqlite"))]
+mod blocking {
+    use std::error;
+
+    use diesel::connection::{AnsiTransactionManager, SimpleConnection, TransactionManager};
+    use diesel::result::Error;
+    use diesel::sql_types::{BigInt, Text};
+    #[cfg(feature = "once")]
+    use diesel::sql_types::{Binary, Nullable};
+    use diesel::{OptionalExtension, RunQueryDsl, sql_query};
+
+    #[cfg(feature = "once")]
+    use super::StoredRow;
+    use super::{Row, is_outermost, is_refusal};
+    use crate::{Fence, FenceError, signed, statements};
+
+    #[cfg(feature = "diesel-postgres")]
+    fenced_connection!(
+        diesel::PgConnection,
+        make: statements::MAKE_IN_POSTGRES,
+        still_good: Some(statements::STILL_GOOD),
+        once: statements::ONCE_IN_POSTGRES
+    );
+    #[cfg(feature = "diesel-sqlite")]
+    fenced_connection!(
+        diesel::SqliteConnection,
+        make: crate::schema::SQLITE,
+        still_good: None,
+        once: statements::ONCE_IN_SQLITE
+    );
+}

@@ -1,13 +1,13 @@
-//! Transactions of `diesel-async` on PostgreSQL, on a connection of one's own or of a pool.
+//! `diesel-async` on PostgreSQL. Its pools of `deadpool` are databases for [`transaction`](crate::transaction()) and
+//! `once`; a connection of one's own, or of another pool, has the function [`transaction`] of this module.
 //!
 //! ```
 //! use diesel::prelude::*;
+//! use diesel_async::pooled_connection::deadpool::Pool;
 //! use diesel_async::{AsyncPgConnection, RunQueryDsl};
-//! use distlock_fence::Fence;
-//! # #[derive(Debug)] enum RedeemError { Fence(distlock_fence::FenceError), Database(diesel::result::Error) }
-//! # impl From<distlock_fence::FenceError> for RedeemError {
-//! #     fn from(error: distlock_fence::FenceError) -> Self { RedeemError::Fence(error) }
-//! # }
+//! use distlock_fence::{Fence, FenceError, transaction};
+//! # #[derive(Debug)] enum RedeemError { Fence(FenceError), Database(diesel::result::Error) }
+//! # impl From<FenceError> for RedeemError { fn from(error: FenceError) -> Self { RedeemError::Fence(error) } }
 //! # impl From<diesel::result::Error> for RedeemError {
 //! #     fn from(error: diesel::result::Error) -> Self { RedeemError::Database(error) }
 //! # }
@@ -16,12 +16,12 @@
 //! }
 //!
 //! async fn redeem(
-//!     connection: &mut AsyncPgConnection,
+//!     pool: &Pool<AsyncPgConnection>,
 //!     fence: &Fence,
 //!     user: i64,
 //!     price: i64,
 //! ) -> Result<(), RedeemError> {
-//!     distlock_fence::diesel_async::transaction(fence, connection, async |connection| {
+//!     transaction(fence, pool, async |connection| {
 //!         diesel::update(account::table.find(user))
 //!             .set(account::points.eq(account::points - price))
 //!             .execute(connection)
@@ -36,18 +36,25 @@ use std::error;
 
 use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{BigInt, Text};
+#[cfg(feature = "once")]
+use diesel::sql_types::{Binary, Nullable};
 use diesel::{OptionalExtension, sql_query};
+use diesel_async::pooled_connection::AsyncDieselConnectionManager;
+use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{
     AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager,
 };
 
-use crate::diesel::{Row, is_refusal};
-use crate::{Fence, FenceError, signed, statements};
+#[cfg(feature = "once")]
+use crate::diesel::StoredRow;
+use crate::diesel::{Row, is_outermost, is_refusal};
+use crate::pooled::Pooled;
+use crate::{Fence, FenceError, FencedDatabase, signed, statements};
 
 type Transactions = AnsiTransactionManager;
 
-/// [`transaction`](crate::transaction) on a connection, or on one of a pool: the same order, the same promises, the
-/// same errors. Inside of another transaction it is refused: what `body` does would be committed later, or never.
+/// [`transaction`](crate::transaction()) on a connection: the same order, the same promises, the same errors. Inside of
+/// another transaction it is refused: what `body` does would be committed later, or never.
 ///
 /// # Errors
 /// Those of `body`, and each [`FenceError`]. Diesel tells few errors of a commit apart: more of them than with other
@@ -55,7 +62,8 @@ type Transactions = AnsiTransactionManager;
 ///
 /// # Cancel safety
 /// Dropped before the commit was sent, nothing is changed, and dropped later, it may have been committed: but drop the
-/// connection, too, with which the transaction ends. Pools do that. This function refuses such a connection.
+/// connection, too, with which the transaction ends; others with its key wait for that. (Pools drop it when it is to be
+/// used again. With a pool of `deadpool`, [`transaction`](crate::transaction()) drops it at once.)
 pub async fn transaction<T, E, F>(fence: &Fence, connection: &mut AsyncPgConnection, body: F) -> Result<T, E>
 where
     E: From<FenceError>,
@@ -72,18 +80,98 @@ where
             Ok(value)
         }
         Err(error) => {
-            roll_back(connection).await;
+            drop(roll_back(connection).await);
             Err(error)
         }
     }
 }
 
-/// Makes the table `distlock_fence`, if there is none.
+/// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
 ///
 /// # Errors
 /// What the database said.
 pub async fn migrate(connection: &mut AsyncPgConnection) -> Result<(), Box<dyn error::Error + Send + Sync>> {
     Ok(connection.batch_execute(statements::MAKE_IN_POSTGRES).await?)
+}
+
+impl FencedDatabase for Pool<AsyncPgConnection> {
+    type Connection = AsyncPgConnection;
+    type Transaction = Pooled<AsyncDieselConnectionManager<AsyncPgConnection>>;
+
+    async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+        let object = self.get().await.map_err(|error| FenceError::not_committed(fence, error))?;
+        let mut transaction = Pooled::new(object);
+        begin(&mut transaction).await.map_err(|error| FenceError::not_committed(fence, error))?;
+        Ok(transaction)
+    }
+
+    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        check(transaction, fence).await
+    }
+
+    async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        commit(&mut transaction, fence).await?;
+        transaction.give_back();
+        Ok(())
+    }
+
+    async fn roll_back(mut transaction: Self::Transaction) {
+        if roll_back(&mut transaction).await.is_ok() {
+            transaction.give_back();
+        }
+    }
+
+    async fn migrate(&self) -> Result<(), Box<dyn error::Error + Send + Sync>> {
+        let mut connection = self.get().await?;
+        migrate(&mut connection).await
+    }
+}
+
+#[cfg(feature = "once")]
+impl crate::OnceDatabase for Pool<AsyncPgConnection> {
+    async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+        let mut object = self.get().await.map_err(|error| FenceError::not_committed(fence, error))?;
+        find(&mut object, fence).await
+    }
+
+    async fn find_in(
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+    ) -> Result<Option<crate::Stored>, FenceError> {
+        find(transaction, fence).await
+    }
+
+    async fn store(
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+        stored: &crate::Stored,
+        keep: std::time::Duration,
+    ) -> Result<(), FenceError> {
+        let store = sql_query(statements::ONCE_IN_POSTGRES.store)
+            .bind::<Text, _>(fence.key())
+            .bind::<Text, _>(&stored.result)
+            .bind::<Nullable<Binary>, _>(stored.arguments.as_deref())
+            .bind::<BigInt, _>(signed(fence)?)
+            .bind::<BigInt, _>(statements::millis(keep));
+        let stored = store.execute(&mut **transaction).await;
+        stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    async fn prune(&self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
+        let mut connection = self.get().await?;
+        let pruned = sql_query(statements::ONCE_IN_POSTGRES.prune).execute(&mut *connection).await?;
+        Ok(u64::try_from(pruned)?)
+    }
+}
+
+#[cfg(feature = "once")]
+async fn find(
+    connection: &mut AsyncPgConnection,
+    fence: &Fence,
+) -> Result<Option<crate::Stored>, FenceError> {
+    let find = sql_query(statements::ONCE_IN_POSTGRES.find).bind::<Text, _>(fence.key());
+    let found = find.get_result::<StoredRow>(connection).await.optional();
+    found.map(|row| row.map(Into::into)).map_err(|error| FenceError::not_committed(fence, error))
 }
 
 async fn begin(connection: &mut AsyncPgConnection) -> QueryResult<()> {
@@ -106,8 +194,12 @@ async fn check(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<(), 
 }
 
 async fn commit(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<(), FenceError> {
-    if let Err(error) = connection.batch_execute(statements::STILL_GOOD).await {
-        roll_back(connection).await;
+    let still_good = match is_outermost(Transactions::transaction_manager_status_mut(connection)) {
+        Ok(()) => connection.batch_execute(statements::STILL_GOOD).await,
+        left_behind => left_behind,
+    };
+    if let Err(error) = still_good {
+        drop(roll_back(connection).await);
         return Err(FenceError::not_committed(fence, error));
     }
     Transactions::commit_transaction(connection).await.map_err(|error| match is_refusal(&error) {
@@ -116,7 +208,13 @@ async fn commit(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<(),
     })
 }
 
-async fn roll_back(connection: &mut AsyncPgConnection) {
-    // If it fails, diesel gives the connection up.
-    drop(Transactions::rollback_transaction(connection).await);
+/// Rolls back, with savepoints that the body has left in front. If it fails, diesel gives the connection up.
+async fn roll_back(connection: &mut AsyncPgConnection) -> QueryResult<()> {
+    loop {
+        match Transactions::rollback_transaction(connection).await {
+            Ok(()) => {}
+            Err(Error::NotInTransaction) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
 }

@@ -31,10 +31,12 @@
 //! | `sqlx` | `sqlx-postgres`, `sqlx-mysql`, `sqlx-sqlite` | `transaction(&fence, &pool, async \|tx\| …)` |
 //! | `mysql_async` | `mysql-async` | the same, with its `Pool` |
 //! | `sea-orm` | `sea-orm-postgres`, `sea-orm-mysql`, `sea-orm-sqlite` | the same, with its `DatabaseConnection` |
+//! | `deadpool-postgres` | `deadpool-postgres` | the same, with its `Pool` |
+//! | `diesel-async` | `diesel-async-postgres` | the same, with its `Pool` of `deadpool` |
+//! | | | `diesel_async::transaction(&fence, &mut connection, async \|connection\| …)` |
 //! | `tokio-postgres` | `tokio-postgres` | `tokio_postgres::transaction(&fence, &mut client, async \|tx\| …)` |
-//! | `diesel-async` | `diesel-async-postgres` | `diesel_async::transaction(&fence, &mut connection, async \|connection\| …)` |
-//! | `diesel` | `diesel-postgres`, `diesel-sqlite` | `diesel::transaction(&fence, &mut connection, \|connection\| …)` |
-//! | `rusqlite` | `rusqlite` | `rusqlite::transaction(&fence, &mut connection, \|tx\| …)` |
+//! | `diesel` | `diesel-postgres`, `diesel-sqlite` | `blocking::transaction(&fence, &mut connection, \|connection\| …)` |
+//! | `rusqlite` | `rusqlite` | the same |
 //!
 //! Where a transaction belongs to one connection, that may be one of any pool. MySQL means MariaDB, too.
 //!
@@ -53,11 +55,15 @@
 //! 40001 ([`FenceError::NotCommitted`]), and can be tried again; at `READ COMMITTED` it goes on. On MySQL it goes on
 //! at every level. SQLite has one writer at a time: who waits for longer than the pool's `busy_timeout` fails.
 
-#[cfg(any(feature = "mysql-async", feature = "__sea-orm"))]
+#[cfg(any(feature = "deadpool-postgres", feature = "mysql-async", feature = "__sea-orm"))]
 mod begun;
+#[cfg(feature = "__blocking")]
+pub mod blocking;
 mod database;
-#[cfg(any(feature = "diesel-postgres", feature = "diesel-sqlite"))]
-pub mod diesel;
+#[cfg(feature = "deadpool-postgres")]
+pub mod deadpool_postgres;
+#[cfg(feature = "__diesel")]
+mod diesel;
 #[cfg(feature = "diesel-async-postgres")]
 pub mod diesel_async;
 mod error;
@@ -70,8 +76,10 @@ pub mod mysql_async;
 mod newest;
 #[cfg(feature = "once")]
 mod once;
+#[cfg(feature = "__deadpool")]
+mod pooled;
 #[cfg(feature = "rusqlite")]
-pub mod rusqlite;
+mod rusqlite;
 pub mod schema;
 #[cfg(feature = "__sea-orm")]
 mod sea_orm;

@@ -67,6 +67,47 @@ impl FencedDatabase for Pool {
     }
 }
 
+#[cfg(feature = "once")]
+impl crate::OnceDatabase for Pool {
+    async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+        let connection = self.get_conn().await;
+        find(&mut connection.map_err(|error| FenceError::not_committed(fence, error))?, fence).await
+    }
+
+    async fn find_in(
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+    ) -> Result<Option<crate::Stored>, FenceError> {
+        find(&mut transaction.0.0, fence).await
+    }
+
+    async fn store(
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+        stored: &crate::Stored,
+        keep: std::time::Duration,
+    ) -> Result<(), FenceError> {
+        let (key, token, keep) = (fence.key().as_bytes(), signed(fence)?, statements::millis(keep));
+        let row = (key, &stored.result, &stored.arguments, token, keep);
+        let store = transaction.exec_drop(statements::ONCE_IN_MYSQL.store, row).await;
+        store.map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    async fn prune(&self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
+        let mut connection = self.get_conn().await?;
+        connection.query_drop(statements::ONCE_IN_MYSQL.prune).await?;
+        Ok(connection.affected_rows())
+    }
+}
+
+#[cfg(feature = "once")]
+async fn find(queryable: &mut impl Queryable, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+    let find = queryable.exec_first(statements::ONCE_IN_MYSQL.find, (fence.key().as_bytes(),)).await;
+    let row: Option<(String, Option<Vec<u8>>)> =
+        find.map_err(|error| FenceError::not_committed(fence, error))?;
+    Ok(row.map(|(result, arguments)| crate::Stored { result, arguments }))
+}
+
 /// Whether the server has refused to commit: by SQLSTATE class 40, the transaction was rolled back. Other errors also
 /// come when a statement is interrupted or the server ends, maybe after it has committed.
 fn is_refusal(error: &Error) -> bool {

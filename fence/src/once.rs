@@ -157,11 +157,7 @@ impl Once {
         D: OnceDatabase,
         T: DeserializeOwned,
     {
-        let arguments = match &self.arguments {
-            Some(Ok(digest)) => Some(digest.clone()),
-            Some(Err(reason)) => return Err(FenceError::not_committed(fence, &**reason)),
-            None => None,
-        };
+        let arguments = self.digest(fence)?;
         // One query, without a transaction, for requests that are repeated.
         if let Some(stored) = database.find(fence).await? {
             return stored.read(fence, arguments.as_deref()).map(Run::Replay);
@@ -183,10 +179,44 @@ impl Once {
             None => Ok(Run::First(FirstRun { transaction, keep: self.keep, arguments })),
         }
     }
+
+    /// The SHA-256 of the arguments, if there are any.
+    pub(crate) fn digest(&self, fence: &Fence) -> Result<Option<Vec<u8>>, FenceError> {
+        match &self.arguments {
+            Some(Ok(digest)) => Ok(Some(digest.clone())),
+            Some(Err(reason)) => Err(FenceError::not_committed(fence, &**reason)),
+            None => Ok(None),
+        }
+    }
+
+    /// For how long a result is kept.
+    #[cfg(feature = "__blocking")]
+    pub(crate) fn keep(&self) -> Duration {
+        self.keep
+    }
 }
 
 impl Stored {
-    fn read<T: DeserializeOwned>(self, fence: &Fence, arguments: Option<&[u8]>) -> Result<T, FenceError> {
+    /// Of this value.
+    pub(crate) fn new<T: Serialize + ?Sized>(
+        value: &T,
+        arguments: Option<Vec<u8>>,
+        fence: &Fence,
+    ) -> Result<Self, FenceError> {
+        let json = serde_json::to_string(value).map_err(|error| {
+            FenceError::not_committed(fence, format!("the result cannot be written as JSON: {error}"))
+        })?;
+        match json.len() {
+            ..=MAX_RESULT => Ok(Stored { result: json, arguments }),
+            bytes => Err(FenceError::TooLarge { key: fence.key().to_owned(), bytes }),
+        }
+    }
+
+    pub(crate) fn read<T: DeserializeOwned>(
+        self,
+        fence: &Fence,
+        arguments: Option<&[u8]>,
+    ) -> Result<T, FenceError> {
         // Either of them may be without: the option was added or left out between the runs.
         if let (Some(ours), Some(theirs)) = (arguments, &self.arguments)
             && ours != theirs.as_slice()
@@ -213,14 +243,11 @@ impl<D: OnceDatabase> FirstRun<D> {
     ) -> impl Future<Output = Result<(), FenceError>> + Send + use<D, T> {
         // Before the future: it does not borrow the value.
         let fence = self.transaction.fence().clone();
-        let result = as_json(value, &fence);
         let FirstRun { mut transaction, keep, arguments } = self;
+        let stored = Stored::new(value, arguments, &fence);
         async move {
-            let stored = match result {
-                Ok(result) => {
-                    let stored = Stored { result, arguments };
-                    D::store(&mut transaction, &fence, &stored, keep).await
-                }
+            let stored = match stored {
+                Ok(stored) => D::store(&mut transaction, &fence, &stored, keep).await,
                 Err(error) => Err(error),
             };
             match stored {
@@ -253,16 +280,6 @@ impl<D: OnceDatabase> FirstRun<D> {
                 Ok(Err(error))
             }
         }
-    }
-}
-
-fn as_json<T: Serialize + ?Sized>(value: &T, fence: &Fence) -> Result<String, FenceError> {
-    let json = serde_json::to_string(value).map_err(|error| {
-        FenceError::not_committed(fence, format!("the result cannot be written as JSON: {error}"))
-    })?;
-    match json.len() {
-        ..=MAX_RESULT => Ok(json),
-        bytes => Err(FenceError::TooLarge { key: fence.key().to_owned(), bytes }),
     }
 }
 

@@ -1,72 +1,69 @@
-//! Transactions of `rusqlite`, which block: inside an async function call them in `spawn_blocking`.
-//!
-//! ```
-//! use distlock_fence::Fence;
-//! # #[derive(Debug)] enum RedeemError { Fence(distlock_fence::FenceError), Database(rusqlite::Error) }
-//! # impl From<distlock_fence::FenceError> for RedeemError {
-//! #     fn from(error: distlock_fence::FenceError) -> Self { RedeemError::Fence(error) }
-//! # }
-//! # impl From<rusqlite::Error> for RedeemError {
-//! #     fn from(error: rusqlite::Error) -> Self { RedeemError::Database(error) }
-//! # }
-//!
-//! fn redeem(
-//!     connection: &mut rusqlite::Connection,
-//!     fence: &Fence,
-//!     user: i64,
-//!     price: i64,
-//! ) -> Result<(), RedeemError> {
-//!     distlock_fence::rusqlite::transaction(fence, connection, |tx| {
-//!         tx.execute("UPDATE account SET points = points - ?1 WHERE id = ?2", [price, user])?;
-//!         Ok(())
-//!     })
-//! }
-//! ```
+//! Connections of `rusqlite`.
 
 use std::error;
 
-use rusqlite::{Connection, Error, ErrorCode, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, Error, ErrorCode, OptionalExtension, params};
 
+use crate::blocking::FencedConnection;
 use crate::{Fence, FenceError, schema, signed, statements};
 
-/// [`transaction`](crate::transaction) on a connection: the same order, the same promises, the same errors.
-///
-/// # Errors
-/// Those of `body`, and each [`FenceError`].
-pub fn transaction<T, E, F>(fence: &Fence, connection: &mut Connection, body: F) -> Result<T, E>
-where
-    E: From<FenceError>,
-    F: FnOnce(&Transaction<'_>) -> Result<T, E>,
-{
-    let begun = connection.transaction();
-    // Dropped, it rolls back.
-    let transaction = begun.map_err(|error| FenceError::not_committed(fence, error))?;
-    check(&transaction, fence)?;
-    let value = body(&transaction)?;
-    transaction.commit().map_err(|error| match is_refusal(&error) {
-        true => FenceError::not_committed(fence, error),
-        false => FenceError::outcome_unknown(fence, error),
-    })?;
-    Ok(value)
-}
-
-/// Makes the table `distlock_fence`, if there is none.
-///
-/// # Errors
-/// What the database said.
-pub fn migrate(connection: &Connection) -> Result<(), Box<dyn error::Error + Send + Sync>> {
-    Ok(connection.execute_batch(schema::SQLITE)?)
-}
-
-fn check(transaction: &Transaction<'_>, fence: &Fence) -> Result<(), FenceError> {
-    let failed = |error| FenceError::not_committed(fence, error);
-    let given = params![fence.key(), signed(fence)?];
-    let raised = transaction.query_row(statements::CHECK, given, |row| row.get::<_, i64>(0)).optional();
-    if raised.map_err(failed)?.is_some() {
-        return Ok(());
+impl FencedConnection for Connection {
+    fn begin(&mut self, fence: &Fence) -> Result<(), FenceError> {
+        self.execute_batch("BEGIN").map_err(|error| FenceError::not_committed(fence, error))
     }
-    let newest = transaction.query_row(statements::NEWEST, [fence.key()], |row| row.get::<_, i64>(0));
-    Err(FenceError::stale(fence, newest.map_err(failed)?.unsigned_abs()))
+
+    fn fence(&mut self, fence: &Fence) -> Result<(), FenceError> {
+        let failed = |error| FenceError::not_committed(fence, error);
+        let given = params![fence.key(), signed(fence)?];
+        let raised = self.query_row(statements::CHECK, given, |row| row.get::<_, i64>(0)).optional();
+        if raised.map_err(failed)?.is_some() {
+            return Ok(());
+        }
+        let newest = self.query_row(statements::NEWEST, [fence.key()], |row| row.get::<_, i64>(0));
+        Err(FenceError::stale(fence, newest.map_err(failed)?.unsigned_abs()))
+    }
+
+    fn commit(&mut self, fence: &Fence) -> Result<(), FenceError> {
+        self.execute_batch("COMMIT").map_err(|error| match is_refusal(&error) {
+            true => FenceError::not_committed(fence, error),
+            false => FenceError::outcome_unknown(fence, error),
+        })
+    }
+
+    fn roll_back(&mut self) {
+        // After some errors SQLite has rolled back by itself, and says that there is no transaction.
+        drop(self.execute_batch("ROLLBACK"));
+    }
+
+    fn migrate(&mut self) -> Result<(), Box<dyn error::Error + Send + Sync>> {
+        Ok(self.execute_batch(schema::SQLITE)?)
+    }
+}
+
+#[cfg(feature = "once")]
+impl crate::blocking::OnceConnection for Connection {
+    fn find(&mut self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+        let stored = self.query_row(statements::ONCE_IN_SQLITE.find, [fence.key()], |row| {
+            Ok(crate::Stored { result: row.get(0)?, arguments: row.get(1)? })
+        });
+        stored.optional().map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    fn store(
+        &mut self,
+        fence: &Fence,
+        stored: &crate::Stored,
+        keep: std::time::Duration,
+    ) -> Result<(), FenceError> {
+        let (key, token, keep) = (fence.key(), signed(fence)?, statements::millis(keep));
+        let row = params![key, stored.result, stored.arguments, token, keep];
+        let store = self.execute(statements::ONCE_IN_SQLITE.store, row);
+        store.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    fn prune(&mut self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
+        Ok(u64::try_from(self.execute(statements::ONCE_IN_SQLITE.prune, [])?)?)
+    }
 }
 
 /// Whether SQLite has refused to commit. After an I/O error it is not known whether the commit has reached the disk.

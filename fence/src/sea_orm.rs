@@ -22,16 +22,15 @@ impl FencedDatabase for DatabaseConnection {
     async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
         let token = signed(fence)?;
+        let (transaction, key) = (&transaction.0, key(&transaction.0, fence));
         let newest = match transaction.get_database_backend() {
             DbBackend::MySql => {
-                let key = Value::from(fence.key().as_bytes());
                 let raise = statement(transaction, statements::RAISE_IN_MYSQL, [key.clone(), token.into()]);
                 transaction.execute(raise).await.map_err(failed)?;
                 let newest = statement(transaction, statements::NEWEST_IN_MYSQL, [key]);
                 transaction.query_one(newest).await
             }
             DbBackend::Postgres | DbBackend::Sqlite => {
-                let key = Value::from(fence.key());
                 let raise = statement(transaction, statements::CHECK, [key.clone(), token.into()]);
                 match transaction.query_one(raise).await {
                     Ok(None) => {
@@ -76,8 +75,73 @@ impl FencedDatabase for DatabaseConnection {
     }
 }
 
-fn statement<const N: usize>(transaction: &DatabaseTransaction, sql: &str, values: [Value; N]) -> Statement {
-    Statement::from_sql_and_values(transaction.get_database_backend(), sql, values)
+#[cfg(feature = "once")]
+impl crate::OnceDatabase for DatabaseConnection {
+    async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+        find(self, fence).await
+    }
+
+    async fn find_in(
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+    ) -> Result<Option<crate::Stored>, FenceError> {
+        find(&transaction.0, fence).await
+    }
+
+    async fn store(
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+        stored: &crate::Stored,
+        keep: std::time::Duration,
+    ) -> Result<(), FenceError> {
+        let row = [
+            key(&transaction.0, fence),
+            stored.result.as_str().into(),
+            stored.arguments.clone().into(),
+            signed(fence)?.into(),
+            statements::millis(keep).into(),
+        ];
+        let store = transaction.execute(statement(&transaction.0, once(&transaction.0).store, row)).await;
+        store.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+    }
+
+    async fn prune(&self) -> Result<u64, Box<dyn Error + Send + Sync>> {
+        Ok(self.execute_unprepared(once(self).prune).await?.rows_affected())
+    }
+}
+
+#[cfg(feature = "once")]
+async fn find(database: &impl ConnectionTrait, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+    let find = statement(database, once(database).find, [key(database, fence)]);
+    let stored = async {
+        let Some(row) = database.query_one(find).await? else { return Ok(None) };
+        Ok(Some(crate::Stored {
+            result: row.try_get("", "result")?,
+            arguments: row.try_get("", "arguments")?,
+        }))
+    };
+    stored.await.map_err(|error: DbErr| FenceError::not_committed(fence, error))
+}
+
+#[cfg(feature = "once")]
+fn once(database: &impl ConnectionTrait) -> statements::OnceStatements {
+    match database.get_database_backend() {
+        DbBackend::MySql => statements::ONCE_IN_MYSQL,
+        DbBackend::Postgres => statements::ONCE_IN_POSTGRES,
+        DbBackend::Sqlite => statements::ONCE_IN_SQLITE,
+    }
+}
+
+/// As the column has it.
+fn key(database: &impl ConnectionTrait, fence: &Fence) -> Value {
+    match database.get_database_backend() {
+        DbBackend::MySql => fence.key().as_bytes().into(),
+        DbBackend::Postgres | DbBackend::Sqlite => fence.key().into(),
+    }
+}
+
+fn statement<const N: usize>(database: &impl ConnectionTrait, sql: &str, values: [Value; N]) -> Statement {
+    Statement::from_sql_and_values(database.get_database_backend(), sql, values)
 }
 
 /// Whether the database has refused to commit.

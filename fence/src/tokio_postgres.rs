@@ -1,4 +1,5 @@
-//! Transactions of `tokio-postgres`, on a client of one's own or of a pool.
+//! Transactions of `tokio-postgres`, on a client of one's own or of a pool. (The pools of `deadpool-postgres` are databases
+//! for [`transaction`](crate::transaction()) and `once`, too: feature `deadpool-postgres`.)
 //!
 //! ```
 //! use distlock_fence::Fence;
@@ -32,7 +33,7 @@ use tokio_postgres::{Client, Error, Transaction};
 
 use crate::{Fence, FenceError, signed, statements};
 
-/// [`transaction`](crate::transaction) on a client: the same order, the same promises, the same errors.
+/// [`transaction`](crate::transaction()) on a client: the same order, the same promises, the same errors.
 ///
 /// # Errors
 /// Those of `body`, and each [`FenceError`].
@@ -47,13 +48,13 @@ where
     let begun = client.transaction().await;
     let mut transaction = begun.map_err(|error| FenceError::not_committed(fence, error))?;
     // Dropped, it sends ROLLBACK before whatever the client sends next.
-    check(&transaction, fence).await?;
+    check(transaction.client(), fence).await?;
     let value = body(&mut transaction).await?;
     commit(transaction, fence).await?;
     Ok(value)
 }
 
-/// Makes the table `distlock_fence`, if there is none.
+/// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
 ///
 /// # Errors
 /// What the database said.
@@ -61,14 +62,14 @@ pub async fn migrate(client: &Client) -> Result<(), Box<dyn error::Error + Send 
     Ok(client.batch_execute(statements::MAKE_IN_POSTGRES).await?)
 }
 
-async fn check(transaction: &Transaction<'_>, fence: &Fence) -> Result<(), FenceError> {
+pub(crate) async fn check(client: &Client, fence: &Fence) -> Result<(), FenceError> {
     let failed = |error| FenceError::not_committed(fence, error);
     let key = fence.key();
-    let raised = transaction.query_opt(statements::CHECK, &[&key, &signed(fence)?]).await.map_err(failed)?;
+    let raised = client.query_opt(statements::CHECK, &[&key, &signed(fence)?]).await.map_err(failed)?;
     if raised.is_some() {
         return Ok(());
     }
-    let newest = transaction.query_one(statements::NEWEST, &[&key]).await.map_err(failed)?;
+    let newest = client.query_one(statements::NEWEST, &[&key]).await.map_err(failed)?;
     let newest = newest.try_get::<_, i64>(0).map_err(failed)?;
     Err(FenceError::stale(fence, newest.unsigned_abs()))
 }
@@ -76,7 +77,12 @@ async fn check(transaction: &Transaction<'_>, fence: &Fence) -> Result<(), Fence
 async fn commit(transaction: Transaction<'_>, fence: &Fence) -> Result<(), FenceError> {
     let still_good = transaction.batch_execute(statements::STILL_GOOD).await;
     still_good.map_err(|error| FenceError::not_committed(fence, error))?;
-    transaction.commit().await.map_err(|error| match is_refusal(&error) {
+    committed(transaction.commit().await, fence)
+}
+
+/// What the answer to the commit says.
+pub(crate) fn committed(answer: Result<(), Error>, fence: &Fence) -> Result<(), FenceError> {
+    answer.map_err(|error| match is_refusal(&error) {
         true => FenceError::not_committed(fence, error),
         false => FenceError::outcome_unknown(fence, error),
     })

@@ -7,7 +7,7 @@ use distlock::{LockError, LockManager, distributed_lock, is_held_here};
 use sqlx::{PgPool, Postgres, SqlitePool, Transaction};
 use tokio::sync::oneshot;
 
-use crate::library::{Failure, Step};
+use crate::library::{Failure, Step, Steps};
 use crate::world::{World, postgres_at, sqlite};
 
 impl From<LockError> for Failure {

@@ -2,7 +2,9 @@
 
 use std::error::Error;
 
-use distlock_fence::{Fence, FenceError, migrate, transaction};
+use distlock_fence::{Done, Fence, FenceError, FencedDatabase, Once, migrate, transaction};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -165,6 +167,33 @@ pub(crate) trait Library: Clone + Send + Sync + 'static {
 
     /// Makes the table of fences.
     fn make_table(&self) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send;
+}
+
+/// What a run may return.
+pub(crate) trait Returned: Serialize + DeserializeOwned + Send + 'static {}
+impl<T: Serialize + DeserializeOwned + Send + 'static> Returned for T {}
+
+/// A library that keeps results.
+pub(crate) trait OnceLibrary: Library {
+    /// A run that writes its token, and returns this.
+    fn once<T: Returned>(
+        &self,
+        fence: &Fence,
+        request: &Once,
+        result: Result<T, Failure>,
+    ) -> impl Future<Output = Result<Done<T>, Failure>> + Send;
+
+    /// How many results were deleted.
+    fn prune(&self) -> impl Future<Output = u64> + Send;
+}
+
+/// What a transaction of a pool does.
+pub(crate) trait Steps: FencedDatabase + Clone + Send + Sync + 'static {
+    fn step(
+        connection: &mut Self::Connection,
+        fence: &Fence,
+        step: Step,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
 /// The pools of sqlx look at their databases themselves.

@@ -8,7 +8,10 @@ use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{MySqlPool, PgPool, SqlitePool};
 
-use crate::libraries::asynchronous::{diesel_async, diesel_async_at, tokio_postgres, tokio_postgres_at};
+use crate::libraries::asynchronous::{
+    deadpool_postgres, deadpool_postgres_at, diesel_async, diesel_async_at, diesel_async_singly,
+    tokio_postgres, tokio_postgres_at,
+};
 use crate::libraries::blocking::{diesel_at, diesel_on_postgres, diesel_on_sqlite, rusqlite};
 use crate::libraries::pools::{mysql_async_at, sea_orm_at, sea_orm_on_postgres, sea_orm_on_sqlite, sqlx_at};
 use crate::library::{End, Failure, Library, Plan, Step};
@@ -137,6 +140,7 @@ lost_answers! { mariadb_tells_a_lost_commit_from_one_that_was_not_sent:
 
 lost_answers! { postgres_tells_a_lost_commit_from_one_that_was_not_sent:
     with_sqlx: async |database, options| sqlx_at(database, PgPool::connect_with(options).await.unwrap());
+    with_deadpool_postgres: async |database, options| deadpool_postgres_at(database, &postgres_url(&options));
     with_diesel: async |database, options| diesel_at(database, postgres_url(&options));
     with_diesel_async: async |database, options| diesel_async_at(database, &postgres_url(&options));
     with_sea_orm: async |database, options| sea_orm_at(database, &postgres_url(&options)).await;
@@ -146,7 +150,9 @@ lost_answers! { postgres_tells_a_lost_commit_from_one_that_was_not_sent:
 lost_answers! { a_commit_that_postgres_refuses_is_not_committed:
     with_sqlx: &postgres_at("read committed").await.0;
     with_diesel: &diesel_on_postgres().await.0;
+    with_deadpool_postgres: &deadpool_postgres().await.0;
     with_diesel_async: &diesel_async().await.0;
+    with_diesel_async_singly: &diesel_async_singly().await.0;
     with_sea_orm: &sea_orm_on_postgres().await.0;
     with_tokio_postgres: &tokio_postgres().await.0;
 }
@@ -154,7 +160,9 @@ lost_answers! { a_commit_that_postgres_refuses_is_not_committed:
 lost_answers! { a_body_that_hides_a_failed_statement_is_not_committed:
     with_sqlx: &postgres_at("read committed").await.0;
     with_diesel: &diesel_on_postgres().await.0;
+    with_deadpool_postgres: &deadpool_postgres().await.0;
     with_diesel_async: &diesel_async().await.0;
+    with_diesel_async_singly: &diesel_async_singly().await.0;
     with_sea_orm: &sea_orm_on_postgres().await.0;
     with_tokio_postgres: &tokio_postgres().await.0;
 }

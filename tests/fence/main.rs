@@ -23,9 +23,11 @@ macro_rules! each_database {
 
 mod attribute;
 mod campaign;
+mod left_behind;
 mod libraries;
 mod library;
 mod lost_answers;
 mod once;
+mod sources;
 mod suite;
 mod world;

@@ -2,82 +2,73 @@
 
 use std::time::Duration;
 
-use distlock_fence::{Fence, FenceError, MAX_RESULT, Once, OnceDatabase, Outcome, once, prune};
+use distlock_fence::{Fence, FenceError, MAX_RESULT, Once, Outcome};
 
-use crate::library::{Failure, Step};
+use crate::libraries::On;
+use crate::libraries::asynchronous::{deadpool_postgres, diesel_async};
+use crate::libraries::blocking::{diesel_on_postgres, diesel_on_sqlite, rusqlite};
+use crate::libraries::pools::{
+    mysql_async_on_mariadb, sea_orm_on_mariadb, sea_orm_on_postgres, sea_orm_on_sqlite, sqlx_at,
+};
+use crate::library::{Failure, OnceLibrary};
 use crate::world::{World, mariadb_at, postgres_at, sqlite};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A run whose effect and result are the token.
-async fn run<D: World + OnceDatabase>(
-    database: &D,
-    fence: &Fence,
-    request: &Once,
-) -> Result<(u64, Outcome), Failure> {
-    let done = once(fence, database, request, async |tx| {
-        D::step(tx, fence, Step::Write).await?;
-        Ok::<_, Failure>(fence.token())
-    });
-    done.await.map(|done| (done.value, done.outcome))
+async fn run<L: OnceLibrary>(library: &L, fence: &Fence, request: &Once) -> Result<(u64, Outcome), Failure> {
+    library.once(fence, request, Ok(fence.token())).await.map(|done| (done.value, done.outcome))
 }
 
-async fn a_repeated_request_gets_the_first_result<D: World + OnceDatabase>(database: &D) {
+async fn a_repeated_request_gets_the_first_result<L: OnceLibrary>(library: &L) {
     let request = Once::new(DAY);
-    assert_eq!(run(database, &Fence::new("k", 1), &request).await.unwrap(), (1, Outcome::FirstRun));
+    assert_eq!(run(library, &Fence::new("k", 1), &request).await.unwrap(), (1, Outcome::FirstRun));
     for token in 1..4 {
-        let again = run(database, &Fence::new("k", token), &request).await.unwrap();
+        let again = run(library, &Fence::new("k", token), &request).await.unwrap();
         assert_eq!(again, (1, Outcome::Replay));
     }
-    assert_eq!(run(database, &Fence::new("other", 1), &request).await.unwrap(), (1, Outcome::FirstRun));
-    assert_eq!(database.written("k").await, [1]);
+    assert_eq!(run(library, &Fence::new("other", 1), &request).await.unwrap(), (1, Outcome::FirstRun));
+    assert_eq!(library.observer().written("k").await, [1]);
 }
 
-async fn what_fails_is_run_again<D: World + OnceDatabase>(database: &D) {
+async fn what_fails_is_run_again<L: OnceLibrary>(library: &L) {
     let (fence, request) = (Fence::new("k", 1), Once::new(DAY));
-    let failed = once(&fence, database, &request, async |tx| {
-        D::step(tx, &fence, Step::Write).await?;
-        Err::<u64, _>(Failure::Refused)
-    });
+    let failed = library.once(&fence, &request, Err::<u64, _>(Failure::Refused));
     assert!(matches!(failed.await, Err(Failure::Refused)));
-    assert_eq!(run(database, &Fence::new("k", 2), &request).await.unwrap(), (2, Outcome::FirstRun));
-    assert_eq!(database.written("k").await, [2]);
+    assert_eq!(run(library, &Fence::new("k", 2), &request).await.unwrap(), (2, Outcome::FirstRun));
+    assert_eq!(library.observer().written("k").await, [2]);
 }
 
-async fn other_arguments_are_refused<D: World + OnceDatabase>(database: &D) {
+async fn other_arguments_are_refused<L: OnceLibrary>(library: &L) {
     let of = |arguments: (u32, &str)| Once::new(DAY).arguments(&arguments);
-    run(database, &Fence::new("k", 1), &of((1, "a"))).await.unwrap();
-    let other = run(database, &Fence::new("k", 2), &of((1, "b"))).await;
+    run(library, &Fence::new("k", 1), &of((1, "a"))).await.unwrap();
+    let other = run(library, &Fence::new("k", 2), &of((1, "b"))).await;
     let refused = Err::<(), _>(other.unwrap_err());
     assert!(
         matches!(&refused, Err(Failure::Fence(FenceError::OtherArguments { key })) if key == "k"),
         "{refused:?}"
     );
-    assert_eq!(run(database, &Fence::new("k", 3), &of((1, "a"))).await.unwrap(), (1, Outcome::Replay));
+    assert_eq!(run(library, &Fence::new("k", 3), &of((1, "a"))).await.unwrap(), (1, Outcome::Replay));
     // The option was left out since then.
-    let without = run(database, &Fence::new("k", 4), &Once::new(DAY)).await.unwrap();
+    let without = run(library, &Fence::new("k", 4), &Once::new(DAY)).await.unwrap();
     assert_eq!(without, (1, Outcome::Replay));
 }
 
-async fn a_result_whose_time_is_over_is_no_result<D: World + OnceDatabase>(database: &D) {
+async fn a_result_whose_time_is_over_is_no_result<L: OnceLibrary>(library: &L) {
     let over = Once::new(Duration::ZERO);
-    run(database, &Fence::new("k", 1), &over).await.unwrap();
-    assert_eq!(run(database, &Fence::new("k", 2), &over).await.unwrap(), (2, Outcome::FirstRun));
-    run(database, &Fence::new("kept", 1), &Once::new(Duration::MAX)).await.unwrap();
-    assert_eq!(prune(database).await.unwrap(), 1);
-    assert_eq!(run(database, &Fence::new("kept", 2), &over).await.unwrap(), (1, Outcome::Replay));
-    assert_eq!(database.written("k").await, [1, 2]);
+    run(library, &Fence::new("k", 1), &over).await.unwrap();
+    assert_eq!(run(library, &Fence::new("k", 2), &over).await.unwrap(), (2, Outcome::FirstRun));
+    run(library, &Fence::new("kept", 1), &Once::new(Duration::MAX)).await.unwrap();
+    assert_eq!(library.prune().await, 1);
+    assert_eq!(run(library, &Fence::new("kept", 2), &over).await.unwrap(), (1, Outcome::Replay));
+    assert_eq!(library.observer().written("k").await, [1, 2]);
 }
 
-async fn results_are_stored_up_to_their_limit<D: World + OnceDatabase>(database: &D) {
+async fn results_are_stored_up_to_their_limit<L: OnceLibrary>(library: &L) {
     let (fence, request) = (Fence::new("k", 1), Once::new(DAY));
     // Quotation marks are part of the JSON.
     for (length, fits) in [(MAX_RESULT - 1, false), (MAX_RESULT - 2, true)] {
-        let done = once(&fence, database, &request, async |tx| {
-            D::step(tx, &fence, Step::Write).await?;
-            Ok::<_, Failure>("x".repeat(length))
-        });
-        match done.await {
+        match library.once(&fence, &request, Ok("x".repeat(length))).await {
             Ok(done) => assert!(fits && done.value.len() == length),
             Err(Failure::Fence(FenceError::TooLarge { bytes, .. })) => {
                 assert!(!fits && bytes == MAX_RESULT + 1);
@@ -85,28 +76,27 @@ async fn results_are_stored_up_to_their_limit<D: World + OnceDatabase>(database:
             Err(error) => panic!("{error:?}"),
         }
     }
-    assert_eq!(database.written("k").await, [1]);
+    assert_eq!(library.observer().written("k").await, [1]);
 }
 
-async fn a_result_of_another_type_is_no_reason_to_run_again<D: World + OnceDatabase>(database: &D) {
+async fn a_result_of_another_type_is_no_reason_to_run_again<L: OnceLibrary>(library: &L) {
     let (fence, request) = (Fence::new("k", 1), Once::new(DAY));
-    run(database, &fence, &request).await.unwrap();
-    let read = once(&fence, database, &request, async |_| Ok::<_, Failure>(String::from("text")));
-    let read = read.await.map(|done| done.value);
+    run(library, &fence, &request).await.unwrap();
+    let read = library.once(&fence, &request, Ok(String::from("text"))).await.map(|done| done.value);
     assert!(matches!(read, Err(Failure::Fence(FenceError::Unreadable { .. }))), "{read:?}");
 }
 
 /// Requests without a lock between them: the worst that a lock can do. The earlier ones are committed while the later
 /// ones look for a result, begin, or wait for the row.
-async fn many_at_once_run_once<D: World + OnceDatabase>(database: &D) {
+async fn many_at_once_run_once<L: OnceLibrary>(library: &L) {
     for round in 0..5_u64 {
         let key = format!("k{round}");
         let mut tasks = tokio::task::JoinSet::new();
         for token in 1..=8_u64 {
-            let (database, fence) = (database.clone(), Fence::new(key.as_str(), token));
+            let (library, fence) = (library.clone(), Fence::new(key.as_str(), token));
             tasks.spawn(async move {
                 loop {
-                    match run(&database, &fence, &Once::new(DAY)).await {
+                    match run(&library, &fence, &Once::new(DAY)).await {
                         Ok(done) => break Some(done),
                         Err(Failure::Fence(FenceError::Stale { .. })) => break None,
                         // A deadlock, or a snapshot that is too old: nothing was committed.
@@ -118,11 +108,17 @@ async fn many_at_once_run_once<D: World + OnceDatabase>(database: &D) {
         }
         let done: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
         assert_eq!(done.iter().filter(|(_, outcome)| !outcome.is_replay()).count(), 1, "{done:?}");
-        let written = database.written(&key).await;
+        let written = library.observer().written(&key).await;
         assert_eq!(written.len(), 1, "{written:?}");
         let values = done.iter().map(|(value, _)| i64::try_from(*value).unwrap());
         assert!(values.into_iter().all(|value| value == written[0]), "{done:?}");
     }
+}
+
+/// A pool of sqlx, by which its database is looked at, too.
+async fn observed<D: World, I>(open: impl Future<Output = (D, I)>) -> (On<D, D>, I) {
+    let (pool, its) = open.await;
+    (sqlx_at(pool.clone(), pool), its)
 }
 
 each_database! {
@@ -133,9 +129,18 @@ each_database! {
      results_are_stored_up_to_their_limit
      a_result_of_another_type_is_no_reason_to_run_again
      many_at_once_run_once]
-    postgres: postgres_at("read committed");
-    postgres_repeatable_read: postgres_at("repeatable read");
-    mariadb: mariadb_at("REPEATABLE READ");
-    mariadb_read_committed: mariadb_at("READ COMMITTED");
-    on_sqlite: sqlite();
+    postgres: observed(postgres_at("read committed"));
+    postgres_repeatable_read: observed(postgres_at("repeatable read"));
+    mariadb: observed(mariadb_at("REPEATABLE READ"));
+    mariadb_read_committed: observed(mariadb_at("READ COMMITTED"));
+    on_sqlite: observed(sqlite());
+    with_deadpool_postgres: deadpool_postgres();
+    with_diesel_async: diesel_async();
+    with_diesel_on_postgres: diesel_on_postgres();
+    with_diesel_on_sqlite: diesel_on_sqlite();
+    with_mysql_async: mysql_async_on_mariadb();
+    with_rusqlite: rusqlite();
+    with_sea_orm_on_mariadb: sea_orm_on_mariadb();
+    with_sea_orm_on_postgres: sea_orm_on_postgres();
+    with_sea_orm_on_sqlite: sea_orm_on_sqlite();
 }

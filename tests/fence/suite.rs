@@ -3,7 +3,7 @@
 use distlock_fence::{Fence, FenceError};
 use tokio::sync::oneshot;
 
-use crate::libraries::asynchronous::{diesel_async, tokio_postgres};
+use crate::libraries::asynchronous::{deadpool_postgres, diesel_async, diesel_async_singly, tokio_postgres};
 use crate::libraries::blocking::{diesel_on_postgres, diesel_on_sqlite, rusqlite};
 use crate::libraries::pools::{
     mysql_async_on_mariadb, sea_orm_on_mariadb, sea_orm_on_postgres, sea_orm_on_sqlite,
@@ -195,7 +195,9 @@ each_database! {
     mariadb_read_committed: mariadb_at("READ COMMITTED");
     mariadb_serializable: mariadb_at("SERIALIZABLE");
     on_sqlite: sqlite();
+    with_deadpool_postgres: deadpool_postgres();
     with_diesel_async: diesel_async();
+    with_diesel_async_singly: diesel_async_singly();
     with_diesel_on_postgres: diesel_on_postgres();
     with_diesel_on_sqlite: diesel_on_sqlite();
     with_mysql_async: mysql_async_on_mariadb();

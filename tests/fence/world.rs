@@ -2,24 +2,17 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use distlock_fence::{Fence, FencedDatabase};
+use distlock_fence::Fence;
 use distlock_fixtures::{MariaDbServer, PostgresServer};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Executor, MySqlPool, PgPool, SqlitePool};
 
-use crate::library::{Failure, Step};
+use crate::library::{Failure, Step, Steps};
 
 /// A database with the table `done (id, name, token)`, whose ids rise in the order of insertion.
-pub(crate) trait World: FencedDatabase + Clone + Send + Sync + 'static {
-    /// What a transaction does.
-    fn step(
-        connection: &mut Self::Connection,
-        fence: &Fence,
-        step: Step,
-    ) -> impl Future<Output = Result<(), Failure>> + Send;
-
+pub(crate) trait World: Steps {
     /// The tokens that have written, in order.
     fn written(&self, key: &str) -> impl Future<Output = Vec<i64>> + Send;
 
@@ -60,7 +53,7 @@ pub(crate) mod sql {
 
 macro_rules! world {
     ($pool:ty, $($sql:ident)::+) => {
-        impl World for $pool {
+        impl Steps for $pool {
             async fn step(
                 connection: &mut Self::Connection,
                 fence: &Fence,
@@ -84,7 +77,9 @@ macro_rules! world {
                 }
                 Ok(())
             }
+        }
 
+        impl World for $pool {
             async fn written(&self, key: &str) -> Vec<i64> {
                 sqlx::query_scalar($($sql)::+::WRITTEN).bind(key).fetch_all(self).await.unwrap()
             }

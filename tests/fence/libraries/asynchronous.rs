@@ -1,4 +1,4 @@
-//! tokio-postgres with clients of one's own, and diesel-async with a pool.
+//! tokio-postgres and diesel-async, with connections of one's own and with pools.
 
 use std::error::Error;
 
@@ -8,11 +8,12 @@ use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use distlock_fence::Fence;
+use distlock_fence::deadpool_postgres::Transaction;
 use sqlx::PgPool;
-use tokio_postgres::{Client, NoTls, Transaction};
+use tokio_postgres::{Client, GenericClient, NoTls};
 
 use crate::libraries::{Idle, On};
-use crate::library::{Failure, Library, Plan, Step, follow};
+use crate::library::{Failure, Library, Plan, Step, Steps, follow};
 use crate::world::{postgres, sql};
 
 pub(crate) fn tokio_postgres_at(observer: PgPool, url: String) -> On<Idle<Client>, PgPool> {
@@ -59,7 +60,23 @@ impl Library for On<Idle<Client>, PgPool> {
     }
 }
 
-async fn tokio_postgres_step(tx: &Transaction<'_>, fence: &Fence, step: Step) -> Result<(), Failure> {
+pub(crate) fn deadpool_postgres_at(observer: PgPool, url: &str) -> On<deadpool_postgres::Pool, PgPool> {
+    let manager = deadpool_postgres::Manager::new(url.parse().unwrap(), NoTls);
+    On { pool: deadpool_postgres::Pool::builder(manager).max_size(8).build().unwrap(), observer }
+}
+
+pub(crate) async fn deadpool_postgres() -> (On<deadpool_postgres::Pool, PgPool>, ()) {
+    let (observer, url) = postgres().await;
+    (deadpool_postgres_at(observer, &url), ())
+}
+
+impl Steps for deadpool_postgres::Pool {
+    async fn step(tx: &mut Transaction, fence: &Fence, step: Step) -> Result<(), Failure> {
+        tokio_postgres_step(&**tx, fence, step).await
+    }
+}
+
+async fn tokio_postgres_step(tx: &impl GenericClient, fence: &Fence, step: Step) -> Result<(), Failure> {
     let key = fence.key();
     match step {
         Step::Write => {
@@ -85,7 +102,22 @@ pub(crate) async fn diesel_async() -> (On<Pool<AsyncPgConnection>, PgPool>, ()) 
     (diesel_async_at(observer, &url), ())
 }
 
-impl Library for On<Pool<AsyncPgConnection>, PgPool> {
+impl Steps for Pool<AsyncPgConnection> {
+    async fn step(connection: &mut AsyncPgConnection, fence: &Fence, step: Step) -> Result<(), Failure> {
+        diesel_async_step(connection, fence, step).await
+    }
+}
+
+/// A pool whose connections are used as if there were none.
+#[derive(Clone)]
+pub(crate) struct Singly<P>(P);
+
+pub(crate) async fn diesel_async_singly() -> (On<Singly<Pool<AsyncPgConnection>>, PgPool>, ()) {
+    let (On { pool, observer }, ()) = diesel_async().await;
+    (On { pool: Singly(pool), observer }, ())
+}
+
+impl Library for On<Singly<Pool<AsyncPgConnection>>, PgPool> {
     type Observer = PgPool;
 
     fn observer(&self) -> &PgPool {
@@ -93,7 +125,7 @@ impl Library for On<Pool<AsyncPgConnection>, PgPool> {
     }
 
     async fn section(&self, fence: &Fence, mut plan: Plan) -> Result<(), Failure> {
-        let mut connection = self.pool.get().await.unwrap();
+        let mut connection = self.pool.0.get().await.unwrap();
         distlock_fence::diesel_async::transaction(
             fence,
             &mut connection,
@@ -103,7 +135,7 @@ impl Library for On<Pool<AsyncPgConnection>, PgPool> {
     }
 
     async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let mut connection = self.pool.get().await?;
+        let mut connection = self.pool.0.get().await?;
         distlock_fence::diesel_async::migrate(&mut connection).await
     }
 }

@@ -6,14 +6,14 @@ use std::panic::resume_unwind;
 use diesel::connection::SimpleConnection;
 use diesel::sql_types::{BigInt, Text};
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection};
-use distlock_fence::Fence;
+use distlock_fence::{Done, Fence, Once, blocking};
 use rusqlite::params;
 use sqlx::{PgPool, SqlitePool};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use crate::libraries::{Idle, On};
-use crate::library::{Failure, Library, Plan, Step};
+use crate::library::{Failure, Library, OnceLibrary, Plan, Returned, Step};
 use crate::world::{postgres, sql, sqlite};
 
 /// Calls a function in a thread that may block, with its panics.
@@ -37,6 +37,34 @@ pub(crate) async fn diesel_on_sqlite() -> (On<Idle<SqliteConnection>, SqlitePool
     let (observer, folder) = sqlite().await;
     let file = folder.path().join("data.db").to_str().unwrap().to_owned();
     (On { pool: Idle::at(file), observer }, folder)
+}
+
+macro_rules! once_library {
+    ($connection:ty, $observer:ty, $step:ident) => {
+        impl OnceLibrary for On<Idle<$connection>, $observer> {
+            async fn once<T: Returned>(
+                &self,
+                fence: &Fence,
+                request: &Once,
+                result: Result<T, Failure>,
+            ) -> Result<Done<T>, Failure> {
+                let (pool, fence, request) = (self.pool.clone(), fence.clone(), request.clone());
+                in_a_thread(move || {
+                    let mut connection = pool.lend(pool.connection());
+                    blocking::once(&fence, &mut *connection, &request, |connection| {
+                        $step(connection, &fence, Step::Write)?;
+                        result
+                    })
+                })
+                .await
+            }
+
+            async fn prune(&self) -> u64 {
+                let pool = self.pool.clone();
+                in_a_thread(move || blocking::prune(&mut *pool.lend(pool.connection())).unwrap()).await
+            }
+        }
+    };
 }
 
 #[derive(QueryableByName)]
@@ -69,7 +97,7 @@ macro_rules! diesel_on {
                 let (pool, fence, runtime) = (self.pool.clone(), fence.clone(), Handle::current());
                 in_a_thread(move || {
                     let mut connection = pool.lend(pool.connection());
-                    distlock_fence::diesel::transaction(&fence, &mut *connection, |connection| {
+                    blocking::transaction(&fence, &mut *connection, |connection| {
                         plan.block_on(&runtime, |step| $step(connection, &fence, step))
                     })
                 })
@@ -78,9 +106,11 @@ macro_rules! diesel_on {
 
             async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
                 let pool = self.pool.clone();
-                in_a_thread(move || distlock_fence::diesel::migrate(&mut *pool.lend(pool.connection()))).await
+                in_a_thread(move || blocking::migrate(&mut *pool.lend(pool.connection()))).await
             }
         }
+
+        once_library!($connection, $observer, $step);
 
         fn $step(connection: &mut $connection, fence: &Fence, step: Step) -> Result<(), Failure> {
             let key = fence.key();
@@ -127,6 +157,8 @@ impl Idle<rusqlite::Connection> {
     }
 }
 
+once_library!(rusqlite::Connection, SqlitePool, rusqlite_step);
+
 impl Library for On<Idle<rusqlite::Connection>, SqlitePool> {
     type Observer = SqlitePool;
     const BLOCKS: bool = true;
@@ -139,8 +171,8 @@ impl Library for On<Idle<rusqlite::Connection>, SqlitePool> {
         let (pool, fence, runtime) = (self.pool.clone(), fence.clone(), Handle::current());
         in_a_thread(move || {
             let mut connection = pool.lend(pool.connection());
-            distlock_fence::rusqlite::transaction(&fence, &mut connection, |tx| {
-                plan.block_on(&runtime, |step| rusqlite_step(tx, &fence, step))
+            blocking::transaction(&fence, &mut *connection, |connection| {
+                plan.block_on(&runtime, |step| rusqlite_step(connection, &fence, step))
             })
         })
         .await
@@ -148,11 +180,11 @@ impl Library for On<Idle<rusqlite::Connection>, SqlitePool> {
 
     async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let pool = self.pool.clone();
-        in_a_thread(move || distlock_fence::rusqlite::migrate(&pool.lend(pool.connection()))).await
+        in_a_thread(move || blocking::migrate(&mut *pool.lend(pool.connection()))).await
     }
 }
 
-fn rusqlite_step(tx: &rusqlite::Transaction<'_>, fence: &Fence, step: Step) -> Result<(), Failure> {
+fn rusqlite_step(tx: &rusqlite::Connection, fence: &Fence, step: Step) -> Result<(), Failure> {
     match step {
         Step::Write => {
             let token = i64::try_from(fence.token()).unwrap();

@@ -14,6 +14,12 @@ pub(crate) struct On<P, O> {
     observer: O,
 }
 
+impl<P, O> On<P, O> {
+    pub(crate) fn pool(&self) -> &P {
+        &self.pool
+    }
+}
+
 /// Connections that have no pool of their library. What a section leaves is what the next one gets.
 pub(crate) struct Idle<C> {
     url: String,

@@ -1,0 +1,256 @@
+//! Connections of libraries that block a thread: `diesel` and `rusqlite`. Inside an async function call these functions
+//! in `spawn_blocking`.
+//!
+//! ```
+//! # #[cfg(feature = "rusqlite")] mod example {
+//! use distlock_fence::{Fence, FenceError, blocking};
+//! # #[derive(Debug)] enum RedeemError { Fence(FenceError), Database(rusqlite::Error) }
+//! # impl From<FenceError> for RedeemError { fn from(error: FenceError) -> Self { RedeemError::Fence(error) } }
+//! # impl From<rusqlite::Error> for RedeemError {
+//! #     fn from(error: rusqlite::Error) -> Self { RedeemError::Database(error) }
+//! # }
+//!
+//! fn redeem(
+//!     connection: &mut rusqlite::Connection,
+//!     fence: &Fence,
+//!     user: i64,
+//!     price: i64,
+//! ) -> Result<(), RedeemError> {
+//!     blocking::transaction(fence, connection, |connection| {
+//!         connection.execute("UPDATE account SET points = points - ?1 WHERE id = ?2", [price, user])?;
+//!         Ok(())
+//!     })
+//! }
+//! # }
+//! ```
+
+use std::error::Error;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[cfg(feature = "once")]
+use serde::{Serialize, de::DeserializeOwned};
+
+#[cfg(feature = "once")]
+use crate::{Done, Once, Outcome, Stored};
+use crate::{Fence, FenceError};
+
+/// A connection that blocks, whose transactions can be fenced.
+///
+/// Implemented for `PgConnection` and `SqliteConnection` of `diesel`, and for `Connection` of `rusqlite`. One of a pool is
+/// given as `&mut *connection`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a connection whose transactions can be fenced",
+    label = "expected a connection",
+    note = "turn on the feature of distlock-fence for it, like `rusqlite`; give a connection of a pool as `&mut *connection`"
+)]
+pub trait FencedConnection {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// [`FenceError::NotCommitted`] if the database fails, or if there is a transaction already: what is done in it would
+    /// be committed later, or never.
+    fn begin(&mut self, fence: &Fence) -> Result<(), FenceError>;
+
+    /// Raises the stored token of the key to that of `fence`, and keeps others from doing so until the transaction ends.
+    ///
+    /// # Errors
+    /// [`FenceError::Stale`] if a larger token is stored; [`FenceError::NotCommitted`] if the database fails.
+    fn fence(&mut self, fence: &Fence) -> Result<(), FenceError>;
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// [`FenceError::NotCommitted`] only if it is certain that nothing was committed; else [`FenceError::OutcomeUnknown`].
+    fn commit(&mut self, fence: &Fence) -> Result<(), FenceError>;
+
+    /// Rolls back what was begun, if it is still open.
+    fn roll_back(&mut self);
+
+    /// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
+    ///
+    /// # Errors
+    /// What the database said.
+    fn migrate(&mut self) -> Result<(), Box<dyn Error + Send + Sync>>;
+}
+
+/// [`transaction`](crate::transaction) on a connection: the same order, the same promises, the same errors.
+///
+/// # Errors
+/// Those of `body`, and each [`FenceError`].
+pub fn transaction<C, T, E, F>(fence: &Fence, connection: &mut C, body: F) -> Result<T, E>
+where
+    C: FencedConnection,
+    E: From<FenceError>,
+    F: FnOnce(&mut C) -> Result<T, E>,
+{
+    let open = Open::begin(fence, connection)?;
+    let value = body(open.connection)?;
+    open.commit(fence)?;
+    Ok(value)
+}
+
+/// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
+///
+/// # Errors
+/// What the database said.
+pub fn migrate<C: FencedConnection>(connection: &mut C) -> Result<(), Box<dyn Error + Send + Sync>> {
+    connection.migrate()
+}
+
+/// A transaction, which is rolled back when it is dropped.
+struct Open<'c, C: FencedConnection> {
+    connection: &'c mut C,
+    is_open: bool,
+}
+
+impl<'c, C: FencedConnection> Open<'c, C> {
+    fn begin(fence: &Fence, connection: &'c mut C) -> Result<Self, FenceError> {
+        connection.begin(fence)?;
+        let open = Open { connection, is_open: true };
+        open.connection.fence(fence)?;
+        Ok(open)
+    }
+
+    fn commit(mut self, fence: &Fence) -> Result<(), FenceError> {
+        self.connection.commit(fence)?;
+        self.is_open = false;
+        Ok(())
+    }
+}
+
+impl<C: FencedConnection> Drop for Open<'_, C> {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.connection.roll_back();
+        }
+    }
+}
+
+/// Where a program has its connections: a pool of `r2d2` (with the feature of that name), or one connection in a [`Mutex`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no connections whose transactions can be fenced",
+    note = "it may be a `Mutex` with a connection of `diesel` or `rusqlite`, or with the feature `r2d2` a pool of them"
+)]
+pub trait Connections {
+    /// What it has.
+    type Connection: FencedConnection;
+
+    /// One of them, until it is dropped.
+    type Lent<'c>: DerefMut<Target = Self::Connection>
+    where
+        Self: 'c;
+
+    /// A connection, when there is one that nobody uses.
+    ///
+    /// # Errors
+    /// [`FenceError::NotCommitted`] if there is none.
+    fn connection(&self, fence: &Fence) -> Result<Self::Lent<'_>, FenceError>;
+}
+
+impl<C: FencedConnection> Connections for Mutex<C> {
+    type Connection = C;
+    type Lent<'c>
+        = MutexGuard<'c, C>
+    where
+        C: 'c;
+
+    fn connection(&self, _: &Fence) -> Result<Self::Lent<'_>, FenceError> {
+        // A transaction that panicked was rolled back.
+        Ok(self.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(feature = "r2d2")]
+impl<M: r2d2::ManageConnection<Connection: FencedConnection>> Connections for r2d2::Pool<M> {
+    type Connection = M::Connection;
+    type Lent<'c> = r2d2::PooledConnection<M>;
+
+    fn connection(&self, fence: &Fence) -> Result<Self::Lent<'_>, FenceError> {
+        self.get().map_err(|error| FenceError::not_committed(fence, error))
+    }
+}
+
+/// Connections behind a pointer to them.
+macro_rules! behind_pointer {
+    ($pointer:ty) => {
+        #[diagnostic::do_not_recommend]
+        impl<D: Connections> Connections for $pointer {
+            type Connection = D::Connection;
+            type Lent<'c>
+                = D::Lent<'c>
+            where
+                Self: 'c;
+
+            fn connection(&self, fence: &Fence) -> Result<Self::Lent<'_>, FenceError> {
+                D::connection(self.deref(), fence)
+            }
+        }
+    };
+}
+
+behind_pointer!(&D);
+behind_pointer!(Arc<D>);
+
+/// A connection that keeps results of runs. Implemented for what [`FencedConnection`] is implemented for.
+#[cfg(feature = "once")]
+pub trait OnceConnection: FencedConnection {
+    /// The result that is stored for the key, unless its time is over by the clock of the database.
+    ///
+    /// # Errors
+    /// [`FenceError::NotCommitted`]
+    fn find(&mut self, fence: &Fence) -> Result<Option<Stored>, FenceError>;
+
+    /// Stores a result for so long, in place of an older one.
+    ///
+    /// # Errors
+    /// [`FenceError::NotCommitted`]
+    fn store(&mut self, fence: &Fence, stored: &Stored, keep: std::time::Duration) -> Result<(), FenceError>;
+
+    /// Deletes results whose time is over, and says how many.
+    ///
+    /// # Errors
+    /// What the database said.
+    fn prune(&mut self) -> Result<u64, Box<dyn Error + Send + Sync>>;
+}
+
+/// [`once`](crate::once()) on a connection: the same order, the same promises, the same errors.
+///
+/// # Errors
+/// Those of `body`, and each [`FenceError`].
+#[cfg(feature = "once")]
+pub fn once<C, T, E, F>(fence: &Fence, connection: &mut C, once: &Once, body: F) -> Result<Done<T>, E>
+where
+    C: OnceConnection,
+    T: Serialize + DeserializeOwned,
+    E: From<FenceError>,
+    F: FnOnce(&mut C) -> Result<T, E>,
+{
+    let arguments = once.digest(fence)?;
+    let replay = |stored: Stored| -> Result<Done<T>, FenceError> {
+        Ok(Done { value: stored.read(fence, arguments.as_deref())?, outcome: Outcome::Replay })
+    };
+    // One query, without a transaction, for requests that are repeated.
+    if let Some(stored) = connection.find(fence)? {
+        return Ok(replay(stored)?);
+    }
+    let open = Open::begin(fence, connection)?;
+    // An earlier holder may have committed since then: the check of the fence has waited for it.
+    if let Some(stored) = open.connection.find(fence)? {
+        return Ok(replay(stored)?);
+    }
+    let value = body(open.connection)?;
+    let stored = Stored::new(&value, arguments, fence)?;
+    open.connection.store(fence, &stored, once.keep())?;
+    open.commit(fence)?;
+    Ok(Done { value, outcome: Outcome::FirstRun })
+}
+
+/// Deletes results whose time is over, and says how many: for a job that runs now and then.
+///
+/// # Errors
+/// What the database said.
+#[cfg(feature = "once")]
+pub fn prune<C: OnceConnection>(connection: &mut C) -> Result<u64, Box<dyn Error + Send + Sync>> {
+    connection.prune()
+}

@@ -1,0 +1,52 @@
+//! Transactions on connections of pools of `deadpool`.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use deadpool::managed::{Manager, Object};
+
+/// A connection with an open transaction. Dropped, it is closed, which rolls back: in the pool the transaction would stay
+/// open until the connection is used again, and others with its key would wait for it.
+pub struct Pooled<M: Manager> {
+    object: Option<Object<M>>,
+}
+
+impl<M: Manager> Pooled<M> {
+    /// From now on with a transaction.
+    pub(crate) fn new(object: Object<M>) -> Self {
+        Pooled { object: Some(object) }
+    }
+
+    /// The transaction has ended.
+    pub(crate) fn give_back(mut self) {
+        drop(self.object.take());
+    }
+}
+
+impl<M: Manager> Drop for Pooled<M> {
+    fn drop(&mut self) {
+        drop(self.object.take().map(Object::take));
+    }
+}
+
+impl<M: Manager> Deref for Pooled<M> {
+    type Target = M::Type;
+
+    #[expect(clippy::expect_used, reason = "it is taken by what consumes `self`")]
+    fn deref(&self) -> &M::Type {
+        self.object.as_ref().expect("it is taken at the end")
+    }
+}
+
+impl<M: Manager> DerefMut for Pooled<M> {
+    #[expect(clippy::expect_used, reason = "it is taken by what consumes `self`")]
+    fn deref_mut(&mut self) -> &mut M::Type {
+        self.object.as_mut().expect("it is taken at the end")
+    }
+}
+
+impl<M: Manager> fmt::Debug for Pooled<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pooled").finish_non_exhaustive()
+    }
+}

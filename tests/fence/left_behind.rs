@@ -1,0 +1,111 @@
+//! What a section leaves behind: a transaction that was dropped, and savepoints that its body has not ended.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use diesel::Connection;
+use diesel_async::pooled_connection::deadpool::Pool;
+use diesel_async::{AsyncConnection, AsyncPgConnection};
+use distlock_fence::{Fence, FenceError, blocking, transaction};
+use tokio::sync::oneshot;
+
+use crate::libraries::asynchronous::{deadpool_postgres, diesel_async, tokio_postgres};
+use crate::libraries::pools::{mysql_async_on_mariadb, sea_orm_on_mariadb, sea_orm_on_postgres, sqlx_at};
+use crate::library::{End, Failure, Library, Plan, Step, Steps};
+use crate::world::{World, mariadb_at, postgres_at};
+
+/// The connection goes back to its pool, and is not used again.
+async fn a_section_that_is_dropped_holds_nobody_up<L: Library>(library: &L) {
+    let (copy, (wrote, has_written)) = (library.clone(), oneshot::channel());
+    let hangs = async move { copy.section(&Fence::new("k", 1), Plan::ending(End::Hang(wrote))).await };
+    let dropped = tokio::spawn(hangs);
+    has_written.await.unwrap();
+    dropped.abort();
+    assert!(dropped.await.is_err_and(|error| error.is_cancelled()));
+    library.observer().section(&Fence::new("k", 1), Plan::default()).await.unwrap();
+    assert_eq!(library.observer().written("k").await, [1]);
+}
+
+/// Each on a database of its own.
+macro_rules! dropped {
+    ($($library:ident: $open:expr;)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $library() {
+            a_section_that_is_dropped_holds_nobody_up(&$open).await;
+        }
+    )*};
+}
+
+dropped! {
+    dropped_with_sqlx_on_postgres: { let pool = postgres_at("read committed").await.0; sqlx_at(pool.clone(), pool) };
+    dropped_with_sqlx_on_mariadb: { let pool = mariadb_at("READ COMMITTED").await.0; sqlx_at(pool.clone(), pool) };
+    dropped_with_deadpool_postgres: deadpool_postgres().await.0;
+    dropped_with_diesel_async: diesel_async().await.0;
+    dropped_with_mysql_async: mysql_async_on_mariadb().await.0;
+    dropped_with_sea_orm_on_mariadb: sea_orm_on_mariadb().await.0;
+    dropped_with_sea_orm_on_postgres: sea_orm_on_postgres().await.0;
+    dropped_with_tokio_postgres: tokio_postgres().await.0;
+}
+
+fn is_not_committed(result: &Result<(), Failure>) -> bool {
+    matches!(result, Err(Failure::Fence(FenceError::NotCommitted { .. })))
+}
+
+/// A commit would end the savepoint, and leave the transaction open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_savepoint_whose_future_was_dropped_is_not_committed() {
+    let (library, ()) = diesel_async().await;
+    let fence = Fence::new("k", 1);
+    let body = async |connection: &mut AsyncPgConnection| {
+        let (wrote, has_written) = oneshot::channel();
+        let inner = connection.transaction(async |connection| {
+            Pool::<AsyncPgConnection>::step(connection, &fence, Step::Write).await?;
+            wrote.send(()).unwrap();
+            std::future::pending::<Result<(), Failure>>().await
+        });
+        tokio::select! {
+            _ = inner => unreachable!("it waits for ever"),
+            _ = has_written => {}
+        }
+        Ok::<_, Failure>(())
+    };
+    let result = transaction(&fence, library.pool(), body).await;
+    assert!(is_not_committed(&result), "{result:?}");
+    library.observer().section(&fence, Plan::default()).await.unwrap();
+    assert_eq!(library.observer().written("k").await, [1]);
+}
+
+/// The same, with a panic that the body catches.
+#[test]
+fn a_savepoint_that_panicked_is_not_committed() {
+    let mut connection = diesel::SqliteConnection::establish(":memory:").unwrap();
+    blocking::migrate(&mut connection).unwrap();
+    let fence = Fence::new("k", 1);
+    for _ in 0..2 {
+        let result = blocking::transaction(&fence, &mut connection, |connection| {
+            let panics =
+                AssertUnwindSafe(|| connection.transaction::<(), Failure, _>(|_| panic!("the body")));
+            assert!(catch_unwind(panics).is_err());
+            Ok::<_, Failure>(())
+        });
+        assert!(is_not_committed(&result), "{result:?}");
+    }
+    blocking::transaction(&fence, &mut connection, |_| Ok::<_, Failure>(())).unwrap();
+}
+
+/// What the body does there would be committed later, or never.
+#[test]
+fn inside_of_another_transaction_nothing_is_fenced() {
+    let fence = Fence::new("k", 1);
+    let mut its = diesel::SqliteConnection::establish(":memory:").unwrap();
+    blocking::migrate(&mut its).unwrap();
+    its.begin_test_transaction().unwrap();
+    let result = blocking::transaction(&fence, &mut its, |_| Ok::<_, Failure>(()));
+    assert!(is_not_committed(&result), "{result:?}");
+
+    let mut its = rusqlite::Connection::open_in_memory().unwrap();
+    blocking::migrate(&mut its).unwrap();
+    its.execute_batch("BEGIN").unwrap();
+    let result = blocking::transaction(&fence, &mut its, |_| Ok::<_, Failure>(()));
+    assert!(is_not_committed(&result), "{result:?}");
+    assert!(!its.is_autocommit());
+}
