@@ -37,8 +37,8 @@ use crate::{Fence, FenceError};
 
 /// A connection that blocks, whose transactions can be fenced.
 ///
-/// Implemented for `PgConnection` and `SqliteConnection` of `diesel`, and for `Connection` of `rusqlite`. One of a pool is
-/// given as `&mut *connection`.
+/// Implemented for `PgConnection` and `SqliteConnection` of `diesel`, and for `Connection` of `rusqlite`. One of a pool
+/// is given as `&mut *connection`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a connection whose transactions can be fenced",
     label = "expected a connection",
@@ -48,11 +48,12 @@ pub trait FencedConnection {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// [`FenceError::NotCommitted`] if the database fails, or if there is a transaction already: what is done in it would
-    /// be committed later, or never.
+    /// [`FenceError::NotCommitted`] if the database fails, or if there is a transaction already: what is done in it
+    /// would be committed later, or never.
     fn begin(&mut self, fence: &Fence) -> Result<(), FenceError>;
 
-    /// Raises the stored token of the key to that of `fence`, and keeps others from doing so until the transaction ends.
+    /// Raises the stored token of the key to that of `fence`, and keeps others from doing so until the transaction
+    /// ends.
     ///
     /// # Errors
     /// [`FenceError::Stale`] if a larger token is stored; [`FenceError::NotCommitted`] if the database fails.
@@ -61,7 +62,8 @@ pub trait FencedConnection {
     /// Commits.
     ///
     /// # Errors
-    /// [`FenceError::NotCommitted`] only if it is certain that nothing was committed; else [`FenceError::OutcomeUnknown`].
+    /// [`FenceError::NotCommitted`] only if it is certain that nothing was committed; else
+    /// [`FenceError::OutcomeUnknown`].
     fn commit(&mut self, fence: &Fence) -> Result<(), FenceError>;
 
     /// Rolls back what was begun, if it is still open.
@@ -127,7 +129,8 @@ impl<C: FencedConnection> Drop for Open<'_, C> {
     }
 }
 
-/// Where a program has its connections: a pool of `r2d2` (with the feature of that name), or one connection in a [`Mutex`].
+/// Where a program has its connections: a pool of `r2d2` (with the feature of that name), or one connection in a
+/// [`Mutex`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no connections whose transactions can be fenced",
     note = "it may be a `Mutex` with a connection of `diesel` or `rusqlite`, or with the feature `r2d2` a pool of them"

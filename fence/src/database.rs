@@ -10,7 +10,8 @@ use crate::{Fence, FenceError};
 /// A database, by a pool of connections, whose transactions can be fenced.
 ///
 /// Implemented for the pools of `sqlx`, `mysql_async`, `sea-orm`, `deadpool-postgres` and `diesel-async`. Where a
-/// transaction belongs to one connection, there is a function for that, like `distlock_fence::tokio_postgres::transaction`.
+/// transaction belongs to one connection, there is a function for that, like
+/// `distlock_fence::tokio_postgres::transaction`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a database whose transactions can be fenced",
     label = "expected a pool of connections",

@@ -84,21 +84,21 @@ impl crate::OnceDatabase for Pool {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
-        let (key, token, keep) = (fence.key(), signed(fence)?, statements::millis(keep));
+        let (key, token, keep) = (fence.key(), signed(fence)?, crate::once_statements::millis(keep));
         let row: &[&(dyn ToSql + Sync)] = &[&key, &stored.result, &stored.arguments, &token, &keep];
-        let store = transaction.execute(statements::ONCE_IN_POSTGRES.store, row).await;
+        let store = transaction.execute(crate::once_statements::POSTGRES.store, row).await;
         store.map(drop).map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn prune(&self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
-        Ok(self.get().await?.execute(statements::ONCE_IN_POSTGRES.prune, &[]).await?)
+        Ok(self.get().await?.execute(crate::once_statements::POSTGRES.prune, &[]).await?)
     }
 }
 
 #[cfg(feature = "once")]
 async fn find(client: &Client, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
     let stored = async {
-        let row = client.query_opt(statements::ONCE_IN_POSTGRES.find, &[&fence.key()]).await?;
+        let row = client.query_opt(crate::once_statements::POSTGRES.find, &[&fence.key()]).await?;
         let stored = row.map(|row| Ok(crate::Stored { result: row.try_get(0)?, arguments: row.try_get(1)? }));
         stored.transpose()
     };

@@ -138,7 +138,7 @@ macro_rules! fenced_connection {
                     .bind::<Text, _>(&stored.result)
                     .bind::<Nullable<Binary>, _>(stored.arguments.as_deref())
                     .bind::<BigInt, _>(signed(fence)?)
-                    .bind::<BigInt, _>(statements::millis(keep));
+                    .bind::<BigInt, _>(crate::once_statements::millis(keep));
                 let stored = store.execute(self);
                 stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
             }
@@ -171,13 +171,13 @@ mod blocking {
         diesel::PgConnection,
         make: statements::MAKE_IN_POSTGRES,
         still_good: Some(statements::STILL_GOOD),
-        once: statements::ONCE_IN_POSTGRES
+        once: crate::once_statements::POSTGRES
     );
     #[cfg(feature = "diesel-sqlite")]
     fenced_connection!(
         diesel::SqliteConnection,
         make: crate::schema::SQLITE,
         still_good: None,
-        once: statements::ONCE_IN_SQLITE
+        once: crate::once_statements::SQLITE
     );
 }

@@ -147,19 +147,19 @@ impl crate::OnceDatabase for Pool<AsyncPgConnection> {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
-        let store = sql_query(statements::ONCE_IN_POSTGRES.store)
+        let store = sql_query(crate::once_statements::POSTGRES.store)
             .bind::<Text, _>(fence.key())
             .bind::<Text, _>(&stored.result)
             .bind::<Nullable<Binary>, _>(stored.arguments.as_deref())
             .bind::<BigInt, _>(signed(fence)?)
-            .bind::<BigInt, _>(statements::millis(keep));
+            .bind::<BigInt, _>(crate::once_statements::millis(keep));
         let stored = store.execute(&mut **transaction).await;
         stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn prune(&self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
         let mut connection = self.get().await?;
-        let pruned = sql_query(statements::ONCE_IN_POSTGRES.prune).execute(&mut *connection).await?;
+        let pruned = sql_query(crate::once_statements::POSTGRES.prune).execute(&mut *connection).await?;
         Ok(u64::try_from(pruned)?)
     }
 }
@@ -169,7 +169,7 @@ async fn find(
     connection: &mut AsyncPgConnection,
     fence: &Fence,
 ) -> Result<Option<crate::Stored>, FenceError> {
-    let find = sql_query(statements::ONCE_IN_POSTGRES.find).bind::<Text, _>(fence.key());
+    let find = sql_query(crate::once_statements::POSTGRES.find).bind::<Text, _>(fence.key());
     let found = find.get_result::<StoredRow>(connection).await.optional();
     found.map(|row| row.map(Into::into)).map_err(|error| FenceError::not_committed(fence, error))
 }

@@ -76,6 +76,13 @@ pub mod mysql_async;
 mod newest;
 #[cfg(feature = "once")]
 mod once;
+#[cfg(feature = "once")]
+#[allow(
+    dead_code,
+    unused_macro_rules,
+    reason = "each database needs some of it, tokio-postgres alone nothing"
+)]
+mod once_statements;
 #[cfg(feature = "__deadpool")]
 mod pooled;
 #[cfg(feature = "rusqlite")]

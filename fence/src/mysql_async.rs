@@ -87,22 +87,23 @@ impl crate::OnceDatabase for Pool {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
-        let (key, token, keep) = (fence.key().as_bytes(), signed(fence)?, statements::millis(keep));
+        let (key, token, keep) =
+            (fence.key().as_bytes(), signed(fence)?, crate::once_statements::millis(keep));
         let row = (key, &stored.result, &stored.arguments, token, keep);
-        let store = transaction.exec_drop(statements::ONCE_IN_MYSQL.store, row).await;
+        let store = transaction.exec_drop(crate::once_statements::MYSQL.store, row).await;
         store.map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn prune(&self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
         let mut connection = self.get_conn().await?;
-        connection.query_drop(statements::ONCE_IN_MYSQL.prune).await?;
+        connection.query_drop(crate::once_statements::MYSQL.prune).await?;
         Ok(connection.affected_rows())
     }
 }
 
 #[cfg(feature = "once")]
 async fn find(queryable: &mut impl Queryable, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
-    let find = queryable.exec_first(statements::ONCE_IN_MYSQL.find, (fence.key().as_bytes(),)).await;
+    let find = queryable.exec_first(crate::once_statements::MYSQL.find, (fence.key().as_bytes(),)).await;
     let row: Option<(String, Option<Vec<u8>>)> =
         find.map_err(|error| FenceError::not_committed(fence, error))?;
     Ok(row.map(|(result, arguments)| crate::Stored { result, arguments }))

@@ -43,7 +43,7 @@ impl FencedConnection for Connection {
 #[cfg(feature = "once")]
 impl crate::blocking::OnceConnection for Connection {
     fn find(&mut self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
-        let stored = self.query_row(statements::ONCE_IN_SQLITE.find, [fence.key()], |row| {
+        let stored = self.query_row(crate::once_statements::SQLITE.find, [fence.key()], |row| {
             Ok(crate::Stored { result: row.get(0)?, arguments: row.get(1)? })
         });
         stored.optional().map_err(|error| FenceError::not_committed(fence, error))
@@ -55,14 +55,14 @@ impl crate::blocking::OnceConnection for Connection {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
-        let (key, token, keep) = (fence.key(), signed(fence)?, statements::millis(keep));
+        let (key, token, keep) = (fence.key(), signed(fence)?, crate::once_statements::millis(keep));
         let row = params![key, stored.result, stored.arguments, token, keep];
-        let store = self.execute(statements::ONCE_IN_SQLITE.store, row);
+        let store = self.execute(crate::once_statements::SQLITE.store, row);
         store.map(drop).map_err(|error| FenceError::not_committed(fence, error))
     }
 
     fn prune(&mut self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
-        Ok(u64::try_from(self.execute(statements::ONCE_IN_SQLITE.prune, [])?)?)
+        Ok(u64::try_from(self.execute(crate::once_statements::SQLITE.prune, [])?)?)
     }
 }
 

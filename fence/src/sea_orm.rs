@@ -99,7 +99,7 @@ impl crate::OnceDatabase for DatabaseConnection {
             stored.result.as_str().into(),
             stored.arguments.clone().into(),
             signed(fence)?.into(),
-            statements::millis(keep).into(),
+            crate::once_statements::millis(keep).into(),
         ];
         let store = transaction.execute(statement(&transaction.0, once(&transaction.0).store, row)).await;
         store.map(drop).map_err(|error| FenceError::not_committed(fence, error))
@@ -124,11 +124,11 @@ async fn find(database: &impl ConnectionTrait, fence: &Fence) -> Result<Option<c
 }
 
 #[cfg(feature = "once")]
-fn once(database: &impl ConnectionTrait) -> statements::OnceStatements {
+fn once(database: &impl ConnectionTrait) -> crate::once_statements::OnceStatements {
     match database.get_database_backend() {
-        DbBackend::MySql => statements::ONCE_IN_MYSQL,
-        DbBackend::Postgres => statements::ONCE_IN_POSTGRES,
-        DbBackend::Sqlite => statements::ONCE_IN_SQLITE,
+        DbBackend::MySql => crate::once_statements::MYSQL,
+        DbBackend::Postgres => crate::once_statements::POSTGRES,
+        DbBackend::Sqlite => crate::once_statements::SQLITE,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crate::{Fence, FenceError, OnceDatabase, Stored, signed, statements};
+use crate::{Fence, FenceError, OnceDatabase, Stored, once_statements, signed};
 
 type Row = (String, Option<Vec<u8>>);
 
@@ -37,7 +37,7 @@ macro_rules! once_database {
             ) -> Result<(), FenceError> {
                 let query = sqlx::query($statements.store).bind($key(fence)).bind(&stored.result);
                 let query = query.bind(stored.arguments.as_deref()).bind(signed(fence)?);
-                match query.bind(statements::millis(keep)).execute(&mut **transaction).await {
+                match query.bind(once_statements::millis(keep)).execute(&mut **transaction).await {
                     Ok(_) => Ok(()),
                     Err(error) => Err(FenceError::not_committed(fence, error)),
                 }
@@ -51,10 +51,10 @@ macro_rules! once_database {
 }
 
 #[cfg(feature = "sqlx-postgres")]
-once_database!(sqlx::PgPool, Fence::key, statements::ONCE_IN_POSTGRES);
+once_database!(sqlx::PgPool, Fence::key, once_statements::POSTGRES);
 
 #[cfg(feature = "sqlx-sqlite")]
-once_database!(sqlx::SqlitePool, Fence::key, statements::ONCE_IN_SQLITE);
+once_database!(sqlx::SqlitePool, Fence::key, once_statements::SQLITE);
 
 /// The column is binary.
 #[cfg(feature = "sqlx-mysql")]
@@ -63,4 +63,4 @@ fn bytes(fence: &Fence) -> &[u8] {
 }
 
 #[cfg(feature = "sqlx-mysql")]
-once_database!(sqlx::MySqlPool, bytes, statements::ONCE_IN_MYSQL);
+once_database!(sqlx::MySqlPool, bytes, once_statements::MYSQL);

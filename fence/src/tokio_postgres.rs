@@ -1,5 +1,5 @@
-//! Transactions of `tokio-postgres`, on a client of one's own or of a pool. (The pools of `deadpool-postgres` are databases
-//! for [`transaction`](crate::transaction()) and `once`, too: feature `deadpool-postgres`.)
+//! Transactions of `tokio-postgres`, on a client of one's own or of a pool. (The pools of `deadpool-postgres` are
+//! databases for [`transaction`](crate::transaction()) and `once`, too: feature `deadpool-postgres`.)
 //!
 //! ```
 //! use distlock_fence::Fence;

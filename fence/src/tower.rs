@@ -1,5 +1,5 @@
-//! Layers of `tower` for services on HTTP and gRPC: [`SendFence`] on the side of the holder, [`RefuseStale`] on the side
-//! of a service that must not carry out what an overtaken holder asks for.
+//! Layers of `tower` for services on HTTP and gRPC: [`SendFence`] on the side of the holder, [`RefuseStale`] on the
+//! side of a service that must not carry out what an overtaken holder asks for.
 //!
 //! ```
 //! use distlock_fence::Fence;
@@ -28,23 +28,23 @@
 //! With gRPC they are layers of the channel and of the server: metadata are headers.
 //!
 //! # What it promises
-//! A request is refused if one with a later token of its key has been let in before, by this layer or a clone of it. That
-//! is less than a [`transaction`](crate::transaction) promises: requests that were let in may overtake each other behind
-//! the layer, and other processes have memories of their own. Where the service has a database, let the handler give the
-//! fence to that.
+//! A request is refused if one with a later token of its key has been let in before, by this layer or a clone of it.
+//! That is less than a [`transaction`](crate::transaction) promises: requests that were let in may overtake each other
+//! behind the layer, and other processes have memories of their own. Where the service has a database, let the handler
+//! give the fence to that.
 //!
 //! Whether the key is the one that guards what a request is about, only the handler knows. A caller can send any token,
 //! and one that is too large locks out the honest holders of its key: let in only callers that you trust.
 //!
 //! # What it forgets
 //! It remembers so many keys. Of one more, it forgets the key with the smallest token, and refuses from then on what is
-//! below that token for *every* key that it does not know: an older token is not let in because a newer one was forgotten.
-//! Tokens of Redis and SQLite are made of the time, those of etcd and ZooKeeper of a number for all keys: there this refuses
-//! holders that have waited for long. Those of PostgreSQL and MySQL count for each key: there have room for all keys, or a
-//! key that is locked seldom will be refused behind one that is locked often.
+//! below that token for *every* key that it does not know: an older token is not let in because a newer one was
+//! forgotten. Tokens of Redis and SQLite are made of the time, those of etcd and ZooKeeper of a number for all keys:
+//! there this refuses holders that have waited for long. Those of PostgreSQL and MySQL count for each key: there have
+//! room for all keys, or a key that is locked seldom will be refused behind one that is locked often.
 //!
-//! A process that starts remembers nothing. [`RefuseStale::floor`] takes its place where tokens are made of the time, in
-//! microseconds.
+//! A process that starts remembers nothing. [`RefuseStale::floor`] takes its place where tokens are made of the time,
+//! in microseconds.
 
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,8 +82,8 @@ impl<S> Layer<S> for SendFence {
 }
 
 /// A layer that refuses requests whose [fence](crate::header) is older than that of a request before. A request that is
-/// let in has the [`Fence`] in its extensions, and so has the response to one that is refused as too old, for a layer that
-/// logs.
+/// let in has the [`Fence`] in its extensions, and so has the response to one that is refused as too old, for a layer
+/// that logs.
 ///
 /// | fence | response | gRPC |
 /// |---|---|---|

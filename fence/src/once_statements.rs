@@ -1,0 +1,65 @@
+//! SQL of the results of runs, which several libraries have in common.
+
+use std::time::Duration;
+
+/// Results of runs. Times are milliseconds since 1970 by the clock of the database.
+pub(crate) struct OnceStatements {
+    /// The result and the arguments of a key, unless their time is over.
+    pub(crate) find: &'static str,
+    /// Key, result, arguments, token, and for how many milliseconds, in place of an older result.
+    pub(crate) store: &'static str,
+    /// Deletes those whose time is over.
+    pub(crate) prune: &'static str,
+}
+
+#[allow(unused_macro_rules, reason = "each database needs one of them")]
+macro_rules! once_statements {
+    (key: $key:literal, parameter: $first:literal, parameters: $parameters:literal, now: $now:literal,
+     $store:literal $behind:literal) => {
+        OnceStatements {
+            find: concat!(
+                "SELECT result, arguments FROM distlock_once WHERE ", $key, " = ", $first, " AND expires > ", $now
+            ),
+            store: concat!(
+                $store, " INTO distlock_once (", $key, ", result, arguments, token, expires) VALUES (", $parameters,
+                " + ", $now, ")", $behind
+            ),
+            prune: concat!("DELETE FROM distlock_once WHERE expires <= ", $now),
+        }
+    };
+    (standard, now: $now:literal) => {
+        once_statements!(
+            key: "key",
+            parameter: "$1",
+            parameters: "$1, $2, $3, $4, $5",
+            now: $now,
+            "INSERT" " ON CONFLICT (key) DO UPDATE SET result = excluded.result, arguments = excluded.arguments, \
+                      token = excluded.token, expires = excluded.expires"
+        )
+    };
+}
+
+#[cfg(feature = "__postgres")]
+pub(crate) const POSTGRES: OnceStatements =
+    once_statements!(standard, now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+
+#[cfg(feature = "__sqlite")]
+pub(crate) const SQLITE: OnceStatements =
+    once_statements!(standard, now: "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)");
+
+#[cfg(feature = "__mysql")]
+pub(crate) const MYSQL: OnceStatements = once_statements!(
+    key: "`key`",
+    parameter: "?",
+    parameters: "?, ?, ?, ?, ?",
+    now: "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    "REPLACE" ""
+);
+
+/// Longer is as good as for ever, and no sum with it is too large for a database.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// How long a result is kept.
+pub(crate) fn millis(keep: Duration) -> i64 {
+    i64::try_from(keep.min(LONGEST).as_millis()).unwrap_or(i64::MAX)
+}
