@@ -85,6 +85,8 @@ mod once;
 mod once_statements;
 #[cfg(feature = "__deadpool")]
 mod pooled;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "rusqlite")]
 mod rusqlite;
 pub mod schema;

@@ -28,6 +28,7 @@ mod libraries;
 mod library;
 mod lost_answers;
 mod once;
+mod redis;
 mod sources;
 mod suite;
 mod world;

@@ -1,0 +1,117 @@
+//! Values in Redis and Valkey, on any asynchronous connection of `redis`.
+//!
+//! ```
+//! use distlock_fence::{Fence, FenceError};
+//!
+//! async fn redeem(
+//!     connection: &mut impl redis::aio::ConnectionLike,
+//!     fence: &Fence,
+//!     points: i64,
+//! ) -> Result<(), FenceError> {
+//!     let commands = redis::pipe().set("{points:42}", points).hset("{points:42}:log", "by", "redeem").to_owned();
+//!     distlock_fence::redis::transaction(fence, connection, &commands).await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! A script compares the token with the one in a key beside the values ([`key_of`]), stores the larger one, and calls the
+//! commands: nobody else's command comes between them. In a cluster the values have to be in the slot of that key, which is
+//! the slot of the lock's key: give them that key as hash tag.
+//!
+//! # What it promises
+//! A holder that was overtaken is refused, and changes nothing. Redis does not roll back: if a command fails, those before
+//! it have been carried out ([`FenceError::OutcomeUnknown`]). And it does not wait for its replicas: after a fail-over the
+//! values and the token may both be those of a moment ago, and a holder that had been refused may be let in.
+//!
+//! A connection to a cluster repeats a command whose answer was lost: give it commands that may be carried out twice, like
+//! SET and HSET.
+
+use redis::aio::ConnectionLike;
+use redis::{Arg, ErrorKind, Pipeline, RedisError, Script, Value};
+
+use crate::{Fence, FenceError};
+
+/// Carries out the commands, unless a later holder of the key has come before. Answers with what each of them has
+/// answered; `ignore` in the pipeline is not looked at.
+///
+/// # Errors
+/// [`FenceError::Stale`]; [`FenceError::NotCommitted`] if the server has refused, or the first command has failed;
+/// [`FenceError::OutcomeUnknown`] if the answer was lost, or a later command has failed.
+///
+/// # Cancel safety
+/// Dropped when it was polled, it may have been carried out.
+pub async fn transaction(
+    fence: &Fence,
+    connection: &mut impl ConnectionLike,
+    commands: &Pipeline,
+) -> Result<Vec<Value>, FenceError> {
+    let script = Script::new(include_str!("redis.lua"));
+    let mut call = script.key(key_of(fence));
+    call.arg(fence.token());
+    for command in commands.cmd_iter() {
+        call.arg(command.args_iter().len());
+        for argument in command.args_iter() {
+            match argument {
+                Arg::Simple(bytes) => call.arg(bytes),
+                Arg::Cursor => call.arg(0),
+                _ => {
+                    return Err(FenceError::not_committed(
+                        fence,
+                        "an argument of a kind that is not known here",
+                    ));
+                }
+            };
+        }
+    }
+    let answer = call.invoke_async::<Answer>(connection).await.map_err(|error| match is_refusal(&error) {
+        true => FenceError::not_committed(fence, error),
+        false => FenceError::outcome_unknown(fence, error),
+    })?;
+    match answer {
+        (newest, _, _, _) if newest > fence.token() => Err(FenceError::stale(fence, newest)),
+        (_, replies, _, None) => Ok(replies),
+        (_, _, 1, Some(error)) => Err(FenceError::not_committed(fence, error)),
+        (_, _, number, Some(error)) => {
+            let error = format!("command {number} has failed, those before it were carried out: {error}");
+            Err(FenceError::outcome_unknown(fence, error))
+        }
+    }
+}
+
+/// The largest token, what each command has answered, and how many were called until one has failed.
+type Answer = (u64, Vec<Value>, usize, Option<String>);
+
+/// The key that has the token of a fence: in the slot of the lock's key. Different locks have different ones.
+#[must_use]
+pub fn key_of(fence: &Fence) -> String {
+    let key = fence.key();
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    if tag.is_some_and(|(tag, _)| !tag.is_empty()) {
+        format!("distlock_fence::{key}")
+    } else {
+        format!("distlock_fence:{{{key}}}")
+    }
+}
+
+/// Whether the server has answered that it does not run the script. (What fails in the script is an answer of it.)
+fn is_refusal(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_in_the_slot_of_the_lock() {
+        for (key, its) in [
+            ("points:42", "distlock_fence:{points:42}"),
+            ("{points}:42", "distlock_fence::{points}:42"),
+            ("a{b}", "distlock_fence::a{b}"),
+            ("a{", "distlock_fence:{a{}"),
+            ("", "distlock_fence:{}"),
+        ] {
+            assert_eq!(key_of(&Fence::new(key, 1)), its);
+        }
+    }
+}
