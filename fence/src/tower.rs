@@ -39,12 +39,11 @@
 //! # What it forgets
 //! It remembers so many keys. Of one more, it forgets the key with the smallest token, and refuses from then on what is
 //! below that token for *every* key that it does not know: an older token is not let in because a newer one was
-//! forgotten. Tokens of Redis and SQLite are made of the time, those of etcd and ZooKeeper of a number for all keys:
+//! forgotten. Tokens of Redis are made of the time, those of SQLite, etcd and ZooKeeper of a number for all keys:
 //! there this refuses holders that have waited for long. Those of PostgreSQL and MySQL count for each key: there have
 //! room for all keys, or a key that is locked seldom will be refused behind one that is locked often.
 //!
-//! A process that starts remembers nothing. [`RefuseStale::floor`] takes its place where tokens are made of the time,
-//! in microseconds.
+//! A process that starts remembers nothing. With Redis, [`RefuseStale::floor`] takes its place.
 
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -113,7 +112,7 @@ impl RefuseStale {
     }
 
     /// Refuses what is below this token for every key that is not known: with the start of the process in microseconds
-    /// since 1970, the holders that were there before it. (Where tokens are not made of the time, leave it out.)
+    /// since 1970, the holders that were there before it. (Only tokens of Redis are made of the time: elsewhere leave it out.)
     #[must_use]
     pub fn floor(self, token: u64) -> Self {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).raise_floor(token);

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::libraries::asynchronous::{deadpool_postgres, diesel_async, tokio_postgres};
 use crate::libraries::pools::{mysql_async_on_mariadb, sea_orm_on_mariadb, sea_orm_on_postgres, sqlx_at};
 use crate::library::{End, Failure, Library, Plan, Step, Steps};
-use crate::world::{World, mariadb_at, postgres_at};
+use crate::world::{World, mariadb_at, postgres_at, sqlite};
 
 /// The connection goes back to its pool, and is not used again.
 async fn a_section_that_is_dropped_holds_nobody_up<L: Library>(library: &L) {
@@ -90,6 +90,24 @@ fn a_savepoint_that_panicked_is_not_committed() {
         assert!(is_not_committed(&result), "{result:?}");
     }
     blocking::transaction(&fence, &mut connection, |_| Ok::<_, Failure>(())).unwrap();
+}
+
+/// The rule of the documentation: rows below every fence that is left may go, and no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_go_when_no_smaller_token_is_left() {
+    let (pool, _folder) = sqlite().await;
+    let write = async |key, token| pool.section(&Fence::new(key, token), Plan::default()).await;
+    for (key, token) in [("over", 10), ("k", 20), ("k", 30)] {
+        write(key, token).await.unwrap();
+    }
+    // The oldest process was started at 15: there is nobody with a smaller token.
+    let deleted = sqlx::query("DELETE FROM distlock_fence WHERE token < 15").execute(&pool).await.unwrap();
+    assert_eq!(deleted.rows_affected(), 1);
+    assert!(matches!(write("k", 20).await, Err(Failure::Fence(FenceError::Stale { newest: 30, .. }))));
+    write("over", 16).await.unwrap();
+    // Too early: the holder that was overtaken is let in.
+    sqlx::query("DELETE FROM distlock_fence WHERE token < 31").execute(&pool).await.unwrap();
+    write("k", 20).await.unwrap();
 }
 
 /// What the body does there would be committed later, or never.

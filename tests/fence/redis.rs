@@ -2,7 +2,7 @@
 
 use distlock_fence::redis::{key_of, transaction};
 use distlock_fence::{Fence, FenceError};
-use distlock_fixtures::{ClusterServers, Direction, Proxy, RedisServer};
+use distlock_fixtures::{BOUND, ClusterServers, Direction, Proxy, RedisServer};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Value, cmd, pipe};
 
@@ -136,8 +136,9 @@ async fn an_answer_that_is_lost_is_told_apart() {
 async fn in_a_cluster_the_values_are_beside_the_token() {
     let cluster = ClusterServers::shared();
     let nodes: Vec<_> = cluster.masters().iter().map(RedisServer::url).collect();
-    let mut connection =
-        redis::cluster::ClusterClient::new(nodes).unwrap().get_async_connection().await.unwrap();
+    let client =
+        redis::cluster::ClusterClient::builder(nodes).response_timeout(BOUND).connection_timeout(BOUND);
+    let mut connection = client.build().unwrap().get_async_connection().await.unwrap();
     for master in 0..3 {
         let key = cluster.key_at(master);
         let elsewhere = cluster.key_at((master + 1) % 3);
