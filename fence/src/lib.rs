@@ -46,14 +46,14 @@
 //!
 //! # Rows stay
 //! A row of `distlock_fence` (and its key in Redis) may be deleted when no fence of its key with
-//! a smaller token is left, in no process and in no message: the holder that has it would be let in. That is not a matter
-//! of time, because a process may stand still for any time, so nothing here deletes rows; one has some 100 bytes. It can
-//! be known in two cases:
+//! a smaller token is left, in no process and in no message: the holder that has it would be let in. That is not a
+//! matter of time, because a process may stand still for any time, so nothing here deletes rows; one has some 100
+//! bytes. It can be known in two cases:
 //!
-//! - The lock is in Redis, whose tokens are not below the microseconds since 1970 at their acquisition. If every process
-//!   that takes locks was started after a moment, and no older message with a fence is left, then rows below that moment
-//!   may go: `DELETE FROM distlock_fence WHERE token < 1790000000000000`. Tokens of the other stores are counted: there a
-//!   number says nothing of the time.
+//! - The lock is in Redis, whose tokens are not below the microseconds since 1970 at their acquisition. If every
+//!   process that takes locks was started after a moment, and no older message with a fence is left, then rows below
+//!   that moment may go: `DELETE FROM distlock_fence WHERE token < 1790000000000000`. Tokens of the other stores are
+//!   counted: there a number says nothing of the time.
 //! - All processes are stopped, and no message with a fence is left. Then the whole table may go.
 //!
 //! # Once

@@ -14,17 +14,18 @@
 //! }
 //! ```
 //!
-//! A script compares the token with the one in a key beside the values ([`key_of`]), stores the larger one, and calls the
-//! commands: nobody else's command comes between them. In a cluster the values have to be in the slot of that key, which is
-//! the slot of the lock's key: give them that key as hash tag.
+//! A script compares the token with the one in a key beside the values ([`key_of`]), stores the larger one, and calls
+//! the commands: nobody else's command comes between them. In a cluster the values have to be in the slot of that key,
+//! which is the slot of the lock's key: give them that key as hash tag.
 //!
 //! # What it promises
-//! A holder that was overtaken is refused, and changes nothing. Redis does not roll back: if a command fails, those before
-//! it have been carried out ([`FenceError::OutcomeUnknown`]). And it does not wait for its replicas: after a fail-over the
-//! values and the token may both be those of a moment ago, and a holder that had been refused may be let in.
+//! A holder that was overtaken is refused, and changes nothing. Redis does not roll back: if a command fails, those
+//! before it have been carried out ([`FenceError::OutcomeUnknown`]). And it does not wait for its replicas: after a
+//! fail-over the values and the token may both be those of a moment ago, and a holder that had been refused may be let
+//! in.
 //!
-//! A connection to a cluster repeats a command whose answer was lost: give it commands that may be carried out twice, like
-//! SET and HSET.
+//! A connection to a cluster repeats a command whose answer was lost: give it commands that may be carried out twice,
+//! like SET and HSET.
 
 use redis::aio::ConnectionLike;
 use redis::{Arg, ErrorKind, Pipeline, RedisError, Script, Value};

@@ -112,7 +112,8 @@ impl RefuseStale {
     }
 
     /// Refuses what is below this token for every key that is not known: with the start of the process in microseconds
-    /// since 1970, the holders that were there before it. (Only tokens of Redis are made of the time: elsewhere leave it out.)
+    /// since 1970, the holders that were there before it. (Only tokens of Redis are made of the time: elsewhere leave
+    /// it out.)
     #[must_use]
     pub fn floor(self, token: u64) -> Self {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).raise_floor(token);
