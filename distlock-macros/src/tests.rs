@@ -41,6 +41,17 @@ snapshots! {
             order(tx, a, b).await
         }
     }
+    blocking_transaction: (
+        key = "order",
+        transaction = tx in self.connections,
+        once = "24h",
+        once_outcome = outcome,
+        on_lost = "continue"
+    ) {
+        fn place_order(&self, user_id: u64, outcome: &mut Outcome) -> Result<Order, OrderError> {
+            self.order(tx, user_id)
+        }
+    }
     sync_fn: (key = "order:<user_id>", wait = "0s") {
         /// Documented.
         pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderError> {

@@ -68,7 +68,6 @@
 
 #[cfg(any(feature = "deadpool-postgres", feature = "mysql-async", feature = "__sea-orm"))]
 mod begun;
-#[cfg(feature = "__blocking")]
 pub mod blocking;
 mod database;
 #[cfg(feature = "deadpool-postgres")]

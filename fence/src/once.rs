@@ -190,7 +190,6 @@ impl Once {
     }
 
     /// For how long a result is kept.
-    #[cfg(feature = "__blocking")]
     pub(crate) fn keep(&self) -> Duration {
         self.keep
     }

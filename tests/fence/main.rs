@@ -22,6 +22,7 @@ macro_rules! each_database {
 }
 
 mod attribute;
+mod attribute_blocking;
 mod campaign;
 mod left_behind;
 mod libraries;

@@ -186,15 +186,6 @@ pub(crate) fn cancels_already(value: &Expr) -> Error {
     )
 }
 
-/// `transaction = ..` on a `fn`
-pub(crate) fn transaction_in_sync_fn(span: Span) -> Error {
-    error(
-        span,
-        "a transaction is begun and committed by `.await`, and this function is not `async`",
-        "make the function `async`",
-    )
-}
-
 /// `transaction = ..` on a function that is given a transaction
 pub(crate) fn transaction_inside_another(ty: &Type) -> Error {
     let option = Opt::Transaction;

@@ -3,12 +3,12 @@
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Attribute, FnArg};
+use syn::{Attribute, Expr, FnArg};
 
 use super::Expansion;
 use super::tokens::{located_at, reference};
 use crate::item::{Argument, Leaf, Mention, Rebinding, Shape, conditions, leaves};
-use crate::spec::Transaction;
+use crate::spec::{Amount, Transaction};
 
 impl Expansion<'_> {
     /// The body as a future. `given`: statements before everything else.
@@ -35,18 +35,13 @@ impl Expansion<'_> {
                 let __distlock_transaction = &mut *__distlock_open;
             },
             Some(keep) => {
-                let keep = self.amount(keep);
-                let arguments = once_of.as_ref().map(|arguments| {
-                    let arguments = reference(arguments);
-                    quote_spanned!(Span::mixed_site()=> .arguments(#arguments))
-                });
+                let request = self.once(keep, once_of.as_ref());
                 let outcome = once_outcome
                     .as_ref()
                     .map(|place| quote_spanned!(Span::mixed_site()=> *#place = __distlock_run.outcome();));
                 quote_spanned! {Span::mixed_site()=>
-                    let __distlock_once = #private::Once::new(#keep) #arguments;
                     let __distlock_run = match
-                        #located::begin_once(#database, __distlock_held, __distlock_once).await
+                        #located::begin_once(#database, __distlock_held, #request).await
                     {
                         #private::Ok(__distlock_run) => __distlock_run,
                         #private::Err(__distlock_error) => return #private::Err(__distlock_error),
@@ -73,6 +68,70 @@ impl Expansion<'_> {
                 #begun
                 let __distlock_value = #body.await;
                 #private::Ok(#private::Ended::Run(__distlock_open, __distlock_value))
+            }
+        }
+    }
+
+    /// How long the result is kept, and of which arguments it is.
+    fn once(&self, keep: &Amount, arguments: Option<&Expr>) -> TokenStream {
+        let (private, keep) = (&self.private, self.amount(keep));
+        let arguments = arguments.map(|arguments| {
+            let arguments = reference(arguments);
+            quote_spanned!(Span::mixed_site()=> .arguments(#arguments))
+        });
+        quote_spanned!(Span::mixed_site()=> #private::Once::new(#keep) #arguments)
+    }
+
+    /// The closure that runs the body in a transaction on this thread, and commits. The body borrows what the database
+    /// is borrowed from.
+    pub(super) fn in_blocking_transaction(&self, transaction: &Transaction) -> TokenStream {
+        let private = &self.private;
+        let Transaction { name, database, once, once_of, once_outcome } = transaction;
+        let (located, on_lost) = (located_at(private.clone(), database.span()), self.on_lost());
+        let (database, captures) = (reference(database), self.captures());
+        let returns = self.returns.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> -> #ty));
+        let body = self.body();
+        let (place, block) = self.as_written(&quote_spanned! {Span::mixed_site()=>
+            let #name = __distlock_transaction;
+            #body
+        });
+        let given = quote_spanned!(Span::mixed_site()=> __distlock_transaction);
+        let start = quote_spanned!(place=> |#given|);
+        let body = quote!(#start #returns #block);
+        let run = match once {
+            None => quote_spanned! {Span::mixed_site()=>
+                #located::transaction_blocking(#database, __distlock_held, #private::OnLost::#on_lost, #body)
+            },
+            Some(keep) => {
+                let request = self.once(keep, once_of.as_ref());
+                let outcome = once_outcome.as_ref().map(|place| {
+                    quote_spanned! {Span::mixed_site()=>
+                        if let #private::Some(__distlock_outcome) = __distlock_outcome {
+                            *#place = __distlock_outcome;
+                        }
+                    }
+                });
+                let bound = match once_outcome {
+                    Some(_) => quote_spanned!(Span::mixed_site()=> __distlock_outcome),
+                    None => quote_spanned!(Span::mixed_site()=> _),
+                };
+                quote_spanned! {Span::mixed_site()=>
+                    let (__distlock_result, #bound) = #located::once_blocking(
+                        #database,
+                        __distlock_held,
+                        #private::OnLost::#on_lost,
+                        &#request,
+                        #body,
+                    );
+                    #outcome
+                    __distlock_result
+                }
+            }
+        };
+        quote_spanned! {Span::mixed_site()=>
+            move || {
+                #captures
+                #run
             }
         }
     }

@@ -59,7 +59,11 @@ pub(crate) fn unlocked(function: &Function, krate: &TokenStream, variables: &Var
     let fence = fence.as_ref().map(|name| quote!(let #name: #krate::fence::Fence = #private::placeholder();));
     let transaction = transaction.map(|(name, database)| {
         let database = reference(database);
-        quote!(let #name = #private::transaction_of(#database);)
+        let of = match function.shape {
+            Shape::Sync => quote!(connection_of),
+            Shape::Async | Shape::Future(_) => quote!(transaction_of),
+        };
+        quote!(let #name = #private::#of(#database);)
     });
     if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first() {
         names.push(Ident::new("self", receiver.self_token.span));
@@ -126,6 +130,14 @@ impl<'a> Expansion<'a> {
         }
     }
 
+    /// Of the type `OnLost`.
+    fn on_lost(&self) -> TokenStream {
+        match self.spec.options.on_lost {
+            OnLost::Cancel | OnLost::Error => quote_spanned!(Span::mixed_site()=> Cancel),
+            OnLost::Continue => quote_spanned!(Span::mixed_site()=> Continue),
+        }
+    }
+
     fn asynchronous(&self) -> TokenStream {
         let Expansion { private, .. } = self;
         let (edge, prelude) = match &self.function.shape {
@@ -135,10 +147,7 @@ impl<'a> Expansion<'a> {
             }
             _ => (None, TokenStream::new()),
         };
-        let on_lost = match self.spec.options.on_lost {
-            OnLost::Cancel | OnLost::Error => quote_spanned!(Span::mixed_site()=> Cancel),
-            OnLost::Continue => quote_spanned!(Span::mixed_site()=> Continue),
-        };
+        let on_lost = self.on_lost();
         let finish = self.finish();
         if self.is_one_section() {
             let section = self.one_section(&on_lost);
@@ -228,8 +237,22 @@ impl<'a> Expansion<'a> {
         let Expansion { private, .. } = self;
         let acquire = self.acquire(Acquiring::Blocking, &TokenStream::new());
         let checks = self.checks();
-        let body = self.closure();
+        let transaction = self.spec.options.transaction.as_ref();
+        let result = match transaction {
+            Some(transaction) => {
+                let body = self.in_blocking_transaction(transaction);
+                quote_spanned!(Span::mixed_site()=> #private::hold_blocking(__distlock_held, #body))
+            }
+            None => {
+                let body = self.closure();
+                quote_spanned!(Span::mixed_site()=> #private::Ok(#private::hold_blocking(__distlock_held, #body)))
+            }
+        };
         let release = match self.spec.options.on_lost {
+            // What was committed is no loss.
+            _ if transaction.is_some() => {
+                quote_spanned!(Span::mixed_site()=> __distlock_lock.release_blocking();)
+            }
             OnLost::Continue => quote_spanned!(Span::mixed_site()=> __distlock_lock.release_blocking();),
             OnLost::Cancel | OnLost::Error => quote_spanned! {Span::mixed_site()=>
                 let __distlock_lost = __distlock_lock.finish_blocking();
@@ -248,7 +271,7 @@ impl<'a> Expansion<'a> {
             let __distlock_result = 'lock: {
                 #acquire
                 #checks
-                #private::Ok(#private::hold_blocking(__distlock_held, #body))
+                #result
             };
             #release
             #finish

@@ -66,12 +66,11 @@ async fn place_order(
         let __distlock_body = ::distlock::__private::pin!(
             ::distlock::__private::Some(async move {
             #[allow(clippy::used_underscore_binding)] let _ = (& outcome, & b, & a, &
-            pool,); let __distlock_once =
+            pool,); let __distlock_run = match ::distlock::__private::begin_once(& pool,
+            __distlock_held,
             ::distlock::__private::Once::new(::distlock::__private::millis(86400000u64))
-            .arguments(& (& a, & b)); let __distlock_run = match
-            ::distlock::__private::begin_once(& pool, __distlock_held, __distlock_once).
-            await { ::distlock::__private::Ok(__distlock_run) => __distlock_run,
-            ::distlock::__private::Err(__distlock_error) => return
+            .arguments(& (& a, & b))). await { ::distlock::__private::Ok(__distlock_run)
+            => __distlock_run, ::distlock::__private::Err(__distlock_error) => return
             ::distlock::__private::Err(__distlock_error), }; * outcome = __distlock_run
             .outcome(); let mut __distlock_open = match __distlock_run {
             ::distlock::__private::Run::First(__distlock_open) => __distlock_open,

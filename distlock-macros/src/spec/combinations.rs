@@ -111,9 +111,6 @@ fn check_fences(args: &RawArgs, options: &Options, errors: &mut Errors) {
 
 fn check_transaction(args: &RawArgs, function: &Function, options: &Options, errors: &mut Errors) {
     let Some(given) = args.get(Opt::Transaction) else { return };
-    if matches!(function.shape, Shape::Sync) && function.sound {
-        errors.push(diag::transaction_in_sync_fn(given.span));
-    }
     if options.reentrant {
         let why = "the transaction of the call around this one keeps the row of the key";
         let help = "leave out one of the two";

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use distlock_fence::blocking::{self, Connections};
 use distlock_fence::{Fence, FenceError, FencedDatabase, FencedTransaction};
 #[cfg(feature = "once")]
-use distlock_fence::{FirstRun, OnceDatabase};
+use distlock_fence::{FirstRun, OnceDatabase, Outcome, blocking::OnceConnection};
 #[cfg(feature = "once")]
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::guard;
+use super::{OnLost, guard};
 use crate::{Held, LockError};
 
 #[cfg(feature = "once")]
@@ -55,6 +56,11 @@ pub fn fence(held: Option<&Held>) -> Fence {
 
 /// The type of `name` in `transaction = name in database`, for a function whose attribute has mistakes.
 pub fn transaction_of<D: FencedDatabase>(_: &D) -> &'static mut D::Transaction {
+    super::placeholder()
+}
+
+/// The same for a function that blocks.
+pub fn connection_of<C: Connections>(_: &C) -> &'static mut C::Connection {
     super::placeholder()
 }
 
@@ -132,4 +138,83 @@ where
         Ended::Run(transaction, value) => Ok(R::from_result(transaction.end(value.into_result()).await?)),
         Ended::Replay(value) => Ok(value),
     }
+}
+
+/// Why a transaction on a thread was not committed.
+enum Undone<E> {
+    Fence(FenceError),
+    Lost(LockError),
+    Body(E),
+}
+
+impl<E> From<FenceError> for Undone<E> {
+    fn from(error: FenceError) -> Self {
+        Undone::Fence(error)
+    }
+}
+
+fn returned<R: ReturnsResult>(done: Result<R::Value, Undone<R::Error>>) -> Result<R, LockError> {
+    match done {
+        Ok(value) => Ok(R::from_result(Ok(value))),
+        Err(Undone::Body(error)) => Ok(R::from_result(Err(error))),
+        Err(Undone::Lost(error)) => Err(error),
+        Err(Undone::Fence(error)) => Err(error.into()),
+    }
+}
+
+/// What the body returns. If the lease was lost meanwhile, it is rolled back, unless `on_lost` says otherwise.
+fn kept<R: ReturnsResult>(value: R, held: &Held, on_lost: OnLost) -> Result<R::Value, Undone<R::Error>> {
+    let value = value.into_result().map_err(Undone::Body)?;
+    match on_lost {
+        OnLost::Cancel => held.check().map_err(Undone::Lost)?,
+        OnLost::Continue => {}
+    }
+    Ok(value)
+}
+
+/// Under the lock, on a thread: begins a transaction, checks the fence, runs the body, and commits if it returns `Ok`.
+///
+/// # Errors
+/// [`LockError::Fence`], and the loss of the lock if it is noticed before the commit.
+pub fn transaction_blocking<C: Connections, R: ReturnsResult>(
+    connections: &C,
+    held: Option<&Held>,
+    on_lost: OnLost,
+    body: impl FnOnce(&mut C::Connection) -> R,
+) -> Result<R, LockError> {
+    let held = guard(held);
+    let fence = held.fence()?;
+    let mut connection = connections.connection(&fence)?;
+    returned(blocking::transaction(&fence, &mut *connection, |connection| {
+        kept(body(connection), held, on_lost)
+    }))
+}
+
+/// The same for a run that is stored. The outcome is that of a result, or of a body that has run.
+#[cfg(feature = "once")]
+pub fn once_blocking<C, R>(
+    connections: &C,
+    held: Option<&Held>,
+    on_lost: OnLost,
+    once: &Once,
+    body: impl FnOnce(&mut C::Connection) -> R,
+) -> (Result<R, LockError>, Option<Outcome>)
+where
+    C: Connections<Connection: OnceConnection>,
+    R: ReturnsResult<Value: Serialize + DeserializeOwned>,
+{
+    let held = guard(held);
+    let mut outcome = None;
+    let run = || {
+        let fence = held.fence().map_err(Undone::Lost)?;
+        let mut connection = connections.connection(&fence)?;
+        let done = blocking::once(&fence, &mut *connection, once, |connection| {
+            outcome = Some(Outcome::FirstRun);
+            kept(body(connection), held, on_lost)
+        })?;
+        outcome = Some(done.outcome);
+        Ok(done.value)
+    };
+    let done = run();
+    (returned(done), outcome)
 }
