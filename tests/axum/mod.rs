@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it unwraps")]
 
+mod idempotency;
 mod layer;
 mod problems;

@@ -47,8 +47,7 @@ type Options = dyn Fn(LockRequest) -> LockRequest + Send + Sync;
 /// ```
 ///
 /// This does not make a request idempotent: a request that a client sends again is carried out again, after the first
-/// one. See [the book](https://github.com/distlock/distlock/blob/main/docs/book/src/with-a-database.md), "Idempotent or
-/// locked".
+/// one. [`IdempotencyKey`](crate::axum::IdempotencyKey) and `once` do that.
 ///
 /// Text from a request is a part of the key as it is: choose what stands before it such that no client can name the key
 /// of something else.

@@ -3,6 +3,7 @@
 //! - [`LockError`](crate::LockError) is a response: a handler returns `Result<_, LockError>`, and the client gets a
 //!   status and a problem document ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)).
 //! - [`OneAtATime`] is a layer that lets one request at a time through to a service, for each key.
+//! - [`IdempotencyKey`] is the key of a request that a client may repeat, and that is to be done once.
 //!
 //! ```
 //! use axum::Router;
@@ -61,7 +62,11 @@
 //! # }
 //! ```
 
+mod idempotency;
 mod layer;
 mod response;
 
+#[cfg(feature = "once")]
+pub use idempotency::Replayed;
+pub use idempotency::{IdempotencyKey, NoIdempotencyKey};
 pub use layer::{Locked, OneAtATime};

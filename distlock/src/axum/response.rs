@@ -7,11 +7,11 @@ use http::{HeaderValue, StatusCode};
 use crate::error::LockError;
 use distlock_fence::FenceError;
 
-/// What a client is told.
-struct Problem {
-    status: StatusCode,
-    code: &'static str,
-    detail: &'static str,
+/// What a client is told. Nothing in it has to be escaped.
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) detail: &'static str,
 }
 
 impl Problem {
@@ -70,15 +70,11 @@ impl Problem {
         };
         Problem { status, code, detail }
     }
-}
 
-/// Problem details of RFC 9457: see [the module](crate::axum#the-responses). Feature `axum`.
-impl IntoResponse for LockError {
-    fn into_response(self) -> Response {
-        let Problem { status, code, detail } = Problem::of(&self);
-        let retry_after = self.retry_after().map(|after| after.as_secs());
+    /// A document as in RFC 9457. `retry_after`: seconds.
+    pub(super) fn response(self, retry_after: Option<u64>) -> Response {
+        let Problem { status, code, detail } = self;
         let title = status.canonical_reason().unwrap_or_default();
-        // Nothing in it has to be escaped.
         let mut body = format!(
             r#"{{"type":"about:blank","title":"{title}","status":{},"detail":"{detail}","code":"{code}""#,
             status.as_u16()
@@ -93,6 +89,15 @@ impl IntoResponse for LockError {
         if let Some(seconds) = retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
         }
+        response
+    }
+}
+
+/// Problem details of RFC 9457: see [the module](crate::axum#the-responses). Feature `axum`.
+impl IntoResponse for LockError {
+    fn into_response(self) -> Response {
+        let retry_after = self.retry_after().map(|after| after.as_secs());
+        let mut response = Problem::of(&self).response(retry_after);
         response.extensions_mut().insert(self);
         response
     }

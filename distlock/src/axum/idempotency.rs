@@ -1,0 +1,187 @@
+//! Requests that a client may repeat: the headers `Idempotency-Key` and `Idempotent-Replayed`.
+
+use std::fmt;
+
+use axum_core::extract::FromRequestParts;
+use axum_core::response::{IntoResponse, Response};
+#[cfg(feature = "once")]
+use axum_core::response::{IntoResponseParts, ResponseParts};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+
+use super::response::Problem;
+
+const HEADER: &str = "idempotency-key";
+/// A key is a part of the key of a lock, which has 512 bytes on some stores.
+const LONGEST: usize = 255;
+
+/// The `Idempotency-Key` of a request, by which a repeated request is recognised: an argument of a handler.
+///
+/// A client makes a new key for each thing that it wants done, such as a UUID, and sends it again with every repetition
+/// ([draft-ietf-httpapi-idempotency-key-header](https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/)).
+/// A function with `once` does the rest. What the client is told:
+///
+/// | | status |
+/// |---|---|
+/// | there is no key, or none that can be read | 400 |
+/// | the first request is still carried out (`wait = "0s"`) | 409, with `Retry-After` |
+/// | the key was used with other arguments (`once_of`) | 422 |
+/// | it was carried out before | that of the first one, with `Idempotent-Replayed: true`, by `Replayed` |
+///
+/// ```
+/// # #[cfg(all(feature = "once", feature = "sqlx-sqlite"))] mod example {
+/// use axum::Json;
+/// use axum::extract::State;
+/// use distlock::axum::{IdempotencyKey, Replayed};
+/// use distlock::fence::Outcome;
+/// use distlock::{LockError, LockManager, distributed_lock};
+///
+/// #[derive(Clone)]
+/// struct Shop { locks: LockManager, pool: sqlx::SqlitePool }
+///
+/// impl Shop {
+///     #[distributed_lock(
+///         key = "redeem:<request>",
+///         wait = "0s",
+///         manager = self.locks,
+///         transaction = tx in self.pool,
+///         once = "24h",
+///         once_of = gift,
+///         once_outcome = outcome
+///     )]
+///     async fn redeem(
+///         &self,
+///         request: &IdempotencyKey,
+///         gift: &str,
+///         outcome: &mut Outcome,
+///     ) -> Result<String, LockError> {
+///         // Statements that are sent by `tx`.
+///         Ok(format!("a receipt for {gift}"))
+///     }
+/// }
+///
+/// async fn redeem(
+///     State(shop): State<Shop>,
+///     key: IdempotencyKey,
+///     Json(gift): Json<String>,
+/// ) -> Result<(Replayed, Json<String>), LockError> {
+///     let mut outcome = Outcome::default();
+///     let receipt = shop.redeem(&key, &gift, &mut outcome).await?;
+///     Ok((Replayed(outcome), Json(receipt)))
+/// }
+/// # }
+/// ```
+///
+/// Keys of one client must not meet those of another one: where clients are told apart, their names belong into the key
+/// of the lock, such as `"redeem:<user>:<request>"`.
+///
+/// The value is a string of structured fields (`"8e03978e-…"`, RFC 9651), or the same without quotation marks, which
+/// many clients send. It has 1 to 255 characters of visible ASCII.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey(String);
+
+impl IdempotencyKey {
+    /// The key.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn parse(value: &HeaderValue) -> Option<Self> {
+        let text = value.to_str().ok()?.trim_matches([' ', '\t']);
+        let key = match text.strip_prefix('"') {
+            Some(rest) => unquoted(rest.strip_suffix('"')?)?,
+            None => text.to_owned(),
+        };
+        let is_one = (1..=LONGEST).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+        is_one.then_some(IdempotencyKey(key))
+    }
+}
+
+/// What stands between quotation marks. A backslash stands before each of the two that are meant.
+fn unquoted(text: &str) -> Option<String> {
+    let mut key = String::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => return None,
+            '\\' => key.push(letters.next().filter(|next| matches!(next, '"' | '\\'))?),
+            letter => key.push(letter),
+        }
+    }
+    Some(key)
+}
+
+impl fmt::Display for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = NoIdempotencyKey;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NoIdempotencyKey> {
+        let mut values = parts.headers.get_all(HEADER).iter();
+        let value = values.next().ok_or(NoIdempotencyKey(Why::Missing))?;
+        let key = IdempotencyKey::parse(value).filter(|_| values.next().is_none());
+        key.ok_or(NoIdempotencyKey(Why::Malformed))
+    }
+}
+
+/// Why a request has no [`IdempotencyKey`]: a response with status 400.
+#[derive(Clone, Copy, Debug)]
+pub struct NoIdempotencyKey(Why);
+
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Missing,
+    Malformed,
+}
+
+impl NoIdempotencyKey {
+    fn problem(self) -> Problem {
+        let (code, detail) = match self.0 {
+            Why::Missing => {
+                ("idempotency_key_missing", "The request needs a header Idempotency-Key, such as a UUID.")
+            }
+            Why::Malformed => (
+                "idempotency_key_malformed",
+                "The header Idempotency-Key must be there once, with 1 to 255 visible characters of ASCII.",
+            ),
+        };
+        Problem { status: StatusCode::BAD_REQUEST, code, detail }
+    }
+}
+
+impl fmt::Display for NoIdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.problem().detail)
+    }
+}
+
+impl std::error::Error for NoIdempotencyKey {}
+
+impl IntoResponse for NoIdempotencyKey {
+    fn into_response(self) -> Response {
+        self.problem().response(None)
+    }
+}
+
+/// A part of a response that says whether it is that of an earlier request: `Idempotent-Replayed: true`, or no such
+/// header. Feature `once`.
+#[cfg(feature = "once")]
+#[derive(Clone, Copy, Debug)]
+pub struct Replayed(pub distlock_fence::Outcome);
+
+#[cfg(feature = "once")]
+impl IntoResponseParts for Replayed {
+    type Error = std::convert::Infallible;
+
+    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Self::Error> {
+        if self.0 == distlock_fence::Outcome::Replay {
+            response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
+        }
+        Ok(response)
+    }
+}
