@@ -261,3 +261,26 @@ async fn of_two_who_wait_for_the_row_of_a_key_one_is_let_in() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_list_shows_each_of_those_who_hold_a_key() {
+    let manager = manager(&tables_of_its_own(MariaDbServer::shared()).0).await;
+    let mut held = Vec::new();
+    for (key, kind) in
+        [("a", TWO), ("b", LockKind::Shared), ("a", TWO), ("c", LockKind::Exclusive), ("d", TWO)]
+    {
+        held.push(request(&manager, key, kind).ttl(LONG).acquire().await.unwrap());
+    }
+    let mut shown = Vec::new();
+    let mut locks = manager.list("*");
+    while let Some(lock) = locks.next().await {
+        let lock = lock.unwrap();
+        assert!(lock.holders.iter().all(|holder| holder.remaining.is_some()), "{lock:?}");
+        shown.push((lock.key, lock.kind, lock.holders.len()));
+    }
+    let expected = [("a", TWO, 2), ("b", LockKind::Shared, 1), ("c", LockKind::Exclusive, 1), ("d", TWO, 1)];
+    assert_eq!(shown, expected.map(|(key, kind, holders)| (key.to_owned(), kind, holders)));
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+}
