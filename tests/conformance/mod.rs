@@ -51,7 +51,7 @@ mod zookeeper {
 
 mod mariadb {
     use crate::conformance::on_mariadb::OnMariaDb;
-    distlock::testing::conformance::conformance!(OnMariaDb, lacks: shared, limited, queue);
+    distlock::testing::conformance::conformance!(OnMariaDb, lacks: queue);
 }
 
 mod memcached {

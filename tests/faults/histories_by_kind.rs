@@ -4,6 +4,8 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use distlock::testing::eventually;
+use distlock_fixtures::MariaDbServer;
 use distlock_tests::{Event, Fault, History, Kind, LockClient, RedisServer, Section, residue, shared_clock};
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
@@ -91,6 +93,14 @@ async fn kinds_exclude_each_other_while_processes_are_killed_and_stopped() {
 async fn kinds_exclude_each_other_in_a_file_while_processes_are_killed_and_stopped() {
     let directory = tempfile::tempdir().unwrap();
     kinds_exclude_each_other(&format!("sqlite:{}/locks.db", directory.path().display())).await;
+}
+
+/// They change rows of a key and of its holders together.
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_exclude_each_other_on_mariadb_while_processes_are_killed_and_stopped() {
+    let server = MariaDbServer::start();
+    kinds_exclude_each_other(&server.url()).await;
+    eventually("nothing is left", async || server.residue("distlock_", "").await.is_empty()).await;
 }
 
 async fn kinds_exclude_each_other(url: &str) {

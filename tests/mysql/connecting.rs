@@ -46,15 +46,6 @@ async fn a_manager_shows_where_it_is_and_nothing_secret() {
 }
 
 #[tokio::test]
-async fn what_one_row_cannot_keep_is_refused_with_the_reason() {
-    let manager = LockManager::builder().url("mysql://h/db").connect_lazy().unwrap();
-    for request in [manager.lock("k").shared(), manager.lock("k").max_holders(2)] {
-        let text = request.acquire().await.unwrap_err().to_string();
-        assert!(text.contains("a row has one holder"), "{text}");
-    }
-}
-
-#[tokio::test]
 async fn a_wrong_password_and_a_wrong_database_fail_at_once() {
     let server = MariaDbServer::shared();
     server.run(&format!("CREATE USER picky IDENTIFIED BY '{SECRET}'")).await;

@@ -2,17 +2,22 @@
 
 use std::time::Duration;
 
-use distlock::LockManager;
 use distlock::testing::eventually;
+use distlock::{LockKind, LockManager};
 use distlock_fixtures::{Direction, MariaDbServer, Proxy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquisition_that_arrives_after_its_time_is_refused() {
-    tokio::join!(refused_late(true), refused_late(false));
+    // By one statement if there is a row, as far as the process knows, by another one if not, or by a transaction.
+    tokio::join!(
+        refused_late("known", LockKind::Exclusive, "COM_UPDATE"),
+        refused_late("new", LockKind::Exclusive, "COM_INSERT_SELECT"),
+        refused_late("known", LockKind::Shared, "COM_BEGIN"),
+        refused_late("new", LockKind::Shared, "COM_BEGIN"),
+    );
 }
 
-/// By one statement if there is a row, as far as the process knows, and by another one if not.
-async fn refused_late(has_row: bool) {
+async fn refused_late(key: &str, kind: LockKind, statement: &str) {
     let server = MariaDbServer::start();
     let proxy = Proxy::to(&server.address());
     let url = server.url_through(&proxy);
@@ -22,10 +27,11 @@ async fn refused_late(has_row: bool) {
     for _ in 0..2 {
         manager.lock("known").acquire().await.unwrap().release().await.unwrap();
     }
-    let (key, statement) = if has_row { ("known", "COM_UPDATE") } else { ("new", "COM_INSERT_SELECT") };
     // What is sent now arrives when the client has given up long ago, and has closed its connection.
     proxy.hold(Direction::Requests);
-    let error = manager.lock(key).ttl(Duration::from_secs(600)).no_wait().acquire().await.unwrap_err();
+    let request = manager.lock(key).ttl(Duration::from_secs(600)).no_wait();
+    let request = if kind == LockKind::Shared { request.shared() } else { request };
+    let error = request.acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     drop(manager);
     tokio::time::sleep(Duration::from_secs(6)).await;
@@ -40,5 +46,8 @@ async fn refused_late(has_row: bool) {
     let before = arrived().await;
     proxy.pass();
     eventually("it has arrived", async || arrived().await > before).await;
+    let clients = "SELECT COUNT(*) FROM information_schema.processlist \
+                   WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+    eventually("it was carried out", async || server.number(clients).await == 0).await;
     assert_eq!(server.residue("distlock_", "").await, [""; 0]);
 }

@@ -9,6 +9,8 @@ mod cost;
 mod faults;
 mod late;
 mod rows;
+mod several;
+mod several_faults;
 mod tables;
 mod tls;
 mod transactions;

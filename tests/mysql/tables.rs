@@ -59,7 +59,7 @@ async fn a_table_that_is_dropped_is_made_again() {
     let one = LockManager::connect(&url).await.unwrap();
     server.run(&format!("DROP TABLE {prefix}lock_1")).await;
     let error = one.lock("k").acquire().await.unwrap_err();
-    assert!(error.to_string().contains("made again when the program connects"), "{error}");
+    assert!(error.to_string().contains("made when the program connects anew"), "{error}");
     manager(&url).await;
     one.lock("k").acquire().await.unwrap().release().await.unwrap();
 }

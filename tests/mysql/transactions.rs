@@ -42,6 +42,12 @@ async fn a_token_is_good_while_its_owner_holds_the_lock_and_not_after() {
     assert!(asserts(&mut conn, &prefix, token).await);
     assert!(manager.force_release("order:42").await.unwrap());
     assert!(!asserts(&mut conn, &prefix, token).await);
+    // Nor is it good because somebody else holds the lock now, as a kind that hands out no tokens.
+    for reader in [manager.lock("order:42").shared(), manager.lock("order:42").max_holders(2)] {
+        let reader = reader.acquire().await.unwrap();
+        assert!(!asserts(&mut conn, &prefix, token).await);
+        reader.release().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

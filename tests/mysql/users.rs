@@ -27,5 +27,12 @@ async fn a_user_with_the_documented_permissions_can_do_everything() {
     drop(next);
     let kept = one.lock("m").min_hold(Duration::from_millis(100));
     kept.acquire().await.unwrap().release().await.unwrap();
+    for manager in [&one, &other] {
+        let guard =
+            manager.lock("n").max_holders(2).min_hold(Duration::from_millis(100)).acquire().await.unwrap();
+        guard.extend(LONG).await.unwrap();
+        assert!(one.inspect("n").await.unwrap().is_some());
+        guard.release().await.unwrap();
+    }
     one.lock_all(["a", "b", "c"]).acquire().await.unwrap().release().await.unwrap();
 }

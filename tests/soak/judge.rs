@@ -181,7 +181,9 @@ fn judge_alone(section: &Section, round: &Round, verdict: &mut Verdict) {
     if times.entered - times.asked > times.allowed + times.stalled + LATE {
         verdict.note(Breach::Overdue, || format!("{section:?}"));
     }
-    if times.released > 0 && times.released.saturating_sub(times.left) > RELEASE + times.stalled + LATE {
+    if times.released > 0
+        && times.released.saturating_sub(times.left.max(times.entered)) > RELEASE + times.stalled + LATE
+    {
         verdict.note(Breach::Overdue, || format!("release: {section:?}"));
     }
     note_wait(times.asked, times.entered, round, verdict);

@@ -66,9 +66,10 @@ impl Store {
     pub(crate) fn offer(self) -> Offer {
         let all = Offer { shared: true, fenced: true, min_hold: true, linger: true };
         match self {
-            Store::Redis | Store::Sentinel | Store::Cluster | Store::Postgres | Store::Control => all,
+            Store::Redis | Store::Sentinel | Store::Cluster | Store::Control => all,
+            Store::Postgres | Store::MariaDb => all,
             Store::Quorum => Offer { shared: false, linger: false, ..all },
-            Store::MariaDb | Store::Etcd => Offer { shared: false, ..all },
+            Store::Etcd => Offer { shared: false, ..all },
             Store::ZooKeeper => Offer { shared: false, min_hold: false, ..all },
             Store::Memcached => Offer { shared: false, fenced: false, ..all },
         }

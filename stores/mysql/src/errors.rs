@@ -105,11 +105,12 @@ fn remedy(code: u16) -> Option<&'static str> {
         1046 => "name the database in the URL: `mysql://user:password@host/database`",
         1129 | 1130 => "let the server accept this host: CREATE USER 'user'@'host', or FLUSH HOSTS",
         1142 | 1143 | 1227 => {
-            "GRANT SELECT, INSERT, UPDATE, DELETE on the table of locks, and SELECT, UPDATE on the other one, to this \
-             user"
+            "GRANT SELECT, INSERT, UPDATE, DELETE on the tables of locks and of holders, and SELECT, UPDATE on the one of \
+             the floor, to this user; if there is no table of holders yet, which shared and limited locks need, let \
+             somebody connect once who may make it"
         }
         1146 => {
-            "the tables of distlock are gone or another database is meant; they are made again when the program \
+            "a table of distlock is gone or was never made, or another database is meant; tables are made when the program \
              connects anew, if it may"
         }
         1665 => {

@@ -1,15 +1,18 @@
 //! Locks in a table of MariaDB or MySQL.
 //!
-//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. A lock
-//! is acquired, renewed and released by one statement each, which is a transaction of its own. There is no
+//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. An
+//! exclusive lock is acquired, renewed and released by one statement each, which is a transaction of its own; a lock
+//! that several may hold, by a transaction of several, which are sent together (`several.rs`). There is no
 //! notification: who waits polls. docs/mysql.md says what a user of the database needs.
 
 mod config;
 mod errors;
+mod kinds;
 mod link;
 mod listing;
 mod pruning;
 mod schema;
+mod several;
 mod statements;
 mod supervisor;
 mod tls;
@@ -18,16 +21,18 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use config::MysqlConfig;
+use kinds::kind_of;
 use link::{Answer, Limit, Link, Pool, Statement};
 use mysql_async::Value;
-use statements::{Acquired, Found, Statements, Values, after, column, micros};
+use several::Texts;
+use statements::{Acquired, Found, Statements, Values, after, column, garbled, micros};
 
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
 use distlock_store::kit::remembered::Remembered;
 use distlock_store::{
-    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, List, LockKind, LockStore, Release,
-    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, List, LockKind, LockStore, Release, ReleaseReply, Renew,
+    RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
 /// Further than anybody plans.
@@ -36,18 +41,18 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 const MOST_TOGETHER: usize = 100;
 /// Each that is forgotten costs one slower statement.
 const MOST_KNOWN: usize = 16_384;
-const ONE_HOLDER: &str =
-    "a row has one holder; several would cost every lock a transaction of more statements";
 
 /// Locks in a table of MariaDB or MySQL.
 #[derive(Debug)]
 pub struct MysqlStore {
     config: MysqlConfig,
     statements: Statements,
+    texts: Texts,
     link: Link,
     contended: Contended,
-    /// Keys that have a row, as far as this process knows: any process removes rows that are idle for long.
-    known: Remembered<()>,
+    /// Keys that have a row, as far as this process knows: any process removes rows that are idle for long. And as what
+    /// kind of lock it has held them last.
+    known: Remembered<LockKind>,
 }
 
 /// Whether a statement that changed nothing came too late, or had nothing to change.
@@ -63,9 +68,9 @@ impl MysqlStore {
     /// A sentence that says what to write instead.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = MysqlConfig::parse(url, options)?;
-        let statements = Statements::new(&config.schema);
+        let (statements, texts) = (Statements::new(&config.schema), Texts::new(&config.schema));
         let (contended, known) = (Contended::default(), Remembered::at_most(MOST_KNOWN));
-        Ok(MysqlStore { config, statements, link: Link::default(), contended, known })
+        Ok(MysqlStore { config, statements, texts, link: Link::default(), contended, known })
     }
 
     async fn prepared(
@@ -97,7 +102,7 @@ impl MysqlStore {
         }
         for _ in 0..2 {
             if let Some(acquired) = self.take_any(pool, request, limit).await? {
-                self.known.set(&request.key, ());
+                self.known.set(&request.key, request.kind);
                 return Ok(acquired);
             }
             // The server's clock was set, or we have slept: look, and ask again.
@@ -113,6 +118,9 @@ impl MysqlStore {
         request: &Acquire,
         limit: Limit,
     ) -> Result<Option<Acquired>, StoreError> {
+        if request.kind != LockKind::Exclusive {
+            return self.enter(pool, request, true, limit).await;
+        }
         let values = |not_after: i64| {
             let mut values = assigned(request);
             values.extend([bytes(&request.key), not_after.into()]);
@@ -129,6 +137,9 @@ impl MysqlStore {
         request: &Acquire,
         limit: Limit,
     ) -> Result<Option<Acquired>, StoreError> {
+        if request.kind != LockKind::Exclusive {
+            return self.enter(pool, request, false, limit).await;
+        }
         let Acquire { key, owner, ttl, fences, .. } = request;
         let values = |not_after: i64| {
             let ttl = micros(*ttl).into();
@@ -149,21 +160,24 @@ impl MysqlStore {
         ))
     }
 
-    /// Carries out a statement that changes one row if it is in time, a second time if it was not.
+    /// Carries out a statement that changes one row if it is in time, a second time if it was not. What it has found if
+    /// there was nothing to change.
     async fn change(
         &self,
         key: &str,
         sql: &str,
         values: &(dyn Fn(i64) -> Values + Sync),
         missed: impl Fn(&Found) -> Missed,
-    ) -> Result<bool, StoreError> {
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        limit: Limit,
+    ) -> Result<Option<Found>, StoreError> {
+        let pool = self.link.pool()?;
         for _ in 0..2 {
             if self.prepared(&pool, sql, values, limit).await?.affected > 0 {
-                return Ok(true);
+                return Ok(None);
             }
-            if let Missed::NothingToDo = missed(&self.look(&pool, key, limit).await?) {
-                return Ok(false);
+            let found = self.look(&pool, key, limit).await?;
+            if let Missed::NothingToDo = missed(&found) {
+                return Ok(Some(found));
             }
         }
         Err(StoreError::later("the statement came too late"))
@@ -206,8 +220,8 @@ impl LockStore for MysqlStore {
             .longest_ttl(LONGEST)
             .lists()
             .renews_together(MOST_TOGETHER)
-            .lacks(Ability::Shared, ONE_HOLDER)
-            .lacks(Ability::Limited, ONE_HOLDER)
+            .shared()
+            .limited()
             .connects_within(self.config.longest_attempt())
     }
 
@@ -217,20 +231,20 @@ impl LockStore for MysqlStore {
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let (pool, limit, key) = (self.link.pool()?, Limit::of_a_command(), &request.key);
-        let owner = request.owner.as_str();
-        let is_in_the_way = |found: Found| found.holder.filter(|(holder, _)| holder != owner);
         // Who polls looks before it takes the row, which it would lock for a moment.
-        if self.contended.is(key)
-            && let Some(holder) = is_in_the_way(self.look(&pool, key, limit).await?)
-        {
-            self.contended.noted(key);
-            return Ok(busy(holder));
+        if self.contended.is(key) {
+            let found = self.look(&pool, key, limit).await?;
+            if let Some(reply) = self.obstacle(&pool, request, found, limit).await? {
+                self.contended.noted(key);
+                return Ok(reply);
+            }
         }
         let mut remaining = Duration::ZERO;
         for _ in 0..2 {
             remaining = match self.take(&pool, request, limit).await? {
                 Acquired::Now { first } => {
                     self.contended.ended(key);
+                    self.known.set(key, request.kind);
                     return Ok(AcquireReply::Acquired { fence: Some(first) });
                 }
                 Acquired::Before { first } => return Ok(AcquireReply::AlreadyHeld { fence: Some(first) }),
@@ -242,8 +256,8 @@ impl LockStore for MysqlStore {
             if found.ends_ahead {
                 let values = |not_after: i64| vec![bytes(key), not_after.into()];
                 self.prepared(&pool, &self.statements.end_now, &values, limit).await?;
-            } else if let Some(holder) = is_in_the_way(found) {
-                return Ok(busy(holder));
+            } else if let Some(reply) = self.obstacle(&pool, request, found, limit).await? {
+                return Ok(reply);
             }
             // It can be taken now.
         }
@@ -251,27 +265,49 @@ impl LockStore for MysqlStore {
     }
 
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
-        let Renew { key, owner, ttl, .. } = request;
+        let Renew { key, owner, ttl, kind, .. } = request;
+        if *kind != LockKind::Exclusive {
+            let replies = self.renew_several(&[request], micros(*ttl)).await?;
+            return replies.first().copied().ok_or_else(|| garbled("no reply"));
+        }
         let (owner, ttl) = (owner.as_str(), micros(*ttl));
         let values = |not_after: i64| vec![ttl.into(), bytes(key), bytes(owner), not_after.into()];
-        let renewed = self.change(key, &self.statements.renew, &values, |found| still(found, owner)).await?;
-        Ok(if renewed { RenewReply::Renewed } else { RenewReply::NotHeld })
+        let missed = |found: &Found| still(found, owner);
+        let renewed =
+            self.change(key, &self.statements.renew, &values, missed, Limit::of_a_command()).await?;
+        Ok(if renewed.is_none() { RenewReply::Renewed } else { RenewReply::NotHeld })
     }
 
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
         let Release { key, owner, keep, .. } = request;
+        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        let is_several = self.known.get(key).is_some_and(|kind| kind != LockKind::Exclusive);
+        if is_several && self.leave(&pool, request, limit).await? {
+            return Ok(ReleaseReply::Released);
+        }
         let (owner, (next, stays)) = (owner.as_str(), after(*keep));
         let values =
             |not_after: i64| vec![bytes(next), stays.into(), bytes(key), bytes(owner), not_after.into()];
-        let done = self.change(key, &self.statements.release, &values, |found| still(found, owner)).await?;
-        Ok(if done { ReleaseReply::Released } else { ReleaseReply::NotHeld })
+        let missed = |found: &Found| still(found, owner);
+        let is_released = match self.change(key, &self.statements.release, &values, missed, limit).await? {
+            None => true,
+            // This process has locked the key as another kind since, or it is the owner of another process.
+            Some(found) if found.is_several() && !is_several => self.leave(&pool, request, limit).await?,
+            Some(_) => false,
+        };
+        Ok(if is_released { ReleaseReply::Released } else { ReleaseReply::NotHeld })
     }
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
-        let found = self.look(&*self.link.pool()?, key, Limit::of_a_command()).await?;
-        Ok(found
-            .holder
-            .map(|(holder, remaining)| StoredLock::new(LockKind::Exclusive).holder(holder, Some(remaining))))
+        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        let found = self.look(&pool, key, limit).await?;
+        let Some((holder, remaining)) = found.holder else { return Ok(None) };
+        match kind_of(&holder) {
+            LockKind::Exclusive => {
+                Ok(Some(StoredLock::new(LockKind::Exclusive).holder(holder, Some(remaining))))
+            }
+            kind => self.held_by_several(&pool, key, kind, limit).await,
+        }
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
@@ -284,7 +320,9 @@ impl LockStore for MysqlStore {
             Some(_) => Missed::Late,
             None => Missed::NothingToDo,
         };
-        self.change(key, &self.statements.force_release, &values, is_held).await
+        // Rows of several holders mean nothing any more.
+        let limit = Limit::of_a_command();
+        Ok(self.change(key, &self.statements.force_release, &values, is_held, limit).await?.is_none())
     }
 
     async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
@@ -292,10 +330,17 @@ impl LockStore for MysqlStore {
         let mut left: Vec<usize> = (0..requests.len()).collect();
         while let Some(&first) = left.first() {
             let ttl = requests[first].ttl;
+            let is_alone = |at: usize| requests[at].kind == LockKind::Exclusive;
             let (some, others): (Vec<usize>, Vec<usize>) =
-                left.into_iter().partition(|at| requests[*at].ttl == ttl);
+                left.into_iter().partition(|at| requests[*at].ttl == ttl && is_alone(*at) == is_alone(first));
             left = others;
             let group: Vec<&Renew> = some.iter().map(|at| &requests[*at]).collect();
+            if !is_alone(first) {
+                for (at, reply) in some.into_iter().zip(self.renew_several(&group, micros(ttl)).await?) {
+                    replies[at] = reply;
+                }
+                continue;
+            }
             let renewed = self.renew_some(&group, micros(ttl)).await?;
             for at in some {
                 if renewed.contains(requests[at].key.as_bytes()) {
@@ -326,10 +371,6 @@ fn assigned(request: &Acquire) -> Values {
     let Acquire { owner, ttl, fences, .. } = request;
     let who = || bytes(owner.as_str());
     vec![who(), Value::from(*fences), who(), who(), Value::from(micros(*ttl))]
-}
-
-fn busy((holder, remaining): (String, Duration)) -> AcquireReply {
-    AcquireReply::Busy(Busy::by(holder).remaining(remaining))
 }
 
 /// What is still its owner's was not changed because the statement came too late.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::{Protocol, Queryable};
-use mysql_async::{Conn, Error, QueryResult, Row};
+use mysql_async::{Conn, DriverError, Error, QueryResult, Row};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout_at;
 
@@ -76,7 +76,7 @@ pub(super) struct Answer {
 pub(super) enum Statement<'a> {
     /// A text that comes again and again, and its parameters.
     Prepared(&'a str, &'a (dyn Fn(i64) -> Values + Sync)),
-    /// A text that comes once.
+    /// A text that comes once: a statement, or several. Of these, the last that has rows answers.
     Text(&'a (dyn Fn(i64) -> String + Sync)),
 }
 
@@ -254,12 +254,28 @@ async fn carry_out(conn: &mut Conn, statement: &Statement<'_>, not_after: i64) -
             let values = values(not_after);
             all_of(conn.exec_iter(*sql, values).await?).await
         }
-        Statement::Text(sql) => all_of(conn.query_iter(sql(not_after)).await?).await,
+        Statement::Text(sql) => {
+            let asked = match conn.query_iter(sql(not_after)).await {
+                Ok(result) => all_of(result).await,
+                Err(error) => Err(error),
+            };
+            // A transaction in it may be open yet, and keep rows locked. A connection on which it cannot be ended is
+            // closed, which ends it.
+            let may_be_open = asked.as_ref().is_err_and(|error| !error.is_fatal());
+            if may_be_open && conn.query_drop("ROLLBACK AND NO CHAIN NO RELEASE").await.is_err() {
+                return Err(Error::Driver(DriverError::ConnectionClosed));
+            }
+            asked
+        }
     }
 }
 
 async fn all_of<P: Protocol>(mut result: QueryResult<'_, '_, P>) -> Result<Answer, Error> {
-    let rows = result.collect().await?;
+    let mut rows = result.collect().await?;
+    while !result.is_empty() {
+        let next = result.collect().await?;
+        rows = if next.is_empty() { rows } else { next };
+    }
     let (affected, number) = (result.affected_rows(), result.last_insert_id());
     result.drop_result().await?;
     Ok(Answer { rows, affected, number })

@@ -1,10 +1,12 @@
 //! Which locks are held, in the order of their keys' bytes. Who waits polls, so the table knows nothing of waiters.
 
+use std::collections::HashMap;
+
 use super::MysqlStore;
+use super::kinds::kind_of;
 use super::link::Limit;
 use super::statements::{Held, end_of};
-use distlock_store::LockKind;
-use distlock_store::{List, StoreError, StoredLock, StoredPage};
+use distlock_store::{List, LockKind, StoreError, StoredLock, StoredPage};
 
 impl MysqlStore {
     pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {
@@ -14,12 +16,24 @@ impl MysqlStore {
         let first = request.after.as_ref().map(|after| [after.as_bytes(), &[0]].concat());
         let first = first.unwrap_or_else(|| beginning.to_vec());
         let values = |_| vec![first.clone().into(), end_of(beginning).into(), most.into()];
-        let pool = self.link.pool()?;
-        let answer = self.prepared(&pool, &self.statements.list, &values, Limit::of_a_command()).await?;
+        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        let answer = self.prepared(&pool, &self.statements.list, &values, limit).await?;
         let held = answer.rows.iter().map(Held::of).collect::<Result<Vec<_>, _>>()?;
         let is_full = held.len() >= request.most;
-        let page = held.into_iter().fold(StoredPage::new(), |page, Held { key, owner, remaining }| {
-            page.lock(key, StoredLock::new(LockKind::Exclusive).holder(owner, Some(remaining)))
+        let is_several = |held: &&Held| kind_of(&held.owner) != LockKind::Exclusive;
+        let several: Vec<&str> = held.iter().filter(is_several).map(|held| &*held.key).collect();
+        let mut holders: HashMap<String, Vec<Held>> = HashMap::new();
+        if !several.is_empty() {
+            for holder in self.holders(&pool, &several, u32::MAX, limit).await? {
+                holders.entry(holder.key.clone()).or_default().push(holder);
+            }
+        }
+        let page = held.into_iter().fold(StoredPage::new(), |page, held| {
+            let (key, kind) = (held.key.clone(), kind_of(&held.owner));
+            // Without a holder if the last one has left since: it was held when the page began.
+            let of_several = holders.remove(&key).unwrap_or_default();
+            let shown = if kind == LockKind::Exclusive { vec![held] } else { of_several };
+            page.lock(key, shown.into_iter().fold(StoredLock::new(kind), Held::onto))
         });
         Ok(if is_full { page.and_more() } else { page })
     }

@@ -30,6 +30,7 @@ impl MysqlStore {
             return;
         }
         let pause = PRUNE_INTERVAL.mul_f64(0.5 + fastrand::f64());
+        drop(self.prepared(pool, &self.texts.remove, &|_| Vec::new(), Limit::of_a_command()).await);
         let (highest, pause) = match pruning.highest.take() {
             Some(highest) => {
                 drop(self.remove_idle(pool, highest).await);

@@ -28,10 +28,12 @@ impl Schema {
         Ok(Schema { prefix: prefix.to_owned() })
     }
 
-    /// `text` with the names of the tables in place of `@lock` and `@floor`.
+    /// `text` with the names of the tables in place of `@lock`, `@floor` and `@holder`.
     pub(super) fn fill(&self, text: &str) -> String {
         let name = |table: &str| format!("`{}{table}_1`", self.prefix);
-        text.replace("@lock", &name("lock")).replace("@floor", &name("floor"))
+        ["lock", "floor", "holder"]
+            .iter()
+            .fold(text.to_owned(), |text, table| text.replace(&format!("@{table}"), &name(table)))
     }
 
     /// Everything that is needed, for a user who may run it.
@@ -41,18 +43,33 @@ impl Schema {
 
     /// What a user needs who may not make tables.
     fn grants(&self) -> String {
-        self.fill("GRANT SELECT, INSERT, UPDATE, DELETE ON @lock TO …; GRANT SELECT, UPDATE ON @floor TO …")
+        self.fill(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON @lock TO …; GRANT SELECT, UPDATE ON @floor TO …; \
+             GRANT SELECT, INSERT, UPDATE, DELETE ON @holder TO …",
+        )
     }
 
     /// Makes what is not there yet, if that is allowed.
     pub(super) async fn ensure(&self, conn: &mut Conn) -> Result<(), StoreError> {
-        match self.is_installed(conn).await {
-            Ok(true) => Ok(()),
-            Ok(false) => self.install(conn).await,
-            Err(error) if errors::is_missing(&error) => self.install(conn).await,
+        let failed = |error: Error| match errors::is_forbidden(&error) {
+            true => self.not_allowed(&error),
+            false => errors::of(&error, Moment::Connecting),
+        };
+        let is_installed = match self.is_installed(conn).await {
+            Ok(is_installed) => is_installed,
+            Err(error) if errors::is_missing(&error) => false,
             // So it is, too, if there is no such table.
-            Err(error) if errors::is_forbidden(&error) => Err(self.not_allowed(&error)),
-            Err(error) => Err(errors::of(&error, Moment::Connecting)),
+            Err(error) => return Err(failed(error)),
+        };
+        // An earlier version has made the others without it.
+        let holders = self.fill("SELECT 1 FROM @holder LIMIT 0");
+        if is_installed && conn.query_drop(holders).await.is_ok() {
+            return Ok(());
+        }
+        match self.install(conn).await {
+            // Exclusive locks need no more. A request for another one says what is missing.
+            Err(error) if is_installed && errors::is_forbidden(&error) => Ok(()),
+            installed => installed.map_err(failed),
         }
     }
 
@@ -64,12 +81,9 @@ impl Schema {
     }
 
     /// Each statement does nothing if another process was faster.
-    async fn install(&self, conn: &mut Conn) -> Result<(), StoreError> {
+    async fn install(&self, conn: &mut Conn) -> Result<(), Error> {
         for statement in self.sql().split(';').filter(|statement| !statement.trim().is_empty()) {
-            conn.query_drop(statement).await.map_err(|error| match errors::is_forbidden(&error) {
-                true => self.not_allowed(&error),
-                false => errors::of(&error, Moment::Connecting),
-            })?;
+            conn.query_drop(statement).await?;
         }
         Ok(())
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use mysql_async::prelude::FromValue;
 use mysql_async::{Row, Value};
 
+use super::kinds::kind_of;
 use super::schema::Schema;
-use distlock_store::StoreError;
+use distlock_store::{LockKind, StoreError, StoredLock};
 
 /// Parameters of a statement.
 pub(super) type Values = Vec<Value>;
@@ -53,9 +54,7 @@ const IDLE: &str = "expires < UTC_TIMESTAMP(6) - INTERVAL 1 DAY";
 
 impl Statements {
     pub(super) fn new(schema: &Schema) -> Self {
-        let acquire: Vec<&str> =
-            include_str!("sql/acquire.sql").lines().filter(|line| !line.starts_with("--")).collect();
-        let acquire = acquire.join("\n");
+        let acquire = without_comments(include_str!("sql/acquire.sql"));
         Statements {
             acquire: schema.fill(&format!("UPDATE @lock SET\n{acquire}\nWHERE k = ? AND {IN_TIME}")),
             acquire_new: schema.fill(&format!(
@@ -100,12 +99,12 @@ impl Statements {
 
     /// Renews several, each by its owner, for the same ttl.
     pub(super) fn renew_all(&self, pairs: &[(&str, &str)], ttl: i64, not_after: i64) -> String {
-        let in_time = IN_TIME.replace('?', &not_after.to_string());
         format!(
             "UPDATE {} SET expires = GREATEST(expires, UTC_TIMESTAMP(6) + INTERVAL {ttl} MICROSECOND) \
-             WHERE ({}) AND expires > UTC_TIMESTAMP(6) AND {in_time}",
+             WHERE ({}) AND expires > UTC_TIMESTAMP(6) AND UTC_TIMESTAMP(6) <= {}",
             self.table,
-            pairs_of(pairs)
+            pairs_of(pairs),
+            time(not_after)
         )
     }
 
@@ -132,8 +131,18 @@ fn pairs_of(pairs: &[(&str, &str)]) -> String {
     pairs.iter().map(pair).collect::<Vec<_>>().join(" OR ")
 }
 
+/// The statements alone.
+pub(super) fn without_comments(sql: &str) -> String {
+    sql.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n")
+}
+
+/// A time of the server's clock as it is written in a statement.
+pub(super) fn time(micros: i64) -> String {
+    format!("TIMESTAMP '1970-01-01 00:00:00' + INTERVAL {micros} MICROSECOND")
+}
+
 /// Bytes as they are written in a statement, whatever is in them.
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("x'{digits}'")
 }
@@ -142,7 +151,7 @@ pub(super) fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// What the statements `acquire` and `acquire_new` say by their number.
+/// What the statements that acquire a lock say by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Acquired {
     Now { first: u64 },
@@ -170,7 +179,7 @@ impl Acquired {
 pub(super) struct Found {
     /// The server's clock.
     pub(super) clock: i64,
-    /// Who holds it, and for how long.
+    /// Who holds it, and for how long; of several holders, what stands for all of them.
     pub(super) holder: Option<(String, Duration)>,
     /// It is free, and its end lies ahead all the same: the clock was set back since it was released.
     pub(super) ends_ahead: bool,
@@ -193,6 +202,11 @@ impl Found {
     pub(super) fn is_held_by(&self, owner: &str) -> bool {
         self.holder.as_ref().is_some_and(|(holder, _)| holder == owner)
     }
+
+    /// Several may hold it, as it is locked now.
+    pub(super) fn is_several(&self) -> bool {
+        self.holder.as_ref().is_some_and(|(holder, _)| kind_of(holder) != LockKind::Exclusive)
+    }
 }
 
 /// A key that somebody holds.
@@ -212,6 +226,11 @@ impl Held {
             owner: String::from_utf8_lossy(&owner).into_owned(),
             remaining: Duration::from_micros(u64::try_from(remaining).unwrap_or(0)),
         })
+    }
+
+    /// Shows it as a holder of this lock.
+    pub(super) fn onto(lock: StoredLock, held: Held) -> StoredLock {
+        lock.holder(held.owner, Some(held.remaining))
     }
 }
 

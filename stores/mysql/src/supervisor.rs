@@ -79,8 +79,11 @@ impl MysqlStore {
         let opts = self.config.for_a_connection(server).await?;
         let failed = |error| errors::of(&error, Moment::Connecting);
         let mut conn = Conn::new(opts).await.map_err(failed)?;
-        // A statement is a transaction of its own; it waits for a row for a second.
-        conn.query_drop("SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1").await.map_err(failed)?;
+        // A statement is a transaction of its own; it waits for a row for a second. One of several statements is open
+        // between two requests only if it has failed, and its process has stopped before it could end it: MariaDB does.
+        let session = "SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1 \
+                       /*M!100300 , idle_transaction_timeout = 5 */";
+        conn.query_drop(session).await.map_err(failed)?;
         // Whatever the user's or the server's default is (`tx_read_only`).
         let transactions = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
         conn.query_drop(transactions).await.map_err(failed)?;

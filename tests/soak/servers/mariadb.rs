@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::{Harm, Lane, Servers, block_on, sleep};
 
 const SILENCE_MS: u64 = 3_000;
-const TABLE: &str = "distlock_lock_1";
+const TABLES: [&str; 2] = ["distlock_lock_1", "distlock_holder_1"];
 
 pub(super) struct MariaDb {
     server: MariaDbServer,
@@ -48,6 +48,7 @@ impl Servers for MariaDb {
 }
 
 fn strike(server: &mut MariaDbServer, rng: &mut Rng) {
+    let table = TABLES[rng.usize(..2)];
     match rng.u32(..10) {
         0 => {
             server.kill9();
@@ -61,9 +62,9 @@ fn strike(server: &mut MariaDbServer, rng: &mut Rng) {
         }
         3 | 4 => drop(block_on(server.kill_clients())),
         5 | 6 => drop(block_on(server.kill_statements())),
-        7 => hold(server, rng, &format!("LOCK TABLES {TABLE} WRITE"), "UNLOCK TABLES"),
+        7 => hold(server, rng, &format!("LOCK TABLES {table} WRITE"), "UNLOCK TABLES"),
         8 => {
-            let lock = format!("SELECT COUNT(*) FROM {TABLE} WHERE k = 'hot:0' FOR UPDATE");
+            let lock = format!("SELECT COUNT(*) FROM {table} WHERE k = 'hot:0' FOR UPDATE");
             hold(server, rng, &format!("START TRANSACTION; {lock}"), "COMMIT");
         }
         _ => hold(server, rng, "FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES"),

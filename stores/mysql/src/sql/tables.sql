@@ -17,4 +17,14 @@ CREATE TABLE IF NOT EXISTS @floor (
     least BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
+-- The holders of locks that several may hold, which one row of @lock stands for: its `owner` is then 'dl1:s' (shared) or
+-- 'dl1:p:N' (at most N), and it lasts as long as the last of them. While it does not say so, or has ended, whatever
+-- stands here of its key is of the past.
+CREATE TABLE IF NOT EXISTS @holder (
+    k VARBINARY(1280) NOT NULL,
+    owner VARBINARY(160) NOT NULL,
+    expires DATETIME(6) NOT NULL,
+    PRIMARY KEY (k, owner)
+) ENGINE = InnoDB;
+
 INSERT IGNORE INTO @floor (one, least) VALUES (1, 0);

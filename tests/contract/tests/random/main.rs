@@ -1,4 +1,4 @@
-//! Random requests on the functions in a PostgreSQL database, and an oracle that knows what was promised: whoever was
+//! Random requests on the tables in a database, and an oracle that knows what was promised: whoever was
 //! told that it has the lock has it for its ttl, only with those whose kind goes with its own, and nobody else is in
 //! anybody's way.
 //!
@@ -7,6 +7,8 @@
 //! `SEED=17 …` at one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod database;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +21,12 @@ use distlock::store::{
     Acquire, AcquireReply, LockStore, Owner, Queue, Release, ReleaseReply, Renew, RenewReply, StoreError,
     StoreEvents,
 };
-use distlock_fixtures::PostgresServer;
-use distlock_postgres::PostgresStore;
+use distlock_fixtures::{MariaDbServer, PostgresServer};
 use distlock_store::engine::Failure;
 use fastrand::Rng;
 use tokio::sync::{mpsc, watch};
+
+use database::Database;
 
 /// Requests in one run.
 const REQUESTS: usize = 80;
@@ -48,15 +51,15 @@ const KINDS: [[LockKind; 6]; 4] = [
 ];
 
 /// A store that runs as in a manager; what it reports is not needed.
-struct Running {
-    store: Arc<PostgresStore>,
+struct Running<S> {
+    store: Arc<S>,
     task: tokio::task::JoinHandle<()>,
     _wanted: watch::Sender<bool>,
 }
 
-impl Running {
-    fn start(url: &str, client: &str) -> Running {
-        let store = Arc::new(PostgresStore::new(url, &ConnectionOptions::default()).unwrap());
+impl<S: LockStore> Running<S> {
+    fn start<D: Database<Store = S>>(url: &str, client: &str) -> Self {
+        let store = Arc::new(D::open(url, &ConnectionOptions::default()).unwrap());
         let (reports, mut ignored) = mpsc::unbounded_channel();
         let (wanted, is_wanted) = watch::channel(true);
         let hints = Arc::new(AtomicUsize::new(0));
@@ -69,7 +72,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl<S> Drop for Running<S> {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -144,10 +147,10 @@ impl Oracle {
     }
 }
 
-struct Run {
-    stores: Vec<Running>,
-    server: &'static PostgresServer,
-    schema: String,
+struct Run<D: Database> {
+    stores: Vec<Running<D::Store>>,
+    server: &'static D,
+    tables: String,
     key: Arc<str>,
     kinds: [LockKind; 6],
     oracle: Oracle,
@@ -157,8 +160,8 @@ struct Run {
     log: Vec<String>,
 }
 
-impl Run {
-    fn owner(&self, number: usize) -> (&PostgresStore, Owner, LockKind) {
+impl<D: Database> Run<D> {
+    fn owner(&self, number: usize) -> (&D::Store, Owner, LockKind) {
         let process = number % self.stores.len();
         let owner = Owner::new(&format!("p{process}"), u64::try_from(number).unwrap());
         (&self.stores[process].store, owner, self.kinds[number])
@@ -171,8 +174,8 @@ impl Run {
         request.kind = kind;
         request.fences = u32::from(kind == LockKind::Exclusive);
         let claim = Duration::from_secs(*rng.choice(&TTLS).unwrap());
-        request.queue =
-            rng.bool().then(|| Queue::new(claim, Duration::from_secs(*rng.choice(&TTLS).unwrap())));
+        request.queue = (D::QUEUES && rng.bool())
+            .then(|| Queue::new(claim, Duration::from_secs(*rng.choice(&TTLS).unwrap())));
         let now = self.oracle.now(self.begin);
         let reply = asked(&self.is_unclear, async || store.acquire(&request).await).await;
         self.log.push(format!("{owner} acquires as {kind} for {ttl:?}, {:?}: {reply:?}", request.queue));
@@ -251,11 +254,7 @@ impl Run {
 
     async fn time_passes(&mut self, rng: &mut Rng) {
         let step = *rng.choice(&STEPS).unwrap();
-        let earlier = |table: &str, column: &str| {
-            format!("UPDATE {}.{table} SET {column} = {column} - interval '{step} s';", self.schema)
-        };
-        let all = [("lock_1", "expires"), ("holder_1", "expires"), ("waiter_1", "dies")];
-        self.server.run(&all.map(|(table, column)| earlier(table, column)).concat()).await;
+        self.server.carry_out(&D::age(&self.tables, step)).await;
         self.log.push(format!("{step} s pass"));
         self.oracle.moved += Duration::from_secs(step);
     }
@@ -302,36 +301,33 @@ impl Run {
     }
 }
 
-/// A schema of its own, with what `change` makes of its functions.
-async fn schema(server: &PostgresServer, change: impl FnOnce(&str) -> Option<String>) -> String {
-    let schema = PostgresServer::unused_schema();
-    let first = Running::start(&in_schema(server, &schema), "first");
+/// Tables of its own, with what `change` makes of the functions beside them.
+async fn tables<D: Database>(server: &D, change: impl FnOnce(&str) -> Option<String>) -> String {
+    let tables = D::unused_tables();
+    let first = Running::start::<D>(&server.url_of(&tables), "first");
     asked(&AtomicBool::default(), async || first.store.inspect("k").await).await;
-    if let Some(sql) = change(&schema) {
-        server.run(&sql).await;
+    if let Some(sql) = change(&tables) {
+        server.carry_out(&sql).await;
     }
-    schema
-}
-
-fn in_schema(server: &PostgresServer, schema: &str) -> String {
-    let url = server.url();
-    let separator = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{separator}schema={schema}")
+    tables
 }
 
 /// The first promise that was broken, if one was.
-async fn hunt(seeds: std::ops::Range<u64>, change: impl FnOnce(&str) -> Option<String>) -> Option<String> {
-    let server = PostgresServer::shared();
-    let schema = schema(server, change).await;
-    let url = in_schema(server, &schema);
+async fn hunt<D: Database>(
+    seeds: std::ops::Range<u64>,
+    change: impl FnOnce(&str) -> Option<String>,
+) -> Option<String> {
+    let server = D::shared();
+    let tables = tables(server, change).await;
+    let url = server.url_of(&tables);
     for seed in seeds {
         let mut rng = Rng::with_seed(seed);
-        let stores = (0..2).map(|process| Running::start(&url, &format!("p{process}"))).collect();
+        let stores = (0..2).map(|process| Running::start::<D>(&url, &format!("p{process}"))).collect();
         let kinds = *rng.choice(&KINDS).unwrap();
         let key = format!("k{seed}").into();
-        let (oracle, begin, schema) = (Oracle::default(), Instant::now(), schema.clone());
+        let (oracle, begin, tables) = (Oracle::default(), Instant::now(), tables.clone());
         let (is_unclear, log) = (AtomicBool::default(), Vec::new());
-        let mut run = Run { stores, server, schema, key, kinds, oracle, begin, is_unclear, log };
+        let mut run = Run { stores, server, tables, key, kinds, oracle, begin, is_unclear, log };
         for _ in 0..REQUESTS {
             let broken = run.step(&mut rng).await.err();
             if run.begin.elapsed() > LONGEST_RUN || run.is_unclear.load(Ordering::Relaxed) {
@@ -349,17 +345,26 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_asked_for_promises_are_kept() {
+async fn promises_are_kept<D: Database>() {
     let seeds = match number("SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("SEEDS").unwrap_or(40),
     };
-    assert_eq!(hunt(seeds, |_| None).await, None);
+    assert_eq!(hunt::<D>(seeds, |_| None).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_asked_for_promises_are_kept() {
+    promises_are_kept::<PostgresServer>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_asked_for_promises_are_kept_on_mariadb() {
+    promises_are_kept::<MariaDbServer>().await;
 }
 
 /// What version 0.1.0 has installed.
-const REVISION_1: &str = include_str!("../../postgres/revision_1.sql");
+const REVISION_1: &str = include_str!("../../../postgres/revision_1.sql");
 
 /// In version 0.1.0 a lock that several hold ended with the lease of the first one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -372,6 +377,6 @@ async fn the_functions_of_version_0_1_0_break_one() {
         });
         Some(functions.concat().replace("@.", &format!("{schema}.")))
     };
-    let broken = hunt(0..400, earlier).await.expect("a promise is broken");
+    let broken = hunt::<PostgresServer>(0..400, earlier).await.expect("a promise is broken");
     assert!(broken.contains("too many hold the lock"), "{broken}");
 }

@@ -1,0 +1,40 @@
+//! What stands as the owner of a key that several hold: the kind of lock.
+
+use distlock_store::LockKind;
+use distlock_store::engine::LIMITED_MARKER;
+
+/// What stands as the owner of a key that is shared.
+const SHARED: &str = "dl1:s";
+
+/// What stands as the owner of a key that is locked so by several, and how many these may be.
+pub(super) fn written(kind: LockKind) -> (String, u32) {
+    match kind {
+        LockKind::Limited { max_holders } => (format!("{LIMITED_MARKER}{max_holders}"), max_holders),
+        _ => (SHARED.to_owned(), u32::MAX),
+    }
+}
+
+/// What a key is locked as that has this owner.
+pub(super) fn kind_of(owner: &str) -> LockKind {
+    if owner == SHARED {
+        return LockKind::Shared;
+    }
+    let limit = owner.strip_prefix(LIMITED_MARKER).and_then(|limit| limit.parse().ok());
+    limit.map_or(LockKind::Exclusive, |max_holders| LockKind::Limited { max_holders })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use distlock_store::KEPT;
+
+    #[test]
+    fn what_stands_for_a_kind_is_read_as_that_kind() {
+        for kind in [LockKind::Shared, LockKind::Limited { max_holders: 2 }] {
+            assert_eq!(kind_of(&written(kind).0), kind);
+        }
+        for owner in ["-", "dl1:a:7", KEPT, "dl1:hold:dl1:a:7", "dl1:p:", "dl1:s:7"] {
+            assert_eq!(kind_of(owner), LockKind::Exclusive, "{owner}");
+        }
+    }
+}
