@@ -18,8 +18,10 @@ const LONGEST: usize = 255;
 /// The `Idempotency-Key` of a request, by which a repeated request is recognised: an argument of a handler.
 ///
 /// A client makes a new key for each thing that it wants done, such as a UUID, and sends it again with every repetition
-/// ([draft-ietf-httpapi-idempotency-key-header](https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/)).
+/// ([draft-ietf-httpapi-idempotency-key-header][draft]).
 /// A function with `once` does the rest. What the client is told:
+///
+/// [draft]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 ///
 /// | | status |
 /// |---|---|
