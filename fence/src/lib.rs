@@ -89,6 +89,7 @@ mod once;
 #[cfg(feature = "once")]
 #[allow(
     dead_code,
+    unused_macros,
     unused_macro_rules,
     reason = "each database needs some of it, tokio-postgres alone nothing"
 )]
