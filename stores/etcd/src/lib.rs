@@ -302,8 +302,9 @@ impl LockStore for EtcdStore {
         let answer = self.ask_of(&link, &request.key, txn).await?;
         match self.counts(&link, transactions::left(&answer, &link.epoch, names))? {
             Left::Done => Ok(ReleaseReply::Released),
-            Left::Found(Some(place)) if !place.kept => self.evict_owner(&request.key, owner).await,
-            Left::Found(_) => Ok(ReleaseReply::NotHeld),
+            // That of another session.
+            Left::Found(Some(_)) => self.evict_owner(&request.key, owner).await,
+            Left::Found(None) => Ok(ReleaseReply::NotHeld),
         }
     }
 

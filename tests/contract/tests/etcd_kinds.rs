@@ -86,6 +86,10 @@ async fn asked<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> Result<T, End
     loop {
         match ask().await {
             Ok(reply) => return Ok(reply),
+            // There is nobody else.
+            Err(error) if error.to_string().contains("faster than we can ask") => {
+                return Err(Ended::Wrong(error.to_string()));
+            }
             Err(error) if matches!(error.kind, Failure::NotSent | Failure::Later) => {
                 assert!(begin.elapsed() < BOUND, "{error}");
                 tokio::time::sleep(Duration::from_millis(2)).await;
