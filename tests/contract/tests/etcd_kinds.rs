@@ -1,6 +1,8 @@
 //! Random requests for locks of all kinds on etcd, one after the other, and a model that knows each answer: a queue of
 //! places. Whoever holds the lock according to the model must be shown, and told if it has waited; nobody else.
 //!
+//! And what an earlier connection sends comes to nothing.
+//!
 //! `SEEDS=500 cargo test -p distlock-contract-tests --test etcd_kinds` looks at more seeds, and `SEED=17 …` at one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -395,6 +397,49 @@ async fn whatever_is_asked_for_the_answer_is_that_of_the_model() {
                 Ok(()) => {}
                 Err(Ended::Unclear) => break,
                 Err(Ended::Wrong(wrong)) => panic!("seed {seed}: {wrong}\n{}", run.log.join("\n")),
+            }
+        }
+    }
+}
+
+/// However late: another connection of the process has written the session's key since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_earlier_connection_writes_nothing() {
+    let servers = EtcdServers::shared();
+    let url = format!("etcd://{}?session_timeout=600s&response_timeout=4s", servers.address(0));
+    let (process, other) = (Running::start(&url), Running::start(&url));
+    let (store, session) = (&process.store, format!("distlock/sessions/{}", process.client));
+    for what in ["acquires", "reads beside another", "releases", "releases and keeps"] {
+        let begin = Instant::now();
+        // Again if it has noticed between the two, and has a new connection.
+        for attempt in 1.. {
+            assert!(begin.elapsed() < BOUND, "what an earlier connection {what} is never refused");
+            let (key, owner) = (Arc::from(format!("{what}{attempt}")), Owner::new(&process.client, attempt));
+            let mut request = Acquire::new(Arc::clone(&key), &owner, LONG);
+            let mut release = Release::new(Arc::clone(&key), &owner);
+            release.keep = (what == "releases and keeps").then_some(LONG);
+            let is_release = what.starts_with("releases");
+            let is_connected = if is_release {
+                asked(async || store.acquire(&request).await).await.is_ok()
+            } else {
+                asked(async || store.inspect(&key).await).await.is_ok()
+            };
+            if what == "reads beside another" {
+                request.kind = Shared;
+                let mut beside = Acquire::new(Arc::clone(&key), &Owner::new(&other.client, attempt), LONG);
+                beside.kind = Shared;
+                drop(asked(async || other.store.acquire(&beside).await).await);
+            }
+            servers.ctl(&["put", &session, "of another connection"]);
+            let said = if is_release {
+                store.release(&release).await.map(drop)
+            } else {
+                store.acquire(&request).await.map(drop)
+            };
+            let is_refused =
+                |error: StoreError| error.to_string().contains("the session has another connection");
+            if is_connected && said.is_err_and(is_refused) {
+                break;
             }
         }
     }
