@@ -41,7 +41,7 @@ mod quorum {
 
 mod etcd {
     use crate::conformance::on_etcd::OnEtcd;
-    distlock::testing::conformance::conformance!(OnEtcd, lacks: shared, limited, ttl);
+    distlock::testing::conformance::conformance!(OnEtcd, lacks: ttl);
 }
 
 mod zookeeper {

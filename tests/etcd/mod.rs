@@ -1,15 +1,19 @@
-//! What is particular to etcd: sessions, leases, elections, compaction, users, TLS.
+//! What is particular to etcd: sessions, leases, elections, compaction, users, TLS, the queue of all kinds of locks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cost;
 mod elections;
 mod errors;
+mod kinds;
+mod kinds_faults;
 mod sessions;
 mod tls;
 mod together;
 mod users;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use distlock::LockManager;
@@ -28,4 +32,15 @@ async fn process(servers: &EtcdServers, session_timeout: &str) -> LockManager {
 fn revision(servers: &EtcdServers) -> u64 {
     let said = servers.ctl(&["get", "nothing", "-w", "fields"]);
     said.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap().parse().unwrap()
+}
+
+/// How many transactions the member has been sent.
+fn transactions(servers: &EtcdServers) -> u64 {
+    let mut stream = TcpStream::connect(servers.address(0)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).unwrap();
+    let name = "grpc_server_msg_received_total{grpc_method=\"Txn\",";
+    let count = metrics.lines().find(|line| line.starts_with(name)).and_then(|line| line.rsplit(' ').next());
+    count.expect("etcd counts requests").parse().unwrap()
 }

@@ -6,7 +6,9 @@ use std::{collections::HashMap, time::Duration};
 
 use distlock::testing::eventually;
 use distlock_fixtures::MariaDbServer;
-use distlock_tests::{Event, Fault, History, Kind, LockClient, RedisServer, Section, residue, shared_clock};
+use distlock_tests::{
+    EtcdServers, Event, Fault, History, Kind, LockClient, RedisServer, Section, residue, shared_clock,
+};
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
 
@@ -101,6 +103,14 @@ async fn kinds_exclude_each_other_on_mariadb_while_processes_are_killed_and_stop
     let server = MariaDbServer::start();
     kinds_exclude_each_other(&server.url()).await;
     eventually("nothing is left", async || server.residue("distlock_", "").await.is_empty()).await;
+}
+
+/// Places end with the session of their process.
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_exclude_each_other_on_etcd_while_processes_are_killed_and_stopped() {
+    let servers = EtcdServers::one();
+    kinds_exclude_each_other(&format!("{}?session_timeout=2s", servers.url())).await;
+    servers.has_no_locks("distlock/");
 }
 
 async fn kinds_exclude_each_other(url: &str) {

@@ -1,8 +1,9 @@
 //! What the keys are called in etcd.
 //!
 //! Every owner who holds a lock, or waits for it, has a place: a key of its own below the key of the lock. Places stand
-//! in the order in which they were created, which is the order of their create revisions; the first of them is the
-//! holder's. So nothing has to be written when a lock is handed on: who is next is first when those before it are gone.
+//! in the order in which they were created, which is the order of their create revisions; its value says of which kind
+//! it is. The first one holds the lock, and with it readers behind it up to the first writer, or as many as a limit
+//! allows. So nothing has to be written when a lock is handed on: who is next holds it when those in its way are gone.
 
 use std::fmt::Write;
 

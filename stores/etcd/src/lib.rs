@@ -9,6 +9,7 @@ mod errors;
 mod keys;
 mod link;
 mod listing;
+mod places;
 mod session;
 mod supervisor;
 mod tls;
@@ -20,6 +21,7 @@ mod waiting;
 use std::fmt;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use etcd_client::Txn;
 use tokio::sync::Notify;
@@ -27,22 +29,20 @@ use tokio::sync::Notify;
 use config::Config;
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
-    Abilities, Ability, Acquire, AcquireReply, Busy, Fencing, KEPT, LeaseRule, List, LockStore, Release,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, KEPT, LeaseRule, List, LockKind, LockStore, Release,
     ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting as Waits,
 };
 use errors::Trouble;
 use link::Link;
-use transactions::{Answer, Place, Said, Seen};
+use places::{Place, Seen, room};
+use transactions::{Answer, Left, Said, Wanted};
 use waiting::{Turn, Waiting};
 
 /// So many keys are read by one transaction; a server takes 128 if it is not told otherwise (`--max-txn-ops`).
 const MOST_TOGETHER: usize = 100;
 
-/// Why locks with several holders are refused.
-const CANNOT_COUNT: &str = "it compares keys and cannot count them, so an attempt that does not wait would have to take \
-                            a place and give it back, and others would be turned away meanwhile";
-
-/// Where all before an owner go while it asks, it asks again; and so does somebody whose place is evicted just then.
+/// Where those in the way of an owner go while it asks, or others come while it counts them, it asks again; and so does
+/// somebody whose place is evicted just then.
 const MOST_ATTEMPTS: u32 = 4;
 
 /// Locks on an etcd cluster, version 3.4 or later.
@@ -112,75 +112,126 @@ impl EtcdStore {
         self.counts(link, seen.map_or(Answer::Garbled, Answer::Counts))
     }
 
-    /// Ends the place of the holder, if it is one that is meant. Whether there was one.
-    async fn evict(&self, key: &str, is_meant: impl Fn(&Place) -> bool + Send) -> Result<bool, StoreError> {
+    /// Ends those of the places of a lock that are meant. Whether there were some.
+    async fn evict(&self, key: &str, meant: impl Fn(&Seen) -> Vec<Place> + Send) -> Result<bool, StoreError> {
         let link = self.linked()?;
         for _ in 0..MOST_ATTEMPTS {
-            let seen = self.places(&link, key).await?;
-            let Some(first) = seen.places.first().filter(|first| is_meant(first)) else { return Ok(false) };
-            let txn = transactions::evict(&link.epoch, &first.name, first.create_revision);
-            let answer = self.ask(&link, txn).await?;
-            if self.counts(&link, transactions::done(&answer, &link.epoch))? {
+            let places = meant(&self.places(&link, key).await?);
+            if places.is_empty() {
+                return Ok(false);
+            }
+            let mut ended = false;
+            for some in places.chunks(MOST_TOGETHER) {
+                let answer = self.ask(&link, transactions::evict(&link.epoch, some)).await?;
+                ended |= self.counts(&link, transactions::evicted(answer))?;
+            }
+            if ended {
                 return Ok(true);
             }
         }
         Err(StoreError::later(format!("{}: the holders of `{key}` change too fast", self.describe())))
     }
 
-    /// Asks for a place, once.
-    async fn try_acquire(&self, request: &Acquire) -> Result<Tried, StoreError> {
-        let names = &self.config.names;
+    /// Ends the place of any owner, unless it is kept. Whether there was one.
+    async fn evict_owner(&self, key: &str, owner: &str) -> Result<ReleaseReply, StoreError> {
+        let is_meant = |place: &&Place| place.owner == owner && !place.kept;
+        let ended = self.evict(key, |seen| seen.places.iter().find(is_meant).cloned().into_iter().collect());
+        Ok(released(ended.await?))
+    }
+
+    /// Asks for a place, once. `newest`: see [`transactions::ask`].
+    async fn try_acquire(&self, request: &Acquire, newest: i64) -> Result<Tried, StoreError> {
+        let (names, kind) = (&self.config.names, request.kind);
         let (prefix, owner) = (names.places(&request.key), request.owner.as_str());
         let place = names.place(&request.key, owner);
         let link = self.linked()?;
         let queues = request.queue.is_some();
-        let txn = if queues {
-            transactions::join(&link.epoch, &prefix, &place)
-        } else {
-            transactions::enter(&link.epoch, &prefix, &place)
-        };
+        let wanted = Wanted { prefix: &prefix, place: &place, owner, kind, queues };
+        let txn = transactions::ask(&link.epoch, &wanted, newest);
         let answer = self.ask_of(&link, &request.key, txn).await?;
-        let seen = self.counts(&link, transactions::seen(answer, &link.epoch, names, (&place, owner)))?;
-        let behind = match seen.position(owner) {
-            Some(0) => {
-                let fence = seen.written.filter(|_| request.fences > 0).and_then(|it| u64::try_from(it).ok());
-                return Ok(Tried::Answered(if seen.existed {
-                    AcquireReply::AlreadyHeld { fence }
-                } else {
-                    AcquireReply::Acquired { fence }
-                }));
-            }
-            Some(behind) => behind,
-            None => seen.places.len(),
-        };
-        if queues {
-            let before = seen.places.iter().take(behind).map(|place| place.owner.clone()).collect();
-            if self.waiting().stands_behind(&request.key, owner, before) == Turn::Comes {
+        let seen = self.counts(&link, transactions::seen(answer, &link.epoch, names, &wanted))?;
+        let position = seen.position(owner);
+        if position.is_some_and(|behind| behind < seen.holders().len()) {
+            let fence = seen.written.filter(|_| request.fences > 0).and_then(|it| u64::try_from(it).ok());
+            let is_new = seen.written.is_some() && !seen.existed;
+            return Ok(Tried::Answered(if is_new {
+                AcquireReply::Acquired { fence }
+            } else {
+                AcquireReply::AlreadyHeld { fence }
+            }));
+        }
+        if let Some(found) = seen.other_kind(kind).filter(|_| position.is_none()) {
+            return Ok(Tried::Answered(AcquireReply::WrongKind { found }));
+        }
+        if let Some(behind) = position.filter(|_| queues)
+            && let Some(own) = seen.places.get(behind)
+        {
+            let in_the_way = seen.in_the_way(behind, kind);
+            let before = in_the_way.map(|place| (place.owner.clone(), place.create_revision)).collect();
+            let since = (owner, own.create_revision);
+            if self.waiting().stands_behind(&request.key, since, before, room(kind)) == Turn::Comes {
                 return Ok(Tried::TurnCame);
             }
         }
+        if let Some(youngest) = seen.places.last()
+            && position.is_none()
+            && seen.has_room(kind)
+        {
+            return Ok(Tried::HasRoom { newest: youngest.create_revision });
+        }
+        let behind = position.unwrap_or(seen.places.len());
         Ok(Tried::Answered(AcquireReply::Busy(seen.busy(behind).unwrap_or_else(Busy::by_somebody))))
     }
+
+    /// Leaves the place of an owner of this process taken for so long.
+    async fn keep(&self, key: &str, owner: &str, time: Duration) -> Result<ReleaseReply, StoreError> {
+        let (link, names) = (self.linked()?, &self.config.names);
+        let place = names.place(key, owner);
+        // It keeps itself alive for that time, and nobody else does.
+        let lease = link.grant(transactions::lease_ttl(time)).await.map_err(|trouble| trouble.error)?;
+        let mut kind = LockKind::Exclusive;
+        loop {
+            let txn = transactions::keep(&link.epoch, &place, kind, lease);
+            // Not with others: it is refused if its lease has ended, and then the others with it.
+            let answer = self.ask(&link, txn).await?;
+            match self.counts(&link, transactions::left(&answer, &link.epoch, names))? {
+                Left::Done => return Ok(ReleaseReply::Released),
+                // A place does not change its kind: once.
+                Left::Found(Some(found)) if found.lease == link.epoch.lease && found.kind != kind => {
+                    kind = found.kind;
+                }
+                Left::Found(_) => return Ok(ReleaseReply::NotHeld),
+            }
+        }
+    }
+}
+
+fn released(ended: bool) -> ReleaseReply {
+    if ended { ReleaseReply::Released } else { ReleaseReply::NotHeld }
 }
 
 /// What came of asking for a place.
 enum Tried {
     Answered(AcquireReply),
-    /// All who stood before it have gone since.
+    /// So many of those in its way have gone since that the lock is its own; or its own place has.
     TurnCame,
+    /// It has no place, and there was room for another one behind the youngest, which is of this revision.
+    HasRoom {
+        newest: i64,
+    },
 }
 
 impl LockStore for EtcdStore {
     fn abilities(&self) -> Abilities {
         Abilities::default()
+            .shared()
+            .limited()
             .min_hold()
             .fencing(Fencing::OneByOne)
             .waiting(Waits::Queued)
             .polled_by_callers()
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
-            .lacks(Ability::Shared, CANNOT_COUNT)
-            .lacks(Ability::Limited, CANNOT_COUNT)
             .connects_within(self.config.connect_timeout)
             .lists()
     }
@@ -191,27 +242,33 @@ impl LockStore for EtcdStore {
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let owner = request.owner.as_str();
+        let (mut newest, mut has_place, mut failed) = (0, false, None);
         for _ in 0..MOST_ATTEMPTS {
             if request.queue.is_some() {
                 // Before it is sent: those before us may go before the answer is here.
                 self.waiting().asks(&request.key, owner);
             }
-            match self.try_acquire(request).await {
-                Ok(Tried::TurnCame) => {}
+            match self.try_acquire(request, newest).await {
+                Ok(Tried::TurnCame) => (newest, has_place) = (0, true),
+                Ok(Tried::HasRoom { newest: youngest }) => newest = youngest,
                 Ok(Tried::Answered(reply)) => {
-                    if reply.is_acquired() {
+                    // Otherwise it waits, and is told.
+                    if !matches!(reply, AcquireReply::Busy(_)) {
                         self.waiting().goes(&request.key, owner);
                     }
                     return Ok(reply);
                 }
                 Err(error) => {
-                    self.waiting().goes(&request.key, owner);
-                    return Err(error);
+                    failed = Some(error);
+                    break;
                 }
             }
         }
         self.waiting().goes(&request.key, owner);
-        Err(StoreError::later(format!("{}: others come and go faster than we can ask", self.describe())))
+        let too_fast = || format!("{}: others come and go faster than we can ask", self.describe());
+        let error = failed.unwrap_or_else(|| StoreError::later(too_fast()));
+        // A place that was taken before is there, whatever the last transaction has come to.
+        Err(if has_place { StoreError::unknown(error.to_string()) } else { error })
     }
 
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
@@ -233,28 +290,22 @@ impl LockStore for EtcdStore {
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
         let owner = request.owner.as_str();
         if owner == KEPT {
-            let ended = self.evict(&request.key, |first| first.kept).await?;
-            return Ok(if ended { ReleaseReply::Released } else { ReleaseReply::NotHeld });
+            let kept = |seen: &Seen| seen.holders().iter().find(|holder| holder.kept).cloned();
+            return Ok(released(self.evict(&request.key, |seen| kept(seen).into_iter().collect()).await?));
         }
         self.waiting().goes(&request.key, owner);
-        let link = self.linked()?;
-        let place = self.config.names.place(&request.key, owner);
-        let txn = match request.keep {
-            None => transactions::leave(&link.epoch, &place),
-            Some(time) => {
-                // It keeps itself alive for that time, and nobody else does.
-                let lease =
-                    link.grant(transactions::lease_ttl(time)).await.map_err(|trouble| trouble.error)?;
-                transactions::keep(&link.epoch, &place, lease)
-            }
-        };
-        let answer = match request.keep {
-            None => self.ask_of(&link, &request.key, txn).await?,
-            // Refused if its lease has ended, and then the others with it.
-            Some(_) => self.ask(&link, txn).await?,
-        };
-        let found = self.counts(&link, transactions::done(&answer, &link.epoch))?;
-        Ok(if found { ReleaseReply::Released } else { ReleaseReply::NotHeld })
+        if let Some(time) = request.keep {
+            return self.keep(&request.key, owner, time).await;
+        }
+        let (link, names) = (self.linked()?, &self.config.names);
+        let txn = transactions::leave(&link.epoch, &names.place(&request.key, owner));
+        let answer = self.ask_of(&link, &request.key, txn).await?;
+        match self.counts(&link, transactions::left(&answer, &link.epoch, names))? {
+            Left::Done => Ok(ReleaseReply::Released),
+            // That of another session.
+            Left::Found(Some(_)) => self.evict_owner(&request.key, owner).await,
+            Left::Found(None) => Ok(ReleaseReply::NotHeld),
+        }
     }
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
@@ -270,7 +321,7 @@ impl LockStore for EtcdStore {
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
-        self.evict(key, |_| true).await
+        self.evict(key, |seen| seen.holders().to_vec()).await
     }
 
     async fn run(&self, events: StoreEvents) {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
 
 use super::link::Link;
-use super::transactions::{self, Place, Seen};
+use super::places::{Place, Seen};
+use super::transactions;
 use super::{EtcdStore, MOST_TOGETHER};
 use distlock_store::engine::{Who, client_of};
 use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
@@ -37,8 +38,7 @@ impl EtcdStore {
             locks.iter().flat_map(|(_, places)| places.iter().filter_map(|place| client_of(&place.owner)));
         let details = self.details(&link, clients.map(str::to_owned).collect()).await?;
         for (key, places) in locks {
-            let seen = Seen { places, written: None, existed: false };
-            if let Some(lock) = seen.stored() {
+            if let Some(lock) = Seen::of(places).stored() {
                 page = page.lock(key, detailed(lock, &details));
             }
         }

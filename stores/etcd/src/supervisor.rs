@@ -128,7 +128,7 @@ impl EtcdStore {
             }
             for (name, revision) in &deleted {
                 if let Some(PlaceName { key, owner }) = self.config.names.read(name) {
-                    let news = self.waiting().gone(&key, &owner);
+                    let news = self.waiting().gone(&key, &owner, *revision);
                     for (owner, news) in news {
                         events.granted(&key, &owner, grant(news, *revision));
                     }

@@ -6,21 +6,13 @@
 use std::time::Duration;
 
 use etcd_client::{
-    Compare, CompareOp, GetOptions, GetResponse, KeyValue, PutOptions, SortOrder, SortTarget, Txn, TxnOp,
-    TxnOpResponse, TxnResponse,
+    Compare, CompareOp, GetOptions, KeyValue, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse,
+    TxnResponse,
 };
 
 use super::keys::Names;
+use super::places::{Place, Seen, kept_value, value};
 use distlock_store::LockKind;
-use distlock_store::{Busy, KEPT, StoredLock};
-
-/// The value of a place in the queue of an exclusive lock.
-const EXCLUSIVE: &str = "x";
-/// The value of a place that is kept after its owner has released it.
-const KEPT_PLACE: &str = "kept";
-
-/// The most waiters of a lock that are named.
-const MOST_NAMED: usize = 1_000;
 
 /// The session as the present connection knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,14 +34,13 @@ impl Epoch {
         TxnOp::get(&*self.name, None)
     }
 
-    /// Writes a place, and reads what was there.
-    fn put_again(&self, place: &str) -> TxnOp {
-        TxnOp::put(place, EXCLUSIVE, Some(PutOptions::new().with_lease(self.lease).with_prev_key()))
+    fn lives_with(&self) -> PutOptions {
+        PutOptions::new().with_lease(self.lease)
     }
 
-    /// Writes a place that was not there.
-    fn put(&self, place: &str) -> TxnOp {
-        TxnOp::put(place, EXCLUSIVE, Some(PutOptions::new().with_lease(self.lease)))
+    /// A place that is there, and is not kept: what is kept lives with a lease of its own.
+    fn has(&self, place: &str) -> Compare {
+        Compare::lease(place, CompareOp::Equal, self.lease)
     }
 }
 
@@ -59,17 +50,33 @@ fn places(prefix: &str) -> TxnOp {
     TxnOp::get(prefix, Some(options))
 }
 
-fn is_free(prefix: &str) -> Compare {
-    Compare::create_revision(prefix, CompareOp::Equal, 0).with_prefix()
+/// All places of a lock have values between these. Not true if there are none.
+fn all_between(prefix: &str, above: &str, below: &str) -> [Compare; 2] {
+    [(CompareOp::Greater, above), (CompareOp::Less, below)]
+        .map(|(operator, value)| Compare::value(prefix, operator, value).with_prefix())
+}
+
+/// All places of a lock may stand in one queue with this kind. Not true if there are none.
+fn go_together(prefix: &str, kind: LockKind) -> Vec<Compare> {
+    match kind {
+        // `!` is what follows a space.
+        LockKind::Limited { max_holders } => {
+            all_between(prefix, &format!("{max_holders} "), &format!("{max_holders}!")).into()
+        }
+        // `:` is what follows the digits.
+        LockKind::Exclusive | LockKind::Shared => {
+            vec![Compare::value(prefix, CompareOp::Greater, ":").with_prefix()]
+        }
+    }
+}
+
+/// None of the places of a lock is younger than this revision. True if there are none.
+fn none_is_younger(prefix: &str, newest: i64) -> Compare {
+    Compare::create_revision(prefix, CompareOp::Less, newest.saturating_add(1)).with_prefix()
 }
 
 fn exists(place: &str) -> Compare {
     Compare::create_revision(place, CompareOp::Greater, 0)
-}
-
-/// Of a place that exists: no value equals that of a key that is not there.
-fn is_not_kept(place: &str) -> Compare {
-    Compare::value(place, CompareOp::Equal, EXCLUSIVE)
 }
 
 /// What a transaction was answered, sent by itself or as a part of another one.
@@ -102,47 +109,66 @@ impl From<&TxnResponse> for Said {
     }
 }
 
-/// Takes a place, whether others stand before it or not, or says again that it is wanted: a new revision, for a
-/// fencing token, at the same place.
-pub(super) fn join(epoch: &Epoch, prefix: &str, place: &str) -> Txn {
-    Txn::new()
-        .when([epoch.is_ours()])
-        .and_then([epoch.put_again(place), places(prefix)])
-        .or_else([epoch.look()])
+/// A place that somebody asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    /// What all places of the lock begin with.
+    pub(super) prefix: &'a str,
+    pub(super) place: &'a str,
+    pub(super) owner: &'a str,
+    pub(super) kind: LockKind,
+    /// To be taken although others are in the way.
+    pub(super) queues: bool,
 }
 
-/// The same, but a new place is taken only if nobody has one.
-pub(super) fn enter(epoch: &Epoch, prefix: &str, place: &str) -> Txn {
-    let again = Txn::new()
-        .when([epoch.is_ours(), exists(place)])
-        .and_then([epoch.put_again(place), places(prefix)])
-        .or_else([epoch.look(), places(prefix)]);
-    Txn::new()
-        .when([epoch.is_ours(), is_free(prefix)])
-        .and_then([epoch.put(place)])
-        .or_else([TxnOp::txn(again)])
+/// Takes a place, or says again that it is wanted: a new revision, for a fencing token, at the same place.
+///
+/// `newest`: zero, or the revision of the youngest of places that left room for another one. etcd compares places, and
+/// cannot count them: so who counts them takes one if none was taken since.
+pub(super) fn ask(epoch: &Epoch, wanted: &Wanted<'_>, newest: i64) -> Txn {
+    let Wanted { prefix, place, kind, queues, .. } = *wanted;
+    let refused = [epoch.look(), places(prefix)];
+    let first = Txn::new().when([epoch.is_ours(), none_is_younger(prefix, newest)]).and_then([TxnOp::put(
+        place,
+        value(kind),
+        Some(epoch.lives_with()),
+    )]);
+    let mut beside = vec![epoch.is_ours()];
+    match (queues, kind) {
+        (true, _) => beside.extend(go_together(prefix, kind)),
+        (false, LockKind::Exclusive) => beside.push(exists(place)),
+        (false, LockKind::Shared) => beside.extend(all_between(prefix, "r\u{10ffff}", "t")),
+        (false, LockKind::Limited { .. }) => return first.or_else(refused),
+    }
+    let put_again = TxnOp::put(place, value(kind), Some(epoch.lives_with().with_prev_key()));
+    let beside = Txn::new().when(beside).and_then([put_again, places(prefix)]).or_else(refused);
+    first.or_else([TxnOp::txn(beside)])
 }
 
-/// Gives up a place.
+/// Gives up a place of ours.
 pub(super) fn leave(epoch: &Epoch, place: &str) -> Txn {
     Txn::new()
-        .when([epoch.is_ours(), is_not_kept(place)])
+        .when([epoch.is_ours(), epoch.has(place)])
         .and_then([TxnOp::delete(place, None)])
-        .or_else([epoch.look()])
+        .or_else([epoch.look(), TxnOp::get(place, None)])
 }
 
-/// Leaves a place taken for as long as this lease lives.
-pub(super) fn keep(epoch: &Epoch, place: &str, lease: i64) -> Txn {
-    let put = TxnOp::put(place, KEPT_PLACE, Some(PutOptions::new().with_lease(lease)));
-    Txn::new().when([epoch.is_ours(), is_not_kept(place)]).and_then([put]).or_else([epoch.look()])
-}
-
-/// Gives up the place of any owner, if it is still the one that was seen.
-pub(super) fn evict(epoch: &Epoch, place: &[u8], create_revision: i64) -> Txn {
+/// Leaves a place of ours, if it is of this kind, taken for as long as this lease lives.
+pub(super) fn keep(epoch: &Epoch, place: &str, kind: LockKind, lease: i64) -> Txn {
+    let put = TxnOp::put(place, kept_value(kind), Some(PutOptions::new().with_lease(lease)));
     Txn::new()
-        .when([epoch.is_ours(), Compare::create_revision(place, CompareOp::Equal, create_revision)])
-        .and_then([TxnOp::delete(place, None)])
-        .or_else([epoch.look()])
+        .when([epoch.is_ours(), epoch.has(place), Compare::value(place, CompareOp::Equal, value(kind))])
+        .and_then([put])
+        .or_else([epoch.look(), TxnOp::get(place, None)])
+}
+
+/// Gives up the places of any owners, each if it is still as it was seen.
+pub(super) fn evict(epoch: &Epoch, places: &[Place]) -> Txn {
+    let each = places.iter().map(|place| {
+        let is_as_seen = Compare::mod_revision(&*place.name, CompareOp::Equal, place.mod_revision);
+        TxnOp::txn(Txn::new().when([is_as_seen]).and_then([TxnOp::delete(&*place.name, None)]))
+    });
+    Txn::new().when([epoch.is_ours()]).and_then(each.collect::<Vec<_>>()).or_else([epoch.look()])
 }
 
 /// Reads these places, and nothing else.
@@ -166,119 +192,84 @@ pub(super) enum Answer<T> {
     Garbled,
 }
 
-/// Those who have a place, in order, and what the transaction did.
+/// What giving up a place has come to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) places: Vec<Place>,
-    /// The revision of the transaction if it has written.
-    pub(super) written: Option<i64>,
-    /// The place was there before.
-    pub(super) existed: bool,
+pub(super) enum Left {
+    Done,
+    /// Not one of ours, or not as it was thought to be: this is there, if anything.
+    Found(Option<Place>),
 }
 
-/// A place as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) name: Vec<u8>,
-    pub(super) owner: String,
-    pub(super) create_revision: i64,
-    pub(super) kept: bool,
-}
-
-impl Place {
-    pub(super) fn read(kv: &KeyValue, names: &Names) -> Option<Place> {
-        let owner = names.read(kv.key())?.owner;
-        let kept = kv.value() == KEPT_PLACE.as_bytes();
-        Some(Place { name: kv.key().to_vec(), owner, create_revision: kv.create_revision(), kept })
-    }
-
-    fn read_all(found: &GetResponse, names: &Names) -> Vec<Place> {
-        found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect()
-    }
-
-    /// Who stands as the holder.
-    pub(super) fn holder(&self) -> &str {
-        if self.kept { KEPT } else { &self.owner }
-    }
-}
-
-impl Seen {
-    /// A place that was taken when there was no other one.
-    fn alone((name, owner): (&str, &str), revision: i64) -> Self {
-        let (name, owner) = (name.into(), owner.to_owned());
-        let place = Place { name, owner, create_revision: revision, kept: false };
-        Seen { places: vec![place], written: Some(revision), existed: false }
-    }
-
-    /// Before how many others this owner stands behind; `None`: it has no place.
-    pub(super) fn position(&self, owner: &str) -> Option<usize> {
-        self.places.iter().position(|place| place.owner == owner)
-    }
-
-    pub(super) fn busy(&self, behind: usize) -> Option<Busy> {
-        let busy = Busy::by(self.places.first()?.holder());
-        Some(if behind > 1 { busy.behind_others() } else { busy })
-    }
-
-    /// What `inspect` shows.
-    pub(super) fn stored(&self) -> Option<StoredLock> {
-        let (first, others) = self.places.split_first()?;
-        let waiters = u64::try_from(others.len()).unwrap_or(u64::MAX);
-        let lock = StoredLock::new(LockKind::Exclusive).holder(first.holder(), None).waiters(waiters);
-        let named = others.iter().take(MOST_NAMED);
-        Some(named.fold(lock, |lock, place| lock.waiter(&*place.owner)))
-    }
-}
-
-/// The answer to [`join`] or [`enter`]. `own`: the place that was asked for, and its owner.
-pub(super) fn seen(answer: Said, epoch: &Epoch, names: &Names, own: (&str, &str)) -> Answer<Seen> {
+/// The answer to [`ask`].
+pub(super) fn seen(answer: Said, epoch: &Epoch, names: &Names, wanted: &Wanted<'_>) -> Answer<Seen> {
     let Said { revision, mut succeeded, mut responses } = answer;
     if let [TxnOpResponse::Txn(inner)] = responses.as_slice() {
         (succeeded, responses) = (inner.succeeded(), inner.op_responses());
     }
     match responses.as_slice() {
         [TxnOpResponse::Put(_)] if succeeded => match revision {
-            Some(revision) => Answer::Counts(Seen::alone(own, revision)),
+            Some(revision) => Answer::Counts(taken(epoch, wanted, revision)),
             None => Answer::Garbled,
         },
-        [TxnOpResponse::Put(put), TxnOpResponse::Get(found)] if succeeded => Answer::Counts(Seen {
-            places: Place::read_all(found, names),
-            written: revision,
-            existed: put.prev_key().is_some(),
-        }),
+        [TxnOpResponse::Put(put), TxnOpResponse::Get(found)] if succeeded => {
+            let existed = put.prev_key().is_some();
+            Answer::Counts(Seen { written: revision, existed, ..Seen::read(found, names) })
+        }
         [TxnOpResponse::Get(session), TxnOpResponse::Get(found)] if is_session(session.kvs(), epoch) => {
-            Answer::Counts(Seen { places: Place::read_all(found, names), written: None, existed: false })
+            Answer::Counts(Seen::read(found, names))
         }
         [TxnOpResponse::Get(_), ..] => Answer::NotOurSession,
         _ => Answer::Garbled,
     }
 }
 
+/// A place that was taken when there was room for it: it is the owner's, whoever has the others.
+fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> Seen {
+    let place = Place {
+        name: wanted.place.into(),
+        owner: wanted.owner.to_owned(),
+        create_revision: revision,
+        mod_revision: revision,
+        lease: epoch.lease,
+        kind: wanted.kind,
+        kept: false,
+    };
+    Seen { written: Some(revision), ..Seen::of(vec![place]) }
+}
+
 /// The answer to [`look`].
 pub(super) fn looked(answer: &Said, names: &Names) -> Option<Seen> {
     match answer.responses.as_slice() {
-        [TxnOpResponse::Get(found)] => {
-            Some(Seen { places: Place::read_all(found, names), written: None, existed: false })
-        }
+        [TxnOpResponse::Get(found)] => Some(Seen::read(found, names)),
         _ => None,
     }
 }
 
-/// The answer to [`leave`], [`keep`] or [`evict`]: whether they found what they look for.
-pub(super) fn done(answer: &Said, epoch: &Epoch) -> Answer<bool> {
+/// The answer to [`leave`] or [`keep`].
+pub(super) fn left(answer: &Said, epoch: &Epoch, names: &Names) -> Answer<Left> {
     if answer.succeeded {
-        return Answer::Counts(true);
+        return Answer::Counts(Left::Done);
     }
     match answer.responses.as_slice() {
-        [TxnOpResponse::Get(session)] if is_session(session.kvs(), epoch) => Answer::Counts(false),
-        [TxnOpResponse::Get(_)] => Answer::NotOurSession,
+        [TxnOpResponse::Get(session), TxnOpResponse::Get(found)] if is_session(session.kvs(), epoch) => {
+            Answer::Counts(Left::Found(Seen::read(found, names).places.pop()))
+        }
+        [TxnOpResponse::Get(_), ..] => Answer::NotOurSession,
         _ => Answer::Garbled,
     }
 }
 
+/// The answer to [`evict`]: whether one of them was as it was seen.
+pub(super) fn evicted(answer: Said) -> Answer<bool> {
+    if answer.succeeded {
+        return Answer::Counts(answer.parts().iter().any(|place| place.succeeded));
+    }
+    Answer::NotOurSession
+}
+
 /// The answer to [`read`]: which of the places are there, and live with our session.
 pub(super) fn held(answer: &Said, epoch: &Epoch) -> Vec<bool> {
-    let is_held = |kv: &KeyValue| kv.lease() == epoch.lease && kv.value() == EXCLUSIVE.as_bytes();
+    let is_held = |kv: &KeyValue| kv.lease() == epoch.lease;
     let read = answer.responses.iter().map(|response| match response {
         TxnOpResponse::Get(found) => found.kvs().first().is_some_and(is_held),
         _ => false,

@@ -1,6 +1,6 @@
-//! Who of this process waits for whom, so that the end of a place can be told to the one who stood behind it.
+//! Who of this process waits for whom, so that the end of a place can be told to those in whose way it was.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use distlock_store::kit::shrink::shrink;
@@ -11,14 +11,18 @@ pub(super) struct Waiting {
     keys: HashMap<Arc<str>, HashMap<String, Ahead>>,
 }
 
-/// Those who stand before an owner.
+/// Those who are in the way of an owner, each with the create revision of its place. Who has lost its place asks again
+/// under the same name, and has a younger one then: the end of the older one may be heard after that.
+pub(super) type Before = HashMap<String, i64>;
+
+/// What an owner waits for.
 #[derive(Debug)]
 enum Ahead {
-    /// The store is being asked. These have gone meanwhile: they may stand in its answer.
-    Asked {
-        gone: HashSet<String>,
-    },
-    Known(HashSet<String>),
+    /// The store is being asked. The places of these have ended meanwhile, at these revisions: they may stand in its
+    /// answer, and so may younger ones.
+    Asked { gone: HashMap<String, i64> },
+    /// When fewer than `room` of them are left, the lock is its own.
+    Known { before: Before, room: usize },
 }
 
 /// What an owner has to do.
@@ -26,14 +30,14 @@ enum Ahead {
 pub(super) enum Turn {
     /// Wait until it is told.
     Waits,
-    /// Ask again: all that stood before it have gone.
+    /// Ask again: by now the lock is its own, or its place has ended.
     Comes,
 }
 
 /// What the end of a place means for an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// Nobody stands before it any more: the lock is its own.
+    /// Too few are in its way: the lock is its own.
     First,
     /// The place was its own.
     PlaceLost,
@@ -42,23 +46,34 @@ pub(super) enum News {
 impl Waiting {
     /// To be called before the store is asked for a place.
     pub(super) fn asks(&mut self, key: &Arc<str>, owner: &str) {
-        let ahead = Ahead::Asked { gone: HashSet::new() };
+        let ahead = Ahead::Asked { gone: HashMap::new() };
         self.keys.entry(key.clone()).or_default().insert(owner.to_owned(), ahead);
     }
 
-    /// The store's answer: these stand before it.
-    pub(super) fn stands_behind(&mut self, key: &Arc<str>, owner: &str, mut before: HashSet<String>) -> Turn {
+    /// The store's answer: the owner has a place since this revision, these are in its way, and it holds the lock with
+    /// fewer than `room` of them.
+    pub(super) fn stands_behind(
+        &mut self,
+        key: &Arc<str>,
+        (owner, since): (&str, i64),
+        mut before: Before,
+        room: usize,
+    ) -> Turn {
         let Some(ahead) = self.keys.get_mut(key).and_then(|owners| owners.get_mut(owner)) else {
             // The connection was lost since: everybody asks again.
             return Turn::Waits;
         };
         if let Ahead::Asked { gone } = ahead {
-            before.retain(|other| !gone.contains(other));
+            let has_gone = |other: &str, since| gone.get(other).is_some_and(|end| *end > since);
+            if has_gone(owner, since) {
+                return Turn::Comes;
+            }
+            before.retain(|other, since| !has_gone(other, *since));
         }
-        if before.is_empty() {
+        if before.len() < room {
             return Turn::Comes;
         }
-        *ahead = Ahead::Known(before);
+        *ahead = Ahead::Known { before, room };
         Turn::Waits
     }
 
@@ -73,20 +88,22 @@ impl Waiting {
         }
     }
 
-    /// A place has ended. Returns the owners of this process whom that concerns.
-    pub(super) fn gone(&mut self, key: &str, owner: &str) -> Vec<(String, News)> {
+    /// The place of an owner has ended, at this revision. Returns the owners of this process whom that concerns.
+    pub(super) fn gone(&mut self, key: &str, owner: &str, end: i64) -> Vec<(String, News)> {
         let Some(owners) = self.keys.get_mut(key) else { return Vec::new() };
         let mut next = Vec::new();
         for (waiter, ahead) in owners.iter_mut() {
             match ahead {
                 Ahead::Asked { gone } => {
-                    gone.insert(owner.to_owned());
+                    gone.insert(owner.to_owned(), end);
                 }
-                Ahead::Known(before) => {
-                    before.remove(owner);
+                Ahead::Known { before, room } => {
+                    if before.get(owner).is_some_and(|since| *since < end) {
+                        before.remove(owner);
+                    }
                     if waiter == owner {
                         next.push((waiter.clone(), News::PlaceLost));
-                    } else if before.is_empty() {
+                    } else if before.len() < *room {
                         next.push((waiter.clone(), News::First));
                     }
                 }
@@ -113,37 +130,76 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn those(owners: &[&str]) -> HashSet<String> {
-        owners.iter().map(|owner| (*owner).to_owned()).collect()
+    /// Places of this revision.
+    const SINCE: i64 = 10;
+    /// When they end.
+    const END: i64 = 20;
+
+    fn those(owners: &[&str]) -> Before {
+        owners.iter().map(|owner| ((*owner).to_owned(), SINCE)).collect()
     }
 
     #[test]
     fn its_turn_comes_when_all_before_it_have_gone_in_any_order() {
         let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
         waiting.asks(&key, "me");
-        assert_eq!(waiting.stands_behind(&key, "me", those(&["a", "b"])), Turn::Waits);
-        assert!(waiting.gone("k", "b").is_empty());
-        assert!(waiting.gone("other", "a").is_empty() && waiting.gone("k", "c").is_empty());
-        assert_eq!(waiting.gone("k", "a"), [("me".to_owned(), News::First)]);
-        assert!(waiting.gone("k", "a").is_empty() && waiting.is_empty());
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a", "b"]), 1), Turn::Waits);
+        assert!(waiting.gone("k", "b", END).is_empty());
+        assert!(waiting.gone("other", "a", END).is_empty() && waiting.gone("k", "c", END).is_empty());
+        assert_eq!(waiting.gone("k", "a", END), [("me".to_owned(), News::First)]);
+        assert!(waiting.gone("k", "a", END).is_empty() && waiting.is_empty());
+    }
+
+    #[test]
+    fn one_of_several_comes_in_when_one_of_them_has_gone_and_each_once() {
+        let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
+        for (owner, before) in [("third", those(&["a", "b"])), ("fourth", those(&["a", "b", "third"]))] {
+            waiting.asks(&key, owner);
+            assert_eq!(waiting.stands_behind(&key, (owner, SINCE), before, 2), Turn::Waits);
+        }
+        assert_eq!(waiting.gone("k", "b", END), [("third".to_owned(), News::First)]);
+        assert_eq!(waiting.gone("k", "third", END), [("fourth".to_owned(), News::First)]);
+        assert!(waiting.is_empty());
+        waiting.asks(&key, "third");
+        assert!(waiting.gone("k", "a", END).is_empty());
+        assert_eq!(waiting.stands_behind(&key, ("third", SINCE), those(&["a", "b"]), 2), Turn::Comes);
     }
 
     #[test]
     fn what_went_while_the_store_was_asked_is_not_waited_for() {
         let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
         waiting.asks(&key, "me");
-        assert!(waiting.gone("k", "a").is_empty());
-        assert_eq!(waiting.stands_behind(&key, "me", those(&["a"])), Turn::Comes);
+        assert!(waiting.gone("k", "a", END).is_empty());
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Comes);
         waiting.asks(&key, "me");
-        assert_eq!(waiting.stands_behind(&key, "me", those(&["a", "b"])), Turn::Waits, "asked anew");
+        assert_eq!(
+            waiting.stands_behind(&key, ("me", SINCE), those(&["a", "b"]), 1),
+            Turn::Waits,
+            "asked anew"
+        );
+    }
+
+    #[test]
+    fn the_end_of_an_older_place_of_the_same_owner_is_not_that_of_the_present_one() {
+        let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
+        waiting.asks(&key, "me");
+        assert!(waiting.gone("k", "a", SINCE - 1).is_empty());
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Waits);
+        assert!(waiting.gone("k", "a", SINCE - 1).is_empty());
+        assert_eq!(waiting.gone("k", "a", END), [("me".to_owned(), News::First)]);
     }
 
     #[test]
     fn who_loses_its_own_place_asks_again() {
         let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
         waiting.asks(&key, "me");
-        assert_eq!(waiting.stands_behind(&key, "me", those(&["a"])), Turn::Waits);
-        assert_eq!(waiting.gone("k", "me"), [("me".to_owned(), News::PlaceLost)]);
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Waits);
+        assert_eq!(waiting.gone("k", "me", END), [("me".to_owned(), News::PlaceLost)]);
+        // Before the answer, which has not heard of it.
+        waiting.asks(&key, "me");
+        assert!(waiting.gone("k", "me", END).is_empty());
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Comes);
+        assert_eq!(waiting.stands_behind(&key, ("me", END + 1), those(&["a"]), 1), Turn::Waits, "a new one");
     }
 
     #[test]
@@ -158,7 +214,7 @@ mod tests {
         assert!(waiting.is_empty());
         waiting.asks(&key, "me");
         waiting.clear();
-        assert_eq!(waiting.stands_behind(&key, "me", those(&["a"])), Turn::Waits);
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Waits);
         assert!(waiting.is_empty());
     }
 }

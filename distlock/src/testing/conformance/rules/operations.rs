@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::testing::conformance::Place;
-use crate::{ForcedRelease, LockError, LockKind};
+use crate::{ForcedRelease, LockError, LockKind, LockManager};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -37,6 +37,15 @@ pub(super) fn holder_of(error: &LockError) -> String {
         LockError::Busy { holder: Some(holder), .. } => holder.to_string(),
         other => panic!("not busy: {other:?}"),
     }
+}
+
+/// Whether the store tells when a lease ends. (`inspect_shows_the_remaining_time` looks whether it has to.)
+pub(super) async fn tells_ends(manager: &LockManager) -> bool {
+    let guard = manager.lock("whether ends are told").acquire().await.unwrap();
+    let tells =
+        manager.inspect("whether ends are told").await.unwrap().expect("it is held").remaining.is_some();
+    guard.release().await.unwrap();
+    tells
 }
 
 pub async fn force_release_frees_the_lock(place: Place) {

@@ -1,0 +1,239 @@
+//! The places of a lock as they are read: of which kind they are, who holds the lock and who waits.
+
+use etcd_client::{GetResponse, KeyValue};
+
+use super::keys::Names;
+use distlock_store::{Busy, KEPT, LockKind, StoredLock};
+
+/// The value of a place that is kept after its owner has released it, and the end of one that is not exclusive.
+const KEPT_PLACE: &str = "kept";
+
+/// The most waiters of a lock that are named.
+const MOST_NAMED: usize = 1_000;
+
+/// The value of a place. What begins with a digit is limited, what begins with `s` is shared: transactions compare
+/// the values of all places of a lock by that.
+pub(super) fn value(kind: LockKind) -> String {
+    match kind {
+        LockKind::Exclusive => "x".to_owned(),
+        LockKind::Shared => "s".to_owned(),
+        LockKind::Limited { max_holders } => format!("{max_holders} holders"),
+    }
+}
+
+/// The value of a place that is kept.
+pub(super) fn kept_value(kind: LockKind) -> String {
+    match kind {
+        LockKind::Exclusive => KEPT_PLACE.to_owned(),
+        LockKind::Shared | LockKind::Limited { .. } => format!("{} {KEPT_PLACE}", value(kind)),
+    }
+}
+
+fn kind(value: &str) -> LockKind {
+    let limit = value.split_once(' ').and_then(|(limit, _)| limit.parse().ok());
+    match limit {
+        Some(max_holders) => LockKind::Limited { max_holders },
+        None if value.starts_with('s') => LockKind::Shared,
+        None => LockKind::Exclusive,
+    }
+}
+
+/// Whether places of both kinds may stand in one queue.
+fn go_together(one: LockKind, other: LockKind) -> bool {
+    let is_limited = |kind| matches!(kind, LockKind::Limited { .. });
+    one == other || !(is_limited(one) || is_limited(other))
+}
+
+/// A place of this kind holds the lock when fewer than so many are in its way.
+pub(super) fn room(kind: LockKind) -> usize {
+    match kind {
+        LockKind::Exclusive | LockKind::Shared => 1,
+        LockKind::Limited { max_holders } => usize::try_from(max_holders).unwrap_or(usize::MAX),
+    }
+}
+
+/// A place as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) name: Vec<u8>,
+    pub(super) owner: String,
+    pub(super) create_revision: i64,
+    pub(super) mod_revision: i64,
+    pub(super) lease: i64,
+    pub(super) kind: LockKind,
+    pub(super) kept: bool,
+}
+
+impl Place {
+    pub(super) fn read(kv: &KeyValue, names: &Names) -> Option<Place> {
+        let owner = names.read(kv.key())?.owner;
+        let value = String::from_utf8_lossy(kv.value());
+        Some(Place {
+            name: kv.key().to_vec(),
+            owner,
+            create_revision: kv.create_revision(),
+            mod_revision: kv.mod_revision(),
+            lease: kv.lease(),
+            kind: kind(&value),
+            kept: value.ends_with(KEPT_PLACE),
+        })
+    }
+
+    /// Who stands as the holder.
+    fn holder(&self) -> &str {
+        if self.kept { KEPT } else { &self.owner }
+    }
+}
+
+/// Those who have a place, in order, and what the transaction did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) places: Vec<Place>,
+    /// The revision of the transaction if it has written.
+    pub(super) written: Option<i64>,
+    /// The place was there before.
+    pub(super) existed: bool,
+}
+
+impl Seen {
+    /// By a transaction that has not written.
+    pub(super) fn read(found: &GetResponse, names: &Names) -> Self {
+        Seen::of(found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect())
+    }
+
+    /// The oldest first.
+    pub(super) fn of(places: Vec<Place>) -> Self {
+        Seen { places, written: None, existed: false }
+    }
+
+    /// Those who hold the lock. The others wait.
+    pub(super) fn holders(&self) -> &[Place] {
+        let Some(kind) = self.places.first().map(|first| first.kind) else { return &[] };
+        let most = if kind == LockKind::Shared { usize::MAX } else { room(kind) };
+        let alike = self.places.iter().take(most).take_while(|place| place.kind == kind);
+        self.places.get(..alike.count()).unwrap_or_default()
+    }
+
+    /// Before how many others this owner stands behind; `None`: it has no place.
+    pub(super) fn position(&self, owner: &str) -> Option<usize> {
+        self.places.iter().position(|place| place.owner == owner)
+    }
+
+    /// Those of the first `behind` places that are in the way of this kind: of a reader, writers alone.
+    pub(super) fn in_the_way(&self, behind: usize, kind: LockKind) -> impl Iterator<Item = &Place> {
+        let is_in_the_way = move |place: &&Place| kind != LockKind::Shared || place.kind != kind;
+        self.places.iter().take(behind).filter(is_in_the_way)
+    }
+
+    /// What the lock is in use as, if that does not go together with this kind.
+    pub(super) fn other_kind(&self, kind: LockKind) -> Option<LockKind> {
+        self.places.iter().map(|place| place.kind).find(|other| !go_together(kind, *other))
+    }
+
+    /// One more of this kind could have the lock, if nobody came before.
+    pub(super) fn has_room(&self, kind: LockKind) -> bool {
+        self.places.len() < room(kind) && self.places.iter().all(|place| place.kind == kind)
+    }
+
+    pub(super) fn busy(&self, behind: usize) -> Option<Busy> {
+        let busy = Busy::by(self.places.first()?.holder());
+        Some(if behind > self.holders().len() { busy.behind_others() } else { busy })
+    }
+
+    /// What `inspect` shows.
+    pub(super) fn stored(&self) -> Option<StoredLock> {
+        let kind = self.places.first()?.kind;
+        let holders = self.holders();
+        let others = self.places.get(holders.len()..).unwrap_or_default();
+        let waiters = u64::try_from(others.len()).unwrap_or(u64::MAX);
+        let lock = StoredLock::new(kind).waiters(waiters);
+        let lock = holders.iter().fold(lock, |lock, place| lock.holder(place.holder(), None));
+        Some(others.iter().take(MOST_NAMED).fold(lock, |lock, place| lock.waiter(&*place.owner)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: [LockKind; 4] = [
+        LockKind::Exclusive,
+        LockKind::Shared,
+        LockKind::Limited { max_holders: 3 },
+        LockKind::Limited { max_holders: 30 },
+    ];
+
+    fn seen(values: &[&str]) -> Seen {
+        let place = |(number, value): (usize, &&str)| Place {
+            name: Vec::new(),
+            owner: format!("o{number}"),
+            create_revision: 1,
+            mod_revision: 1,
+            lease: 1,
+            kind: kind(value),
+            kept: value.ends_with(KEPT_PLACE),
+        };
+        Seen::of(values.iter().enumerate().map(place).collect())
+    }
+
+    #[test]
+    fn a_value_says_the_kind() {
+        for (number, one) in KINDS.into_iter().enumerate() {
+            assert_eq!((kind(&value(one)), kind(&kept_value(one))), (one, one));
+            let together = |other| go_together(one, other);
+            let expected = if number < 2 { [true, true, false, false] } else { [false; 4] };
+            assert!(
+                KINDS
+                    .map(together)
+                    .iter()
+                    .zip(expected)
+                    .enumerate()
+                    .all(|(other, (said, expected))| { *said == (expected || other == number) })
+            );
+        }
+        for value in ["", "kept", "anything", "-3 holders", "99999999999 holders"] {
+            assert_eq!(kind(value), LockKind::Exclusive, "{value}");
+        }
+    }
+
+    #[test]
+    fn those_hold_the_lock_whom_nobody_older_keeps_out() {
+        for (values, holders) in [
+            (&["x", "x", "s"][..], 1),
+            (&["kept", "x"], 1),
+            (&["s", "s kept", "x", "s"], 2),
+            (&["2 holders kept", "2 holders", "2 holders"], 2),
+            (&["9 holders", "9 holders"], 2),
+            // One that an earlier version has put there.
+            (&["9 holders", "x"], 1),
+            (&[], 0),
+        ] {
+            assert_eq!(seen(values).holders().len(), holders, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_reader_waits_for_writers_alone() {
+        let seen = seen(&["s", "x", "s", "x", "s"]);
+        let owners = |kind| seen.in_the_way(4, kind).map(|place| &*place.owner).collect::<Vec<_>>();
+        assert_eq!(owners(LockKind::Shared), ["o1", "o3"]);
+        assert_eq!(owners(LockKind::Exclusive), ["o0", "o1", "o2", "o3"]);
+    }
+
+    #[test]
+    fn there_is_room_for_another_one_of_the_same_kind_and_limit() {
+        let two = LockKind::Limited { max_holders: 2 };
+        for (values, has_room) in [
+            (&["2 holders"][..], true),
+            (&["2 holders kept"], true),
+            (&["2 holders", "2 holders"], false),
+            (&["3 holders"], false),
+            (&["x"], false),
+        ] {
+            assert_eq!(seen(values).has_room(two), has_room, "{values:?}");
+        }
+        assert_eq!(seen(&["3 holders"]).other_kind(two), Some(KINDS[2]));
+        assert_eq!(seen(&["2 holders"]).other_kind(two), None);
+        assert_eq!(seen(&["s", "x"]).other_kind(LockKind::Exclusive), None);
+    }
+}
