@@ -346,12 +346,14 @@ async fn a_short_one_on_sqlite() {
 async fn with_each_store() {
     let folder = tempfile::tempdir().unwrap();
     let (redis, etcd, zookeeper) = (RedisServer::start(), EtcdServers::shared(), ZooKeeperServers::shared());
+    // Others wait for a process that was killed as long as its session lasts.
+    let with_session = |url: String| format!("{url}?session_timeout=2s");
     let stores = [
         redis.url(),
         PostgresServer::shared().url(),
         MariaDbServer::shared().url(),
-        etcd.url(),
-        zookeeper.url(),
+        with_session(etcd.url()),
+        with_session(zookeeper.url()),
         format!("sqlite:{}", folder.path().join("locks.db").display()),
     ];
     for locks in stores {
