@@ -30,8 +30,7 @@ const LONGEST: usize = 255;
 /// | the key was used with other arguments (`once_of`) | 422 |
 /// | it was carried out before | that of the first one, with `Idempotent-Replayed: true`, by `Replayed` |
 ///
-/// ```
-/// # #[cfg(all(feature = "once", feature = "sqlx-sqlite"))] mod example {
+/// ```ignore
 /// use axum::Json;
 /// use axum::extract::State;
 /// use distlock::axum::{IdempotencyKey, Replayed};
@@ -71,7 +70,6 @@ const LONGEST: usize = 255;
 ///     let receipt = shop.redeem(&key, &gift, &mut outcome).await?;
 ///     Ok((Replayed(outcome), Json(receipt)))
 /// }
-/// # }
 /// ```
 ///
 /// Keys of one client must not meet those of another one: where clients are told apart, their names belong into the key
