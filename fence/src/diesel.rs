@@ -102,10 +102,8 @@ macro_rules! fenced_connection {
                     self.batch_execute(statement).map_err(failed)?;
                 }
                 // If it fails, diesel rolls back, or gives the connection up.
-                AnsiTransactionManager::commit_transaction(self).map_err(|error| match is_refusal(&error) {
-                    true => FenceError::not_committed(fence, error),
-                    false => FenceError::outcome_unknown(fence, error),
-                })
+                AnsiTransactionManager::commit_transaction(self)
+                    .map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
             }
 
             fn roll_back(&mut self) {

@@ -202,10 +202,9 @@ async fn commit(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<(),
         drop(roll_back(connection).await);
         return Err(FenceError::not_committed(fence, error));
     }
-    Transactions::commit_transaction(connection).await.map_err(|error| match is_refusal(&error) {
-        true => FenceError::not_committed(fence, error),
-        false => FenceError::outcome_unknown(fence, error),
-    })
+    Transactions::commit_transaction(connection)
+        .await
+        .map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
 }
 
 /// Rolls back, with savepoints that the body has left in front. If it fails, diesel gives the connection up.

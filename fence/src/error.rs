@@ -72,6 +72,20 @@ impl FenceError {
         FenceError::OutcomeUnknown { key: fence.key().to_owned(), source: Arc::from(source.into()) }
     }
 
+    /// What an error says that came in answer to a commit.
+    #[cfg(any(feature = "__mysql", feature = "__postgres", feature = "__sqlite", feature = "redis"))]
+    pub(crate) fn of_commit(
+        fence: &Fence,
+        is_refusal: bool,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        if is_refusal {
+            FenceError::not_committed(fence, source)
+        } else {
+            FenceError::outcome_unknown(fence, source)
+        }
+    }
+
     /// For implementations of [`FencedDatabase`](crate::FencedDatabase): a token larger than this one is stored.
     #[must_use]
     pub fn stale(fence: &Fence, newest: u64) -> Self {

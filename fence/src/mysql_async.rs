@@ -51,10 +51,12 @@ impl FencedDatabase for Pool {
     }
 
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        transaction.0.0.commit().await.map_err(|error| match is_refusal(&error) {
-            true => FenceError::not_committed(fence, error),
-            false => FenceError::outcome_unknown(fence, error),
-        })
+        transaction
+            .0
+            .0
+            .commit()
+            .await
+            .map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {

@@ -64,10 +64,10 @@ pub async fn transaction(
             };
         }
     }
-    let answer = call.invoke_async::<Answer>(connection).await.map_err(|error| match is_refusal(&error) {
-        true => FenceError::not_committed(fence, error),
-        false => FenceError::outcome_unknown(fence, error),
-    })?;
+    let answer = call
+        .invoke_async::<Answer>(connection)
+        .await
+        .map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))?;
     match answer {
         (newest, _, _, _) if newest > fence.token() => Err(FenceError::stale(fence, newest)),
         (_, replies, _, None) => Ok(replies),

@@ -24,10 +24,7 @@ impl FencedConnection for Connection {
     }
 
     fn commit(&mut self, fence: &Fence) -> Result<(), FenceError> {
-        self.execute_batch("COMMIT").map_err(|error| match is_refusal(&error) {
-            true => FenceError::not_committed(fence, error),
-            false => FenceError::outcome_unknown(fence, error),
-        })
+        self.execute_batch("COMMIT").map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 
     fn roll_back(&mut self) {

@@ -53,10 +53,11 @@ impl FencedDatabase for DatabaseConnection {
             let still_good = transaction.execute_unprepared(statements::STILL_GOOD).await;
             still_good.map_err(|error| FenceError::not_committed(fence, error))?;
         }
-        transaction.0.commit().await.map_err(|error| match is_refusal(backend, &error) {
-            true => FenceError::not_committed(fence, error),
-            false => FenceError::outcome_unknown(fence, error),
-        })
+        transaction
+            .0
+            .commit()
+            .await
+            .map_err(|error| FenceError::of_commit(fence, is_refusal(backend, &error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {

@@ -26,10 +26,7 @@ impl FencedDatabase for MySqlPool {
     }
 
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        transaction.commit().await.map_err(|error| match is_refusal(&error) {
-            true => FenceError::not_committed(fence, error),
-            false => FenceError::outcome_unknown(fence, error),
-        })
+        transaction.commit().await.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {

@@ -38,10 +38,7 @@ impl FencedDatabase for PgPool {
     async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let still_good = transaction.execute(statements::STILL_GOOD).await;
         still_good.map_err(|error| FenceError::not_committed(fence, error))?;
-        transaction.commit().await.map_err(|error| match is_refusal(&error) {
-            true => FenceError::not_committed(fence, error),
-            false => FenceError::outcome_unknown(fence, error),
-        })
+        transaction.commit().await.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {

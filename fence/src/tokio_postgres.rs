@@ -82,10 +82,7 @@ async fn commit(transaction: Transaction<'_>, fence: &Fence) -> Result<(), Fence
 
 /// What the answer to the commit says.
 pub(crate) fn committed(answer: Result<(), Error>, fence: &Fence) -> Result<(), FenceError> {
-    answer.map_err(|error| match is_refusal(&error) {
-        true => FenceError::not_committed(fence, error),
-        false => FenceError::outcome_unknown(fence, error),
-    })
+    answer.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
 }
 
 /// Whether the server has refused to commit. With FATAL it ends the connection, maybe after it has committed.
