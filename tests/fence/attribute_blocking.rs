@@ -20,6 +20,19 @@ fn write(tx: &Connection, fence: &Fence) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Until the test has done something to the lock.
+fn write_and_wait(
+    tx: &Connection,
+    fence: &Fence,
+    begun: &mpsc::Sender<()>,
+    end: &mpsc::Receiver<()>,
+) -> Result<(), Failure> {
+    write(tx, fence)?;
+    begun.send(()).unwrap();
+    end.recv().unwrap();
+    Ok(())
+}
+
 impl Shop {
     fn open() -> Self {
         let mut connection = Connection::open_in_memory().unwrap();
@@ -63,10 +76,7 @@ impl Shop {
 
     #[distributed_lock(key = "k", manager = self.locks, transaction = tx in self.connection, fence = fence)]
     fn waits(&self, begun: mpsc::Sender<()>, end: mpsc::Receiver<()>) -> Result<(), Failure> {
-        write(tx, &fence)?;
-        begun.send(()).unwrap();
-        end.recv().unwrap();
-        Ok(())
+        write_and_wait(tx, &fence, &begun, &end)
     }
 
     #[distributed_lock(
@@ -77,10 +87,7 @@ impl Shop {
         on_lost = "continue"
     )]
     fn goes_on(&self, begun: mpsc::Sender<()>, end: mpsc::Receiver<()>) -> Result<(), Failure> {
-        write(tx, &fence)?;
-        begun.send(()).unwrap();
-        end.recv().unwrap();
-        Ok(())
+        write_and_wait(tx, &fence, &begun, &end)
     }
 
     #[distributed_lock(key = "k", manager = self.locks, fence = fence)]

@@ -89,15 +89,15 @@ impl Expansion<'_> {
         let Transaction { name, database, once, once_of, once_outcome } = transaction;
         let (located, on_lost) = (located_at(private.clone(), database.span()), self.on_lost());
         let (database, captures) = (reference(database), self.captures());
-        let returns = self.returns.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> -> #ty));
-        let body = self.body();
-        let (place, block) = self.as_written(&quote_spanned! {Span::mixed_site()=>
-            let #name = __distlock_transaction;
-            #body
-        });
         let given = quote_spanned!(Span::mixed_site()=> __distlock_transaction);
-        let start = quote_spanned!(place=> |#given|);
-        let body = quote!(#start #returns #block);
+        let body = self.body();
+        let body = self.returning(
+            |place| quote_spanned!(place=> |#given|),
+            &quote_spanned! {Span::mixed_site()=>
+                let #name = #given;
+                #body
+            },
+        );
         let run = match once {
             None => quote_spanned! {Span::mixed_site()=>
                 #located::transaction_blocking(#database, __distlock_held, #private::OnLost::#on_lost, #body)
@@ -138,9 +138,14 @@ impl Expansion<'_> {
 
     /// The body as a closure.
     pub(super) fn closure(&self) -> TokenStream {
+        self.returning(|place| quote_spanned!(place=> move ||), &self.body())
+    }
+
+    /// A closure with the return type of the function. `start`: its parameters, at the place of the body.
+    fn returning(&self, start: impl FnOnce(Span) -> TokenStream, body: &TokenStream) -> TokenStream {
         let returns = self.returns.as_ref().map(|ty| quote_spanned!(Span::mixed_site()=> -> #ty));
-        let (place, block) = self.as_written(&self.body());
-        let start = quote_spanned!(place=> move ||);
+        let (place, block) = self.as_written(body);
+        let start = start(place);
         quote!(#start #returns #block)
     }
 
