@@ -3,15 +3,15 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use distlock::{Guard, LockManager};
+use distlock::LockManager;
 use distlock_examples::table;
 use tokio::sync::oneshot;
 
 use crate::{
     AnyError, USER,
     args::{Faults, is_memory},
-    shop::{PRICE, RedeemError, Shop, points_left},
-    store::{Store, account, give_gift},
+    shop::{PRICE, RedeemError, Shop, redeem_in},
+    store::Store,
 };
 
 /// Others get the lock after this time from a process that stands still.
@@ -67,8 +67,11 @@ async fn paused(shop: &Shop, fence: Fence) -> Result<i64, AnyError> {
             let lock = shop.locks.lock(format!("points:{USER}")).ttl(TTL).no_renew().fenced();
             let guard = lock.acquire().await?;
             match fence {
-                Fence::None => slow(&shop, stands_still).await,
-                Fence::Checked => slow_and_fenced(&shop, &guard, stands_still).await,
+                Fence::None => shop.redeem_slowly(USER, stands_still).await,
+                Fence::Checked => {
+                    let redeem = async |tx: &mut _| redeem_in(tx, USER, stands_still).await;
+                    distlock::fence::transaction(&guard.fence()?, &shop.store.pool, redeem).await
+                }
             }
         }
     });
@@ -88,27 +91,6 @@ async fn paused(shop: &Shop, fence: Fence) -> Result<i64, AnyError> {
         }
     }
     gifts(shop).await
-}
-
-async fn slow(shop: &Shop, stands_still: impl Future<Output = ()>) -> Result<i64, RedeemError> {
-    let left = points_left(USER, shop.store.account(USER).await?)?;
-    stands_still.await;
-    shop.store.give_gift(USER, left).await?;
-    Ok(left)
-}
-
-async fn slow_and_fenced(
-    shop: &Shop,
-    guard: &Guard,
-    stands_still: impl Future<Output = ()>,
-) -> Result<i64, RedeemError> {
-    distlock::fence::transaction(&guard.fence()?, &shop.store.pool, async |tx| {
-        let left = points_left(USER, account(&mut *tx, USER).await?)?;
-        stands_still.await;
-        give_gift(tx, USER, left).await?;
-        Ok(left)
-    })
-    .await
 }
 
 /// One request, which comes twice. How many gifts there are.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use distlock::{LockError, LockManager, distributed_lock, fence::FenceError};
+use sqlx::SqliteConnection;
 
 use crate::store::{Account, Store, account, give_gift};
 
@@ -40,9 +41,18 @@ impl Shop {
 
     /// The same without the lock: two redemptions at the same moment read the same balance, and both give a gift.
     pub(crate) async fn redeem_unguarded(&self, user_id: u64) -> Result<i64, RedeemError> {
-        let account = self.store.account(user_id).await?;
-        ask_the_warehouse().await;
-        let left = points_left(user_id, account)?;
+        self.redeem_slowly(user_id, ask_the_warehouse()).await
+    }
+
+    /// `pause`: what happens between reading and writing.
+    pub(crate) async fn redeem_slowly(
+        &self,
+        user_id: u64,
+        pause: impl Future<Output = ()>,
+    ) -> Result<i64, RedeemError> {
+        let account = self.store.account(user_id).await?.ok_or(RedeemError::UnknownUser(user_id))?;
+        pause.await;
+        let left = points_left(account)?;
         self.store.give_gift(user_id, left).await?;
         Ok(left)
     }
@@ -56,14 +66,11 @@ impl Shop {
         transaction = tx in self.store.pool
     )]
     pub(crate) async fn redeem_fenced(&self, user_id: u64) -> Result<i64, RedeemError> {
-        let account = account(&mut **tx, user_id).await?;
-        ask_the_warehouse().await;
-        let left = points_left(user_id, account)?;
-        give_gift(tx, user_id, left).await?;
-        Ok(left)
+        redeem_in(tx, user_id, ask_the_warehouse()).await
     }
 
-    /// The same, done once: a client that repeats its request gets the first result.
+    /// The same, done once: a client that repeats its request gets the first result. (Other requests of the user have
+    /// other locks. SQLite lets one transaction write at a time; elsewhere let the statement subtract: `points - ?`.)
     #[distributed_lock(
         key = "redeem:<request>",
         ttl = "10s",
@@ -72,20 +79,29 @@ impl Shop {
         once = "24h"
     )]
     pub(crate) async fn redeem_once(&self, request: &str, user_id: u64) -> Result<i64, RedeemError> {
-        let account = account(&mut **tx, user_id).await?;
-        let left = points_left(user_id, account)?;
-        give_gift(tx, user_id, left).await?;
-        Ok(left)
+        redeem_in(tx, user_id, ask_the_warehouse()).await
     }
 }
 
+/// Within a transaction. `pause`: what happens between reading and writing.
+pub(crate) async fn redeem_in(
+    connection: &mut SqliteConnection,
+    user_id: u64,
+    pause: impl Future<Output = ()>,
+) -> Result<i64, RedeemError> {
+    let account = account(&mut *connection, user_id).await?.ok_or(RedeemError::UnknownUser(user_id))?;
+    pause.await;
+    let left = points_left(account)?;
+    give_gift(connection, user_id, left).await?;
+    Ok(left)
+}
+
 /// After one gift more.
-pub(crate) fn points_left(user_id: u64, account: Option<Account>) -> Result<i64, RedeemError> {
-    let points = account.ok_or(RedeemError::UnknownUser(user_id))?.points;
-    if points < PRICE {
-        return Err(RedeemError::NotEnoughPoints { points });
+fn points_left(account: Account) -> Result<i64, RedeemError> {
+    if account.points < PRICE {
+        return Err(RedeemError::NotEnoughPoints { points: account.points });
     }
-    Ok(points - PRICE)
+    Ok(account.points - PRICE)
 }
 
 /// Stands for the call to another service that sits between reading and writing in real life.
