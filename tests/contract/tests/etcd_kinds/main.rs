@@ -7,6 +7,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod model;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,13 +16,14 @@ use std::time::{Duration, Instant};
 use distlock::LockKind;
 use distlock::store::kit::connection::ConnectionOptions;
 use distlock::store::{
-    Acquire, AcquireReply, Busy, KEPT, LockStore, Owner, Queue, Release, ReleaseReply, Renew, RenewReply,
+    Acquire, AcquireReply, KEPT, LockStore, Owner, Queue, Release, ReleaseReply, Renew, RenewReply,
     StoreError, StoreEvents,
 };
 use distlock_etcd::EtcdStore;
 use distlock_fixtures::EtcdServers;
 use distlock_store::engine::{Failure, Report};
 use fastrand::Rng;
+use model::Model;
 use tokio::sync::{mpsc, watch};
 
 /// Requests in one run.
@@ -106,78 +109,6 @@ enum Ended {
     /// A request may have been carried out although it has failed: then nothing can be said.
     Unclear,
     Wrong(String),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Place {
-    owner: String,
-    kind: LockKind,
-    is_kept: bool,
-}
-
-impl Place {
-    fn name(&self) -> &str {
-        if self.is_kept { KEPT } else { &self.owner }
-    }
-}
-
-/// The places of one lock, the oldest first.
-#[derive(Debug, Default)]
-struct Model(Vec<Place>);
-
-impl Model {
-    /// Somebody of this kind behind `older` places has the lock.
-    fn lets_in(&self, kind: LockKind, older: usize) -> bool {
-        let older = &self.0[..older];
-        match kind {
-            LockKind::Exclusive => older.is_empty(),
-            LockKind::Shared => older.iter().all(|place| place.kind == LockKind::Shared),
-            LockKind::Limited { max_holders } => older.len() < usize::try_from(max_holders).unwrap(),
-        }
-    }
-
-    fn position(&self, owner: &str) -> Option<usize> {
-        self.0.iter().position(|place| place.owner == owner && !place.is_kept)
-    }
-
-    fn holds(&self, owner: &str) -> bool {
-        self.position(owner).is_some_and(|at| self.lets_in(self.0[at].kind, at))
-    }
-
-    /// Those who hold it, and those who wait.
-    fn parties(&self) -> (Vec<String>, Vec<String>) {
-        let (mut holders, mut waiters) = (Vec::new(), Vec::new());
-        for (at, place) in self.0.iter().enumerate() {
-            let holds = self.lets_in(place.kind, at);
-            if holds { &mut holders } else { &mut waiters }.push(place.name().to_owned());
-        }
-        (holders, waiters)
-    }
-
-    fn busy(&self, at: usize) -> AcquireReply {
-        let busy = Busy::by(self.0[0].name());
-        AcquireReply::Busy(if at > self.parties().0.len() { busy.behind_others() } else { busy })
-    }
-
-    /// The answer, without fencing tokens.
-    fn acquire(&mut self, owner: &str, kind: LockKind, queues: bool) -> AcquireReply {
-        let excludes = |other: LockKind| {
-            let is_limited = |kind| matches!(kind, LockKind::Limited { .. });
-            other != kind && (is_limited(kind) || is_limited(other))
-        };
-        if let Some(at) = self.position(owner) {
-            return if self.holds(owner) { AcquireReply::AlreadyHeld { fence: None } } else { self.busy(at) };
-        }
-        if let Some(other) = self.0.iter().find(|place| excludes(place.kind)) {
-            return AcquireReply::WrongKind { found: other.kind };
-        }
-        let at = self.0.len();
-        let has_room = self.lets_in(kind, at);
-        if has_room || queues {
-            self.0.push(Place { owner: owner.to_owned(), kind, is_kept: false });
-        }
-        if has_room { AcquireReply::Acquired { fence: None } } else { self.busy(at) }
-    }
 }
 
 struct Run {
