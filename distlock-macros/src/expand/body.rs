@@ -294,7 +294,7 @@ impl Expansion<'_> {
 pub(super) fn finished(asked: TokenStream, place: Span) -> TokenStream {
     let place = Span::mixed_site().located_at(place);
     let (no_future, no_stream) = (Ident::new("no_future", place), Ident::new("no_stream", place));
-    let elements = ["first", "second", "third", "fourth"].map(|name| {
+    let elements = ["first_element", "second_element", "third_element", "fourth_element"].map(|name| {
         let element = Ident::new(name, Span::mixed_site());
         quote_spanned!(Span::mixed_site()=> let _ = __distlock_asked.#element().inside().#no_future().#no_stream();)
     });

@@ -35,10 +35,10 @@ async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
             .inside()
             .no_future()
             .no_stream();
-        let _ = __distlock_asked.first().inside().no_future().no_stream();
-        let _ = __distlock_asked.second().inside().no_future().no_stream();
-        let _ = __distlock_asked.third().inside().no_future().no_stream();
-        let _ = __distlock_asked.fourth().inside().no_future().no_stream();
+        let _ = __distlock_asked.first_element().inside().no_future().no_stream();
+        let _ = __distlock_asked.second_element().inside().no_future().no_stream();
+        let _ = __distlock_asked.third_element().inside().no_future().no_stream();
+        let _ = __distlock_asked.fourth_element().inside().no_future().no_stream();
     }
     let __distlock_result = ::distlock::__private::section(
             __distlock_entered,

@@ -47,10 +47,10 @@ fn place_order(&self, user_id: u64, outcome: &mut Outcome) -> Result<Order, Orde
                 .inside()
                 .no_future()
                 .no_stream();
-            let _ = __distlock_asked.first().inside().no_future().no_stream();
-            let _ = __distlock_asked.second().inside().no_future().no_stream();
-            let _ = __distlock_asked.third().inside().no_future().no_stream();
-            let _ = __distlock_asked.fourth().inside().no_future().no_stream();
+            let _ = __distlock_asked.first_element().inside().no_future().no_stream();
+            let _ = __distlock_asked.second_element().inside().no_future().no_stream();
+            let _ = __distlock_asked.third_element().inside().no_future().no_stream();
+            let _ = __distlock_asked.fourth_element().inside().no_future().no_stream();
         }
         ::distlock::__private::hold_blocking(
             __distlock_held,

@@ -58,10 +58,10 @@ async fn place_order(
                 .inside()
                 .no_future()
                 .no_stream();
-            let _ = __distlock_asked.first().inside().no_future().no_stream();
-            let _ = __distlock_asked.second().inside().no_future().no_stream();
-            let _ = __distlock_asked.third().inside().no_future().no_stream();
-            let _ = __distlock_asked.fourth().inside().no_future().no_stream();
+            let _ = __distlock_asked.first_element().inside().no_future().no_stream();
+            let _ = __distlock_asked.second_element().inside().no_future().no_stream();
+            let _ = __distlock_asked.third_element().inside().no_future().no_stream();
+            let _ = __distlock_asked.fourth_element().inside().no_future().no_stream();
         }
         let __distlock_body = ::distlock::__private::pin!(
             ::distlock::__private::Some(async move {

@@ -37,10 +37,10 @@ async fn order() -> Result<impl Iterator<Item = u64>, OrderError> {
             .inside()
             .no_future()
             .no_stream();
-        let _ = __distlock_asked.first().inside().no_future().no_stream();
-        let _ = __distlock_asked.second().inside().no_future().no_stream();
-        let _ = __distlock_asked.third().inside().no_future().no_stream();
-        let _ = __distlock_asked.fourth().inside().no_future().no_stream();
+        let _ = __distlock_asked.first_element().inside().no_future().no_stream();
+        let _ = __distlock_asked.second_element().inside().no_future().no_stream();
+        let _ = __distlock_asked.third_element().inside().no_future().no_stream();
+        let _ = __distlock_asked.fourth_element().inside().no_future().no_stream();
     }
     __distlock_value
 }

@@ -44,10 +44,10 @@ pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderErr
                 .inside()
                 .no_future()
                 .no_stream();
-            let _ = __distlock_asked.first().inside().no_future().no_stream();
-            let _ = __distlock_asked.second().inside().no_future().no_stream();
-            let _ = __distlock_asked.third().inside().no_future().no_stream();
-            let _ = __distlock_asked.fourth().inside().no_future().no_stream();
+            let _ = __distlock_asked.first_element().inside().no_future().no_stream();
+            let _ = __distlock_asked.second_element().inside().no_future().no_stream();
+            let _ = __distlock_asked.third_element().inside().no_future().no_stream();
+            let _ = __distlock_asked.fourth_element().inside().no_future().no_stream();
         }
         ::distlock::__private::Ok(
             ::distlock::__private::hold_blocking(

@@ -90,10 +90,10 @@ macro_rules! elements {
 }
 
 elements! {
-    [A] first: A,;
-    [A B] first: A, second: B,;
-    [A B C] first: A, second: B, third: C,;
-    [A B C D] first: A, second: B, third: C, fourth: D,;
+    [A] first_element: A,;
+    [A B] first_element: A, second_element: B,;
+    [A B C] first_element: A, second_element: B, third_element: C,;
+    [A B C D] first_element: A, second_element: B, third_element: C, fourth_element: D,;
 }
 
 impl<T: IntoFuture + ?Sized> TypeOf<T> {
@@ -118,7 +118,8 @@ impl<T: Stream + ?Sized> TypeOf<T> {
     }
 }
 
-/// The same for every other type, which stays what it is; the inherent methods come first.
+/// The same for every other type, which stays what it is; the inherent methods come first. The names are long because
+/// traits of others have methods for all types, too: diesel-async has `first`.
 pub trait AnyType: Sized {
     /// Nothing that is looked into.
     #[must_use]
@@ -128,25 +129,25 @@ pub trait AnyType: Sized {
 
     /// Not a tuple.
     #[must_use]
-    fn first(self) -> TypeOf<()> {
+    fn first_element(self) -> TypeOf<()> {
         TypeOf::new()
     }
 
     /// Not a tuple of so many.
     #[must_use]
-    fn second(self) -> TypeOf<()> {
+    fn second_element(self) -> TypeOf<()> {
         TypeOf::new()
     }
 
     /// Not a tuple of so many.
     #[must_use]
-    fn third(self) -> TypeOf<()> {
+    fn third_element(self) -> TypeOf<()> {
         TypeOf::new()
     }
 
     /// Not a tuple of so many.
     #[must_use]
-    fn fourth(self) -> TypeOf<()> {
+    fn fourth_element(self) -> TypeOf<()> {
         TypeOf::new()
     }
 
