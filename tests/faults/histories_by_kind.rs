@@ -139,8 +139,7 @@ async fn kinds_exclude_each_other(url: &str) {
         worker.listen_to_the_end();
         assert_eq!(worker.count("done"), 1, "{}", worker.name);
         worker.testify(shared_clock(), &mut history);
-        let surprise =
-            worker.said.iter().find(|event| event.name() == "error" && event.text("kind") != "Lost");
+        let surprise = worker.said.iter().find(|event| event.name() == "error" && !may_follow_a_stop(event));
         assert!(surprise.is_none(), "{}: {surprise:?}", worker.name);
     }
     history.assert_sound();
@@ -150,6 +149,16 @@ async fn kinds_exclude_each_other(url: &str) {
         ("limited", count(&history, |kind| matches!(kind, Kind::Limited(_)))),
     ] {
         assert!(of > 100, "only {of} {what} sections were judged");
+    }
+}
+
+/// A process that stood still lost its lock, or did not hear in time that its release was carried out. On a slow
+/// machine everybody stands still at times.
+fn may_follow_a_stop(error: &Event) -> bool {
+    match error.text("kind") {
+        "Lost" => true,
+        "Unavailable" => error.text("text").contains("the release was not confirmed"),
+        _ => false,
     }
 }
 
