@@ -94,7 +94,7 @@ pub mod engine {
 /// | A grant is no older than [`Grant::at_most_old`] says. | two holders |
 /// | A place in the queue whose owner has not asked for [`Queue::entry_ttl`] is passed over; with [sessions](LeaseRule::Session) a place, and a grant that is not claimed, may last as long as the session instead. | others wait for the claim of a process that has died |
 /// | Fencing tokens increase with every one that is handed out for a key, over expiries and restarts. | a late write of a former holder is taken for a new one |
-/// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is carried out within 5 s ([`LATE_COMMANDS`]), or never: bound statements and retries of the client. | a lock that nobody wants stays until its ttl is over; with sessions, until the process ends |
+/// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is carried out within 5 s ([`LATE_COMMANDS`]), or never: bound statements and retries of the client. With sessions it may also be carried out later, until the connection that replaces its own is up: releases are repeated then. | a lock that nobody wants stays until its ttl is over; with sessions, until the process ends |
 /// | Nothing is repeated after its future has ended. | the same |
 ///
 /// # A store without a clock
