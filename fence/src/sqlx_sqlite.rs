@@ -17,7 +17,7 @@ impl FencedDatabase for SqlitePool {
         SqlitePool::begin(self).await.map_err(|error| FenceError::not_committed(fence, error))
     }
 
-    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+    async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
         let raised = sqlx::query_scalar::<_, i64>(statements::CHECK)
             .bind(fence.key())

@@ -30,6 +30,7 @@ mod library;
 mod lost_answers;
 mod once;
 mod redis;
+mod same_database;
 mod sources;
 mod suite;
 mod world;
