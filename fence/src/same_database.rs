@@ -15,7 +15,8 @@ use crate::{Fence, FenceError, FencedDatabase};
 /// of one holder do not wait for each other; with `once` they do, by the row of `distlock_fence`.
 ///
 /// Dereferences to the pool. Where the locks are elsewhere, every transaction fails: the function is not there, or the
-/// lock is not held there. Its role needs `USAGE` on the schema of the locks and `SELECT, UPDATE` on the table `lock_1`.
+/// lock is not held there. Its role needs `USAGE` on the schema of the locks and `SELECT, UPDATE` on the table
+/// `lock_1`.
 ///
 /// ```
 /// # #[cfg(feature = "sqlx-postgres")] mod example {
