@@ -107,6 +107,8 @@ mod same_database;
 pub mod schema;
 #[cfg(feature = "__sea-orm")]
 mod sea_orm;
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
+mod sqlx_check;
 #[cfg(feature = "sqlx-mysql")]
 mod sqlx_mysql;
 #[cfg(all(

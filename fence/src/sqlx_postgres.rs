@@ -7,6 +7,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use sqlx::{Executor, PgConnection, PgPool, Postgres, Transaction};
 
 use crate::same_database::asserted;
+use crate::sqlx_check::check;
 use crate::{AssertHeld, Fence, FenceError, FencedDatabase, signed, statements};
 
 impl FencedDatabase for PgPool {
@@ -18,23 +19,7 @@ impl FencedDatabase for PgPool {
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        let failed = |error| FenceError::not_committed(fence, error);
-        let raised = sqlx::query_scalar::<_, i64>(statements::CHECK)
-            .bind(fence.key())
-            .bind(signed(fence)?)
-            .fetch_optional(&mut **transaction)
-            .await
-            .map_err(failed)?;
-        if raised.is_some() {
-            return Ok(());
-        }
-        // The statement has locked the row, although it has not changed it.
-        let newest = sqlx::query_scalar::<_, i64>(statements::NEWEST)
-            .bind(fence.key())
-            .fetch_one(&mut **transaction)
-            .await
-            .map_err(failed)?;
-        Err(FenceError::stale(fence, newest.unsigned_abs()))
+        check!(transaction, fence)
     }
 
     async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
