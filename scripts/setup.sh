@@ -1,5 +1,5 @@
-# Sourced by the test command: servers to test against, what the build needs, and a Python with the redis package for
-# the interop tests.
+# Sourced by the test command: servers to test against, what the build needs, and a Python with the packages of the
+# tests that need one.
 # Nothing is installed that is there already.
 
 as_root() {
@@ -17,15 +17,15 @@ install_packages() {
         -o Dpkg::Options::=--force-confold "$@"
 }
 
-has_redis_package() {
-    "$1" -c 'import redis' 2>/dev/null
+has_python_packages() {
+    "$1" -c 'import redis, moto.server' 2>/dev/null
 }
 
-# Prints the Python that can `import redis`: the one in use, the system's, or one of our own under target/.
+# Prints the Python that has the packages: the one in use, the system's, or one of our own under target/.
 find_python() {
     local python
     for python in "${DISTLOCK_TEST_PYTHON:-python3}" /usr/bin/python3 target/interop/bin/python; do
-        if has_redis_package "$python"; then
+        if has_python_packages "$python"; then
             echo "$python"
             return
         fi
@@ -33,13 +33,12 @@ find_python() {
     return 1
 }
 
+# moto stands in for Amazon S3: pinned, because what it refuses differs between its versions.
 setup_python() {
     find_python >/dev/null && return
-    if command -v python3 >/dev/null && python3 -m venv target/interop >/dev/null 2>&1 &&
-        target/interop/bin/pip install --quiet redis; then
-        return
-    fi
-    install_packages python3 python3-redis
+    command -v python3 >/dev/null && python3 -m venv target/interop >/dev/null 2>&1 ||
+        { install_packages python3 python3-venv && python3 -m venv target/interop; } || return 1
+    target/interop/bin/pip install --quiet redis 'moto[server]==5.2.1'
 }
 
 # The server, and etcdctl to look at it. The package starts a server of its own where services are managed: not here.
@@ -105,7 +104,7 @@ setup() {
     setup_zookeeper || return 1
     setup_mariadb_and_memcached || return 1
     setup_python || return 1
-    DISTLOCK_TEST_PYTHON=$(find_python) || { echo 'no Python with the redis package' >&2; return 1; }
+    DISTLOCK_TEST_PYTHON=$(find_python) || { echo 'no Python with redis and moto' >&2; return 1; }
     case $DISTLOCK_TEST_PYTHON in target/*) DISTLOCK_TEST_PYTHON=$PWD/$DISTLOCK_TEST_PYTHON ;; esac
     export DISTLOCK_TEST_PYTHON
     echo "rust:    $(rustc --version)"

@@ -101,6 +101,7 @@ usually() {
     wait "$compiles" || { cat target/compile.txt; exit 1; }
     cat target/compile.txt
     step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop
+    step 'Tests against moto' cargo test --locked --test databases -- --ignored objects
     step 'The command with its own features' command_alone
 }
 

@@ -230,17 +230,14 @@ where
     F: FnOnce(&mut C) -> Result<T, E>,
 {
     let arguments = once.digest(fence)?;
-    let replay = |stored: Stored| -> Result<Done<T>, FenceError> {
-        Ok(Done { value: stored.read(fence, arguments.as_deref())?, outcome: Outcome::Replay })
-    };
     // One query, without a transaction, for requests that are repeated.
     if let Some(stored) = connection.find(fence)? {
-        return Ok(replay(stored)?);
+        return Ok(stored.replay(fence, arguments.as_deref())?);
     }
     let open = Open::begin(fence, connection)?;
     // An earlier holder may have committed since then: the check of the fence has waited for it.
     if let Some(stored) = open.connection.find(fence)? {
-        return Ok(replay(stored)?);
+        return Ok(stored.replay(fence, arguments.as_deref())?);
     }
     let value = body(open.connection)?;
     let stored = Stored::new(&value, arguments, fence)?;

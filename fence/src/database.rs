@@ -29,12 +29,13 @@ pub trait FencedDatabase {
     /// Begins a transaction.
     fn begin(&self, fence: &Fence) -> impl Future<Output = Result<Self::Transaction, FenceError>> + Send;
 
-    /// Raises the stored token of the key to that of `fence`, and keeps others from doing so until the transaction
-    /// ends.
+    /// Refuses a holder that was overtaken, and keeps the row of the key until the transaction ends: the stored token
+    /// is raised to that of `fence`. (A [`SameDatabase`](crate::SameDatabase) asks the lock itself.)
     ///
     /// # Errors
-    /// [`FenceError::Stale`] if a larger token is stored; [`FenceError::NotCommitted`] if the database fails.
+    /// [`FenceError::Stale`] if it was overtaken; [`FenceError::NotCommitted`] if the database fails.
     fn fence(
+        &self,
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> impl Future<Output = Result<(), FenceError>> + Send;
@@ -71,8 +72,12 @@ macro_rules! behind_pointer {
                 D::begin(self, fence).await
             }
 
-            async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-                D::fence(transaction, fence).await
+            async fn fence(
+                &self,
+                transaction: &mut Self::Transaction,
+                fence: &Fence,
+            ) -> Result<(), FenceError> {
+                D::fence(self, transaction, fence).await
             }
 
             async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
@@ -95,10 +100,11 @@ macro_rules! behind_pointer {
             }
 
             async fn find_in(
+                &self,
                 transaction: &mut Self::Transaction,
                 fence: &Fence,
             ) -> Result<Option<crate::Stored>, FenceError> {
-                D::find_in(transaction, fence).await
+                D::find_in(self, transaction, fence).await
             }
 
             async fn store(

@@ -5,15 +5,13 @@ use std::ops::Deref;
 
 use deadpool_postgres::{Manager, Pool};
 use tokio_postgres::Client;
-#[cfg(feature = "once")]
-use tokio_postgres::types::ToSql;
 
 use crate::begun::Begun;
 use crate::pooled::Pooled;
+use crate::tokio_postgres::{assert_held, check, commit_on, migrate};
 #[cfg(feature = "once")]
-use crate::signed;
-use crate::tokio_postgres::{check, committed, migrate};
-use crate::{Fence, FenceError, FencedDatabase, statements};
+use crate::tokio_postgres::{find, prune, store};
+use crate::{AssertHeld, Fence, FenceError, FencedDatabase};
 
 /// A client with an open transaction, as the body of a section gets it. (Not one to be changed: it could begin another
 /// transaction, whose commit would be the commit of this one.)
@@ -40,14 +38,12 @@ impl FencedDatabase for Pool {
         Ok(Begun(Transaction(transaction)))
     }
 
-    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+    async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         check(transaction, fence).await
     }
 
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        let still_good = transaction.batch_execute(statements::STILL_GOOD).await;
-        still_good.map_err(|error| FenceError::not_committed(fence, error))?;
-        committed(transaction.batch_execute("COMMIT").await, fence)?;
+        commit_on(&transaction, fence).await?;
         transaction.0.0.give_back();
         Ok(())
     }
@@ -64,6 +60,16 @@ impl FencedDatabase for Pool {
     }
 }
 
+impl AssertHeld for Pool {
+    async fn assert_held(
+        transaction: &mut Self::Transaction,
+        statement: &str,
+        fence: &Fence,
+    ) -> Result<(), FenceError> {
+        assert_held(transaction, statement, fence).await
+    }
+}
+
 #[cfg(feature = "once")]
 impl crate::OnceDatabase for Pool {
     async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
@@ -72,6 +78,7 @@ impl crate::OnceDatabase for Pool {
     }
 
     async fn find_in(
+        &self,
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> Result<Option<crate::Stored>, FenceError> {
@@ -84,23 +91,10 @@ impl crate::OnceDatabase for Pool {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
-        let (key, token, keep) = (fence.key(), signed(fence)?, crate::once_statements::millis(keep));
-        let row: &[&(dyn ToSql + Sync)] = &[&key, &stored.result, &stored.arguments, &token, &keep];
-        let store = transaction.execute(crate::once_statements::POSTGRES.store, row).await;
-        store.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+        store(transaction, fence, stored, keep).await
     }
 
     async fn prune(&self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
-        Ok(self.get().await?.execute(crate::once_statements::POSTGRES.prune, &[]).await?)
+        prune(&*self.get().await?).await
     }
-}
-
-#[cfg(feature = "once")]
-async fn find(client: &Client, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
-    let stored = async {
-        let row = client.query_opt(crate::once_statements::POSTGRES.find, &[&fence.key()]).await?;
-        let stored = row.map(|row| Ok(crate::Stored { result: row.try_get(0)?, arguments: row.try_get(1)? }));
-        stored.transpose()
-    };
-    stored.await.map_err(|error: tokio_postgres::Error| FenceError::not_committed(fence, error))
 }

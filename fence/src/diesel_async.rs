@@ -1,5 +1,5 @@
 //! `diesel-async` on PostgreSQL. Its pools of `deadpool` are databases for [`transaction`](crate::transaction()) and
-//! `once`; a connection of one's own, or of another pool, has the function [`transaction`] of this module.
+//! `once`; a connection of one's own, or of another pool, has the functions of this module.
 //!
 //! ```
 //! use diesel::prelude::*;
@@ -33,6 +33,8 @@
 //! ```
 
 use std::error;
+#[cfg(feature = "once")]
+use std::time::Duration;
 
 use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{BigInt, Text};
@@ -46,9 +48,14 @@ use diesel_async::{
 };
 
 #[cfg(feature = "once")]
+use serde::{Serialize, de::DeserializeOwned};
+
+#[cfg(feature = "once")]
 use crate::diesel::StoredRow;
 use crate::diesel::{Row, is_outermost, is_refusal};
 use crate::pooled::Pooled;
+#[cfg(feature = "once")]
+use crate::{Done, Once, Outcome, Stored};
 use crate::{Fence, FenceError, FencedDatabase, signed, statements};
 
 type Transactions = AnsiTransactionManager;
@@ -74,16 +81,78 @@ where
         Ok(()) => body(connection).await,
         Err(error) => Err(error.into()),
     };
-    match done {
-        Ok(value) => {
-            commit(connection, fence).await?;
-            Ok(value)
-        }
-        Err(error) => {
-            drop(roll_back(connection).await);
-            Err(error)
-        }
+    end(connection, fence, done).await
+}
+
+/// [`once`](crate::once()) on a connection: the same order, the same promises, the same errors as those of
+/// [`transaction`].
+///
+/// # Errors
+/// Those of `body`, and each [`FenceError`].
+///
+/// # Cancel safety
+/// That of [`transaction`]; the next call finds out whether it was committed.
+#[cfg(feature = "once")]
+pub async fn once<T, E, F>(
+    fence: &Fence,
+    connection: &mut AsyncPgConnection,
+    once: &Once,
+    body: F,
+) -> Result<Done<T>, E>
+where
+    T: Serialize + DeserializeOwned,
+    E: From<FenceError>,
+    F: AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, E>,
+{
+    let arguments = once.digest(fence)?;
+    // One query, without a transaction, for requests that are repeated.
+    if let Some(stored) = find(connection, fence).await? {
+        return Ok(stored.replay(fence, arguments.as_deref())?);
     }
+    begin(connection).await.map_err(|error| FenceError::not_committed(fence, error))?;
+    let found = match check(connection, fence).await {
+        // An earlier holder may have committed since then: the check of the fence has waited for it.
+        Ok(()) => find(connection, fence).await,
+        Err(error) => Err(error),
+    };
+    let done = match found {
+        Ok(None) => first_run(fence, connection, once, arguments, body).await,
+        Ok(Some(stored)) => {
+            drop(roll_back(connection).await);
+            return Ok(stored.replay(fence, arguments.as_deref())?);
+        }
+        Err(error) => Err(error.into()),
+    };
+    end(connection, fence, done).await
+}
+
+/// In a transaction that was begun.
+#[cfg(feature = "once")]
+async fn first_run<T, E, F>(
+    fence: &Fence,
+    connection: &mut AsyncPgConnection,
+    once: &Once,
+    arguments: Option<Vec<u8>>,
+    body: F,
+) -> Result<Done<T>, E>
+where
+    T: Serialize,
+    E: From<FenceError>,
+    F: AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, E>,
+{
+    let value = body(connection).await?;
+    let stored = Stored::new(&value, arguments, fence)?;
+    store(connection, fence, &stored, once.keep()).await?;
+    Ok(Done { value, outcome: Outcome::FirstRun })
+}
+
+/// Deletes results whose time is over, and says how many: for a job that runs now and then.
+///
+/// # Errors
+/// What the database said.
+#[cfg(feature = "once")]
+pub async fn prune(connection: &mut AsyncPgConnection) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
+    Ok(u64::try_from(sql_query(crate::once_statements::POSTGRES.prune).execute(connection).await?)?)
 }
 
 /// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
@@ -105,7 +174,7 @@ impl FencedDatabase for Pool<AsyncPgConnection> {
         Ok(transaction)
     }
 
-    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+    async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         check(transaction, fence).await
     }
 
@@ -129,49 +198,55 @@ impl FencedDatabase for Pool<AsyncPgConnection> {
 
 #[cfg(feature = "once")]
 impl crate::OnceDatabase for Pool<AsyncPgConnection> {
-    async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+    async fn find(&self, fence: &Fence) -> Result<Option<Stored>, FenceError> {
         let mut object = self.get().await.map_err(|error| FenceError::not_committed(fence, error))?;
         find(&mut object, fence).await
     }
 
     async fn find_in(
+        &self,
         transaction: &mut Self::Transaction,
         fence: &Fence,
-    ) -> Result<Option<crate::Stored>, FenceError> {
+    ) -> Result<Option<Stored>, FenceError> {
         find(transaction, fence).await
     }
 
     async fn store(
         transaction: &mut Self::Transaction,
         fence: &Fence,
-        stored: &crate::Stored,
-        keep: std::time::Duration,
+        stored: &Stored,
+        keep: Duration,
     ) -> Result<(), FenceError> {
-        let store = sql_query(crate::once_statements::POSTGRES.store)
-            .bind::<Text, _>(fence.key())
-            .bind::<Text, _>(&stored.result)
-            .bind::<Nullable<Binary>, _>(stored.arguments.as_deref())
-            .bind::<BigInt, _>(signed(fence)?)
-            .bind::<BigInt, _>(crate::once_statements::millis(keep));
-        let stored = store.execute(&mut **transaction).await;
-        stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+        store(transaction, fence, stored, keep).await
     }
 
     async fn prune(&self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
-        let mut connection = self.get().await?;
-        let pruned = sql_query(crate::once_statements::POSTGRES.prune).execute(&mut *connection).await?;
-        Ok(u64::try_from(pruned)?)
+        prune(&mut *self.get().await?).await
     }
 }
 
 #[cfg(feature = "once")]
-async fn find(
-    connection: &mut AsyncPgConnection,
-    fence: &Fence,
-) -> Result<Option<crate::Stored>, FenceError> {
+async fn find(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<Option<Stored>, FenceError> {
     let find = sql_query(crate::once_statements::POSTGRES.find).bind::<Text, _>(fence.key());
     let found = find.get_result::<StoredRow>(connection).await.optional();
     found.map(|row| row.map(Into::into)).map_err(|error| FenceError::not_committed(fence, error))
+}
+
+#[cfg(feature = "once")]
+async fn store(
+    connection: &mut AsyncPgConnection,
+    fence: &Fence,
+    stored: &Stored,
+    keep: Duration,
+) -> Result<(), FenceError> {
+    let store = sql_query(crate::once_statements::POSTGRES.store)
+        .bind::<Text, _>(fence.key())
+        .bind::<Text, _>(&stored.result)
+        .bind::<Nullable<Binary>, _>(stored.arguments.as_deref())
+        .bind::<BigInt, _>(signed(fence)?)
+        .bind::<BigInt, _>(crate::once_statements::millis(keep));
+    let stored = store.execute(connection).await;
+    stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
 }
 
 async fn begin(connection: &mut AsyncPgConnection) -> QueryResult<()> {
@@ -205,6 +280,24 @@ async fn commit(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<(),
     Transactions::commit_transaction(connection)
         .await
         .map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
+}
+
+/// Commits if `done` is `Ok`, and rolls back otherwise.
+async fn end<T, E: From<FenceError>>(
+    connection: &mut AsyncPgConnection,
+    fence: &Fence,
+    done: Result<T, E>,
+) -> Result<T, E> {
+    match done {
+        Ok(value) => {
+            commit(connection, fence).await?;
+            Ok(value)
+        }
+        Err(error) => {
+            drop(roll_back(connection).await);
+            Err(error)
+        }
+    }
 }
 
 /// Rolls back, with savepoints that the body has left in front. If it fails, diesel gives the connection up.

@@ -13,14 +13,15 @@ pub const MAX_RESULT: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FenceError {
-    /// A later holder of the key has committed: this one came too late, and has changed nothing.
+    /// The lock was lost before the transaction: a later holder of the key has committed, or, in a
+    /// [`SameDatabase`](crate::SameDatabase), this one does not hold it any more. Nothing was changed.
     Stale {
         /// The key.
         key: String,
         /// The token of the holder that came too late.
         token: u64,
-        /// The largest token that has committed.
-        newest: u64,
+        /// The largest token that has committed. `None`: the lock itself was asked, which does not say.
+        newest: Option<u64>,
     },
     /// The database failed or refused. Nothing was committed.
     NotCommitted {
@@ -89,7 +90,14 @@ impl FenceError {
     /// For implementations of [`FencedDatabase`](crate::FencedDatabase): a token larger than this one is stored.
     #[must_use]
     pub fn stale(fence: &Fence, newest: u64) -> Self {
-        FenceError::Stale { key: fence.key().to_owned(), token: fence.token(), newest }
+        FenceError::Stale { key: fence.key().to_owned(), token: fence.token(), newest: Some(newest) }
+    }
+
+    /// For implementations of [`FencedDatabase`](crate::FencedDatabase) that ask the lock: it is not held with this
+    /// token.
+    #[must_use]
+    pub fn not_held(fence: &Fence) -> Self {
+        FenceError::Stale { key: fence.key().to_owned(), token: fence.token(), newest: None }
     }
 
     /// The key.
@@ -109,9 +117,13 @@ impl FenceError {
 impl fmt::Display for FenceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FenceError::Stale { key, token, newest } => write!(
+            FenceError::Stale { key, token, newest: Some(newest) } => write!(
                 f,
                 "`{key}`: the holder with fencing token {token} came too late: {newest} has committed; nothing was changed"
+            ),
+            FenceError::Stale { key, token, newest: None } => write!(
+                f,
+                "`{key}`: the holder with fencing token {token} does not hold the lock any more; nothing was changed"
             ),
             FenceError::NotCommitted { key, source } => {
                 write!(f, "`{key}`: the transaction was not committed: {source}")

@@ -40,6 +40,8 @@
 //!
 //! Where a transaction belongs to one connection, that may be one of any pool. MySQL means MariaDB, too.
 //!
+//! Where PostgreSQL keeps the data and the locks, `SameDatabase::new(pool)` is a database that asks the lock itself.
+//!
 //! The crate locks nothing, and depends on nothing that does: a service that gets a [`Fence`] from another one can
 //! check it. It needs the table `distlock_fence`, which [`migrate`] makes, or a migration of one's own from [`schema`].
 //! Who writes under one key must name it alike: different texts do not see each other.
@@ -100,9 +102,13 @@ mod pooled;
 pub mod redis;
 #[cfg(feature = "rusqlite")]
 mod rusqlite;
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+mod same_database;
 pub mod schema;
 #[cfg(feature = "__sea-orm")]
 mod sea_orm;
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
+mod sqlx_check;
 #[cfg(feature = "sqlx-mysql")]
 mod sqlx_mysql;
 #[cfg(all(
@@ -127,6 +133,8 @@ pub use error::{FenceError, MAX_RESULT};
 pub use fence::{Fence, ParseFenceError};
 #[cfg(feature = "once")]
 pub use once::{Done, FirstRun, Once, OnceDatabase, Outcome, Run, Stored, once, prune};
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+pub use same_database::{AssertHeld, NOT_HELD, SameDatabase};
 pub use transaction::{FencedTransaction, transaction};
 
 /// The token as the databases have it: a signed number.

@@ -37,7 +37,7 @@ impl FencedDatabase for Pool {
         begun.map(|begun| Begun(Transaction(begun))).map_err(|error| FenceError::not_committed(fence, error))
     }
 
-    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+    async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
         let token = signed(fence)?;
         let key = fence.key().as_bytes();
@@ -77,6 +77,7 @@ impl crate::OnceDatabase for Pool {
     }
 
     async fn find_in(
+        &self,
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> Result<Option<crate::Stored>, FenceError> {

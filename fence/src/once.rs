@@ -26,6 +26,7 @@ pub trait OnceDatabase: FencedDatabase {
     /// # Errors
     /// [`FenceError::NotCommitted`]
     fn find_in(
+        &self,
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> impl Future<Output = Result<Option<Stored>, FenceError>> + Send;
@@ -164,7 +165,7 @@ impl Once {
         }
         let mut transaction = FencedTransaction::begin(fence, database).await?;
         // An earlier holder may have committed since then: the check of the fence has waited for it.
-        let found = match D::find_in(&mut transaction, fence).await {
+        let found = match database.find_in(&mut transaction, fence).await {
             Ok(found) => found,
             Err(error) => {
                 transaction.roll_back().await;
@@ -224,6 +225,15 @@ impl Stored {
         }
         serde_json::from_str(&self.result)
             .map_err(|error| FenceError::Unreadable { key: fence.key().to_owned(), source: Arc::new(error) })
+    }
+
+    /// What the caller of a run that was done before gets.
+    pub(crate) fn replay<T: DeserializeOwned>(
+        self,
+        fence: &Fence,
+        arguments: Option<&[u8]>,
+    ) -> Result<Done<T>, FenceError> {
+        Ok(Done { value: self.read(fence, arguments)?, outcome: Outcome::Replay })
     }
 }
 

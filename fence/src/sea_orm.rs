@@ -19,7 +19,7 @@ impl FencedDatabase for DatabaseConnection {
         begun.map(Begun).map_err(|error| FenceError::not_committed(fence, error))
     }
 
-    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+    async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
         let token = signed(fence)?;
         let (transaction, key) = (&transaction.0, key(&transaction.0, fence));
@@ -76,6 +76,24 @@ impl FencedDatabase for DatabaseConnection {
     }
 }
 
+#[cfg(feature = "sea-orm-postgres")]
+impl crate::AssertHeld for DatabaseConnection {
+    async fn assert_held(
+        transaction: &mut Self::Transaction,
+        assert: &str,
+        fence: &Fence,
+    ) -> Result<(), FenceError> {
+        let assert = statement(&transaction.0, assert, [fence.key().into(), signed(fence)?.into()]);
+        match transaction.0.execute(assert).await {
+            Ok(_) => Ok(()),
+            Err(DbErr::Exec(RuntimeErr::SqlxError(error))) => {
+                Err(crate::sqlx_postgres::of_assertion(fence, error))
+            }
+            Err(error) => Err(FenceError::not_committed(fence, error)),
+        }
+    }
+}
+
 #[cfg(feature = "once")]
 impl crate::OnceDatabase for DatabaseConnection {
     async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
@@ -83,6 +101,7 @@ impl crate::OnceDatabase for DatabaseConnection {
     }
 
     async fn find_in(
+        &self,
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> Result<Option<crate::Stored>, FenceError> {

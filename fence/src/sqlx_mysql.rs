@@ -14,7 +14,7 @@ impl FencedDatabase for MySqlPool {
         MySqlPool::begin(self).await.map_err(|error| FenceError::not_committed(fence, error))
     }
 
-    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+    async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
         let token = signed(fence)?;
         let key = fence.key().as_bytes();

@@ -22,6 +22,7 @@ macro_rules! once_database {
             }
 
             async fn find_in(
+                &self,
                 transaction: &mut Self::Transaction,
                 fence: &Fence,
             ) -> Result<Option<Stored>, FenceError> {

@@ -1,11 +1,14 @@
 //! The pools of `sqlx` for PostgreSQL.
 
+use std::borrow::Cow;
 use std::error::Error;
 
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use sqlx::{Executor, PgConnection, PgPool, Postgres, Transaction};
 
-use crate::{Fence, FenceError, FencedDatabase, signed, statements};
+use crate::same_database::asserted;
+use crate::sqlx_check::check;
+use crate::{AssertHeld, Fence, FenceError, FencedDatabase, signed, statements};
 
 impl FencedDatabase for PgPool {
     type Connection = PgConnection;
@@ -15,24 +18,8 @@ impl FencedDatabase for PgPool {
         PgPool::begin(self).await.map_err(|error| FenceError::not_committed(fence, error))
     }
 
-    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        let failed = |error| FenceError::not_committed(fence, error);
-        let raised = sqlx::query_scalar::<_, i64>(statements::CHECK)
-            .bind(fence.key())
-            .bind(signed(fence)?)
-            .fetch_optional(&mut **transaction)
-            .await
-            .map_err(failed)?;
-        if raised.is_some() {
-            return Ok(());
-        }
-        // The statement has locked the row, although it has not changed it.
-        let newest = sqlx::query_scalar::<_, i64>(statements::NEWEST)
-            .bind(fence.key())
-            .fetch_one(&mut **transaction)
-            .await
-            .map_err(failed)?;
-        Err(FenceError::stale(fence, newest.unsigned_abs()))
+    async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        check!(transaction, fence)
     }
 
     async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
@@ -50,6 +37,24 @@ impl FencedDatabase for PgPool {
         sqlx::raw_sql(statements::MAKE_IN_POSTGRES).execute(self).await?;
         Ok(())
     }
+}
+
+impl AssertHeld for PgPool {
+    async fn assert_held(
+        transaction: &mut Self::Transaction,
+        statement: &str,
+        fence: &Fence,
+    ) -> Result<(), FenceError> {
+        let assert = sqlx::query(statement).bind(fence.key()).bind(signed(fence)?);
+        let held = assert.execute(&mut **transaction).await;
+        held.map(drop).map_err(|error| of_assertion(fence, error))
+    }
+}
+
+/// What the error of an assertion says.
+pub(crate) fn of_assertion(fence: &Fence, error: sqlx::Error) -> FenceError {
+    let code = error.as_database_error().and_then(|error| error.code()).map(Cow::into_owned);
+    asserted(code.as_deref(), fence, error)
 }
 
 /// Whether the server has refused to commit. With FATAL it ends the connection, maybe after it has committed.

@@ -4,6 +4,7 @@ use std::error::Error;
 
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
 
+use crate::sqlx_check::check;
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
 /// SQLITE_IOERR: whether the commit has reached the disk is not known.
@@ -17,23 +18,8 @@ impl FencedDatabase for SqlitePool {
         SqlitePool::begin(self).await.map_err(|error| FenceError::not_committed(fence, error))
     }
 
-    async fn fence(transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        let failed = |error| FenceError::not_committed(fence, error);
-        let raised = sqlx::query_scalar::<_, i64>(statements::CHECK)
-            .bind(fence.key())
-            .bind(signed(fence)?)
-            .fetch_optional(&mut **transaction)
-            .await
-            .map_err(failed)?;
-        if raised.is_some() {
-            return Ok(());
-        }
-        let newest = sqlx::query_scalar::<_, i64>(statements::NEWEST)
-            .bind(fence.key())
-            .fetch_one(&mut **transaction)
-            .await
-            .map_err(failed)?;
-        Err(FenceError::stale(fence, newest.unsigned_abs()))
+    async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        check!(transaction, fence)
     }
 
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {

@@ -1,5 +1,5 @@
 //! Transactions of `tokio-postgres`, on a client of one's own or of a pool. (The pools of `deadpool-postgres` are
-//! databases for [`transaction`](crate::transaction()) and `once`, too: feature `deadpool-postgres`.)
+//! databases for [`transaction`](crate::transaction()) and `once`: feature `deadpool-postgres`.)
 //!
 //! ```
 //! use distlock_fence::Fence;
@@ -26,12 +26,23 @@
 //! }
 //! ```
 
-use std::error;
+#[cfg(feature = "once")]
+use std::time::Duration;
+use std::{error, mem};
 
-use tokio_postgres::error::Severity;
+#[cfg(feature = "once")]
+use serde::{Serialize, de::DeserializeOwned};
+use tokio_postgres::error::{Severity, SqlState};
+#[cfg(feature = "once")]
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Transaction};
 
-use crate::{Fence, FenceError, signed, statements};
+#[cfg(feature = "once")]
+use crate::once_statements::{POSTGRES, millis};
+use crate::same_database::asserted;
+#[cfg(feature = "once")]
+use crate::{Done, Once, Outcome, Stored};
+use crate::{Fence, FenceError, SameDatabase, signed, statements};
 
 /// [`transaction`](crate::transaction()) on a client: the same order, the same promises, the same errors.
 ///
@@ -45,13 +56,74 @@ where
     E: From<FenceError>,
     F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, E>,
 {
-    let begun = client.transaction().await;
-    let mut transaction = begun.map_err(|error| FenceError::not_committed(fence, error))?;
-    // Dropped, it sends ROLLBACK before whatever the client sends next.
+    let mut transaction = begin(client, fence).await?;
     check(transaction.client(), fence).await?;
     let value = body(&mut transaction).await?;
     commit(transaction, fence).await?;
     Ok(value)
+}
+
+/// [`once`](crate::once()) on a client: the same order, the same promises, the same errors.
+///
+/// # Errors
+/// Those of `body`, and each [`FenceError`].
+///
+/// # Cancel safety
+/// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed; the next call
+/// finds out.
+#[cfg(feature = "once")]
+pub async fn once<T, E, F>(fence: &Fence, client: &mut Client, once: &Once, body: F) -> Result<Done<T>, E>
+where
+    T: Serialize + DeserializeOwned,
+    E: From<FenceError>,
+    F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, E>,
+{
+    let arguments = once.digest(fence)?;
+    // One query, without a transaction, for requests that are repeated.
+    if let Some(stored) = find(client, fence).await? {
+        return Ok(stored.replay(fence, arguments.as_deref())?);
+    }
+    let mut transaction = begin(client, fence).await?;
+    check(transaction.client(), fence).await?;
+    // An earlier holder may have committed since then: the check of the fence has waited for it.
+    if let Some(stored) = find(transaction.client(), fence).await? {
+        return Ok(stored.replay(fence, arguments.as_deref())?);
+    }
+    let value = body(&mut transaction).await?;
+    let stored = Stored::new(&value, arguments, fence)?;
+    store(transaction.client(), fence, &stored, once.keep()).await?;
+    commit(transaction, fence).await?;
+    Ok(Done { value, outcome: Outcome::FirstRun })
+}
+
+/// Deletes results whose time is over, and says how many: for a job that runs now and then.
+///
+/// # Errors
+/// What the database said.
+#[cfg(feature = "once")]
+pub async fn prune(client: &Client) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
+    Ok(client.execute(POSTGRES.prune, &[]).await?)
+}
+
+impl SameDatabase<&mut Client> {
+    /// [`transaction`] on a client of the database that keeps the lock, too.
+    ///
+    /// # Errors
+    /// Those of `body`, and each [`FenceError`].
+    ///
+    /// # Cancel safety
+    /// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed.
+    pub async fn transaction<T, E, F>(self, fence: &Fence, body: F) -> Result<T, E>
+    where
+        E: From<FenceError>,
+        F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    {
+        let mut transaction = begin(self.database, fence).await?;
+        assert_held(transaction.client(), &self.assert, fence).await?;
+        let value = body(&mut transaction).await?;
+        commit(transaction, fence).await?;
+        Ok(value)
+    }
 }
 
 /// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
@@ -60,6 +132,11 @@ where
 /// What the database said.
 pub async fn migrate(client: &Client) -> Result<(), Box<dyn error::Error + Send + Sync>> {
     Ok(client.batch_execute(statements::MAKE_IN_POSTGRES).await?)
+}
+
+/// Dropped, the transaction sends ROLLBACK before whatever the client sends next.
+async fn begin<'c>(client: &'c mut Client, fence: &Fence) -> Result<Transaction<'c>, FenceError> {
+    client.transaction().await.map_err(|error| FenceError::not_committed(fence, error))
 }
 
 pub(crate) async fn check(client: &Client, fence: &Fence) -> Result<(), FenceError> {
@@ -74,15 +151,50 @@ pub(crate) async fn check(client: &Client, fence: &Fence) -> Result<(), FenceErr
     Err(FenceError::stale(fence, newest.unsigned_abs()))
 }
 
-async fn commit(transaction: Transaction<'_>, fence: &Fence) -> Result<(), FenceError> {
-    let still_good = transaction.batch_execute(statements::STILL_GOOD).await;
-    still_good.map_err(|error| FenceError::not_committed(fence, error))?;
-    committed(transaction.commit().await, fence)
+pub(crate) async fn assert_held(client: &Client, statement: &str, fence: &Fence) -> Result<(), FenceError> {
+    let held = client.execute(statement, &[&fence.key(), &signed(fence)?]).await;
+    held.map(drop).map_err(|error| {
+        let code = error.code().cloned();
+        asserted(code.as_ref().map(SqlState::code), fence, error)
+    })
 }
 
-/// What the answer to the commit says.
-pub(crate) fn committed(answer: Result<(), Error>, fence: &Fence) -> Result<(), FenceError> {
+async fn commit(transaction: Transaction<'_>, fence: &Fence) -> Result<(), FenceError> {
+    commit_on(transaction.client(), fence).await?;
+    // Dropped, it would send ROLLBACK, of which the server warns. It owns nothing.
+    mem::forget(transaction);
+    Ok(())
+}
+
+/// Commits what is open on this client, by one message.
+pub(crate) async fn commit_on(client: &Client, fence: &Fence) -> Result<(), FenceError> {
+    if client.is_closed() {
+        return Err(FenceError::not_committed(fence, "the connection was closed before the commit was sent"));
+    }
+    let answer = client.batch_execute(statements::COMMIT_IF_GOOD).await;
     answer.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
+}
+
+#[cfg(feature = "once")]
+pub(crate) async fn find(client: &Client, fence: &Fence) -> Result<Option<Stored>, FenceError> {
+    let stored = async {
+        let row = client.query_opt(POSTGRES.find, &[&fence.key()]).await?;
+        row.map(|row| Ok(Stored { result: row.try_get(0)?, arguments: row.try_get(1)? })).transpose()
+    };
+    stored.await.map_err(|error: Error| FenceError::not_committed(fence, error))
+}
+
+#[cfg(feature = "once")]
+pub(crate) async fn store(
+    client: &Client,
+    fence: &Fence,
+    stored: &Stored,
+    keep: Duration,
+) -> Result<(), FenceError> {
+    let (key, token, keep) = (fence.key(), signed(fence)?, millis(keep));
+    let row: &[&(dyn ToSql + Sync)] = &[&key, &stored.result, &stored.arguments, &token, &keep];
+    let stored = client.execute(POSTGRES.store, row).await;
+    stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
 }
 
 /// Whether the server has refused to commit. With FATAL it ends the connection, maybe after it has committed.

@@ -42,7 +42,7 @@ impl<D: FencedDatabase> FencedTransaction<D> {
     /// Cancel-safe: what was begun is rolled back.
     pub async fn begin(fence: &Fence, database: &D) -> Result<Self, FenceError> {
         let mut transaction = database.begin(fence).await?;
-        match D::fence(&mut transaction, fence).await {
+        match database.fence(&mut transaction, fence).await {
             Ok(()) => Ok(FencedTransaction { transaction, fence: fence.clone() }),
             Err(error) => {
                 D::roll_back(transaction).await;

@@ -18,5 +18,8 @@ struct WithSeaOrm;
 #[doc = include_str!("../../docs/book/src/with-redis-values.md")]
 struct WithRedisValues;
 
+#[doc = include_str!("../../docs/book/src/with-objects.md")]
+struct WithObjects;
+
 #[doc = include_str!("../../docs/book/src/with-http.md")]
 struct WithHttp;

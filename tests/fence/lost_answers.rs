@@ -117,6 +117,28 @@ async fn is_not_committed<L: Library>(library: &L, plan: Plan) {
     library.make_table().await.unwrap();
 }
 
+/// The client knows that it is closed, and sends no commit of which nobody would know what became.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_committed_by_a_client_of_tokio_postgres_that_is_closed() {
+    let (database, options) = postgres_at("read committed").await;
+    let proxy = Proxy::to(&PostgresServer::shared().address());
+    let url = postgres_url(&options.port(proxy.address().port()));
+    let (mut client, connection) = ::tokio_postgres::connect(&url, ::tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let fence = Fence::new("k", 1);
+    let cut = distlock_fence::tokio_postgres::transaction(&fence, &mut client, async |tx| {
+        proxy.cut();
+        while !tx.client().is_closed() {
+            tokio::task::yield_now().await;
+        }
+        Ok::<_, Failure>(())
+    });
+    let cut = cut.await;
+    assert!(matches!(cut, Err(Failure::Fence(FenceError::NotCommitted { .. }))), "{cut:?}");
+    // Nor was the token raised.
+    database.section(&Fence::new("k", 0), Plan::default()).await.unwrap();
+}
+
 macro_rules! lost_answers {
     ($rule:ident: $($library:ident: $open:expr;)*) => {
         mod $rule {

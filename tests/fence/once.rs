@@ -5,7 +5,7 @@ use std::time::Duration;
 use distlock_fence::{Fence, FenceError, MAX_RESULT, Once, Outcome};
 
 use crate::libraries::On;
-use crate::libraries::asynchronous::{deadpool_postgres, diesel_async};
+use crate::libraries::asynchronous::{deadpool_postgres, diesel_async, diesel_async_singly, tokio_postgres};
 use crate::libraries::blocking::{diesel_on_postgres, diesel_on_sqlite, rusqlite};
 use crate::libraries::pools::{
     mysql_async_on_mariadb, sea_orm_on_mariadb, sea_orm_on_postgres, sea_orm_on_sqlite, sqlx_at,
@@ -136,6 +136,7 @@ each_database! {
     on_sqlite: observed(sqlite());
     with_deadpool_postgres: deadpool_postgres();
     with_diesel_async: diesel_async();
+    with_diesel_async_singly: diesel_async_singly();
     with_diesel_on_postgres: diesel_on_postgres();
     with_diesel_on_sqlite: diesel_on_sqlite();
     with_mysql_async: mysql_async_on_mariadb();
@@ -143,4 +144,5 @@ each_database! {
     with_sea_orm_on_mariadb: sea_orm_on_mariadb();
     with_sea_orm_on_postgres: sea_orm_on_postgres();
     with_sea_orm_on_sqlite: sea_orm_on_sqlite();
+    with_tokio_postgres: tokio_postgres();
 }

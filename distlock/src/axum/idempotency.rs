@@ -8,6 +8,7 @@ use axum_core::response::{IntoResponse, Response};
 use axum_core::response::{IntoResponseParts, ResponseParts};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
+use sfv::{Item, Parser};
 
 use super::response::Problem;
 
@@ -89,27 +90,16 @@ impl IdempotencyKey {
 
     fn parse(value: &HeaderValue) -> Option<Self> {
         let text = value.to_str().ok()?.trim_matches([' ', '\t']);
-        let key = match text.strip_prefix('"') {
-            Some(rest) => unquoted(rest.strip_suffix('"')?)?,
-            None => text.to_owned(),
+        let key = if text.starts_with('"') {
+            // Parameters are ignored, as structured fields want it.
+            let item = Parser::new(text).parse::<Item>().ok()?;
+            item.bare_item.as_string()?.as_str().to_owned()
+        } else {
+            text.to_owned()
         };
         let is_one = (1..=LONGEST).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
         is_one.then_some(IdempotencyKey(key))
     }
-}
-
-/// What stands between quotation marks. A backslash stands before each of the two that are meant.
-fn unquoted(text: &str) -> Option<String> {
-    let mut key = String::new();
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' => return None,
-            '\\' => key.push(letters.next().filter(|next| matches!(next, '"' | '\\'))?),
-            letter => key.push(letter),
-        }
-    }
-    Some(key)
 }
 
 impl fmt::Display for IdempotencyKey {

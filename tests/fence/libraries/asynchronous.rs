@@ -7,13 +7,13 @@ use diesel::sql_types::{BigInt, Text};
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
-use distlock_fence::Fence;
 use distlock_fence::deadpool_postgres::Transaction;
+use distlock_fence::{Done, Fence, Once, SameDatabase};
 use sqlx::PgPool;
 use tokio_postgres::{Client, GenericClient, NoTls};
 
 use crate::libraries::{Idle, On};
-use crate::library::{Failure, Library, Plan, Step, Steps, follow};
+use crate::library::{Failure, Library, OnceLibrary, Plan, Returned, Step, Steps, follow};
 use crate::world::{postgres, sql};
 
 pub(crate) fn tokio_postgres_at(observer: PgPool, url: String) -> On<Idle<Client>, PgPool> {
@@ -56,6 +56,55 @@ impl Library for On<Idle<Client>, PgPool> {
 
     async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let client = self.pool.lend(self.pool.client().await);
+        distlock_fence::tokio_postgres::migrate(&client).await
+    }
+}
+
+impl OnceLibrary for On<Idle<Client>, PgPool> {
+    async fn once<T: Returned>(
+        &self,
+        fence: &Fence,
+        request: &Once,
+        result: Result<T, Failure>,
+    ) -> Result<Done<T>, Failure> {
+        let mut client = self.pool.lend(self.pool.client().await);
+        distlock_fence::tokio_postgres::once(fence, &mut client, request, async |tx| {
+            tokio_postgres_step(tx, fence, Step::Write).await?;
+            result
+        })
+        .await
+    }
+
+    async fn prune(&self) -> u64 {
+        let client = self.pool.lend(self.pool.client().await);
+        distlock_fence::tokio_postgres::prune(&client).await.unwrap()
+    }
+}
+
+/// Clients of a database that keeps the locks, too.
+#[derive(Clone)]
+pub(crate) struct ClientBesideLock(Idle<Client>);
+
+pub(crate) fn tokio_postgres_beside_lock_at(observer: PgPool, url: String) -> On<ClientBesideLock, PgPool> {
+    On { pool: ClientBesideLock(Idle::at(url)), observer }
+}
+
+impl Library for On<ClientBesideLock, PgPool> {
+    type Observer = PgPool;
+
+    fn observer(&self) -> &PgPool {
+        &self.observer
+    }
+
+    async fn section(&self, fence: &Fence, mut plan: Plan) -> Result<(), Failure> {
+        let clients = &self.pool.0;
+        let mut client = clients.lend(clients.client().await);
+        let body = async |tx: &mut tokio_postgres::Transaction<'_>| follow!(plan, step => tokio_postgres_step(tx, fence, step));
+        SameDatabase::new(&mut *client).transaction(fence, body).await
+    }
+
+    async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let client = self.pool.0.lend(self.pool.0.client().await);
         distlock_fence::tokio_postgres::migrate(&client).await
     }
 }
@@ -137,6 +186,27 @@ impl Library for On<Singly<Pool<AsyncPgConnection>>, PgPool> {
     async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let mut connection = self.pool.0.get().await?;
         distlock_fence::diesel_async::migrate(&mut connection).await
+    }
+}
+
+impl OnceLibrary for On<Singly<Pool<AsyncPgConnection>>, PgPool> {
+    async fn once<T: Returned>(
+        &self,
+        fence: &Fence,
+        request: &Once,
+        result: Result<T, Failure>,
+    ) -> Result<Done<T>, Failure> {
+        let mut connection = self.pool.0.get().await.unwrap();
+        distlock_fence::diesel_async::once(fence, &mut connection, request, async |connection| {
+            diesel_async_step(connection, fence, Step::Write).await?;
+            result
+        })
+        .await
+    }
+
+    async fn prune(&self) -> u64 {
+        let mut connection = self.pool.0.get().await.unwrap();
+        distlock_fence::diesel_async::prune(&mut connection).await.unwrap()
     }
 }
 

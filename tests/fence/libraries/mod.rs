@@ -15,6 +15,10 @@ pub(crate) struct On<P, O> {
 }
 
 impl<P, O> On<P, O> {
+    pub(crate) fn new(pool: P, observer: O) -> Self {
+        On { pool, observer }
+    }
+
     pub(crate) fn pool(&self) -> &P {
         &self.pool
     }

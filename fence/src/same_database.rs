@@ -1,0 +1,168 @@
+//! Data beside the lock: in the PostgreSQL database that keeps it.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+
+use crate::{Fence, FenceError, FencedDatabase};
+
+/// A database of PostgreSQL that keeps the locks, too (`postgres://`). Its transactions ask the lock itself, by the
+/// function `assert_held_1` of the store, in place of the table `distlock_fence`.
+///
+/// This refuses more: a holder that has lost its lock is [`FenceError::Stale`] even if nobody has come after it. And
+/// from the check to the end of the transaction nobody else gets the lock, whatever becomes of the lease. Transactions
+/// of one holder do not wait for each other; with `once` they do, by the row of `distlock_fence`.
+///
+/// Dereferences to the pool. Where the locks are elsewhere, every transaction fails: the function is not there, or the
+/// lock is not held there. Its role needs `USAGE` on the schema of the locks and `SELECT, UPDATE` on the table
+/// `lock_1`.
+///
+/// ```
+/// # #[cfg(feature = "sqlx-postgres")] mod example {
+/// use distlock_fence::{Fence, FenceError, SameDatabase, transaction};
+/// use sqlx::PgPool;
+/// # #[derive(Debug)] enum RedeemError { Fence(FenceError), Database(sqlx::Error) }
+/// # impl From<FenceError> for RedeemError { fn from(error: FenceError) -> Self { RedeemError::Fence(error) } }
+/// # impl From<sqlx::Error> for RedeemError { fn from(error: sqlx::Error) -> Self { RedeemError::Database(error) } }
+///
+/// async fn redeem(pool: &SameDatabase<PgPool>, fence: &Fence, user: i64, price: i64) -> Result<(), RedeemError> {
+///     transaction(fence, pool, async |tx| {
+///         let sql = "UPDATE account SET points = points - $1 WHERE id = $2";
+///         sqlx::query(sql).bind(price).bind(user).execute(tx).await?;
+///         Ok(())
+///     })
+///     .await
+/// }
+///
+/// fn open(url: &str) -> Result<SameDatabase<PgPool>, sqlx::Error> {
+///     Ok(SameDatabase::new(PgPool::connect_lazy(url)?))
+/// }
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SameDatabase<D> {
+    pub(crate) database: D,
+    pub(crate) assert: String,
+}
+
+impl<D> SameDatabase<D> {
+    /// The store keeps its locks in the schema `distlock`, as it does if its URL names none.
+    pub fn new(database: D) -> Self {
+        Self::in_schema(database, "distlock")
+    }
+
+    /// The store keeps its locks in this schema (`schema=` in its URL).
+    pub fn in_schema(database: D, schema: &str) -> Self {
+        let schema = schema.replace('"', "\"\"");
+        SameDatabase { database, assert: format!("SELECT \"{schema}\".assert_held_1($1, $2)") }
+    }
+}
+
+/// A database of PostgreSQL that can be a [`SameDatabase`].
+#[diagnostic::on_unimplemented(
+    message = "the locks cannot be asked by `{Self}`",
+    note = "`SameDatabase` is for pools of PostgreSQL: turn on a feature of distlock-fence like `sqlx-postgres`"
+)]
+pub trait AssertHeld: FencedDatabase {
+    /// Runs this statement, whose parameters are the key and the token.
+    ///
+    /// # Errors
+    /// [`FenceError::Stale`] if it fails with SQLSTATE [`NOT_HELD`]; [`FenceError::NotCommitted`] otherwise.
+    fn assert_held(
+        transaction: &mut Self::Transaction,
+        statement: &str,
+        fence: &Fence,
+    ) -> impl Future<Output = Result<(), FenceError>> + Send;
+}
+
+/// The SQLSTATE with which `assert_held_1` fails.
+pub const NOT_HELD: &str = "DL002";
+
+/// What the error of an assertion says.
+pub(crate) fn asserted(
+    sqlstate: Option<&str>,
+    fence: &Fence,
+    error: impl Into<Box<dyn Error + Send + Sync>>,
+) -> FenceError {
+    if sqlstate == Some(NOT_HELD) {
+        FenceError::not_held(fence)
+    } else {
+        FenceError::not_committed(fence, error)
+    }
+}
+
+impl<D: AssertHeld + Send + Sync> FencedDatabase for SameDatabase<D> {
+    type Connection = D::Connection;
+    type Transaction = D::Transaction;
+
+    async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+        self.database.begin(fence).await
+    }
+
+    async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        D::assert_held(transaction, &self.assert, fence).await
+    }
+
+    async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        D::commit(transaction, fence).await
+    }
+
+    async fn roll_back(transaction: Self::Transaction) {
+        D::roll_back(transaction).await;
+    }
+
+    async fn migrate(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.database.migrate().await
+    }
+}
+
+#[cfg(feature = "once")]
+impl<D: AssertHeld + crate::OnceDatabase + Send + Sync> crate::OnceDatabase for SameDatabase<D> {
+    async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
+        self.database.find(fence).await
+    }
+
+    async fn find_in(
+        &self,
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+    ) -> Result<Option<crate::Stored>, FenceError> {
+        // Transactions of one holder do not wait for each other at the lock: each would find no result, and run.
+        self.database.fence(transaction, fence).await?;
+        self.database.find_in(transaction, fence).await
+    }
+
+    async fn store(
+        transaction: &mut Self::Transaction,
+        fence: &Fence,
+        stored: &crate::Stored,
+        keep: std::time::Duration,
+    ) -> Result<(), FenceError> {
+        D::store(transaction, fence, stored, keep).await
+    }
+
+    async fn prune(&self) -> Result<u64, Box<dyn Error + Send + Sync>> {
+        self.database.prune().await
+    }
+}
+
+impl<D> Deref for SameDatabase<D> {
+    type Target = D;
+
+    fn deref(&self) -> &D {
+        &self.database
+    }
+}
+
+impl<D> DerefMut for SameDatabase<D> {
+    fn deref_mut(&mut self) -> &mut D {
+        &mut self.database
+    }
+}
+
+impl<D> fmt::Debug for SameDatabase<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SameDatabase").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,228 @@
+//! Data in the PostgreSQL database that keeps the locks: its transactions ask the lock itself.
+
+use std::time::Duration;
+
+use distlock::{LockManager, distributed_lock};
+use distlock_fence::{AssertHeld, Fence, FenceError, Once, SameDatabase, once};
+use sea_orm::DatabaseConnection;
+use sqlx::PgPool;
+use tokio::sync::oneshot;
+
+use crate::libraries::On;
+use crate::libraries::asynchronous::{ClientBesideLock, deadpool_postgres_at, tokio_postgres_beside_lock_at};
+use crate::libraries::pools::sea_orm_at;
+use crate::library::{End, Failure, Library, Plan, Step, Steps};
+use crate::world::{World, postgres};
+
+impl<D: AssertHeld + Steps> Steps for SameDatabase<D> {
+    async fn step(connection: &mut Self::Connection, fence: &Fence, step: Step) -> Result<(), Failure> {
+        D::step(connection, fence, step).await
+    }
+}
+
+/// A library that asks the lock, and the URL of the database.
+type Beside<P> = (On<P, PgPool>, String);
+
+async fn with_sqlx() -> Beside<SameDatabase<PgPool>> {
+    let (pool, url) = postgres().await;
+    (On::new(SameDatabase::new(pool.clone()), pool), url)
+}
+
+async fn with_deadpool_postgres() -> Beside<SameDatabase<deadpool_postgres::Pool>> {
+    let (observer, url) = postgres().await;
+    let pool = deadpool_postgres_at(observer.clone(), &url).pool().clone();
+    (On::new(SameDatabase::new(pool), observer), url)
+}
+
+async fn with_sea_orm() -> Beside<SameDatabase<DatabaseConnection>> {
+    let (observer, url) = postgres().await;
+    let pool = sea_orm_at(observer.clone(), &url).await.pool().clone();
+    (On::new(SameDatabase::new(pool), observer), url)
+}
+
+async fn with_tokio_postgres() -> Beside<ClientBesideLock> {
+    let (observer, url) = postgres().await;
+    (tokio_postgres_beside_lock_at(observer, url.clone()), url)
+}
+
+async fn locks(url: &str) -> LockManager {
+    LockManager::connect(url).await.unwrap()
+}
+
+fn is_not_held(result: &Result<(), Failure>, fence: &Fence) -> bool {
+    matches!(result, Err(Failure::Fence(FenceError::Stale { key, token, newest: None }))
+        if key == fence.key() && *token == fence.token())
+}
+
+async fn write<L: Library>(library: &L, fence: &Fence) -> Result<(), Failure> {
+    library.section(fence, Plan::default()).await
+}
+
+/// Whether or not somebody else has come since.
+async fn a_holder_that_has_lost_its_lock_is_stale<L: Library<Observer = PgPool>>(
+    (library, url): (L, String),
+) {
+    let locks = locks(&url).await;
+    let guard = locks.lock("k").fenced().acquire().await.unwrap();
+    let first = guard.fence().unwrap();
+    write(&library, &first).await.unwrap();
+    write(&library, &first).await.unwrap();
+    let refused = library.section(&first, Plan::ending(End::Refuse)).await;
+    assert!(matches!(refused, Err(Failure::Refused)), "{refused:?}");
+    guard.release().await.unwrap();
+    let late = write(&library, &first).await;
+    assert!(is_not_held(&late, &first), "{late:?}");
+
+    let guard = locks.lock("k").fenced().acquire().await.unwrap();
+    let late = write(&library, &first).await;
+    assert!(is_not_held(&late, &first), "{late:?}");
+    let second = guard.fence().unwrap();
+    write(&library, &second).await.unwrap();
+    let tokens = [&first, &first, &second].map(|fence| i64::try_from(fence.token()).unwrap());
+    assert_eq!(library.observer().written("k").await, tokens);
+    // The table is not used.
+    let rows = "SELECT count(*) FROM distlock_fence";
+    assert_eq!(sqlx::query_scalar::<_, i64>(rows).fetch_one(library.observer()).await.unwrap(), 0);
+    guard.release().await.unwrap();
+}
+
+/// From the check to the commit nobody else gets it, although its holder has lost it.
+async fn a_lock_that_is_lost_before_the_commit_is_given_to_nobody_until_then<L: Library>(
+    (library, url): (L, String),
+) {
+    let (one, other) = (locks(&url).await, locks(&url).await);
+    let guard = one.lock("k").fenced().acquire().await.unwrap();
+    let first = guard.fence().unwrap();
+    let (copy, its, (checked, is_checked)) = (library.clone(), first.clone(), oneshot::channel());
+    let (go, may_go) = oneshot::channel();
+    let plan = Plan { pause: Some((checked, may_go)), ..Plan::default() };
+    let section = tokio::spawn(async move { copy.section(&its, plan).await });
+    is_checked.await.unwrap();
+    assert!(other.force_release("k").await.unwrap());
+    assert!(other.lock("k").no_wait().acquire().await.unwrap_err().is_busy());
+    let next = tokio::spawn(other.lock("k").fenced().wait_forever().acquire());
+    go.send(()).unwrap();
+    section.await.unwrap().unwrap();
+    let next = next.await.unwrap().unwrap();
+    let second = next.fence().unwrap();
+    write(&library, &second).await.unwrap();
+    let tokens = [&first, &second].map(|fence| i64::try_from(fence.token()).unwrap());
+    assert_eq!(library.observer().written("k").await, tokens);
+    let late = write(&library, &first).await;
+    assert!(is_not_held(&late, &first), "{late:?}");
+    next.release().await.unwrap();
+}
+
+/// One that is dropped holds up nobody, and changes nothing.
+async fn what_is_not_committed_lets_the_lock_go<L: Library>((library, url): (L, String)) {
+    let locks = locks(&url).await;
+    let guard = locks.lock("k").fenced().acquire().await.unwrap();
+    let (copy, its, (wrote, has_written)) = (library.clone(), guard.fence().unwrap(), oneshot::channel());
+    let dropped = tokio::spawn(async move { copy.section(&its, Plan::ending(End::Hang(wrote))).await });
+    has_written.await.unwrap();
+    dropped.abort();
+    assert!(dropped.await.is_err_and(|error| error.is_cancelled()));
+    guard.release().await.unwrap();
+    let guard = locks.lock("k").fenced().wait_forever().acquire().await.unwrap();
+    write(&library, &guard.fence().unwrap()).await.unwrap();
+    assert_eq!(library.observer().written("k").await.len(), 1);
+    guard.release().await.unwrap();
+}
+
+/// Also where nothing is known of locks.
+async fn locks_that_are_elsewhere_are_not_held<L: Library>((library, _url): (L, String)) {
+    let (_, elsewhere) = postgres().await;
+    let guard = locks(&elsewhere).await.lock("k").fenced().acquire().await.unwrap();
+    let failed = write(&library, &guard.fence().unwrap()).await;
+    assert!(matches!(failed, Err(Failure::Fence(FenceError::NotCommitted { .. }))), "{failed:?}");
+    assert_eq!(library.observer().written("k").await, [0; 0]);
+    guard.release().await.unwrap();
+}
+
+macro_rules! each_library {
+    ($($rule:ident)*) => {$(
+        mod $rule {
+            each_library!(@ $rule: with_sqlx with_deadpool_postgres with_sea_orm with_tokio_postgres);
+        }
+    )*};
+    (@ $rule:ident: $($library:ident)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $library() {
+            super::$rule(super::$library().await).await;
+        }
+    )*};
+}
+
+each_library! {
+    a_holder_that_has_lost_its_lock_is_stale
+    a_lock_that_is_lost_before_the_commit_is_given_to_nobody_until_then
+    what_is_not_committed_lets_the_lock_go
+    locks_that_are_elsewhere_are_not_held
+}
+
+/// Its name needs quotation marks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_locks_may_be_in_another_schema() {
+    let (pool, url) = postgres().await;
+    let locks = locks(&format!("{url}?schema=Locks-1")).await;
+    let guard = locks.lock("k").fenced().acquire().await.unwrap();
+    let fence = guard.fence().unwrap();
+    let there = On::new(SameDatabase::in_schema(pool.clone(), "Locks-1"), pool.clone());
+    write(&there, &fence).await.unwrap();
+    let elsewhere = On::new(SameDatabase::new(pool.clone()), pool);
+    let failed = write(&elsewhere, &fence).await;
+    assert!(matches!(failed, Err(Failure::Fence(FenceError::NotCommitted { .. }))), "{failed:?}");
+    guard.release().await.unwrap();
+}
+
+/// Several transactions of one holder: nothing but the row of the fence lets one wait for the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_one_holder_run_once() {
+    let (library, url) = with_sqlx().await;
+    let locks = locks(&url).await;
+    let guard = locks.lock("k").fenced().acquire().await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..6 {
+        let (pool, fence) = (library.pool().clone(), guard.fence().unwrap());
+        tasks.spawn(async move {
+            let request = Once::new(Duration::from_secs(60));
+            let done = once(&fence, &pool, &request, async |tx| {
+                PgPool::step(tx, &fence, Step::Write).await?;
+                Ok::<_, Failure>(number)
+            });
+            done.await.unwrap().value
+        });
+    }
+    let values = tasks.join_all().await;
+    assert!(values.windows(2).all(|two| two[0] == two[1]), "{values:?}");
+    assert_eq!(library.observer().written("k").await.len(), 1);
+    guard.release().await.unwrap();
+}
+
+#[distributed_lock(key = "k", wait = "1h", manager = locks, transaction = tx in pool, fence = fence)]
+async fn add(locks: &LockManager, pool: &SameDatabase<PgPool>) -> Result<(), Failure> {
+    PgPool::step(tx, &fence, Step::Write).await?;
+    PgPool::step(tx, &fence, Step::CountUp).await
+}
+
+/// Two managers in place of two processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn annotated_functions_commit_in_the_order_of_their_tokens() {
+    let (library, url) = with_sqlx().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..2 {
+        let locks = locks(&url).await;
+        for _ in 0..4 {
+            let (locks, pool) = (locks.clone(), library.pool().clone());
+            tasks.spawn(async move {
+                for _ in 0..5 {
+                    add(&locks, &pool).await.unwrap();
+                }
+            });
+        }
+    }
+    tasks.join_all().await;
+    let written = library.observer().written("k").await;
+    assert!(written.is_sorted(), "{written:?}");
+    assert_eq!((written.len(), library.observer().counted("k").await), (40, 40));
+}
