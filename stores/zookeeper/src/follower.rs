@@ -70,9 +70,9 @@ impl Follower {
     }
 
     async fn turn(&self, mut before: Vec<PlaceName>) -> Turn {
-        let (mut watched, mut ends) = (HashSet::new(), JoinSet::new());
+        let (room, mut watched, mut ends) = (room(self.place.kind), HashSet::new(), JoinSet::new());
         loop {
-            while watched.len() < room(self.place.kind) {
+            while watched.len() < room {
                 let Some(nearest) = before.pop() else { return Turn::Comes };
                 ends.spawn(end_of(self.client.clone(), nearest.clone(), nearest.path(&self.lock)));
                 watched.insert(nearest.number);
@@ -83,20 +83,22 @@ impl Follower {
                 // Only a holder of an exclusive lock writes to its place, and it deletes it by the same command: it was
                 // the first.
                 Ok(EventType::NodeDataChanged) if place.kind == LockKind::Exclusive => return Turn::Comes,
-                // It gave up, or its session is over, or nobody stood behind it when it came. Others may be left.
-                Ok(EventType::NodeDeleted) => {}
-                Err(Error::NoNode) if before.is_empty() => {}
-                // It went before it was watched; it may have been a holder, or somebody between.
-                Err(Error::NoNode) => match self.client.list_children(&self.lock).await {
-                    Ok(names) => {
-                        let seen = Seen::read(names);
-                        let Some(behind) = seen.position(&self.place) else { return Turn::Lost };
-                        before = seen.in_the_way(behind, self.place.kind);
-                        before.retain(|place| !watched.contains(&place.number));
+                // It gave up, or its session is over, or nobody stood behind it when it came, or it was one of several.
+                Ok(EventType::NodeDeleted) | Err(Error::NoNode) if before.is_empty() => {}
+                Ok(EventType::NodeDeleted) if room == 1 => {}
+                // It went before it was watched, or those before it have mostly gone: of these, others may be left.
+                Ok(EventType::NodeDeleted) | Err(Error::NoNode) => {
+                    match self.client.list_children(&self.lock).await {
+                        Ok(names) => {
+                            let seen = Seen::read(names);
+                            let Some(behind) = seen.position(&self.place) else { return Turn::Lost };
+                            before = seen.in_the_way(behind, self.place.kind);
+                            before.retain(|place| !watched.contains(&place.number));
+                        }
+                        Err(Error::NoNode) => return Turn::Lost,
+                        Err(_) => return Turn::Unknown,
                     }
-                    Err(Error::NoNode) => return Turn::Lost,
-                    Err(_) => return Turn::Unknown,
-                },
+                }
                 Ok(_) | Err(_) => return Turn::Unknown,
             }
         }
