@@ -53,9 +53,9 @@ async fn a_section_that_does_not_wait_takes_three_requests_of_whichever_kind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn more_who_wait_ask_no_more_often() {
     let servers = ZooKeeperServers::one();
-    let managers = processes(&servers, 12).await;
+    let managers = processes(&servers, 24).await;
     for (kinds, most) in [([EXCLUSIVE, EXCLUSIVE], 6), ([SHARED, EXCLUSIVE], 8), ([TWO, TWO], 12)] {
-        for waiting in [4, 12] {
+        for waiting in [4, 12, 24] {
             let first = kinds[1](managers[0].lock("k").ttl(LONG)).acquire().await.unwrap();
             let (before, mut sections) = (requests(&servers), JoinSet::new());
             for (number, manager) in managers.iter().take(waiting).enumerate() {
