@@ -1,5 +1,5 @@
-//! Readers, writers and semaphores at work while links break and the member stops or is killed, on stores whose locks end
-//! with a session: those who believe that they hold a lock never exclude each other.
+//! Readers, writers and semaphores at work while links break and the member stops or is killed, on stores whose locks
+//! end with a session: those who believe that they hold a lock never exclude each other.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

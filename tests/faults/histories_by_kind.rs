@@ -152,7 +152,6 @@ async fn kinds_exclude_each_other(url: &str) {
         assert!(surprise.is_none(), "{}: {surprise:?}", worker.name);
     }
     history.assert_sound();
-    println!("{} sections were judged", history.sections().len());
     for (what, of) in [
         ("exclusive", count(&history, |kind| kind == Kind::Exclusive)),
         ("shared", count(&history, |kind| kind == Kind::Shared)),

@@ -147,8 +147,8 @@ async fn a_semaphore_lets_in_the_oldest_for_each_that_leaves() {
     eventually("nobody watches", async || servers.figure(0, "zk_watch_count") == 0).await;
 }
 
-/// A program of version 0.1.0 knows exclusive places alone: it waits for all of them, and is waited for. A place of a kind
-/// that does not go with the others goes as soon as its owner has seen them; until then nobody counts on it.
+/// A program of version 0.1.0 knows exclusive places alone: it waits for all of them, and is waited for. A place of a
+/// kind that does not go with the others goes as soon as its owner has seen them; until then nobody counts on it.
 #[tokio::test(flavor = "multi_thread")]
 async fn places_that_others_have_put_there_let_nobody_in() {
     let servers = ZooKeeperServers::one();

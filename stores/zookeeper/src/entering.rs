@@ -1,7 +1,8 @@
 //! Taking a place in the queue of a lock, and asking again for one that was asked for.
 //!
-//! A place is created before it is known who stands before it, and deleted if it may not stay: of whoever does not wait,
-//! and of whoever asks for a kind that does not go together with that of the first. Until then others stand behind it.
+//! A place is created before it is known who stands before it, and deleted if it may not stay: of whoever does not
+//! wait, and of whoever asks for a kind that does not go together with that of the first. Until then others stand
+//! behind it.
 
 use zookeeper_client::{CreateMode, Error};
 

@@ -1,6 +1,6 @@
-//! Random requests for locks of all kinds on the stores whose locks are queues of places, one after the other, and a model
-//! that knows each answer. Whoever holds the lock according to the model must be shown, and told if it has waited; nobody
-//! else.
+//! Random requests for locks of all kinds on the stores whose locks are queues of places, one after the other, and a
+//! model that knows each answer. Whoever holds the lock according to the model must be shown, and told if it has
+//! waited; nobody else.
 //!
 //! And what an earlier connection sends to etcd comes to nothing.
 //!
