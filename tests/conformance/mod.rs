@@ -46,7 +46,7 @@ mod etcd {
 
 mod zookeeper {
     use crate::conformance::on_zookeeper::OnZooKeeper;
-    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: shared, limited, ttl, min_hold);
+    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: ttl, min_hold);
 }
 
 mod mariadb {

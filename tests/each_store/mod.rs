@@ -5,6 +5,7 @@
 mod court;
 mod faults;
 mod fleet;
+pub(crate) mod kinds_faults;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ pub(crate) use faults::{
     server_killed, server_not_there, server_stopped,
 };
 pub(crate) use fleet::Fleet;
+pub(crate) use kinds_faults::kinds_faults;
 
 /// Much longer than any test runs.
 pub(crate) const LONG: Duration = Duration::from_secs(600);

@@ -6,11 +6,14 @@ mod cost;
 mod elections;
 mod errors;
 mod kinds;
-mod kinds_faults;
 mod sessions;
 mod tls;
 mod together;
 mod users;
+
+mod kinds_faults {
+    crate::each_store::kinds_faults!(distlock_tests::EtcdServers);
+}
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -7,7 +7,8 @@ use std::{collections::HashMap, time::Duration};
 use distlock::testing::eventually;
 use distlock_fixtures::MariaDbServer;
 use distlock_tests::{
-    EtcdServers, Event, Fault, History, Kind, LockClient, RedisServer, Section, residue, shared_clock,
+    EtcdServers, Event, Fault, History, Kind, LockClient, RedisServer, Section, ZooKeeperServers, residue,
+    shared_clock,
 };
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
@@ -111,6 +112,14 @@ async fn kinds_exclude_each_other_on_etcd_while_processes_are_killed_and_stopped
     let servers = EtcdServers::one();
     kinds_exclude_each_other(&format!("{}?session_timeout=2s", servers.url())).await;
     servers.has_no_locks("distlock/");
+}
+
+/// Of each process the server deletes the places with its session, not one after the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_exclude_each_other_on_zookeeper_while_processes_are_killed_and_stopped() {
+    let servers = ZooKeeperServers::one();
+    kinds_exclude_each_other(&format!("{}?session_timeout=2s", servers.url())).await;
+    servers.has_no_locks("/distlock");
 }
 
 async fn kinds_exclude_each_other(url: &str) {

@@ -67,10 +67,9 @@ impl Store {
         let all = Offer { shared: true, fenced: true, min_hold: true, linger: true };
         match self {
             Store::Redis | Store::Sentinel | Store::Cluster | Store::Control => all,
-            Store::Postgres | Store::MariaDb => all,
+            Store::Postgres | Store::MariaDb | Store::Etcd => all,
             Store::Quorum => Offer { shared: false, linger: false, ..all },
-            Store::Etcd => Offer { shared: false, ..all },
-            Store::ZooKeeper => Offer { shared: false, min_hold: false, ..all },
+            Store::ZooKeeper => Offer { min_hold: false, ..all },
             Store::Memcached => Offer { shared: false, fenced: false, ..all },
         }
     }

@@ -126,8 +126,8 @@ impl Plan {
             50..58 => plan.several(rng, offer),
             58..66 if offer.min_hold => plan.kept(rng),
             66..70 if offer.fenced => plan.office(rng),
-            70..85 if offer.shared => plan.shared(rng),
-            85..95 if offer.shared => plan.limited(rng),
+            70..85 if offer.shared => plan.shared(rng, offer),
+            85..95 if offer.shared => plan.limited(rng, offer),
             95..100 if offer.linger => plan.lingering(rng),
             // What the store does not offer.
             _ => plan.hot(rng),
@@ -203,28 +203,28 @@ impl Plan {
         self.linger = Some(Duration::from_millis(rng.u64(10..300)));
     }
 
-    fn shared(&mut self, rng: &mut Rng) {
+    fn shared(&mut self, rng: &mut Rng, offer: Offer) {
         self.keys = vec![format!("rw:{}", rng.u32(..3))];
         self.form = draw_form(rng);
         if rng.u32(..4) > 0 {
             self.kind = Kind::Shared;
-            self.stay(rng);
+            self.stay(rng, offer);
         }
     }
 
-    fn limited(&mut self, rng: &mut Rng) {
+    fn limited(&mut self, rng: &mut Rng, offer: Offer) {
         let limit = rng.u32(1..=3);
         self.keys = vec![format!("limit:{limit}:{}", rng.u32(..2))];
         self.form = draw_form(rng);
         self.kind = Kind::Limited(limit);
-        self.stay(rng);
+        self.stay(rng, offer);
     }
 
     /// Holders that others join, and that leave before these: by a `min_hold`, a lease that ends, or in order. Some of
     /// those who joined are not renewed, and stay for most of their leases.
-    fn stay(&mut self, rng: &mut Rng) {
+    fn stay(&mut self, rng: &mut Rng, offer: Offer) {
         match rng.u32(..8) {
-            0 => self.keep(rng),
+            0 if offer.min_hold => self.keep(rng),
             1 => {
                 self.renews = false;
                 self.work = Duration::from_micros(rng.u64(..1_000_000));

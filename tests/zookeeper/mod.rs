@@ -1,13 +1,18 @@
-//! What is particular to ZooKeeper: sessions, members, users, what is left behind.
+//! What is particular to ZooKeeper: sessions, members, users, the queue of all kinds of locks, what is left behind.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cost;
 mod errors;
+mod kinds;
 mod members;
 mod places;
 mod sessions;
 mod users;
+
+mod kinds_faults {
+    crate::each_store::kinds_faults!(distlock_tests::ZooKeeperServers);
+}
 
 use std::time::Duration;
 

@@ -2,10 +2,17 @@
 //!
 //! Every owner who holds a lock, or waits for it, has a place: an ephemeral sequential node below the node of the lock.
 //! Places stand in the order of the numbers that the server appends to their names, which is the order in which they
-//! were created; the first of them is the holder's. A place names its owner and its session, so that one whose creation
-//! was not answered is found again, and is never taken for that of an earlier session.
+//! were created (`queue` says which of them hold the lock). A place names its owner and its session, so that one whose
+//! creation was not answered is found again, and is never taken for that of an earlier session. Behind the session it
+//! names its kind, unless it is exclusive: a program that knows exclusive places alone takes all for such ones.
 
 use std::fmt::{self, Write};
+
+use distlock_store::LockKind;
+
+/// How the kind of a place is named.
+const SHARED: &str = ".shared";
+const LIMITED: &str = ".max";
 
 /// Below which all nodes of a program lie: `/`, and no `/` at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +26,7 @@ pub(super) struct PlaceName {
     name: String,
     /// What the server has appended.
     pub(super) number: i64,
+    pub(super) kind: LockKind,
 }
 
 impl Names {
@@ -63,21 +71,31 @@ impl Names {
 
 impl PlaceName {
     /// What the name of a place begins with; the server appends a number.
-    pub(super) fn prefix(owner: &str, session: i64) -> String {
-        format!("{owner}-{session:x}-")
+    pub(super) fn prefix(owner: &str, session: i64, kind: LockKind) -> String {
+        match kind {
+            LockKind::Exclusive => format!("{owner}-{session:x}-"),
+            LockKind::Shared => format!("{owner}-{session:x}{SHARED}-"),
+            LockKind::Limited { max_holders } => format!("{owner}-{session:x}{LIMITED}{max_holders}-"),
+        }
     }
 
     /// The name of the place that was created with this number.
-    pub(super) fn of(owner: &str, session: i64, number: impl fmt::Display, value: i64) -> PlaceName {
-        PlaceName { name: format!("{}{number}", Self::prefix(owner, session)), number: value }
+    pub(super) fn of(prefix: &str, kind: LockKind, number: impl fmt::Display, value: i64) -> PlaceName {
+        PlaceName { name: format!("{prefix}{number}"), number: value, kind }
     }
 
     /// `None`: not a name that we give.
     pub(super) fn read(name: String) -> Option<PlaceName> {
         let (before, number) = name.rsplit_once('-')?;
         let number = number.parse().ok()?;
-        before.rsplit_once('-')?;
-        Some(PlaceName { name, number })
+        let (_, session) = before.rsplit_once('-')?;
+        // A kind that we do not know excludes all others.
+        let kind = match session.split_once(LIMITED).and_then(|(_, limit)| limit.parse().ok()) {
+            Some(max_holders) => LockKind::Limited { max_holders },
+            None if session.ends_with(SHARED) => LockKind::Shared,
+            None => LockKind::Exclusive,
+        };
+        Some(PlaceName { name, number, kind })
     }
 
     /// Whose place it is.
@@ -86,9 +104,10 @@ impl PlaceName {
         without_number.rsplit_once('-').map_or("", |(owner, _)| owner)
     }
 
-    /// Whether it is the place of this owner and session.
-    pub(super) fn is_of(&self, prefix: &str) -> bool {
-        self.name.starts_with(prefix)
+    /// Whether it is the place of this owner and session, of whichever kind.
+    pub(super) fn is_of(&self, owner: &str, session: i64) -> bool {
+        let behind = self.name.strip_prefix(&format!("{owner}-{session:x}"));
+        behind.is_some_and(|behind| behind.starts_with(['-', '.']))
     }
 
     /// The whole path, below the node of the lock.
@@ -126,15 +145,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_names_its_owner_and_its_session() {
-        let place = PlaceName::of("dl1:check-out-7.0a:42", -0x1234, "0000000007", 7);
-        assert_eq!(place.name, format!("dl1:check-out-7.0a:42-{:x}-0000000007", -0x1234_i64));
-        assert_eq!(place.owner(), "dl1:check-out-7.0a:42");
-        assert_eq!(PlaceName::read(place.name.to_owned()), Some(place.clone()));
-        assert!(place.is_of(&PlaceName::prefix("dl1:check-out-7.0a:42", -0x1234)));
-        assert!(!place.is_of(&PlaceName::prefix("dl1:check-out-7.0a:4", -0x1234)));
-        assert!(!place.is_of(&PlaceName::prefix("dl1:check-out-7.0a:42", 0x1234)));
-        assert_eq!(place.path("/r/locks/k"), format!("/r/locks/k/{}", place.name));
+    fn a_place_names_its_owner_its_session_and_its_kind() {
+        let (owner, session) = ("dl1:check-out-7.0a:42", -0x1234);
+        for (kind, named) in [
+            (LockKind::Exclusive, ""),
+            (LockKind::Shared, ".shared"),
+            (LockKind::Limited { max_holders: 3 }, ".max3"),
+            (LockKind::Limited { max_holders: u32::MAX }, ".max4294967295"),
+        ] {
+            let place = PlaceName::of(&PlaceName::prefix(owner, session, kind), kind, "0000000007", 7);
+            assert_eq!(place.name, format!("{owner}-{session:x}{named}-0000000007"));
+            assert_eq!(place.owner(), owner);
+            assert_eq!(PlaceName::read(place.name.clone()), Some(place.clone()));
+            assert!(place.is_of(owner, session), "{place:?}");
+            for (other, session) in
+                [(&owner[..owner.len() - 1], session), (owner, 0x1234), (owner, session >> 4)]
+            {
+                assert!(!place.is_of(other, session), "{place:?}");
+            }
+            assert_eq!(place.path("/r/locks/k"), format!("/r/locks/k/{}", place.name));
+        }
+    }
+
+    #[test]
+    fn a_kind_that_is_not_known_excludes_all() {
+        for session in ["1f", "1f.max", "1f.max-1", "1f.max4294967296", "1f.else"] {
+            let place = PlaceName::read(format!("o-{session}-0000000001")).unwrap();
+            assert_eq!((place.kind, place.number), (LockKind::Exclusive, 1), "{session}");
+        }
     }
 
     #[test]

@@ -155,12 +155,14 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use distlock_store::LockKind;
 
     const SESSION: i64 = 0x1f;
 
     fn rig() -> (Places, Arc<str>, Owner, PlaceName) {
         let owner = Owner::new("c", 1);
-        let name = PlaceName::of(owner.as_str(), SESSION, "0000000003", 3);
+        let kind = LockKind::Exclusive;
+        let name = PlaceName::of(&PlaceName::prefix(owner.as_str(), SESSION, kind), kind, "0000000003", 3);
         (Places::default(), Arc::from("k"), owner, name)
     }
 

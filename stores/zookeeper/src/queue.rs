@@ -1,22 +1,45 @@
-//! The queue of one lock, as it is read, and waiting for one's turn in it.
-
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-use zookeeper_client::{Client, Error, EventType};
+//! The queue of one lock, as it is read: who holds the lock, and who is in whose way.
+//!
+//! A place holds the lock if those before it let it in: an exclusive one if there is none, a shared one if all of them
+//! are shared, one of at most n if all of them are so and fewer than n. What stands before a place only becomes less,
+//! so whoever holds the lock holds it until its own place is deleted, and the youngest of those who hold it has seen
+//! the others before it: they go together.
 
 use super::names::PlaceName;
-use super::places::{Came, Places};
-use distlock_store::LockKind;
-use distlock_store::{Busy, Grant, Owner, StoreEvents, StoredLock};
+use distlock_store::{Busy, LockKind, StoredLock};
 
 /// So many who wait are named to those who look.
 const MOST_NAMED: usize = 1_000;
+
+/// Whether places of both kinds may stand in one queue.
+fn go_together(one: LockKind, other: LockKind) -> bool {
+    let is_limited = |kind| matches!(kind, LockKind::Limited { .. });
+    one == other || !(is_limited(one) || is_limited(other))
+}
+
+/// A place of this kind holds the lock when fewer than so many are in its way.
+pub(super) fn room(kind: LockKind) -> usize {
+    match kind {
+        LockKind::Exclusive | LockKind::Shared => 1,
+        LockKind::Limited { max_holders } => usize::try_from(max_holders).unwrap_or(usize::MAX),
+    }
+}
 
 /// Those who have a place, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) places: Vec<PlaceName>,
+}
+
+/// What those before a place mean for it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Holds,
+    Waits,
+    /// The lock is in use as this, which does not go together with the place.
+    WrongKind(LockKind),
+    /// One before it does not go together with the first and is about to go. It cannot be counted with the others.
+    BehindWrongKind,
 }
 
 impl Seen {
@@ -32,9 +55,29 @@ impl Seen {
         self.places.iter().position(|seen| seen == place)
     }
 
-    /// The place whose name begins so.
-    pub(super) fn find(&self, prefix: &str) -> Option<PlaceName> {
-        self.places.iter().find(|place| place.is_of(prefix)).cloned()
+    /// Those who hold the lock. The others wait.
+    pub(super) fn holders(&self) -> &[PlaceName] {
+        let Some(kind) = self.places.first().map(|first| first.kind) else { return &[] };
+        let most = if kind == LockKind::Shared { usize::MAX } else { room(kind) };
+        let alike = self.places.iter().take(most).take_while(|place| place.kind == kind);
+        self.places.get(..alike.count()).unwrap_or_default()
+    }
+
+    /// How a place of this kind stands behind so many.
+    pub(super) fn standing(&self, behind: usize, kind: LockKind) -> Standing {
+        let older = self.places.iter().take(behind).map(|place| place.kind);
+        match older.enumerate().find(|(_, older)| !go_together(kind, *older)) {
+            Some((0, first)) => Standing::WrongKind(first),
+            Some(_) if matches!(kind, LockKind::Limited { .. }) => Standing::BehindWrongKind,
+            _ if self.in_the_way(behind, kind).len() < room(kind) => Standing::Holds,
+            _ => Standing::Waits,
+        }
+    }
+
+    /// Those of the first `behind` places that are in the way of this kind: of a reader, writers alone.
+    pub(super) fn in_the_way(&self, behind: usize, kind: LockKind) -> Vec<PlaceName> {
+        let is_in_the_way = |place: &&PlaceName| kind != LockKind::Shared || place.kind != kind;
+        self.places.iter().take(behind).filter(is_in_the_way).cloned().collect()
     }
 
     /// Who is in the way of `owner`, who stands behind so many.
@@ -42,105 +85,18 @@ impl Seen {
         // A place of its own is that of an earlier session, which the server has not ended yet.
         let first = self.places.first().map(PlaceName::owner).filter(|first| *first != owner);
         let busy = first.map_or_else(Busy::by_somebody, Busy::by);
-        if behind > 1 { busy.behind_others() } else { busy }
+        if behind > self.holders().len() { busy.behind_others() } else { busy }
     }
 
     /// What `inspect` shows.
     pub(super) fn stored(&self) -> Option<StoredLock> {
-        let (first, others) = self.places.split_first()?;
+        let kind = self.places.first()?.kind;
+        let holders = self.holders();
+        let others = self.places.get(holders.len()..).unwrap_or_default();
         let waiters = u64::try_from(others.len()).unwrap_or(u64::MAX);
-        let lock = StoredLock::new(LockKind::Exclusive).holder(first.owner(), None).waiters(waiters);
+        let lock = StoredLock::new(kind).waiters(waiters);
+        let lock = holders.iter().fold(lock, |lock, place| lock.holder(place.owner(), None));
         Some(others.iter().take(MOST_NAMED).fold(lock, |lock, place| lock.waiter(place.owner())))
-    }
-
-    /// The places before this one.
-    pub(super) fn before(mut self, behind: usize) -> Vec<PlaceName> {
-        self.places.truncate(behind);
-        self.places
-    }
-}
-
-/// Waits for the turn of one owner.
-pub(super) struct Follower {
-    pub(super) client: Client,
-    pub(super) events: StoreEvents,
-    pub(super) places: Arc<Mutex<Places>>,
-    pub(super) key: Arc<str>,
-    pub(super) owner: Owner,
-    /// The path of the lock's node.
-    pub(super) lock: String,
-    pub(super) place: PlaceName,
-    pub(super) is_fenced: bool,
-}
-
-/// What became of a place.
-#[derive(Debug, PartialEq, Eq)]
-enum Turn {
-    /// It is the first.
-    Comes,
-    /// It is not there any more.
-    Lost,
-    /// There is no telling: everybody asks again when the connection is back.
-    Unknown,
-}
-
-impl Follower {
-    /// Tells when the last of `before` has gone. Only the nearest of them is watched.
-    pub(super) async fn follow(self, before: Vec<PlaceName>) {
-        let grant = match self.turn(before).await {
-            Turn::Comes if self.is_fenced => self.fenced().await,
-            // A place stays first until it is deleted itself, and so as long as the session lives: it does not age.
-            Turn::Comes => Grant::new().at_most_old(Duration::ZERO),
-            Turn::Lost => return self.events.granted(&self.key, self.owner.as_str(), Grant::new()),
-            Turn::Unknown => return,
-        };
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).comes(
-            &self.key,
-            &self.owner,
-            Came::InTurn,
-        );
-        self.events.granted(&self.key, self.owner.as_str(), grant);
-    }
-
-    async fn turn(&self, mut before: Vec<PlaceName>) -> Turn {
-        while let Some(nearest) = before.pop() {
-            match self.client.get_and_watch_data(&nearest.path(&self.lock)).await {
-                Ok((.., watcher)) => match watcher.changed().await.event_type {
-                    // Only a holder writes to its place, and it deletes it by the same command: it was the first.
-                    EventType::NodeDataChanged => return Turn::Comes,
-                    // It gave up, or its session is over, or nobody stood behind it when it came. Others may be left.
-                    EventType::NodeDeleted => {}
-                    EventType::NodeCreated | EventType::NodeChildrenChanged | EventType::Session => {
-                        return Turn::Unknown;
-                    }
-                },
-                Err(Error::NoNode) if before.is_empty() => {}
-                // It went before it was watched; it may have been the holder, or somebody between.
-                Err(Error::NoNode) => match self.client.list_children(&self.lock).await {
-                    Ok(names) => {
-                        let seen = Seen::read(names);
-                        let Some(behind) = seen.position(&self.place) else { return Turn::Lost };
-                        before = seen.before(behind);
-                    }
-                    Err(Error::NoNode) => return Turn::Lost,
-                    Err(_) => return Turn::Unknown,
-                },
-                Err(_) => return Turn::Unknown,
-            }
-        }
-        Turn::Comes
-    }
-
-    /// The number of the change by which the one before has gone, or of a later one. It is above all that were
-    /// handed out, since those were given to who was first before.
-    async fn fenced(&self) -> Grant {
-        match self.client.check_stat(&self.lock).await {
-            Ok(Some(stat)) => match u64::try_from(stat.pzxid) {
-                Ok(fence) => Grant::new().fence(fence).at_most_old(Duration::ZERO),
-                Err(_) => Grant::new(),
-            },
-            Ok(None) | Err(_) => Grant::new(),
-        }
     }
 }
 
@@ -157,16 +113,67 @@ mod tests {
         let seen = seen(&["b-1-0000000010", "c-2-0000000009", "someone else's", "a-1-0000000011"]);
         let owners: Vec<&str> = seen.places.iter().map(PlaceName::owner).collect();
         assert_eq!(owners, ["c", "b", "a"]);
-        let last = seen.find("a-1-").unwrap();
-        assert_eq!((seen.position(&last), seen.find("a-2-")), (Some(2), None));
+        assert_eq!(seen.position(&seen.places[2]), Some(2));
         assert_eq!(seen.busy("a", 2), Busy::by("c").behind_others());
         assert_eq!(seen.busy("b", 1), Busy::by("c"));
         assert_eq!(seen.busy("c", 1), Busy::by_somebody());
         let shown = StoredLock::new(LockKind::Exclusive).holder("c", None).waiters(2);
         let shown = shown.waiter("b").waiter("a");
         assert_eq!(seen.stored(), Some(shown));
-        let before = seen.before(2);
-        assert_eq!(before.iter().map(PlaceName::owner).collect::<Vec<_>>(), ["c", "b"]);
         assert_eq!(Seen::read(Vec::new()).stored(), None);
+    }
+
+    const TWO: LockKind = LockKind::Limited { max_holders: 2 };
+
+    /// The places of a queue, by what their names say of the kind.
+    fn queue(kinds: &[&str]) -> Seen {
+        let name = |(number, kind): (usize, &&str)| format!("o{number}-1{kind}-{number:010}");
+        Seen::read(kinds.iter().enumerate().map(name).collect())
+    }
+
+    #[test]
+    fn those_hold_the_lock_whom_nobody_older_keeps_out() {
+        for (kinds, holders) in [
+            (&["", "", ".shared"][..], 1),
+            (&[".shared", ".shared", "", ".shared"], 2),
+            (&[".max2", ".max2", ".max2"], 2),
+            (&[".max9", ".max9"], 2),
+            // One that an earlier version has put there.
+            (&[".max9", "", ".max9"], 1),
+            (&[], 0),
+        ] {
+            let seen = queue(kinds);
+            assert_eq!(seen.holders().len(), holders, "{kinds:?}");
+            for (at, place) in seen.places.iter().enumerate() {
+                let holds = seen.standing(at, place.kind) == Standing::Holds;
+                assert_eq!(holds, at < holders, "{kinds:?}, {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_reader_waits_for_writers_alone() {
+        let seen = queue(&[".shared", "", ".shared", "", ".shared"]);
+        let numbers = |kind| seen.in_the_way(4, kind).iter().map(|place| place.number).collect::<Vec<_>>();
+        assert_eq!(numbers(LockKind::Shared), [1, 3]);
+        assert_eq!(numbers(LockKind::Exclusive), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn kinds_that_do_not_go_together_are_told_so_by_the_first() {
+        for (kinds, kind, standing) in [
+            (&[".max2"][..], TWO, Standing::Holds),
+            (&[".max2", ".max2"], TWO, Standing::Waits),
+            (&[".max3"], TWO, Standing::WrongKind(LockKind::Limited { max_holders: 3 })),
+            (&["", ".max2"], TWO, Standing::WrongKind(LockKind::Exclusive)),
+            (&[".max2", ".shared"], TWO, Standing::BehindWrongKind),
+            (&[".max2"], LockKind::Shared, Standing::WrongKind(TWO)),
+            (&[".shared"], LockKind::Shared, Standing::Holds),
+            (&[".shared", ""], LockKind::Shared, Standing::Waits),
+            (&["", ".max2"], LockKind::Exclusive, Standing::Waits),
+            (&[".shared", ".max2"], LockKind::Shared, Standing::Waits),
+        ] {
+            assert_eq!(queue(kinds).standing(kinds.len(), kind), standing, "{kinds:?}, {kind}");
+        }
     }
 }

@@ -5,10 +5,13 @@
 //! Nothing here depends on how fast the server is. Leases last for minutes, and time passes by a statement that sets
 //! everything back. `SEEDS=5000 cargo test -p distlock-contract-tests --test random` looks at more seeds, and
 //! `SEED=17 …` at one.
+//!
+//! And a statement that came too late has done nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod database;
+mod late;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,36 +1,32 @@
-//! Random requests for locks of all kinds on etcd, one after the other, and a model that knows each answer: a queue of
-//! places. Whoever holds the lock according to the model must be shown, and told if it has waited; nobody else.
+//! Random requests for locks of all kinds on the stores whose locks are queues of places, one after the other, and a
+//! model that knows each answer. Whoever holds the lock according to the model must be shown, and told if it has
+//! waited; nobody else.
 //!
-//! And what an earlier connection sends comes to nothing.
+//! And what an earlier connection sends to etcd comes to nothing.
 //!
-//! `SEEDS=500 cargo test -p distlock-contract-tests --test etcd_kinds` looks at more seeds, and `SEED=17 …` at one.
+//! `SEEDS=500 cargo test -p distlock-contract-tests --test kinds` looks at more seeds, and `SEED=17 …` at one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod etcd;
 mod model;
+mod running;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use distlock::LockKind;
-use distlock::store::kit::connection::ConnectionOptions;
 use distlock::store::{
     Acquire, AcquireReply, KEPT, LockStore, Owner, Queue, Release, ReleaseReply, Renew, RenewReply,
-    StoreError, StoreEvents,
 };
-use distlock_etcd::EtcdStore;
-use distlock_fixtures::EtcdServers;
-use distlock_store::engine::{Failure, Report};
+use distlock_contract_tests::Server;
+use distlock_fixtures::{EtcdServers, ZooKeeperServers};
 use fastrand::Rng;
 use model::Model;
-use tokio::sync::{mpsc, watch};
+use running::{BOUND, Ended, LONG, Running, asked};
 
 /// Requests in one run.
 const REQUESTS: usize = 70;
-/// Longer than everything takes.
-const LONG: Duration = Duration::from_secs(600);
-const BOUND: Duration = Duration::from_secs(60);
 const TWO: LockKind = LockKind::Limited { max_holders: 2 };
 const TWENTY: LockKind = LockKind::Limited { max_holders: 20 };
 use LockKind::{Exclusive, Shared};
@@ -43,76 +39,8 @@ const KINDS: [[LockKind; 7]; 5] = [
     [TWO, TWO, TWO, Shared, Shared, Exclusive, Exclusive],
 ];
 
-type Grants = Vec<(String, Option<u64>)>;
-
-/// A store that runs as in a manager.
-struct Running {
-    store: Arc<EtcdStore>,
-    client: String,
-    /// Who was told that the lock is its own, and with which fencing token.
-    granted: Arc<Mutex<Grants>>,
-    task: tokio::task::JoinHandle<()>,
-    _wanted: watch::Sender<bool>,
-}
-
-impl Running {
-    fn start(url: &str) -> Running {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let client = format!("p{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let store = Arc::new(EtcdStore::new(url, &ConnectionOptions::default()).unwrap());
-        let (sender, mut reports) = mpsc::unbounded_channel();
-        let (wanted, is_wanted) = watch::channel(true);
-        let events = StoreEvents::new(client.as_str().into(), sender, Arc::default(), is_wanted);
-        let granted = Arc::new(Mutex::new(Grants::new()));
-        let (running, hearing) = (store.clone(), granted.clone());
-        let hear = async move {
-            while let Some(report) = reports.recv().await {
-                if let Report::Granted { owner, fence, .. } = report {
-                    hearing.lock().unwrap().push((owner, fence));
-                }
-            }
-        };
-        let task = tokio::spawn(async move {
-            tokio::join!(running.run(events), hear);
-        });
-        Running { store, client, granted, task, _wanted: wanted }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// Again, as long as nothing was done.
-async fn asked<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> Result<T, Ended> {
-    let begin = Instant::now();
-    loop {
-        match ask().await {
-            Ok(reply) => return Ok(reply),
-            // There is nobody else.
-            Err(error) if error.to_string().contains("faster than we can ask") => {
-                return Err(Ended::Wrong(error.to_string()));
-            }
-            Err(error) if matches!(error.kind, Failure::NotSent | Failure::Later) => {
-                assert!(begin.elapsed() < BOUND, "{error}");
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-            Err(_) => return Err(Ended::Unclear),
-        }
-    }
-}
-
-/// Why a run has ended early.
-enum Ended {
-    /// A request may have been carried out although it has failed: then nothing can be said.
-    Unclear,
-    Wrong(String),
-}
-
-struct Run {
-    processes: Vec<Running>,
+struct Run<S: Server> {
+    processes: Vec<Running<S>>,
     url: String,
     key: Arc<str>,
     kinds: [LockKind; 7],
@@ -129,8 +57,8 @@ fn is<T: PartialEq + std::fmt::Debug>(said: T, expected: T) -> Result<(), Ended>
     if said == expected { Ok(()) } else { Err(Ended::Wrong(format!("{said:?} instead of {expected:?}"))) }
 }
 
-impl Run {
-    fn owner(&self, number: usize) -> (Arc<EtcdStore>, Owner, LockKind) {
+impl<S: Server> Run<S> {
+    fn owner(&self, number: usize) -> (Arc<S::Store>, Owner, LockKind) {
         let process = &self.processes[number % self.processes.len()];
         let attempt = self.attempts[number] * 10 + u64::try_from(number).unwrap();
         (process.store.clone(), Owner::new(&process.client, attempt), self.kinds[number])
@@ -186,8 +114,9 @@ impl Run {
         let (mut store, owner, _) = self.owner(number);
         let mut request = Release::new(self.key.clone(), &owner);
         let at = self.model.position(owner.as_str());
+        let keeps = store.abilities().min_hold;
         match rng.u32(0..4) {
-            0 if self.model.holds(owner.as_str()) => request.keep = Some(LONG),
+            0 if keeps && self.model.holds(owner.as_str()) => request.keep = Some(LONG),
             1 => store = rng.choice(&self.processes).unwrap().store.clone(),
             _ => {}
         }
@@ -250,7 +179,7 @@ impl Run {
         is(shown, self.model.0.first().map(|first| (first.kind, holders, waiters)))?;
         let begin = Instant::now();
         loop {
-            let heard = |process: &Running| std::mem::take(&mut *process.granted.lock().unwrap());
+            let heard = |process: &Running<S>| std::mem::take(&mut *process.granted.lock().unwrap());
             let heard: Vec<_> = self.processes.iter().flat_map(heard).collect();
             for (owner, fence) in heard {
                 self.log.push(format!("    {owner} is told, {fence:?}"));
@@ -302,17 +231,15 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_asked_for_the_answer_is_that_of_the_model() {
+async fn whatever_is_asked_for_the_answer_is_that_of_the_model<S: Server>() {
     let seeds = match number("SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("SEEDS").unwrap_or(30),
     };
-    let servers = EtcdServers::shared();
-    let url = format!("etcd://{}?session_timeout=600s&response_timeout=4s", servers.address(0));
+    let url = format!("{}&response_timeout=4s", S::shared().url(None));
     for seed in seeds {
         let mut rng = Rng::with_seed(seed);
-        let mut run = Run {
+        let mut run = Run::<S> {
             processes: (0..2).map(|_| Running::start(&url)).collect(),
             url: url.clone(),
             key: format!("kinds{seed}").into(),
@@ -333,45 +260,12 @@ async fn whatever_is_asked_for_the_answer_is_that_of_the_model() {
     }
 }
 
-/// However late: another connection of the process has written the session's key since.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_earlier_connection_writes_nothing() {
-    let servers = EtcdServers::shared();
-    let url = format!("etcd://{}?session_timeout=600s&response_timeout=4s", servers.address(0));
-    let (process, other) = (Running::start(&url), Running::start(&url));
-    let (store, session) = (&process.store, format!("distlock/sessions/{}", process.client));
-    for what in ["acquires", "reads beside another", "releases", "releases and keeps"] {
-        let begin = Instant::now();
-        // Again if it has noticed between the two, and has a new connection.
-        for attempt in 1.. {
-            assert!(begin.elapsed() < BOUND, "what an earlier connection {what} is never refused");
-            let (key, owner) = (Arc::from(format!("{what}{attempt}")), Owner::new(&process.client, attempt));
-            let mut request = Acquire::new(Arc::clone(&key), &owner, LONG);
-            let mut release = Release::new(Arc::clone(&key), &owner);
-            release.keep = (what == "releases and keeps").then_some(LONG);
-            let is_release = what.starts_with("releases");
-            let is_connected = if is_release {
-                asked(async || store.acquire(&request).await).await.is_ok()
-            } else {
-                asked(async || store.inspect(&key).await).await.is_ok()
-            };
-            if what == "reads beside another" {
-                request.kind = Shared;
-                let mut beside = Acquire::new(Arc::clone(&key), &Owner::new(&other.client, attempt), LONG);
-                beside.kind = Shared;
-                drop(asked(async || other.store.acquire(&beside).await).await);
-            }
-            servers.ctl(&["put", &session, "of another connection"]);
-            let said = if is_release {
-                store.release(&release).await.map(drop)
-            } else {
-                store.acquire(&request).await.map(drop)
-            };
-            let is_refused =
-                |error: StoreError| error.to_string().contains("the session has another connection");
-            if is_connected && said.is_err_and(is_refused) {
-                break;
-            }
-        }
-    }
+async fn on_etcd_whatever_is_asked_for_the_answer_is_that_of_the_model() {
+    whatever_is_asked_for_the_answer_is_that_of_the_model::<EtcdServers>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_zookeeper_whatever_is_asked_for_the_answer_is_that_of_the_model() {
+    whatever_is_asked_for_the_answer_is_that_of_the_model::<ZooKeeperServers>().await;
 }

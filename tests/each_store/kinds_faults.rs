@@ -1,14 +1,69 @@
-//! Readers, writers and semaphores at work while links break and the member stops or is killed: those who believe that
-//! they hold a lock never exclude each other.
+//! Readers, writers and semaphores at work while links break and the member stops or is killed, on stores whose locks
+//! end with a session: those who believe that they hold a lock never exclude each other.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use distlock::testing::eventually;
 use distlock::{Guard, LockKind, LockManager};
-use distlock_tests::{Direction, EtcdServers, Proxy, eventually};
+use distlock_fixtures::{Direction, EtcdServers, Proxy, ZooKeeperServers};
 use tokio::task::JoinSet;
 
-use crate::etcd::LONG;
+use crate::each_store::LONG;
+
+/// One server of one kind.
+pub(crate) trait Member: Sized {
+    fn start() -> Self;
+    /// `host:port`.
+    fn address(&self) -> String;
+    /// The URL of this address, with a session of 3 s.
+    fn url_at(address: &str) -> String;
+    /// Waits until nobody holds or awaits a lock.
+    fn has_no_locks(&self);
+    /// kill −9, and started again.
+    fn restart(&mut self);
+    /// SIGSTOP.
+    fn stop(&self);
+    /// SIGCONT.
+    fn cont(&self);
+}
+
+macro_rules! member {
+    ($servers:ty, $scheme:literal, $root:literal) => {
+        impl Member for $servers {
+            fn start() -> Self {
+                <$servers>::one()
+            }
+
+            fn address(&self) -> String {
+                self.address(0)
+            }
+
+            fn url_at(address: &str) -> String {
+                format!("{}://{address}?session_timeout=3s&response_timeout=1s", $scheme)
+            }
+
+            fn has_no_locks(&self) {
+                self.has_no_locks($root);
+            }
+
+            fn restart(&mut self) {
+                self.restart(0);
+            }
+
+            fn stop(&self) {
+                self.stop(0);
+            }
+
+            fn cont(&self) {
+                self.cont(0);
+            }
+        }
+    };
+}
+
+member!(EtcdServers, "etcd", "distlock/");
+member!(ZooKeeperServers, "zookeeper", "/distlock");
 
 /// What each task of a process asks for, and of which key.
 const TASKS: [(&str, LockKind); 6] = [
@@ -74,22 +129,22 @@ async fn work(hall: Arc<Mutex<Hall>>, manager: LockManager, task: usize) {
 }
 
 /// Four processes, each over a link of its own.
-struct Fleet {
-    servers: EtcdServers,
+struct Fleet<M: Member> {
+    server: M,
     proxies: Vec<Proxy>,
     managers: Vec<LockManager>,
     hall: Arc<Mutex<Hall>>,
     workers: JoinSet<()>,
 }
 
-impl Fleet {
+impl<M: Member> Fleet<M> {
     async fn start() -> Self {
-        let servers = EtcdServers::one();
+        let server = M::start();
         let hall = Arc::new(Mutex::new(Hall::default()));
         let (mut proxies, mut managers, mut workers) = (Vec::new(), Vec::new(), JoinSet::new());
         for _ in 0..4 {
-            let proxy = Proxy::to(&servers.address(0));
-            let url = format!("etcd://{}?session_timeout=3s&response_timeout=1s", proxy.address());
+            let proxy = Proxy::to(&server.address());
+            let url = M::url_at(&proxy.address().to_string());
             let manager = LockManager::builder().url(url).unavailable_after(LONG).connect().await.unwrap();
             for task in 0..TASKS.len() {
                 workers.spawn(work(hall.clone(), manager.clone(), task));
@@ -97,7 +152,7 @@ impl Fleet {
             proxies.push(proxy);
             managers.push(manager);
         }
-        let fleet = Fleet { servers, proxies, managers, hall, workers };
+        let fleet = Fleet { server, proxies, managers, hall, workers };
         fleet.works().await;
         fleet
     }
@@ -116,14 +171,13 @@ impl Fleet {
         self.workers.shutdown().await;
         assert_eq!(self.hall.lock().unwrap().faults, [""; 0]);
         self.hall.lock().unwrap().inside.clear();
-        self.servers.has_no_locks("distlock/");
+        self.server.has_no_locks();
         drop(self.managers);
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn links_cut() {
-    let fleet = Fleet::start().await;
+pub(crate) async fn links_cut<M: Member>() {
+    let fleet = Fleet::<M>::start().await;
     for round in 0..12 {
         fleet.proxies[round % 4].cut();
         fleet.works().await;
@@ -131,9 +185,8 @@ async fn links_cut() {
     fleet.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn links_half_open() {
-    let fleet = Fleet::start().await;
+pub(crate) async fn links_half_open<M: Member>() {
+    let fleet = Fleet::<M>::start().await;
     for proxy in &fleet.proxies[..3] {
         proxy.swallow_all();
         // What the process held goes to others with its session.
@@ -144,9 +197,8 @@ async fn links_half_open() {
     fleet.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn answers_late() {
-    let fleet = Fleet::start().await;
+pub(crate) async fn answers_late<M: Member>() {
+    let fleet = Fleet::<M>::start().await;
     for _ in 0..3 {
         // What was asked is carried out, and answered when nobody waits for it any more.
         fleet.proxies[0].hold(Direction::Replies);
@@ -157,26 +209,39 @@ async fn answers_late() {
     fleet.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn member_killed() {
-    let mut fleet = Fleet::start().await;
+pub(crate) async fn member_killed<M: Member>() {
+    let mut fleet = Fleet::<M>::start().await;
     for _ in 0..3 {
-        fleet.servers.restart(0);
+        fleet.server.restart();
         fleet.works().await;
     }
     fleet.end().await;
 }
 
 /// For longer than a session lasts.
-#[tokio::test(flavor = "multi_thread")]
-async fn member_stopped() {
-    let fleet = Fleet::start().await;
+pub(crate) async fn member_stopped<M: Member>() {
+    let fleet = Fleet::<M>::start().await;
     for _ in 0..2 {
-        fleet.servers.stop(0);
+        fleet.server.stop();
         let is_nobody_inside = || fleet.hall.lock().unwrap().inside.is_empty();
         eventually("all have lost what they held", async || is_nobody_inside()).await;
-        fleet.servers.cont(0);
+        fleet.server.cont();
         fleet.works().await;
     }
     fleet.end().await;
 }
+
+/// A test for each fault, on one store.
+macro_rules! kinds_faults {
+    ($member:ty) => {
+        $crate::each_store::kinds_faults!(@each $member,
+            links_cut, links_half_open, answers_late, member_killed, member_stopped);
+    };
+    (@each $member:ty, $($fault:ident),+) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $fault() {
+            $crate::each_store::kinds_faults::$fault::<$member>().await;
+        })+
+    };
+}
+pub(crate) use kinds_faults;

@@ -1,0 +1,195 @@
+//! Taking a place in the queue of a lock, and asking again for one that was asked for.
+//!
+//! A place is created before it is known who stands before it, and deleted if it may not stay: of whoever does not
+//! wait, and of whoever asks for a kind that does not go together with that of the first. Until then others stand
+//! behind it.
+
+use zookeeper_client::{CreateMode, Error};
+
+use super::errors::may_be_done;
+use super::follower::Follower;
+use super::names::PlaceName;
+use super::places::Came;
+use super::queue::{Seen, Standing};
+use super::session::create_below;
+use super::{Link, Tried, ZooKeeperStore};
+use distlock_store::{Acquire, AcquireReply, Release, StoreError};
+
+/// The server counts the places of a lock in 32 bits; some are left for those who ask at the same time.
+const LAST_NUMBER: i64 = i32::MAX as i64 - 100_000;
+
+impl ZooKeeperStore {
+    /// A place for an owner who has none.
+    pub(super) async fn enter(&self, link: &Link, request: &Acquire) -> Result<Tried, StoreError> {
+        let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
+        let prefix = PlaceName::prefix(owner.as_str(), link.session, request.kind);
+        self.places().asks(key, owner, link.session);
+        // Both are sent at once, and carried out in this order.
+        let options = CreateMode::EphemeralSequential.with_acls(self.config.acls());
+        let path = format!("{lock}/{prefix}");
+        let created = link.client.create(&path, b"", &options);
+        let listed = link.client.get_children(&lock);
+        let (created, listed) = tokio::join!(created, listed);
+        let (stat, sequence) = match created {
+            Ok(created) => created,
+            Err(error) => {
+                if !may_be_done(&error) {
+                    self.places().goes(key, owner, link.session);
+                }
+                if error != Error::NoNode {
+                    return Err(self.error(&lock, &error));
+                }
+                self.make_lock(link, &lock).await?;
+                return Ok(Tried::Changed);
+            }
+        };
+        let name = PlaceName::of(&prefix, request.kind, sequence, sequence.into_i64());
+        self.places().stands(key, owner, link.session, &name);
+        if name.number > LAST_NUMBER {
+            return self.is_used_up(link, request, &lock).await;
+        }
+        let (names, parent) = listed.map_err(|error| self.error(&lock, &error))?;
+        let seen = Seen::read(names);
+        let Some(behind) = seen.position(&name) else {
+            self.places().goes(key, owner, link.session);
+            return Ok(Tried::Changed);
+        };
+        match seen.standing(behind, name.kind) {
+            Standing::Holds => {
+                self.places().comes(key, owner, Came::AtOnce);
+                let fence = fence(request, parent.pzxid.max(stat.czxid));
+                Ok(Tried::Answered(AcquireReply::Acquired { fence }))
+            }
+            standing => self.is_kept_out(link, request, name, (seen, behind, standing)).await,
+        }
+    }
+
+    /// An owner who may have a place asks again.
+    pub(super) async fn ask_again(&self, link: &Link, request: &Acquire) -> Result<Tried, StoreError> {
+        let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
+        let seen = self.list(link, &lock).await?;
+        let found = seen.places.iter().position(|place| place.is_of(owner.as_str(), link.session));
+        let Some((behind, name)) = found.and_then(|at| Some((at, seen.places.get(at)?.clone()))) else {
+            self.places().goes(key, owner, link.session);
+            return Ok(Tried::Changed);
+        };
+        self.places().stands(key, owner, link.session, &name);
+        match seen.standing(behind, name.kind) {
+            Standing::Holds => {
+                // A member that lags behind may not have heard yet that the place was taken away.
+                let Some(number) = self.confirm(link, &name.path(&lock), Confirmed::of(request)).await?
+                else {
+                    self.places().goes(key, owner, link.session);
+                    return Ok(Tried::Changed);
+                };
+                self.places().comes(key, owner, Came::AtOnce);
+                Ok(Tried::Answered(AcquireReply::AlreadyHeld { fence: fence(request, number) }))
+            }
+            // Its turn came after the queue was read, and it was told: it is not told the contrary now.
+            _ if self.places().has_come(key, owner) => Ok(Tried::Changed),
+            standing => self.is_kept_out(link, request, name, (seen, behind, standing)).await,
+        }
+    }
+
+    /// Asks the leader whether a place is still there: `None` if not, else the number of a change, as `confirmed` says.
+    async fn confirm(
+        &self,
+        link: &Link,
+        path: &str,
+        confirmed: Confirmed,
+    ) -> Result<Option<i64>, StoreError> {
+        if confirmed == Confirmed::Place {
+            let synced = link.client.sync(path);
+            let found = link.client.check_stat(path);
+            let (synced, found) = tokio::join!(synced, found);
+            let found = synced.and(found).map_err(|error| self.error(path, &error))?;
+            return Ok(found.map(|stat| stat.czxid));
+        }
+        let mut writer =
+            link.client.new_check_writer(path, None).map_err(|error| self.error(path, &error))?;
+        writer.add_set_data(&link.node, b"", None).map_err(|error| self.error(path, &error))?;
+        match writer.commit().await {
+            Ok(results) => match results.as_slice() {
+                [zookeeper_client::MultiWriteResult::SetData { stat }] => Ok(Some(stat.mzxid)),
+                _ => Err(self.place().odd("an answer that is not understood")),
+            },
+            Err(zookeeper_client::CheckWriteError::CheckFailed { source: Error::NoNode }) => Ok(None),
+            Err(error) => Err(self.error(path, &Error::from(error))),
+        }
+    }
+
+    /// It has a place, and does not hold the lock.
+    async fn is_kept_out(
+        &self,
+        link: &Link,
+        request: &Acquire,
+        name: PlaceName,
+        (seen, behind, standing): (Seen, usize, Standing),
+    ) -> Result<Tried, StoreError> {
+        let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
+        let tried = match standing {
+            Standing::WrongKind(found) => Tried::Answered(AcquireReply::WrongKind { found }),
+            Standing::BehindWrongKind => Tried::Changed,
+            Standing::Holds | Standing::Waits => {
+                Tried::Answered(AcquireReply::Busy(seen.busy(owner.as_str(), behind)))
+            }
+        };
+        if request.queue.is_none() || standing != Standing::Waits {
+            self.delete(link, &name.path(&lock)).await?;
+            // Not before: as long as the place may be there, the owner that asks again stands at it, and at no other.
+            self.places().goes(key, owner, link.session);
+        } else if !self.places().is_awaited(key, owner) {
+            let in_the_way = seen.in_the_way(behind, name.kind);
+            let follower = Follower {
+                client: link.client.clone(),
+                events: link.events.clone(),
+                places: self.places.clone(),
+                key: key.clone(),
+                owner: owner.clone(),
+                lock,
+                place: name,
+                is_fenced: request.fences > 0,
+            };
+            let task = tokio::spawn(follower.follow(in_the_way));
+            self.places().awaits(key, owner, task.abort_handle());
+        }
+        Ok(tried)
+    }
+
+    /// The node of a lock, which goes by itself when nobody uses it any more.
+    async fn make_lock(&self, link: &Link, lock: &str) -> Result<(), StoreError> {
+        let options = CreateMode::Container.with_acls(self.config.acls());
+        create_below(&self.config, &link.client, lock, &self.config.names.locks(), &options).await
+    }
+
+    /// The numbers of the lock's places have come to their end: behind this one the order would not be known.
+    async fn is_used_up(&self, link: &Link, request: &Acquire, lock: &str) -> Result<Tried, StoreError> {
+        let release = Release::new(request.key.clone(), &request.owner);
+        self.give_up(link, &release).await?;
+        Err(StoreError::refused(format!(
+            "{}: `{lock}` has had {LAST_NUMBER} places, which is all that ZooKeeper can number: delete it while nobody \
+             uses the lock, or use another key",
+            self.config.describe()
+        )))
+    }
+}
+
+/// What the leader is to say of a place that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Confirmed {
+    /// That it is: the number is that of its creation.
+    Place,
+    /// A number above all that were handed out.
+    FencingToken,
+}
+
+impl Confirmed {
+    fn of(request: &Acquire) -> Self {
+        if request.fences > 0 { Confirmed::FencingToken } else { Confirmed::Place }
+    }
+}
+
+/// The number, if one is wanted.
+fn fence(request: &Acquire, zxid: i64) -> Option<u64> {
+    u64::try_from(zxid).ok().filter(|_| request.fences > 0)
+}

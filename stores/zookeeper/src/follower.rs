@@ -1,0 +1,119 @@
+//! Waiting for one's turn in the queue of a lock.
+//!
+//! Of the places in its way, a waiter watches the nearest ones, as many as have to be there to keep it out: one, or n
+//! where at most n hold the lock. Fewer do not do: any n - 1 of them may stay when its turn comes. When one of these
+//! has gone it watches the next one, and when there is none it holds the lock. So a place is watched by the next n
+//! behind it at most, however many wait.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use zookeeper_client::{Client, Error, EventType};
+
+use super::names::PlaceName;
+use super::places::{Came, Places};
+use super::queue::{Seen, room};
+use distlock_store::{Grant, LockKind, Owner, StoreEvents};
+
+/// Waits for the turn of one owner.
+pub(super) struct Follower {
+    pub(super) client: Client,
+    pub(super) events: StoreEvents,
+    pub(super) places: Arc<Mutex<Places>>,
+    pub(super) key: Arc<str>,
+    pub(super) owner: Owner,
+    /// The path of the lock's node.
+    pub(super) lock: String,
+    pub(super) place: PlaceName,
+    pub(super) is_fenced: bool,
+}
+
+/// What became of a place.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    /// It holds the lock.
+    Comes,
+    /// It is not there any more.
+    Lost,
+    /// There is no telling: everybody asks again when the connection is back.
+    Unknown,
+}
+
+/// Waits until a place ends: what is heard of it.
+async fn end_of(client: Client, place: PlaceName, path: String) -> (PlaceName, Result<EventType, Error>) {
+    let watched = client.get_and_watch_data(&path).await.map(|(.., watcher)| watcher);
+    // The session ends when nobody has the client any more.
+    drop(client);
+    match watched {
+        Ok(watcher) => (place, Ok(watcher.changed().await.event_type)),
+        Err(error) => (place, Err(error)),
+    }
+}
+
+impl Follower {
+    /// Tells when so many of `before`, which are in its way, have gone that it holds the lock.
+    pub(super) async fn follow(self, before: Vec<PlaceName>) {
+        let grant = match self.turn(before).await {
+            Turn::Comes if self.is_fenced => self.fenced().await,
+            // A place holds the lock until it is deleted itself, and so as long as the session lives: it does not age.
+            Turn::Comes => Grant::new().at_most_old(Duration::ZERO),
+            Turn::Lost => return self.events.granted(&self.key, self.owner.as_str(), Grant::new()),
+            Turn::Unknown => return,
+        };
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).comes(
+            &self.key,
+            &self.owner,
+            Came::InTurn,
+        );
+        self.events.granted(&self.key, self.owner.as_str(), grant);
+    }
+
+    async fn turn(&self, mut before: Vec<PlaceName>) -> Turn {
+        let (room, mut watched, mut ends) = (room(self.place.kind), HashSet::new(), JoinSet::new());
+        loop {
+            while watched.len() < room {
+                let Some(nearest) = before.pop() else { return Turn::Comes };
+                ends.spawn(end_of(self.client.clone(), nearest.clone(), nearest.path(&self.lock)));
+                watched.insert(nearest.number);
+            }
+            let Some(Ok((place, end))) = ends.join_next().await else { return Turn::Unknown };
+            watched.remove(&place.number);
+            match end {
+                // Only a holder of an exclusive lock writes to its place, and it deletes it by the same command: it was
+                // the first.
+                Ok(EventType::NodeDataChanged) if place.kind == LockKind::Exclusive => return Turn::Comes,
+                // It gave up, or its session is over, or nobody stood behind it when it came, or it was one of several.
+                Ok(EventType::NodeDeleted) | Err(Error::NoNode) if before.is_empty() => {}
+                Ok(EventType::NodeDeleted) if room == 1 => {}
+                // It went before it was watched, or those before it have mostly gone: of these, others may be left.
+                Ok(EventType::NodeDeleted) | Err(Error::NoNode) => {
+                    match self.client.list_children(&self.lock).await {
+                        Ok(names) => {
+                            let seen = Seen::read(names);
+                            let Some(behind) = seen.position(&self.place) else { return Turn::Lost };
+                            before = seen.in_the_way(behind, self.place.kind);
+                            before.retain(|place| !watched.contains(&place.number));
+                        }
+                        Err(Error::NoNode) => return Turn::Lost,
+                        Err(_) => return Turn::Unknown,
+                    }
+                }
+                Ok(_) | Err(_) => return Turn::Unknown,
+            }
+        }
+    }
+
+    /// The number of the change by which the one before has gone, or of a later one. It is above all that were
+    /// handed out, since those were given to who was first before.
+    async fn fenced(&self) -> Grant {
+        match self.client.check_stat(&self.lock).await {
+            Ok(Some(stat)) => match u64::try_from(stat.pzxid) {
+                Ok(fence) => Grant::new().fence(fence).at_most_old(Duration::ZERO),
+                Err(_) => Grant::new(),
+            },
+            Ok(None) | Err(_) => Grant::new(),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What an earlier connection sends comes to nothing.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use distlock::LockKind;
+use distlock::store::{Acquire, LockStore, Owner, Release, StoreError};
+use distlock_fixtures::EtcdServers;
+
+use crate::running::{BOUND, LONG, Running, asked};
+
+/// However late: another connection of the process has written the session's key since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_earlier_connection_writes_nothing() {
+    let servers = EtcdServers::shared();
+    let url = format!("etcd://{}?session_timeout=600s&response_timeout=4s", servers.address(0));
+    let (process, other) = (Running::<EtcdServers>::start(&url), Running::<EtcdServers>::start(&url));
+    let (store, session) = (&process.store, format!("distlock/sessions/{}", process.client));
+    for what in ["acquires", "reads beside another", "releases", "releases and keeps"] {
+        let begin = Instant::now();
+        // Again if it has noticed between the two, and has a new connection.
+        for attempt in 1.. {
+            assert!(begin.elapsed() < BOUND, "what an earlier connection {what} is never refused");
+            let (key, owner) = (Arc::from(format!("{what}{attempt}")), Owner::new(&process.client, attempt));
+            let mut request = Acquire::new(Arc::clone(&key), &owner, LONG);
+            let mut release = Release::new(Arc::clone(&key), &owner);
+            release.keep = (what == "releases and keeps").then_some(LONG);
+            let is_release = what.starts_with("releases");
+            let is_connected = if is_release {
+                asked(async || store.acquire(&request).await).await.is_ok()
+            } else {
+                asked(async || store.inspect(&key).await).await.is_ok()
+            };
+            if what == "reads beside another" {
+                request.kind = LockKind::Shared;
+                let mut beside = Acquire::new(Arc::clone(&key), &Owner::new(&other.client, attempt), LONG);
+                beside.kind = LockKind::Shared;
+                drop(asked(async || other.store.acquire(&beside).await).await);
+            }
+            servers.ctl(&["put", &session, "of another connection"]);
+            let said = if is_release {
+                store.release(&release).await.map(drop)
+            } else {
+                store.acquire(&request).await.map(drop)
+            };
+            let is_refused =
+                |error: StoreError| error.to_string().contains("the session has another connection");
+            if is_connected && said.is_err_and(is_refused) {
+                break;
+            }
+        }
+    }
+}
