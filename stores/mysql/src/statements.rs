@@ -36,8 +36,8 @@ pub(super) struct Statements {
     /// The first key, the end of the keys, how many. Each that is held, its holder, and how long its lease lasts.
     pub(super) list: String,
     table: String,
-    /// The key to begin behind, how many rows to look at. Always one row: the last key of them, how many they are, and the
-    /// highest token among those that have been free for long.
+    /// The key to begin behind, how many rows to look at. Always one row: the last key of them, how many they are, and
+    /// the highest token among those that have been free for long.
     pub(super) highest_idle: String,
     /// token. Tokens of keys without a row begin above it.
     pub(super) raise_floor: String,

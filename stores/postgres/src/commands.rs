@@ -47,9 +47,10 @@ const LIST: &str = "\
     UNION ALL SELECT p.key, p.kind, w.owner, NULL, w.place \
     FROM page p, t, @.waiter_1 w WHERE w.key = p.key AND w.dies > t.now ORDER BY 1, 5";
 
-/// The pages follow the primary key: an index on `expires` would cost every acquisition and renewal its place in the page
-/// of its row (HOT). The row of floor_1 is whose turn it is. It is raised by the same transaction: make_row_1 waits for
-/// that before it reads it. What processes that have died left in the other tables goes with the first page.
+/// The pages follow the primary key: an index on `expires` would have to be written by every acquisition and renewal,
+/// which now leave all indexes alone (HOT). The row of floor_1 is whose turn it is. It is raised by the same
+/// transaction: make_row_1 waits for that before it reads it. What processes that have died left in the other tables
+/// goes with the first page.
 const PRUNE: &str = "\
     WITH turn AS MATERIALIZED (SELECT FROM @.floor_1 WHERE clock_timestamp() < $1 FOR UPDATE SKIP LOCKED), \
     page AS MATERIALIZED (\
