@@ -77,6 +77,10 @@ pub(crate) enum Command {
     Doctor,
     /// Shows all locks as a page in the browser
     Web(Web),
+    /// Prints the SQL that makes the tables, for somebody who may run it; it needs no URL
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    #[command(subcommand)]
+    Sql(Sql),
     /// Prints what a shell completes
     Completions {
         /// The shell
@@ -252,6 +256,26 @@ pub(crate) struct Web {
     /// The keys to show: * any text, ? one character, \ takes away the meaning of the next character
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
+}
+
+/// The database.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sql {
+    /// For PostgreSQL
+    #[cfg(feature = "postgres")]
+    Postgres {
+        /// The schema, as in `?schema=` of the URL
+        #[arg(long, default_value = "distlock", value_name = "NAME")]
+        schema: String,
+    },
+    /// For MySQL and MariaDB
+    #[cfg(feature = "mysql")]
+    Mysql {
+        /// What the names of the tables begin with, as in `?table_prefix=` of the URL
+        #[arg(long, default_value = "distlock_", value_name = "TEXT")]
+        table_prefix: String,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

@@ -42,6 +42,8 @@ mod out;
 mod rates;
 mod run;
 mod span;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod sql;
 mod take;
 mod top;
 mod web;
@@ -112,6 +114,8 @@ async fn carry_out(args: Args) -> Exit {
             page.map(|()| Exit::Success).map_err(|error| Exit::Unavailable.because(&error.to_string()))
         }
         Command::Web(options) => web::web(&general, options).await,
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        Command::Sql(database) => sql::sql(&database),
         Command::Show(options) => look::show(&general, options).await,
         Command::Wait(options) => look::wait(&general, options).await,
         Command::Release(options) => look::release(&general, options).await,

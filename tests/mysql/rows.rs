@@ -39,6 +39,31 @@ async fn tokens_rise_although_rows_of_old_keys_are_removed() {
     held.release().await.unwrap();
 }
 
+/// Several times as many as one statement looks at.
+#[tokio::test]
+async fn fifty_thousand_rows_of_old_keys_are_removed_by_one_pass() {
+    let server = MariaDbServer::shared();
+    let (url, prefix) = tables_of_its_own(server);
+    let first = manager(&url).await;
+    let held = first.lock("held").fenced().acquire().await.unwrap();
+    for (key, age, many) in [("old", "2 DAY", 50_000), ("recent", "1 HOUR", 12_000)] {
+        let rows = format!(
+            "INSERT INTO {prefix}lock_1 SELECT CONCAT('{key}:', seq), '-', UTC_TIMESTAMP(6) - INTERVAL {age}, \
+             seq, seq + 1 FROM seq_1_to_{many}"
+        );
+        server.run(&rows).await;
+    }
+    let other = manager(&url).await;
+    let count = format!("SELECT COUNT(*) FROM {prefix}lock_1 WHERE k < 'p'");
+    eventually("the old rows are gone", async || server.number(&count).await == 1).await;
+    assert_eq!(server.number(&format!("SELECT COUNT(*) FROM {prefix}lock_1")).await, 12_001);
+    let again = other.lock("old:50000").fenced().acquire().await.unwrap();
+    assert!(again.fencing_token().unwrap().get() > 50_000);
+    again.release().await.unwrap();
+    held.check().unwrap();
+    held.release().await.unwrap();
+}
+
 /// MariaDB's mode in which no assignment of a statement sees another one.
 #[tokio::test]
 async fn a_lock_is_acquired_and_kept_from_others_in_whatever_order_the_server_assigns() {

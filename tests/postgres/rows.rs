@@ -1,9 +1,11 @@
 //! What stays in the tables, and what does not.
 
 use distlock_fixtures::PostgresServer;
+use distlock_tests::eventually;
 
 use crate::postgres::manager;
 
+/// As processes of distlock 0.1.0 do it.
 #[tokio::test]
 async fn tokens_rise_although_rows_of_old_keys_are_removed() {
     let server = PostgresServer::shared();
@@ -28,6 +30,43 @@ async fn tokens_rise_although_rows_of_old_keys_are_removed() {
     assert_eq!(server.rows(&format!("SELECT FROM {schema}.lock_1")).await.len(), 1);
     assert!(token("old").await > last);
     assert!(token("new").await > last);
+    held.check().unwrap();
+    held.release().await.unwrap();
+}
+
+/// Far more than one statement looks at. A process begins some seconds after it has connected.
+#[tokio::test]
+async fn fifty_thousand_rows_of_old_keys_are_removed_by_one_pass() {
+    let server = PostgresServer::shared();
+    let schema = PostgresServer::unused_schema();
+    let manager = manager(&server.url(), &schema).await;
+    let held = manager.lock("held").fenced().acquire().await.unwrap();
+    let old = format!(
+        "INSERT INTO {schema}.lock_1 (key, expires, fence, fence_from)
+            SELECT convert_to('old:' || n, 'UTF8'), now() - interval '2 days', n, n FROM generate_series(1, 50000) n;
+        INSERT INTO {schema}.lock_1 (key, expires, fence, fence_from)
+            SELECT convert_to('recent:' || n, 'UTF8'), now() - interval '1 hour', 0, 1 FROM generate_series(1, 2500) n;
+        INSERT INTO {schema}.holder_1 VALUES ('dead', 'dl1:x:1', now() - interval '2 hours')"
+    );
+    // A transaction asserts one of them.
+    let client = server.admin().await;
+    server.run(&old).await;
+    let asserts = format!("BEGIN; SELECT FROM {schema}.lock_1 WHERE key = 'old:7' FOR KEY SHARE");
+    client.batch_execute(&asserts).await.unwrap();
+    let count =
+        async |sql: &str| server.rows(&format!("SELECT count(*) FROM {schema}.{sql}")).await[0].get(0);
+    eventually("the old rows are gone, but one", async || {
+        let left: i64 = count("lock_1 WHERE key < 'p'").await;
+        left == 2
+    })
+    .await;
+    let (recent, dead): (i64, i64) =
+        (count("lock_1 WHERE key > 'p'").await, count("holder_1 WHERE key = 'dead'").await);
+    assert_eq!((recent, dead), (2_500, 0));
+    client.batch_execute("COMMIT").await.unwrap();
+    let again = manager.lock("old:50000").fenced().acquire().await.unwrap();
+    assert!(again.fencing_token().unwrap().get() > 50_000);
+    again.release().await.unwrap();
     held.check().unwrap();
     held.release().await.unwrap();
 }

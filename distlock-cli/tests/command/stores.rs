@@ -81,6 +81,23 @@ fn works_on(url: &str, lists: Lists, fences: Fences) {
     assert_status(&output(&mut distlock(url, &["show", "k"])), 1);
 }
 
+/// It needs no URL, and asks nobody.
+#[test]
+fn it_prints_the_sql_of_the_tables_as_it_is_run() {
+    let sql = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+        output(command.arg("sql").args(arguments).env_remove("DISTLOCK_URL"))
+    };
+    let printed = sql(&["postgres", "--schema", "mine"]);
+    assert_status(&printed, 0);
+    assert_eq!(text(&printed.stdout), distlock_postgres::sql("mine").unwrap());
+    let printed = sql(&["mysql"]);
+    assert_status(&printed, 0);
+    assert_eq!(text(&printed.stdout), distlock_mysql::sql("distlock_").unwrap());
+    assert_status(&sql(&["postgres", "--schema", "a; b"]), 64);
+    assert_status(&sql(&["mysql", "--table-prefix", "`"]), 64);
+}
+
 #[test]
 fn it_works_on_postgresql() {
     works_on(&PostgresServer::start().url(), Lists::Yes, Fences::Yes);

@@ -24,6 +24,7 @@ use config::MysqlConfig;
 use kinds::kind_of;
 use link::{Answer, Limit, Link, Pool, Statement};
 use mysql_async::Value;
+use schema::Schema;
 use several::Texts;
 use statements::{Acquired, Found, Statements, Values, after, column, garbled, micros};
 
@@ -41,6 +42,20 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 const MOST_TOGETHER: usize = 100;
 /// Each that is forgotten costs one slower statement.
 const MOST_KNOWN: usize = 16_384;
+
+/// What somebody runs who may make the tables, whose names begin with this; and, as a comment, what to grant to the
+/// user of the programs. It can be run again.
+///
+/// # Errors
+/// No name of a table begins so.
+///
+/// ```
+/// assert!(distlock_mysql::sql("distlock_").unwrap().contains("CREATE TABLE IF NOT EXISTS `distlock_lock_1`"));
+/// ```
+pub fn sql(table_prefix: &str) -> Result<String, String> {
+    let schema = Schema::with_prefix(table_prefix)?;
+    Ok(format!("{}\n-- For the user of the programs:\n-- {};\n", schema.sql(), schema.grants()))
+}
 
 /// Locks in a table of MariaDB or MySQL.
 #[derive(Debug)]

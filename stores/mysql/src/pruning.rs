@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::MysqlStore;
 use super::link::{Limit, Pool, Statement};
-use super::statements::column;
+use super::statements::{column, garbled};
 use distlock_store::StoreError;
 
 /// About how often each process does it.
@@ -12,7 +12,9 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Between the moment from which every new row begins above the tokens of the rows that are removed, and their removal.
 /// A statement that has read the old floor has ended by then.
 const REMOVED_AFTER: Duration = Duration::from_secs(15);
-/// Rows of one statement.
+/// Rows that one statement looks at.
+const PAGE: usize = 10_000;
+/// Rows that one statement removes.
 const BATCH: usize = 100;
 
 /// What is to be done next, and when.
@@ -46,26 +48,42 @@ impl MysqlStore {
 
     /// The highest token of those that may be removed. `None`: there are none.
     async fn raise_floor(&self, pool: &Pool) -> Result<Option<i64>, StoreError> {
-        let limit = Limit::of_a_command();
-        let answer = self.prepared(pool, &self.statements.highest_idle, &|_| Vec::new(), limit).await?;
-        let Some(row) = answer.rows.first() else { return Ok(None) };
-        let highest: Option<i64> = column(row, 0)?;
+        let (mut behind, mut highest) = (Vec::new(), None);
+        loop {
+            let values = |_| vec![behind.clone().into(), PAGE.into()];
+            let limit = Limit::of_a_command();
+            let answer = self.prepared(pool, &self.statements.highest_idle, &values, limit).await?;
+            let row = answer.rows.first().ok_or_else(|| garbled("no row"))?;
+            highest = highest.max(column::<Option<i64>>(row, 2)?);
+            match column::<Option<Vec<u8>>>(row, 0)? {
+                Some(last) if column::<usize>(row, 1)? == PAGE => behind = last,
+                _ => break,
+            }
+        }
         if let Some(highest) = highest {
-            self.prepared(pool, &self.statements.raise_floor, &|_| vec![highest.into()], limit).await?;
+            let (values, limit) = (|_| vec![highest.into()], Limit::of_a_command());
+            self.prepared(pool, &self.statements.raise_floor, &values, limit).await?;
         }
         Ok(highest)
     }
 
-    /// Returns how many were removed.
-    async fn remove_idle(&self, pool: &Pool, highest: i64) -> Result<u64, StoreError> {
-        let limit = Limit::of_a_command();
-        let answer = self.prepared(pool, &self.statements.idle, &|_| vec![highest.into()], limit).await?;
-        let keys: Vec<Vec<u8>> = answer.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
-        let mut removed = 0;
-        for keys in keys.chunks(BATCH) {
-            let remove = |_| self.statements.remove(keys, highest);
-            removed += self.link.ask(pool, Statement::Text(&remove), Limit::of_a_command()).await?.affected;
+    /// Goes on until no such row is left. Where several processes do it at a time, each finds what others have left.
+    async fn remove_idle(&self, pool: &Pool, highest: i64) -> Result<(), StoreError> {
+        let mut behind = Vec::new();
+        loop {
+            let values = |_| vec![behind.clone().into(), highest.into(), PAGE.into()];
+            let limit = Limit::of_a_command();
+            let answer = self.prepared(pool, &self.statements.idle, &values, limit).await?;
+            let keys: Vec<Vec<u8>> =
+                answer.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
+            for keys in keys.chunks(BATCH) {
+                let remove = |_| self.statements.remove(keys, highest);
+                self.link.ask(pool, Statement::Text(&remove), Limit::of_a_command()).await?;
+            }
+            match keys.last() {
+                Some(last) if keys.len() == PAGE => behind.clone_from(last),
+                _ => return Ok(()),
+            }
         }
-        Ok(removed)
     }
 }

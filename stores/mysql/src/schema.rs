@@ -37,12 +37,12 @@ impl Schema {
     }
 
     /// Everything that is needed, for a user who may run it.
-    fn sql(&self) -> String {
+    pub(super) fn sql(&self) -> String {
         self.fill(TABLES)
     }
 
     /// What a user needs who may not make tables.
-    fn grants(&self) -> String {
+    pub(super) fn grants(&self) -> String {
         self.fill(
             "GRANT SELECT, INSERT, UPDATE, DELETE ON @lock TO …; GRANT SELECT, UPDATE ON @floor TO …; \
              GRANT SELECT, INSERT, UPDATE, DELETE ON @holder TO …",
@@ -89,13 +89,12 @@ impl Schema {
     }
 
     fn not_allowed(&self, error: &Error) -> StoreError {
-        let (reason, grants, sql) = (errors::words(error), self.grants(), self.sql());
-        let text = format!(
+        let (reason, grants, prefix) = (errors::words(error), self.grants(), &self.prefix);
+        StoreError::refused(format!(
             "the database has no tables for locks yet and this user may not create them, or it may not use those that \
-             are there ({reason}). Let somebody who may run the SQL below in this database, and give this user the \
-             use of it: {grants}."
-        );
-        StoreError::refused_with_script(text, &sql)
+             are there ({reason}). Let somebody who may run what `distlock sql mysql --table-prefix '{prefix}'` prints in \
+             this database, and give this user the use of it: {grants}."
+        ))
     }
 }
 

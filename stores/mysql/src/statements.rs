@@ -36,11 +36,12 @@ pub(super) struct Statements {
     /// The first key, the end of the keys, how many. Each that is held, its holder, and how long its lease lasts.
     pub(super) list: String,
     table: String,
-    /// The highest token among the keys that have been free for long.
+    /// The key to begin behind, how many rows to look at. Always one row: the last key of them, how many they are, and
+    /// the highest token among those that have been free for long.
     pub(super) highest_idle: String,
     /// token. Tokens of keys without a row begin above it.
     pub(super) raise_floor: String,
-    /// token. Keys that have been free for long.
+    /// The key to begin behind, token, how many. Keys that have been free for long, in order.
     pub(super) idle: String,
 }
 
@@ -91,9 +92,15 @@ impl Statements {
                  WHERE k >= ? AND k < ? AND owner <> '-' AND expires > UTC_TIMESTAMP(6) ORDER BY k LIMIT ?",
             ),
             table: schema.fill("@lock"),
-            highest_idle: schema.fill(&format!("SELECT MAX(fence) FROM @lock WHERE {IDLE}")),
+            // By the primary key: an index on `expires` would be written by every acquisition and renewal.
+            highest_idle: schema.fill(&format!(
+                "SELECT MAX(k), COUNT(*), MAX(CASE WHEN {IDLE} THEN fence END) \
+                 FROM (SELECT k, expires, fence FROM @lock WHERE k > ? ORDER BY k LIMIT ?) AS page"
+            )),
             raise_floor: schema.fill("UPDATE @floor SET least = GREATEST(least, ?) WHERE one = 1"),
-            idle: schema.fill(&format!("SELECT k FROM @lock WHERE {IDLE} AND fence <= ? LIMIT 1000")),
+            idle: schema.fill(&format!(
+                "SELECT k FROM @lock WHERE k > ? AND {IDLE} AND fence <= ? ORDER BY k LIMIT ?"
+            )),
         }
     }
 

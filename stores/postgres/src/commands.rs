@@ -16,6 +16,8 @@ pub(super) struct Statements {
     pub(super) release: String,
     pub(super) inspect: String,
     pub(super) force_release: String,
+    /// The key to begin behind, and how many rows to look at: removes those of keys that have been free for a day. The
+    /// key to go on behind; NULL: that was all, or another process is at it.
     pub(super) prune: String,
     /// Who waits for a key, the next one first.
     pub(super) waiters: String,
@@ -45,6 +47,26 @@ const LIST: &str = "\
     UNION ALL SELECT p.key, p.kind, w.owner, NULL, w.place \
     FROM page p, t, @.waiter_1 w WHERE w.key = p.key AND w.dies > t.now ORDER BY 1, 5";
 
+/// The pages follow the primary key: an index on `expires` would have to be written by every acquisition and renewal,
+/// which now leave all indexes alone (HOT). The row of floor_1 is whose turn it is. It is raised by the same
+/// transaction: make_row_1 waits for that before it reads it. What processes that have died left in the other tables
+/// goes with the first page.
+const PRUNE: &str = "\
+    WITH turn AS MATERIALIZED (SELECT FROM @.floor_1 WHERE clock_timestamp() < $1 FOR UPDATE SKIP LOCKED), \
+    page AS MATERIALIZED (\
+        SELECT key FROM @.lock_1 WHERE key > $2 AND EXISTS (SELECT FROM turn) ORDER BY key LIMIT $3), \
+    idle AS MATERIALIZED (\
+        SELECT key FROM @.lock_1 WHERE key > $2 AND key <= (SELECT key FROM page ORDER BY key DESC LIMIT 1) \
+            AND expires < statement_timestamp() - interval '1 day' FOR UPDATE SKIP LOCKED), \
+    gone AS (DELETE FROM @.lock_1 WHERE key IN (SELECT key FROM idle) RETURNING fence), \
+    raised AS (UPDATE @.floor_1 f SET fence = h.fence FROM (SELECT max(fence) AS fence FROM gone) h \
+        WHERE f.fence < h.fence), \
+    waiters AS (DELETE FROM @.waiter_1 WHERE $2 = '' AND EXISTS (SELECT FROM turn) \
+        AND dies < statement_timestamp() - interval '1 hour'), \
+    holders AS (DELETE FROM @.holder_1 WHERE $2 = '' AND EXISTS (SELECT FROM turn) \
+        AND expires < statement_timestamp() - interval '1 hour') \
+    SELECT (SELECT key FROM page ORDER BY key OFFSET $3 - 1)";
+
 const CONNECTIONS: &str = "\
     SELECT DISTINCT application_name FROM pg_catalog.pg_stat_activity \
     WHERE application_name LIKE 'distlock/%' AND clock_timestamp() < $1";
@@ -60,7 +82,7 @@ impl Statements {
             release: call("release_1($3, $4, $5, $1, $2)"),
             inspect: schema.fill("SELECT i.* FROM @.inspect_1($2) i WHERE clock_timestamp() < $1"),
             force_release: call("force_release_1($3, $1, $2)"),
-            prune: call("prune_1($2) WHERE clock_timestamp() < $1"),
+            prune: schema.fill(PRUNE),
             waiters: schema.fill(WAITERS),
             list: schema.fill(LIST),
             connections: CONNECTIONS.to_owned(),

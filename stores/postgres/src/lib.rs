@@ -26,7 +26,7 @@ use commands::{Statements, acquired, garbled, kind_of, millis, number_of};
 use grants::Grants;
 use link::{Link, Pool};
 use prepared::Parameter;
-use schema::Functions;
+use schema::{Functions, Schema};
 use url::Listening;
 use url::PostgresConfig;
 
@@ -43,8 +43,22 @@ const MOST_TOGETHER: usize = 256;
 
 /// Who is in the way of an acquisition that has waited for its row for as long as any does.
 const LOCKED: &str = "a transaction that has locked its row";
-/// So many rows are removed at once.
-const MOST_PRUNED: i32 = 10_000;
+/// So many rows are looked at by one statement that removes old ones: what is sent after it waits for it.
+const PRUNED_AT_ONCE: i64 = 1_000;
+
+/// What somebody runs who may make the schema of this name: its tables and functions; and, as a comment, what to grant
+/// to the role of the programs. It can be run again, and replaces functions of an earlier version.
+///
+/// # Errors
+/// It is no name of a schema.
+///
+/// ```
+/// assert!(distlock_postgres::sql("distlock").unwrap().contains("CREATE SCHEMA IF NOT EXISTS \"distlock\""));
+/// ```
+pub fn sql(schema: &str) -> Result<String, String> {
+    let schema = Schema::named(schema)?;
+    Ok(format!("{}\n-- For the role of the programs:\n-- {}\n", schema.sql(), schema.grants()))
+}
 
 /// Locks in a table of PostgreSQL.
 #[derive(Debug)]
@@ -89,9 +103,11 @@ impl PostgresStore {
         if is_refused { Err(self.config.schema.outdated()) } else { Ok(()) }
     }
 
-    /// Removes some of the rows of keys that have been free for long.
-    async fn prune(&self) -> Result<i64, StoreError> {
-        self.value(&self.statements.prune, &[(&MOST_PRUNED, Type::INT4)]).await
+    /// Removes rows of keys that have been free for long, of some keys behind this one. Where to go on, if there are
+    /// more.
+    async fn prune(&self, behind: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let parameters: [Parameter<'_>; 2] = [(&behind, Type::BYTEA), (&PRUNED_AT_ONCE, Type::INT8)];
+        self.value(&self.statements.prune, &parameters).await
     }
 }
 
@@ -287,11 +303,12 @@ impl LockStore for PostgresStore {
     }
 }
 
-/// The channel by which to tell the one that waits, how long a grant lasts, and how long the place: `None`, no place.
 fn locked() -> AcquireReply {
     AcquireReply::Busy(Busy::by(LOCKED).is_not_reported())
 }
 
+/// The channel by which to tell the one that waits, how long a grant lasts, and how long the place: `None`, no
+/// place.
 fn place(queue: Option<&Queue>, pool: &Pool) -> (Option<i64>, i64, i64) {
     let place = queue.zip(pool.channel);
     place.map_or((None, 0, 0), |(queue, channel)| {

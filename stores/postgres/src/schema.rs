@@ -59,6 +59,15 @@ impl Schema {
         create + &self.fill(&PARTS.join("\n"))
     }
 
+    /// What a role needs that may not make it.
+    pub(super) fn grants(&self) -> String {
+        let name = &self.name;
+        format!(
+            "GRANT USAGE ON SCHEMA \"{name}\" TO …; \
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"{name}\" TO …;"
+        )
+    }
+
     /// Installs what is not there yet, and replaces earlier functions, if that is allowed.
     pub(super) async fn ensure(&self, client: &Client) -> Result<Functions, StoreError> {
         let found = self.revision(client).await?;
@@ -117,21 +126,18 @@ impl Schema {
         StoreError::refused(format!(
             "the functions in the schema `{name}` are of an earlier version of distlock, with which a writer may get in \
              beside a reader: no shared and no limited lock is acquired with them. This role may not replace them. Let the \
-             role that owns them connect once with this version of distlock, as by `distlock --url=… ping`; locks that are \
-             held stay held"
+             role that owns them connect once with this version of distlock, as by `distlock --url=… ping`, or run what \
+             `distlock sql postgres --schema '{name}'` prints; locks that are held stay held"
         ))
     }
 
     fn not_allowed(&self, reason: &str) -> StoreError {
-        let name = &self.name;
-        let sql = self.sql();
-        let text = format!(
+        let (name, grants) = (&self.name, self.grants());
+        StoreError::refused(format!(
             "the schema `{name}` has no tables for locks yet, and this role may not create them ({reason}). Let \
-             somebody who may run the SQL below, and give this role the use of it: GRANT USAGE ON SCHEMA \
-             \"{name}\" TO …; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"{name}\" TO …; or name \
-             another schema by `?schema=`."
-        );
-        StoreError::refused_with_script(text, &sql)
+             somebody who may run what `distlock sql postgres --schema '{name}'` prints, and give this role the use of \
+             it: {grants} or name another schema by `?schema=`"
+        ))
     }
 }
 

@@ -19,7 +19,7 @@ use distlock_store::{EarlierCommands, StoreError, StoreEvents};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// How often the server's clock is read, and an idle connection that has died is found.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-/// About how often each process removes rows of keys that nobody uses any more.
+/// About how often each process goes through the table for rows of keys that nobody uses any more.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 /// A connection that lived so long was a good one.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
@@ -130,12 +130,18 @@ impl PostgresStore {
     async fn look(&self, pool: &Pool, listener: Option<&Listener>) -> StoreError {
         let patience = self.config.response_timeout;
         let mut next_pruning = Instant::now();
+        // Behind which key a pass goes on that has begun.
+        let mut behind: Option<Vec<u8>> = None;
         loop {
-            tokio::time::sleep(PROBE_INTERVAL).await;
+            if behind.is_none() {
+                tokio::time::sleep(PROBE_INTERVAL).await;
+            }
             if next_pruning <= Instant::now() {
                 // A failure does not matter: another process, or the next time, will do.
-                drop(self.prune().await);
-                next_pruning = Instant::now() + PRUNE_INTERVAL.mul_f64(0.5 + fastrand::f64());
+                behind = self.prune(&behind.unwrap_or_default()).await.unwrap_or_default();
+                if behind.is_none() {
+                    next_pruning = Instant::now() + PRUNE_INTERVAL.mul_f64(0.5 + fastrand::f64());
+                }
             }
             let read = pool.read_clock(tokio::time::Instant::now() + patience).await;
             let checked = match (read, listener) {

@@ -51,6 +51,7 @@ RETURNS TABLE (kind integer, holder text, micros bigint, waiters bigint) LANGUAG
 $$;
 
 -- Removes rows of keys that have been free for a day, at most so many; their fencing tokens go on rising all the same.
+-- Called by processes of distlock 0.1.0; later ones send a statement that follows the primary key.
 CREATE OR REPLACE FUNCTION @.prune_1(most integer) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     removed bigint;

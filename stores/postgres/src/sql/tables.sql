@@ -1,7 +1,7 @@
 -- Tables of distlock, version 1. `@` stands for the schema.
 
 -- A row for each key that was ever locked. A lock is held while `owner` is set and `expires` lies in the future. The
--- row stays when the lock is free, because fencing tokens of the key must go on rising; prune_1 removes old ones. Who
+-- row stays when the lock is free, because fencing tokens of the key must go on rising; old ones are removed. Who
 -- changes it locks it FOR NO KEY UPDATE first; who gives the key to anybody locks it FOR UPDATE, too (is_asserted_1).
 CREATE TABLE IF NOT EXISTS @.lock_1 (
     key bytea PRIMARY KEY,
