@@ -20,3 +20,9 @@ struct WithRedisValues;
 
 #[doc = include_str!("../../docs/book/src/with-http.md")]
 struct WithHttp;
+
+#[doc = include_str!("../../docs/book/src/migrations.md")]
+struct Migrations;
+
+#[doc = include_str!("../../docs/book/src/recipes.md")]
+struct Recipes;
