@@ -31,3 +31,25 @@ async fn it_is_usable_once_the_foreign_key_is_gone() {
     server.raw(&["DEL", "k"]);
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();
 }
+
+/// What Redisson's `RLock` and Symfony's `RedisStore` write: they are seen, and are not taken for ours.
+#[tokio::test]
+async fn locks_of_redisson_and_symfony_are_seen_and_stay() {
+    let server = RedisServer::start();
+    server.raw(&["HSET", "redisson", "8743c9c0-0795-4907-87fd-6c719a6b4586:1", "1"]);
+    server.raw(&["ZADD", "symfony", "9999999999999", "token", "9999999999999", "__write__"]);
+    let manager = connect(&server).await;
+    for key in ["redisson", "symfony"] {
+        let refused = [
+            manager.lock(key).acquire().await.map(drop),
+            manager.lock(key).shared().acquire().await.map(drop),
+            manager.lock(key).max_holders(3).acquire().await.map(drop),
+        ];
+        for refused in refused {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, LockError::WrongKind { .. }), "{error:?}");
+        }
+    }
+    assert_eq!(server.raw(&["HLEN", "redisson"]), redis::Value::Int(1));
+    assert_eq!(server.raw(&["ZCARD", "symfony"]), redis::Value::Int(2));
+}

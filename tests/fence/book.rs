@@ -23,3 +23,9 @@ struct WithObjects;
 
 #[doc = include_str!("../../docs/book/src/with-http.md")]
 struct WithHttp;
+
+#[doc = include_str!("../../docs/book/src/migrations.md")]
+struct Migrations;
+
+#[doc = include_str!("../../docs/book/src/recipes.md")]
+struct Recipes;

@@ -28,6 +28,7 @@ mod left_behind;
 mod libraries;
 mod library;
 mod lost_answers;
+mod migrations;
 mod objects;
 mod once;
 mod redis;

@@ -38,3 +38,18 @@ struct WriteAStore;
 
 #[doc = include_str!("../../docs/book/src/observing.md")]
 struct Observing;
+
+#[doc = include_str!("../../docs/book/src/do-i-need-a-lock.md")]
+struct DoINeedALock;
+
+#[doc = include_str!("../../docs/book/src/from-handler-to-commit.md")]
+struct FromHandlerToCommit;
+
+#[doc = include_str!("../../docs/book/src/kubernetes.md")]
+struct Kubernetes;
+
+#[doc = include_str!("../../docs/book/src/symptoms.md")]
+struct Symptoms;
+
+#[doc = include_str!("../../docs/book/src/coming-from-more.md")]
+struct ComingFromMore;
