@@ -5,6 +5,7 @@
 
 mod aliases;
 mod errors;
+mod foreign_code;
 mod links;
 mod markdown;
 mod messages;
