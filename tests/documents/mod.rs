@@ -10,6 +10,7 @@ mod links;
 mod markdown;
 mod messages;
 mod translations;
+mod wording;
 
 use std::fs;
 use std::path::{Path, PathBuf};
