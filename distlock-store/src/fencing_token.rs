@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 /// A number that is larger for every later acquisition of the same key.
 ///
-/// A lock cannot stop a holder that was not scheduled while its lease ran out. What it writes to can: store
-/// the largest token seen with the data, and refuse writes with a smaller one.
+/// A lock cannot stop a holder that was paused past its lease. The resource that it writes to can: store the largest
+/// token seen with the data, and refuse writes with a smaller one.
 ///
 /// ```sql
 /// UPDATE account SET points = $2, fence = $1 WHERE id = $3 AND fence <= $1

@@ -16,7 +16,7 @@ use distlock_store::LockKind;
 ///
 /// | error | HTTP status | why |
 /// |---|---|---|
-/// | [`Busy`](LockError::Busy) | 409 Conflict (or 429), `Retry-After` from [`retry_after`](LockError::retry_after) | somebody else is at it |
+/// | [`Busy`](LockError::Busy) | 409 Conflict (or 429), `Retry-After` from [`retry_after`](LockError::retry_after) | another holder has the lock |
 /// | [`Lost`](LockError::Lost) | 503 Service Unavailable, "outcome unknown" | the body was stopped somewhere in the middle |
 /// | [`Unavailable`](LockError::Unavailable), [`Closed`](LockError::Closed) | 503 Service Unavailable | nothing was run |
 /// | [`Fence`](LockError::Fence) | 422 for other arguments, 500 for a result that cannot be stored or read, else 503 | nothing was committed, unless the outcome is unknown |

@@ -43,7 +43,7 @@
 //! | you want | look at |
 //! |---|---|
 //! | to annotate a function | [`distributed_lock`](macro@distributed_lock) |
-//! | to connect to Redis, PostgreSQL, etcd, ZooKeeper, MySQL, Memcached | [`LockManager::connect`], [`LockManagerBuilder`] |
+//! | to connect to Redis, PostgreSQL, etcd, ZooKeeper, MySQL, MariaDB, Memcached, SQLite | [`LockManager::connect`], [`LockManagerBuilder`] |
 //! | a mutex, a read-write lock, a semaphore, several keys | [`LockManager::lock`], [`LockRequest::shared`], [`LockRequest::max_holders`], [`LockManager::lock_all`] |
 //! | to keep late writes out of a database | [`FencingToken`] |
 //! | one leader among many processes | [`leader`] |
@@ -54,7 +54,8 @@
 //! | to keep locks in a store of your own | [`store`] |
 //!
 //! The [book](https://github.com/distlock/distlock/blob/main/docs/book/src/SUMMARY.md) has a page for each task: web
-//! services, jobs and leaders, databases, tests, operation.
+//! services, jobs and leaders, databases, tests, operation. The
+//! [README](https://github.com/distlock/distlock#readme) compares the stores.
 //!
 //! # Features
 //! | feature | default | gives |

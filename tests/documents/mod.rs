@@ -5,10 +5,12 @@
 
 mod aliases;
 mod errors;
+mod foreign_code;
 mod links;
 mod markdown;
 mod messages;
 mod translations;
+mod wording;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,3 +8,4 @@ mod judge;
 mod plain_loop;
 mod queue_py;
 mod redis_py;
+mod rslock;

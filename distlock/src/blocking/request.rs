@@ -87,7 +87,7 @@ impl LockRequest {
     /// # let manager = distlock::blocking::LockManager::in_memory();
     /// match manager.lock("order:42").try_acquire()? {
     ///     Some(guard) => guard.release()?,
-    ///     None => println!("somebody else is at it"),
+    ///     None => println!("another holder has it"),
     /// }
     /// # Ok::<(), distlock::LockError>(())
     /// ```

@@ -58,8 +58,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// After a term that lasted this long, the next campaign begins like the first.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
-/// One who stands for an office; see [`LockManager::leader`]. Clones are the same candidate: while
-/// [`run`](Candidate::run) is under way in one task, others ask their clones whether it leads.
+/// A candidate for leadership; see [`LockManager::leader`]. Clones are the same candidate: while one task runs
+/// [`run`](Candidate::run), others ask their clones whether it leads.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -22,7 +22,7 @@ impl LockManager {
     /// its holder is then told that the lock is lost. To avoid this, let replicas confirm every acquisition
     /// with `?replicas=n` (see [`LockManagerBuilder::replicas`]).
     ///
-    /// `redis+cluster://[user:password@]host[:port],host[:port],…`: a Redis Cluster, of which these are some
+    /// `redis+cluster://[user:password@]host[:port],host[:port],…`: a Redis Cluster; list one or more of its
     /// nodes. Everything that belongs to a lock lies in the slot of its key. The manager follows a fail-over
     /// as above, and a slot that moves; fencing tokens are comparable per key. Locks of several slots can be
     /// acquired together: they are acquired in order, and released if one of them cannot be acquired. While a

@@ -182,7 +182,7 @@ impl LockRequest {
     /// # let manager = distlock::LockManager::in_memory();
     /// match manager.lock("order:42").try_acquire().await? {
     ///     Some(guard) => guard.release().await?,
-    ///     None => println!("somebody else is at it"),
+    ///     None => println!("another holder has it"),
     /// }
     /// # Ok(())
     /// # }

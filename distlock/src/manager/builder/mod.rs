@@ -91,7 +91,7 @@ impl LockManagerBuilder {
     /// the others: an odd number of URLs, at least three, each of a single server (`redis://`, `rediss://`,
     /// `redis+unix://`). The same as one URL: `redis+quorum://host1,host2,host3`.
     ///
-    /// Only exclusive locks are offered; they are fenced on request like everywhere. A server that was
+    /// Only exclusive locks are offered. Fencing tokens are available as usual. A server that was
     /// restarted or emptied may have forgotten a lock. It does not count until the longest ttl that any
     /// client has requested from these servers is over.
     ///

@@ -1,0 +1,164 @@
+//! Habits of our own that readers stumble over, and words that readers of the translations search for.
+
+use crate::documents::markdown::Document;
+use crate::documents::{read, root};
+
+/// What not to write, and what to write instead. CONTRIBUTING.md shows whole sentences.
+const HABITS: &[(&str, &str)] = &[
+    ("under way", "running, in progress"),
+    ("go on", "continue, resume"),
+    ("goes on", "continues, resumes"),
+    ("going on", "running"),
+    ("went on", "continued, resumed"),
+    ("is told", "notices; learns from (what?)"),
+    ("are told", "notice; learn from (what?)"),
+    ("was told", "noticed"),
+    ("be told", "notice"),
+    ("given back", "released"),
+    ("gives back", "releases"),
+    ("give back", "release"),
+    ("out of reach", "unreachable"),
+    ("stands still", "is paused"),
+    ("stand still", "are paused"),
+    ("stood still", "was paused"),
+    ("to be had", "available"),
+    ("can be had", "is available"),
+    ("beside", "next to, compared with, together with"),
+    ("somebody", "another process, the holder"),
+    ("everybody", "all callers, all processes"),
+    ("ends by itself", "expires"),
+    ("one's own", "your own"),
+    ("stands in the queue", "waits in the queue"),
+    ("has come in", "has acquired the lock"),
+    ("belongs into", "belongs in"),
+];
+
+/// Pages without these habits. A page that was rewritten joins them, and stays without.
+const CLEAN: &[&str] = &[
+    "README.md",
+    "docs/book/src/coming-from.md",
+    "docs/book/src/errors.md",
+    "docs/book/src/faq.md",
+    "docs/book/src/introduction.md",
+    "docs/book/src/jobs-and-leaders.md",
+    "docs/book/src/kinds.md",
+    "docs/book/src/observing.md",
+    "docs/book/src/other-languages.md",
+    "docs/book/src/quick-start.md",
+    "docs/book/src/testing.md",
+];
+
+/// Messages of the library that a page quotes as they are.
+const QUOTED: &[&str] =
+    &["it was given back, by the section that held it or by its guard", "granted, not taken, and given back"];
+
+/// A line without its code, its quotations and the targets of its links.
+fn own_words(line: &str) -> String {
+    let mut text: String = line.split('`').step_by(2).collect();
+    for quoted in QUOTED {
+        text = text.replace(quoted, "");
+    }
+    let mut words = String::new();
+    for (place, piece) in text.split("](").enumerate() {
+        let piece = if place == 0 { piece } else { piece.split_once(')').map_or("", |(_, rest)| rest) };
+        words += piece;
+        words.push(' ');
+    }
+    words.to_lowercase()
+}
+
+/// Whether `phrase` stands in `text` as whole words.
+fn says(text: &str, phrase: &str) -> bool {
+    text.match_indices(phrase).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + phrase.len()..].chars().next();
+        !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+    })
+}
+
+#[test]
+fn clean_pages_stay_without_our_habits() {
+    let mut found = Vec::new();
+    for page in CLEAN {
+        for line in Document::parse(&read(&root().join(page))).prose {
+            let words = own_words(&line);
+            for (habit, instead) in HABITS {
+                if says(&words, habit) {
+                    found.push(format!("{page}: \"{habit}\" (write: {instead}) in: {line}"));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "the style is in CONTRIBUTING.md:\n{}", found.join("\n"));
+}
+
+/// Quotations that no page needs any more would hide a habit.
+#[test]
+fn what_is_quoted_stands_in_the_pages() {
+    let pages: String = CLEAN.iter().map(|page| read(&root().join(page))).collect();
+    for quoted in QUOTED {
+        assert!(pages.contains(quoted), "no page quotes: {quoted}");
+    }
+}
+
+/// Per language: words that its readers search for, and words that are wrong or that no native writes.
+#[test]
+fn translations_have_the_words_that_their_readers_know() {
+    let chinese = [
+        "注解",
+        "分布式锁",
+        "续期",
+        "看门狗",
+        "可重入",
+        "读写锁",
+        "锁误删",
+        "超发",
+        "秒杀",
+        "积分兑换",
+        "红锁",
+        "主从切换",
+        "单点故障",
+        "幂等",
+        "轮询",
+        "Redisson",
+        "lock4j",
+        "ShedLock",
+    ];
+    let japanese = [
+        "アノテーション",
+        "分散ロック",
+        "排他制御",
+        "リエントラント",
+        "二重実行",
+        "フェンシングトークン",
+        "単一障害点",
+        "フェイルオーバー",
+        "ウォッチドッグ",
+        "冪等",
+        "スロットリング",
+        "Spring",
+        "Redisson",
+        "lock4j",
+        "ShedLock",
+    ];
+    let wrong_chinese = ["您", "轮训", "打开 feature", "向前跳", "注释", "密钥"];
+    let wrong_japanese = ["あなた", "ことができます", "ございます", "注釈", "鍵", "構成の選び方"];
+    for (page, known, wrong) in [
+        ("README.zh.md", &chinese[..], &wrong_chinese[..]),
+        ("README.ja.md", &japanese[..], &wrong_japanese[..]),
+    ] {
+        let text = read(&root().join(page));
+        let missing: Vec<_> = known.iter().filter(|word| !text.contains(**word)).collect();
+        assert!(missing.is_empty(), "{page} lacks {missing:?}");
+        let found: Vec<_> = wrong.iter().filter(|word| text.contains(**word)).collect();
+        assert!(found.is_empty(), "{page} has {found:?}");
+    }
+}
+
+#[test]
+fn habits_are_found_in_words_of_our_own_only() {
+    assert!(says(&own_words("The body goes on."), "goes on"));
+    assert!(!says(&own_words("`goes on` and [a page](goes on.md)"), "goes on"));
+    assert!(says(&own_words("a [body that goes on](page.md) here"), "goes on"));
+    assert!(!says("the besides", "beside"));
+}
