@@ -264,9 +264,9 @@ impl LockError {
             }
             LockError::Busy { .. }
             | LockError::Unavailable { .. }
-            | LockError::Fence(FenceError::Stale { .. } | FenceError::NotCommitted { .. }) => {
-                Some(RETRY_AFTER)
-            }
+            | LockError::Fence(
+                FenceError::Stale { .. } | FenceError::NotHeld { .. } | FenceError::NotCommitted { .. },
+            ) => Some(RETRY_AFTER),
             _ => None,
         }
     }

@@ -13,15 +13,21 @@ pub const MAX_RESULT: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FenceError {
-    /// The lock was lost before the transaction: a later holder of the key has committed, or, in a
-    /// [`SameDatabase`](crate::SameDatabase), this one does not hold it any more. Nothing was changed.
+    /// A later holder of the key has committed already. Nothing was changed.
     Stale {
         /// The key.
         key: String,
         /// The token of the holder that came too late.
         token: u64,
-        /// The largest token that has committed. `None`: the lock itself was asked, which does not say.
-        newest: Option<u64>,
+        /// The largest token that has committed.
+        newest: u64,
+    },
+    /// In a [`SameDatabase`](crate::SameDatabase): the lock is not held with this token any more. Nothing was changed.
+    NotHeld {
+        /// The key.
+        key: String,
+        /// The token of the holder that has lost the lock.
+        token: u64,
     },
     /// The database failed or refused. Nothing was committed.
     NotCommitted {
@@ -90,14 +96,14 @@ impl FenceError {
     /// For implementations of [`FencedDatabase`](crate::FencedDatabase): a token larger than this one is stored.
     #[must_use]
     pub fn stale(fence: &Fence, newest: u64) -> Self {
-        FenceError::Stale { key: fence.key().to_owned(), token: fence.token(), newest: Some(newest) }
+        FenceError::Stale { key: fence.key().to_owned(), token: fence.token(), newest }
     }
 
     /// For implementations of [`FencedDatabase`](crate::FencedDatabase) that ask the lock: it is not held with this
     /// token.
     #[must_use]
     pub fn not_held(fence: &Fence) -> Self {
-        FenceError::Stale { key: fence.key().to_owned(), token: fence.token(), newest: None }
+        FenceError::NotHeld { key: fence.key().to_owned(), token: fence.token() }
     }
 
     /// The key.
@@ -105,6 +111,7 @@ impl FenceError {
     pub fn key(&self) -> &str {
         match self {
             FenceError::Stale { key, .. }
+            | FenceError::NotHeld { key, .. }
             | FenceError::NotCommitted { key, .. }
             | FenceError::OutcomeUnknown { key, .. }
             | FenceError::OtherArguments { key }
@@ -117,11 +124,11 @@ impl FenceError {
 impl fmt::Display for FenceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FenceError::Stale { key, token, newest: Some(newest) } => write!(
+            FenceError::Stale { key, token, newest } => write!(
                 f,
                 "`{key}`: the holder with fencing token {token} came too late: {newest} has committed; nothing was changed"
             ),
-            FenceError::Stale { key, token, newest: None } => write!(
+            FenceError::NotHeld { key, token } => write!(
                 f,
                 "`{key}`: the holder with fencing token {token} does not hold the lock any more; nothing was changed"
             ),
@@ -150,9 +157,10 @@ impl fmt::Display for FenceError {
 impl Error for FenceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            FenceError::Stale { .. } | FenceError::OtherArguments { .. } | FenceError::TooLarge { .. } => {
-                None
-            }
+            FenceError::Stale { .. }
+            | FenceError::NotHeld { .. }
+            | FenceError::OtherArguments { .. }
+            | FenceError::TooLarge { .. } => None,
             FenceError::NotCommitted { source, .. }
             | FenceError::OutcomeUnknown { source, .. }
             | FenceError::Unreadable { source, .. } => Some(&**source),

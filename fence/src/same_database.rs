@@ -10,7 +10,7 @@ use crate::{Fence, FenceError, FencedDatabase};
 /// A database of PostgreSQL that keeps the locks, too (`postgres://`). Its transactions ask the lock itself, by the
 /// function `assert_held_1` of the store, in place of the table `distlock_fence`.
 ///
-/// This refuses more: a holder that has lost its lock is [`FenceError::Stale`] even if nobody has come after it. And
+/// This refuses more: a holder that has lost its lock is refused with [`FenceError::NotHeld`] even if nobody has come after it. And
 /// from the check to the end of the transaction nobody else gets the lock, whatever becomes of the lease. Transactions
 /// of one holder do not wait for each other; with `once` they do, by the row of `distlock_fence`.
 ///
@@ -68,7 +68,7 @@ pub trait AssertHeld: FencedDatabase {
     /// Runs this statement, whose parameters are the key and the token.
     ///
     /// # Errors
-    /// [`FenceError::Stale`] if it fails with SQLSTATE [`NOT_HELD`]; [`FenceError::NotCommitted`] otherwise.
+    /// [`FenceError::NotHeld`] if it fails with SQLSTATE [`NOT_HELD`]; [`FenceError::NotCommitted`] otherwise.
     fn assert_held(
         transaction: &mut Self::Transaction,
         statement: &str,

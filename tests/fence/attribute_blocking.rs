@@ -142,7 +142,7 @@ fn a_holder_that_was_overtaken_is_refused_before_its_body() {
     blocking::transaction(&later, &mut *shop.connection.lock().unwrap(), nothing).unwrap();
     let late = shop.redeem(Ok(7));
     assert!(
-        matches!(&late, Err(Failure::Fence(FenceError::Stale { newest, .. })) if *newest == Some(later.token())),
+        matches!(&late, Err(Failure::Fence(FenceError::Stale { newest, .. })) if *newest == later.token()),
         "{late:?}"
     );
     assert_eq!(shop.written(), 0);

@@ -120,7 +120,7 @@ async fn an_object_refuses_holders_that_were_overtaken() {
     write(3, "third").await.unwrap();
     write(3, "the same").await.unwrap();
     let late = write(2, "second").await;
-    assert!(matches!(late, Err(FenceError::Stale { newest: Some(3), .. })), "{late:?}");
+    assert!(matches!(late, Err(FenceError::Stale { newest: 3, .. })), "{late:?}");
     assert_eq!(content(&store, &path).await, "3\nthe same");
 }
 
@@ -142,7 +142,7 @@ async fn a_holder_that_is_overtaken_between_read_and_write_is_refused() {
         "late".to_owned()
     });
     let late = late.await;
-    assert!(matches!(late, Err(FenceError::Stale { newest: Some(4), .. })), "{late:?}");
+    assert!(matches!(late, Err(FenceError::Stale { newest: 4, .. })), "{late:?}");
     assert_eq!(content(&store, &path).await, "4\nas before");
     assert_eq!(reads.into_inner().unwrap(), 1);
 }

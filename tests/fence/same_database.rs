@@ -50,7 +50,7 @@ async fn locks(url: &str) -> LockManager {
 }
 
 fn is_not_held(result: &Result<(), Failure>, fence: &Fence) -> bool {
-    matches!(result, Err(Failure::Fence(FenceError::Stale { key, token, newest: None }))
+    matches!(result, Err(Failure::Fence(FenceError::NotHeld { key, token }))
         if key == fence.key() && *token == fence.token())
 }
 
