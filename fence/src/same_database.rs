@@ -10,9 +10,9 @@ use crate::{Fence, FenceError, FencedDatabase};
 /// A database of PostgreSQL that keeps the locks, too (`postgres://`). Its transactions ask the lock itself, by the
 /// function `assert_held_1` of the store, in place of the table `distlock_fence`.
 ///
-/// This refuses more: a holder that has lost its lock is refused with [`FenceError::NotHeld`] even if nobody has come after it. And
-/// from the check to the end of the transaction nobody else gets the lock, whatever becomes of the lease. Transactions
-/// of one holder do not wait for each other; with `once` they do, by the row of `distlock_fence`.
+/// This refuses more: a holder that has lost its lock is refused with [`FenceError::NotHeld`] even if nobody has come
+/// after it. And from the check to the end of the transaction nobody else gets the lock, whatever becomes of the lease.
+/// Transactions of one holder do not wait for each other; with `once` they do, by the row of `distlock_fence`.
 ///
 /// Dereferences to the pool. Where the locks are elsewhere, every transaction fails: the function is not there, or the
 /// lock is not held there. Its role needs `USAGE` on the schema of the locks and `SELECT, UPDATE` on the table
