@@ -30,7 +30,7 @@ pub trait FencedDatabase {
     fn begin(&self, fence: &Fence) -> impl Future<Output = Result<Self::Transaction, FenceError>> + Send;
 
     /// Refuses a holder that was overtaken, and keeps the row of the key until the transaction ends: the stored token
-    /// is raised to that of `fence`. (A [`SameDatabase`](crate::SameDatabase) asks the lock itself.)
+    /// is raised to that of `fence`. (A `SameDatabase` asks the lock itself.)
     ///
     /// # Errors
     /// [`FenceError::Stale`] if it was overtaken; [`FenceError::NotCommitted`] if the database fails.

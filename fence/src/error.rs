@@ -22,7 +22,7 @@ pub enum FenceError {
         /// The largest token that has committed.
         newest: u64,
     },
-    /// In a [`SameDatabase`](crate::SameDatabase): the lock is not held with this token any more. Nothing was changed.
+    /// In a `SameDatabase`: the lock is not held with this token any more. Nothing was changed.
     NotHeld {
         /// The key.
         key: String,
