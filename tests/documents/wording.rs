@@ -62,6 +62,7 @@ const CLEAN: &[&str] = &[
     "docs/operating.md",
     "docs/postgres.md",
     "docs/redis.md",
+    "docs/zookeeper.md",
 ];
 
 /// Messages of the library that a page quotes as they are.
