@@ -59,6 +59,7 @@ const CLEAN: &[&str] = &[
     "docs/book/src/web-services.md",
     "docs/book/src/with-a-database.md",
     "docs/etcd.md",
+    "docs/memcached.md",
     "docs/mysql.md",
     "docs/operating.md",
     "docs/postgres.md",
