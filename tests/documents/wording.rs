@@ -64,6 +64,7 @@ const CLEAN: &[&str] = &[
     "docs/operating.md",
     "docs/postgres.md",
     "docs/redis.md",
+    "docs/sqlite.md",
     "docs/zookeeper.md",
 ];
 
