@@ -64,7 +64,9 @@ const CLEAN: &[&str] = &[
     "docs/operating.md",
     "docs/postgres.md",
     "docs/redis.md",
+    "docs/scale.md",
     "docs/sqlite.md",
+    "docs/stores.md",
     "docs/zookeeper.md",
 ];
 
