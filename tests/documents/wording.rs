@@ -65,6 +65,7 @@ const CLEAN: &[&str] = &[
     "docs/postgres.md",
     "docs/redis.md",
     "docs/scale.md",
+    "docs/speed.md",
     "docs/sqlite.md",
     "docs/stores.md",
     "docs/zookeeper.md",
