@@ -58,6 +58,7 @@ const CLEAN: &[&str] = &[
     "docs/book/src/testing.md",
     "docs/book/src/web-services.md",
     "docs/book/src/with-a-database.md",
+    "docs/command.md",
     "docs/etcd.md",
     "docs/memcached.md",
     "docs/mysql.md",
