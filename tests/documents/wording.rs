@@ -65,6 +65,7 @@ const CLEAN: &[&str] = &[
     "docs/mysql.md",
     "docs/operating.md",
     "docs/postgres.md",
+    "docs/protocol.md",
     "docs/redis.md",
     "docs/scale.md",
     "docs/speed.md",
