@@ -61,6 +61,7 @@ const CLEAN: &[&str] = &[
     "docs/book/src/with-a-database.md",
     "docs/command.md",
     "docs/etcd.md",
+    "docs/faults.md",
     "docs/memcached.md",
     "docs/mysql.md",
     "docs/operating.md",
