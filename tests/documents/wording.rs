@@ -67,6 +67,7 @@ const CLEAN: &[&str] = &[
     "docs/book/src/with-rusqlite.md",
     "docs/book/src/with-sea-orm.md",
     "docs/book/src/with-tokio-postgres.md",
+    "docs/book/src/write-a-store.md",
     "docs/command.md",
     "docs/etcd.md",
     "docs/faults.md",
