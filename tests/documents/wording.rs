@@ -40,6 +40,7 @@ const CLEAN: &[&str] = &[
     "docs/book/src/alternatives.md",
     "docs/book/src/coming-from-more.md",
     "docs/book/src/coming-from.md",
+    "docs/book/src/compile-errors.md",
     "docs/book/src/do-i-need-a-lock.md",
     "docs/book/src/errors.md",
     "docs/book/src/faq.md",
