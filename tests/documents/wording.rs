@@ -36,6 +36,7 @@ const HABITS: &[(&str, &str)] = &[
 /// Pages without these habits. A page that was rewritten joins them, and stays without.
 const CLEAN: &[&str] = &[
     "README.md",
+    "SECURITY.md",
     "docs/architecture.md",
     "docs/book/src/alternatives.md",
     "docs/book/src/coming-from-more.md",
