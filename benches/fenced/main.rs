@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use deadpool_postgres::{Manager, Pool};
 use distlock::LockManager;
 use distlock_benches::Result;
 use distlock_benches::options::Length;
@@ -21,6 +22,7 @@ use distlock_fence::{Fence, FenceError, Once, once, transaction};
 use distlock_fixtures::PostgresServer;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use tokio_postgres::NoTls;
 
 /// The number of different keys, and of accounts.
 const KEYS: usize = 100;
@@ -44,6 +46,12 @@ struct Failed(Box<dyn std::error::Error + Send + Sync>);
 
 impl From<FenceError> for Failed {
     fn from(error: FenceError) -> Self {
+        Failed(error.into())
+    }
+}
+
+impl From<tokio_postgres::Error> for Failed {
+    fn from(error: tokio_postgres::Error) -> Self {
         Failed(error.into())
     }
 }
@@ -117,6 +125,44 @@ macro_rules! transactions {
     }};
 }
 
+/// The same through `deadpool-postgres`: a transaction, one statement more, and a fence.
+fn through_deadpool(pool: &Pool) -> Vec<Contender> {
+    let mine = pool.clone();
+    let alone = Contender::new("transaction", move |at| {
+        let (pool, (account, ..)) = (mine.clone(), place(at));
+        async move {
+            let mut client = pool.get().await?;
+            let tx = client.transaction().await?;
+            tx.execute(&tx.prepare_cached(TAKE).await?, &[&account]).await?;
+            Ok(tx.commit().await?)
+        }
+    });
+    let mine = pool.clone();
+    let more = Contender::new("and one statement more", move |at| {
+        let (pool, (account, key, token)) = (mine.clone(), place(at));
+        async move {
+            let mut client = pool.get().await?;
+            let tx = client.transaction().await?;
+            tx.query_opt(&tx.prepare_cached(MORE).await?, &[&key, &token]).await?;
+            tx.execute(&tx.prepare_cached(TAKE).await?, &[&account]).await?;
+            Ok(tx.commit().await?)
+        }
+    });
+    let pool = pool.clone();
+    let fenced = Contender::new("and a fence", move |at| {
+        let (pool, (account, key, token)) = (pool.clone(), place(at));
+        async move {
+            let fence = Fence::new(&key, token.unsigned_abs());
+            let done = transaction(&fence, &pool, async |tx| {
+                tx.execute(&tx.prepare_cached(TAKE).await?, &[&account]).await?;
+                Ok::<_, Failed>(())
+            });
+            done.await.map_err(|Failed(error)| error)
+        }
+    });
+    vec![alone, more, fenced]
+}
+
 /// A lock on Redis and one query, and a result that is stored.
 fn replays(pool: &sqlx::PgPool, locks: &LockManager) -> Vec<Contender> {
     let (its_pool, its_locks) = (pool.clone(), locks.clone());
@@ -162,8 +208,20 @@ async fn measure(length: Length, locks: &Server, verdicts: &mut Verdicts) -> Res
         sqlx::query("INSERT INTO account VALUES ($1, 0)").bind(place(account).0).execute(&pool).await?;
     }
     let rounds = Rounds::run(extent, async || Ok(transactions!(one()?, LOOK))).await?;
-    show("PostgreSQL", &rounds);
-    verdicts.at_most("PostgreSQL: with a fence ÷ with one statement more", rounds.ratio(2, 1), 1.15);
+    show("PostgreSQL, through sqlx", &rounds);
+    verdicts.at_most("PostgreSQL, sqlx: with a fence ÷ with one statement more", rounds.ratio(2, 1), 1.15);
+
+    let rounds = Rounds::run(extent, async || {
+        let manager = Manager::new(server.url().parse()?, NoTls);
+        Ok(through_deadpool(&Pool::builder(manager).max_size(1).build()?))
+    });
+    let rounds = rounds.await?;
+    show("PostgreSQL, through deadpool-postgres", &rounds);
+    verdicts.at_most(
+        "PostgreSQL, deadpool: with a fence ÷ with one statement more",
+        rounds.ratio(2, 1),
+        1.15,
+    );
 
     let folder = tempfile::tempdir()?;
     let file = SqliteConnectOptions::new()
@@ -178,7 +236,7 @@ async fn measure(length: Length, locks: &Server, verdicts: &mut Verdicts) -> Res
         sqlx::query("INSERT INTO account VALUES ($1, 0)").bind(place(account).0).execute(&file).await?;
     }
     let rounds = Rounds::run(extent, async || Ok(transactions!(file.clone()))).await?;
-    show("SQLite", &rounds);
+    show("SQLite, through sqlx", &rounds);
     verdicts.at_most("SQLite: with a fence ÷ with one statement more", rounds.ratio(2, 1), 1.15);
 
     let rounds = Rounds::run(extent, async || {

@@ -30,6 +30,8 @@ pub(crate) struct Figures {
 pub(crate) struct Shape {
     pub(crate) tasks: usize,
     pub(crate) cores: Cores,
+    /// How long the link to the server takes, each way: nothing on the loopback.
+    pub(crate) each_way: Duration,
 }
 
 impl Shape {
@@ -40,7 +42,13 @@ impl Shape {
             Cores::Apart => ", server on another core",
             Cores::Shared => ", server on the same core",
         };
-        tasks + cores
+        let link = if self.is_far() { format!(", {:?} each way", self.each_way) } else { String::new() };
+        tasks + cores + &link
+    }
+
+    /// Whether the server is on another machine, as it were.
+    pub(crate) fn is_far(self) -> bool {
+        !self.each_way.is_zero()
     }
 }
 
@@ -48,6 +56,8 @@ impl Shape {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) shape: Shape,
+    /// Where the server is reached: directly, or through a link.
+    pub(crate) url: &'a str,
     pub(crate) span: Duration,
     pub(crate) server: &'a Server,
 }

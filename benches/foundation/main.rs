@@ -2,7 +2,9 @@
 //! and one run, with 1, 16, 64 and 1 000 tasks that each lock keys of their own. One task is measured twice: with
 //! the server on a core of its own, and on the client's (see [`Cores`]).
 //!
-//! `cargo bench -p distlock-benches --bench foundation [-- --quick]`
+//! `cargo bench -p distlock-benches --bench foundation [-- --quick] [loopback] [links]`
+//!
+//! `links`: the same through links that take time (see [`SlowLink`]), as between two machines.
 //!
 //! The raw client is measured with both settings of its socket, and the better one of each row is what all
 //! others are compared with. Every round measures every contender, in an order that changes; a ratio is taken
@@ -18,35 +20,64 @@ use std::time::Duration;
 
 use distlock_benches::Result;
 use distlock_benches::cores::Cores;
-use distlock_benches::options::Length;
+use distlock_benches::options::{Length, Parts};
 use distlock_benches::server::Server;
+use distlock_benches::slow_link::SlowLink;
 use distlock_benches::table::say;
 
 use load::{Figures, Load, Shape};
 use results::Row;
 use sections::Contender;
 
-const SHAPES: [Shape; 5] = [
-    Shape { tasks: 1, cores: Cores::Apart },
-    Shape { tasks: 1, cores: Cores::Shared },
-    Shape { tasks: 16, cores: Cores::Any },
-    Shape { tasks: 64, cores: Cores::Any },
-    Shape { tasks: 1_000, cores: Cores::Any },
+const LOOPBACK: [(usize, Cores); 5] =
+    [(1, Cores::Apart), (1, Cores::Shared), (16, Cores::Any), (64, Cores::Any), (1_000, Cores::Any)];
+const FAR: [usize; 4] = [1, 8, 64, 1_000];
+/// How long a link takes, each way.
+const LINKS: [Duration; 4] = [
+    Duration::from_micros(100),
+    Duration::from_micros(500),
+    Duration::from_millis(2),
+    Duration::from_millis(50),
 ];
 /// How often a contender that fails is measured once more.
 const ATTEMPTS: usize = 3;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let length = Length::from_args();
-    let rounds = length.pick(25, 11);
-    let span = length.pick(Duration::from_millis(150), Duration::from_millis(100));
+    let (length, parts) = (Length::from_args(), Parts::from_args());
     let server = Server::start();
-    let loads = SHAPES.map(|shape| Load { shape, span, server: &server });
-    let mut rows = SHAPES.map(|shape| Row { shape, rounds: Vec::new() });
-    say(format!("uncontended: {rounds} rounds, {span:?} for each contender and number of tasks"));
+    let mut rows = Vec::new();
+    if parts.wants("loopback") {
+        let rounds = length.pick(25, 11);
+        let span = length.pick(Duration::from_millis(150), Duration::from_millis(100));
+        say(format!("uncontended: {rounds} rounds, {span:?} for each contender and number of tasks"));
+        let url = server.url();
+        let shapes = LOOPBACK.map(|(tasks, cores)| Shape { tasks, cores, each_way: Duration::ZERO });
+        let loads = shapes.map(|shape| Load { shape, span, server: &server, url: &url });
+        rows.extend(measure(rounds, &Contender::ALL, &loads).await?);
+    }
+    if parts.wants("links") {
+        let rounds = length.pick(9, 3);
+        say(format!("links that take time: {rounds} rounds for each contender and number of tasks"));
+        for each_way in LINKS {
+            let link = SlowLink::to(server.address(), each_way)?;
+            let url = format!("redis://{}/", link.address());
+            // Each lock is two round trips.
+            let span = Duration::from_millis(150) + 40 * each_way;
+            let shapes = FAR.map(|tasks| Shape { tasks, cores: Cores::Any, each_way });
+            let loads = shapes.map(|shape| Load { shape, span, server: &server, url: &url });
+            rows.extend(measure(rounds, &Contender::FAR, &loads).await?);
+        }
+    }
+    results::report(&rows, &server.machine()?, length)
+}
+
+/// One row for each load.
+async fn measure(rounds: usize, contenders: &'static [Contender], loads: &[Load<'_>]) -> Result<Vec<Row>> {
+    let row = |load: &Load<'_>| Row { shape: load.shape, contenders, rounds: Vec::new() };
+    let mut rows: Vec<Row> = loads.iter().map(row).collect();
     for round in 0..=rounds {
-        let figures = one_round(&loads).await?;
+        let figures = one_round(contenders, loads).await?;
         // The first round warms up.
         if round > 0 {
             for (at, row) in rows.iter_mut().enumerate() {
@@ -54,16 +85,16 @@ async fn main() -> Result<()> {
             }
         }
     }
-    results::report(&rows, &server.machine()?, length)
+    Ok(rows)
 }
 
 /// The figures of each contender, with each number of tasks.
-async fn one_round(loads: &[Load<'_>]) -> Result<Vec<Vec<Figures>>> {
-    let mut order: Vec<usize> = (0..Contender::ALL.len()).collect();
+async fn one_round(contenders: &[Contender], loads: &[Load<'_>]) -> Result<Vec<Vec<Figures>>> {
+    let mut order: Vec<usize> = (0..contenders.len()).collect();
     fastrand::shuffle(&mut order);
     let mut all = vec![Vec::new(); order.len()];
     for at in order {
-        all[at] = measured(Contender::ALL[at], loads).await?;
+        all[at] = measured(contenders[at], loads).await?;
     }
     Ok(all)
 }

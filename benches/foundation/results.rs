@@ -14,11 +14,11 @@ use crate::sections::Contender;
 /// One of the figures.
 type Of = fn(&Figures) -> f64;
 
-/// All rounds of one shape. In each round, the figures of all contenders in the order of
-/// [`Contender::ALL`].
+/// All rounds of one shape. In each round, the figures of all contenders in their order.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) shape: Shape,
+    pub(crate) contenders: &'static [Contender],
     pub(crate) rounds: Vec<Vec<Figures>>,
 }
 
@@ -39,7 +39,7 @@ impl Row {
     }
 
     fn of(&self, contender: Contender, of: Of) -> Vec<f64> {
-        let at = Contender::ALL.iter().position(|one| *one == contender).unwrap_or(0);
+        let at = self.contenders.iter().position(|one| *one == contender).unwrap_or(0);
         self.rounds.iter().filter_map(|round| round.get(at)).map(of).collect()
     }
 
@@ -74,7 +74,7 @@ impl Row {
             "server CPU per lock",
             "÷ raw",
         ]);
-        for one in Contender::ALL {
+        for one in self.contenders.iter().copied() {
             let ratio = |of: Of| format!("{:.2}", self.ratio(one, raw, of));
             let fine = |of: Of| format!("{:.1} µs", self.median(one, of) / 1_000.0);
             table.row([
@@ -98,6 +98,9 @@ impl Row {
     }
 
     fn judge(&self, verdicts: &mut Verdicts) {
+        if self.shape.is_far() {
+            return self.judge_far(verdicts);
+        }
         let (raw, targets) = (self.raw(), self.targets());
         for one in Contender::OURS {
             let what = |figure: &str| format!("{}, {}: {figure}", self.shape.name(), one.name());
@@ -118,6 +121,17 @@ impl Row {
         verdicts.at_least(format!("{}: throughput ÷ best peer", self.shape.name()), least, 1.0);
     }
 
+    /// No request may wait for a reply that is not its own.
+    fn judge_far(&self, verdicts: &mut Verdicts) {
+        let raw = self.raw();
+        for one in Contender::OURS {
+            let what = |figure: &str| format!("{}, {}: {figure} ÷ raw", self.shape.name(), one.name());
+            verdicts.at_least(what("throughput"), self.ratio(one, raw, |f| f.per_second), 1.0 / 1.02);
+            verdicts.at_most(what("p50"), self.ratio(one, raw, |f| f.p50), 1.02);
+            verdicts.at_most(what("p99"), self.ratio(one, raw, |f| f.p99), 1.02);
+        }
+    }
+
     fn to_json(&self) -> Value {
         let raw = self.raw();
         let contender = |one: Contender| {
@@ -135,7 +149,8 @@ impl Row {
         json!({
             "tasks": self.shape.tasks,
             "raw": raw.name(),
-            "contenders": Contender::ALL.map(contender),
+            "each_way_us": u64::try_from(self.shape.each_way.as_micros()).unwrap_or(u64::MAX),
+            "contenders": self.contenders.iter().copied().map(contender).collect::<Vec<_>>(),
         })
     }
 }
@@ -150,16 +165,17 @@ pub(crate) fn report(rows: &[Row], machine: &str, length: Length) -> Result<()> 
     let command = format!("cargo bench -p distlock-benches --bench foundation{quick}");
     verdicts.print(machine, &command);
     let rounds = rows.first().map_or(0, |row| row.rounds.len());
-    let of = |which: fn(Cores) -> bool| {
-        rows.iter().filter(|row| which(row.shape.cores)).map(Row::to_json).collect::<Vec<_>>()
+    let of = |which: fn(Shape) -> bool| {
+        rows.iter().filter(|row| which(row.shape)).map(Row::to_json).collect::<Vec<_>>()
     };
     let json = json!({
         "bench": "foundation",
         "command": command,
         "machine": machine,
         "rounds": rounds,
-        "rows": of(|cores| cores != Cores::Shared),
-        "one_core": of(|cores| cores == Cores::Shared),
+        "rows": of(|shape| shape.cores != Cores::Shared && !shape.is_far()),
+        "one_core": of(|shape| shape.cores == Cores::Shared),
+        "links": of(Shape::is_far),
     });
     say(format!("Results: {}", results::write("foundation", &json)?.display()));
     Ok(())

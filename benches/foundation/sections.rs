@@ -86,6 +86,14 @@ impl Contender {
         Contender::Rlock,
         Contender::AsyncRedisLock,
     ];
+    /// Those who are measured through links that take time.
+    pub(crate) const FAR: [Contender; 5] = [
+        Contender::RawDefaults,
+        Contender::RawNoDelay,
+        Contender::Distlock,
+        Contender::Annotated,
+        Contender::InBackground,
+    ];
     pub(crate) const OURS: [Contender; 2] = [Contender::Distlock, Contender::Annotated];
     pub(crate) const PEERS: [Contender; 3] = [Contender::Rslock, Contender::Rlock, Contender::AsyncRedisLock];
 
@@ -122,7 +130,7 @@ impl Contender {
 }
 
 async fn connected<L: Locks>(loads: &[Load<'_>]) -> Result<L> {
-    L::connect(&loads.first().ok_or("nothing to measure")?.server.url()).await
+    L::connect(loads.first().ok_or("nothing to measure")?.url).await
 }
 
 async fn by_hand<L: Locks>(loads: &[Load<'_>]) -> Result<Vec<Figures>> {

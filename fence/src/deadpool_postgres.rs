@@ -3,8 +3,7 @@
 use std::error;
 use std::ops::Deref;
 
-use deadpool_postgres::{Manager, Pool};
-use tokio_postgres::Client;
+use deadpool_postgres::{ClientWrapper, Manager, Pool};
 
 use crate::begun::Begun;
 use crate::pooled::Pooled;
@@ -19,9 +18,9 @@ use crate::{AssertHeld, Fence, FenceError, FencedDatabase};
 pub struct Transaction(Pooled<Manager>);
 
 impl Deref for Transaction {
-    type Target = Client;
+    type Target = ClientWrapper;
 
-    fn deref(&self) -> &Client {
+    fn deref(&self) -> &ClientWrapper {
         &self.0
     }
 }

@@ -33,8 +33,7 @@ use std::{error, mem};
 #[cfg(feature = "once")]
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_postgres::error::{Severity, SqlState};
-#[cfg(feature = "once")]
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Transaction};
 
 #[cfg(feature = "once")]
@@ -134,6 +133,18 @@ pub async fn migrate(client: &Client) -> Result<(), Box<dyn error::Error + Send 
     Ok(client.batch_execute(statements::MAKE_IN_POSTGRES).await?)
 }
 
+type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
+
+/// A parameter with its type: a statement whose types are known is one message. (Without them it is prepared first, at
+/// the cost of one round trip each time, or two.)
+fn text(value: &(dyn ToSql + Sync)) -> Parameter<'_> {
+    (value, Type::TEXT)
+}
+
+fn number(value: &i64) -> Parameter<'_> {
+    (value, Type::INT8)
+}
+
 /// Dropped, the transaction sends ROLLBACK before whatever the client sends next.
 async fn begin<'c>(client: &'c mut Client, fence: &Fence) -> Result<Transaction<'c>, FenceError> {
     client.transaction().await.map_err(|error| FenceError::not_committed(fence, error))
@@ -141,18 +152,20 @@ async fn begin<'c>(client: &'c mut Client, fence: &Fence) -> Result<Transaction<
 
 pub(crate) async fn check(client: &Client, fence: &Fence) -> Result<(), FenceError> {
     let failed = |error| FenceError::not_committed(fence, error);
-    let key = fence.key();
-    let raised = client.query_opt(statements::CHECK, &[&key, &signed(fence)?]).await.map_err(failed)?;
+    let (key, token) = (fence.key(), signed(fence)?);
+    let raised =
+        client.query_typed_opt(statements::CHECK, &[text(&key), number(&token)]).await.map_err(failed)?;
     if raised.is_some() {
         return Ok(());
     }
-    let newest = client.query_one(statements::NEWEST, &[&key]).await.map_err(failed)?;
+    let newest = client.query_typed_one(statements::NEWEST, &[text(&key)]).await.map_err(failed)?;
     let newest = newest.try_get::<_, i64>(0).map_err(failed)?;
     Err(FenceError::stale(fence, newest.unsigned_abs()))
 }
 
 pub(crate) async fn assert_held(client: &Client, statement: &str, fence: &Fence) -> Result<(), FenceError> {
-    let held = client.execute(statement, &[&fence.key(), &signed(fence)?]).await;
+    let (key, token) = (fence.key(), signed(fence)?);
+    let held = client.execute_typed(statement, &[text(&key), number(&token)]).await;
     held.map(drop).map_err(|error| {
         let code = error.code().cloned();
         asserted(code.as_ref().map(SqlState::code), fence, error)
@@ -178,7 +191,7 @@ pub(crate) async fn commit_on(client: &Client, fence: &Fence) -> Result<(), Fenc
 #[cfg(feature = "once")]
 pub(crate) async fn find(client: &Client, fence: &Fence) -> Result<Option<Stored>, FenceError> {
     let stored = async {
-        let row = client.query_opt(POSTGRES.find, &[&fence.key()]).await?;
+        let row = client.query_typed_opt(POSTGRES.find, &[text(&fence.key())]).await?;
         row.map(|row| Ok(Stored { result: row.try_get(0)?, arguments: row.try_get(1)? })).transpose()
     };
     stored.await.map_err(|error: Error| FenceError::not_committed(fence, error))
@@ -192,8 +205,9 @@ pub(crate) async fn store(
     keep: Duration,
 ) -> Result<(), FenceError> {
     let (key, token, keep) = (fence.key(), signed(fence)?, millis(keep));
-    let row: &[&(dyn ToSql + Sync)] = &[&key, &stored.result, &stored.arguments, &token, &keep];
-    let stored = client.execute(POSTGRES.store, row).await;
+    let row =
+        [text(&key), text(&stored.result), (&stored.arguments, Type::BYTEA), number(&token), number(&keep)];
+    let stored = client.execute_typed(POSTGRES.store, &row).await;
     stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
 }
 
