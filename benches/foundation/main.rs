@@ -22,8 +22,8 @@ use distlock_benches::Result;
 use distlock_benches::cores::Cores;
 use distlock_benches::options::{Length, Parts};
 use distlock_benches::server::Server;
-use distlock_benches::slow_link::SlowLink;
 use distlock_benches::table::say;
+use distlock_fixtures::SlowLink;
 
 use load::{Figures, Load, Shape};
 use results::Row;
@@ -60,7 +60,7 @@ async fn main() -> Result<()> {
         let rounds = length.pick(9, 3);
         say(format!("links that take time: {rounds} rounds for each contender and number of tasks"));
         for each_way in LINKS {
-            let link = SlowLink::to(server.address(), each_way)?;
+            let link = SlowLink::to(server.address(), each_way);
             let url = format!("redis://{}/", link.address());
             // Each lock is two round trips.
             let span = Duration::from_millis(150) + 40 * each_way;

@@ -15,7 +15,6 @@ pub mod results;
 pub mod rounds;
 pub mod sections;
 pub mod server;
-pub mod slow_link;
 pub mod stats;
 pub mod table;
 pub mod worker;

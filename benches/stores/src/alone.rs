@@ -70,7 +70,7 @@ pub(crate) async fn tasks(place: &Place<'_>) -> Result<Part> {
     for _ in 0..TURNS {
         for (contender, count) in contenders.into_iter().zip(&mut counts) {
             let url = place.url(contender);
-            *count += with_contender!(contender, url, "tasks", locks => distinct(&locks).await?);
+            *count += with_contender!(contender, url, "tasks", locks => distinct(&locks, TASKS, SPAN).await?);
         }
     }
     let rate = |count: u64| count as f64 / f64::from(TURNS) / SPAN.as_secs_f64();
@@ -80,10 +80,11 @@ pub(crate) async fn tasks(place: &Place<'_>) -> Result<Part> {
     Ok(Part { place: place.name, title, rows: rows.collect() })
 }
 
-async fn distinct<L: Locks>(locks: &L) -> Result<u64> {
-    let end = Instant::now() + SPAN;
+/// How many locks so many tasks take in that time, each on a key of its own.
+pub(crate) async fn distinct<L: Locks>(locks: &L, tasks: usize, span: Duration) -> Result<u64> {
+    let end = Instant::now() + span;
     let mut running = tokio::task::JoinSet::new();
-    for task in 0..TASKS {
+    for task in 0..tasks {
         let locks = locks.clone();
         running.spawn(async move {
             let (key, mut count) = (format!("bench/{task}"), 0);

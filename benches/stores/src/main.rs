@@ -5,7 +5,7 @@
 //! cargo run --release -p distlock-benches-stores [-- WORD ..]
 //! ```
 //!
-//! WORD: etcd, postgres, zookeeper, mariadb, memcached; alone, tasks, hot, processes, held; --json. Without any of a
+//! WORD: etcd, postgres, zookeeper, mariadb, memcached; alone, tasks, hot, processes, held, far; --json. Without any of a
 //! group all of it runs: about ten minutes together. It starts its servers on free loopback ports, and ends them. The
 //! figures of one run are compared with each other, never with those of another run. They are also written to
 //! `benches/stores.json` in cargo's target folder (`stores-etcd-alone.json`, if these were the words); `--json` prints
@@ -17,6 +17,7 @@ mod alone;
 mod clock;
 mod cpu;
 mod etcd;
+mod far;
 mod held;
 mod hot;
 mod locks;
@@ -35,7 +36,7 @@ use report::Part;
 /// Whatever goes wrong ends the bench.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const PARTS: [&str; 5] = ["alone", "tasks", "hot", "processes", "held"];
+const PARTS: [&str; 6] = ["alone", "tasks", "hot", "processes", "held", "far"];
 
 fn main() -> Result<()> {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -91,6 +92,7 @@ async fn measure(
             "tasks" => alone::tasks(place).await?,
             "hot" => hot::hot(place).await?,
             "processes" => processes::processes(place).await?,
+            "far" => far::far(place).await?,
             _ => held::held(place).await?,
         };
         if !is_json {

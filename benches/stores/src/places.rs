@@ -10,8 +10,8 @@ use crate::postgres::PostgresOnDisk;
 
 pub(crate) const STORES: [&str; 5] = ["etcd", "postgres", "zookeeper", "mariadb", "memcached"];
 
-const WITHOUT_HELD: &[&str] = &["alone", "tasks", "hot", "processes"];
-const ALL: &[&str] = &["alone", "tasks", "hot", "processes", "held"];
+const WITHOUT_HELD: &[&str] = &["alone", "tasks", "hot", "processes", "far"];
+const ALL: &[&str] = &["alone", "tasks", "hot", "processes", "held", "far"];
 
 /// A server on free ports. All that keep something on disk wait for the disk.
 pub(crate) async fn start(store: &str) -> Result<Server> {

@@ -22,7 +22,7 @@ mod tests;
 /// How often home looks after a guest. A reply lies unread for two of these at most.
 pub(super) const TICK: Duration = Duration::from_millis(10);
 /// Writes are quick if the time between two of them is no longer than this …
-const QUICK: Duration = Duration::from_millis(1);
+const QUICK: Duration = Duration::from_millis(5);
 /// … and no more requests are under way than this.
 const FEW: usize = 128;
 /// With more requests under way than this a guest is called home.

@@ -8,8 +8,8 @@
 //!
 //! Rule: whoever uses the socket holds its mutex. A caller never waits for that mutex: if somebody else has
 //! it, that one looks at the queue once more after giving it back. So nothing stays in the queue that may be
-//! written. What is held back is written by a timer of the I/O thread, if no reply comes before: on a connection that
-//! takes its time, a burst of commands would take two round trips otherwise.
+//! written. What is held back is written by a timer of the I/O thread, if no reply comes before: a task whose reply has
+//! come may not be polled for long, and others must not wait for it.
 
 mod guest;
 #[cfg(test)]
@@ -359,7 +359,7 @@ impl Conduit {
         }
         let read = ready!(socket.reading.poll_read(&mut socket.stream, cx));
         let mut queue = self.queue();
-        queue.pace.answered(socket.reading.values.len());
+        queue.pace.answered(socket.reading.values.len(), clock::now);
         queue.lending.has_read();
         let mut were_asked_for = true;
         for value in socket.reading.values.drain(..) {
