@@ -10,7 +10,7 @@ use super::Lead;
 use super::state::State;
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::manager::LockManager;
+use crate::manager::{LockClient, LockManager, holder};
 use distlock_store::FencingToken;
 use distlock_store::clock;
 use distlock_store::engine::Time;
@@ -44,6 +44,10 @@ pub enum Leadership {
     Elsewhere {
         /// Its owner token, `dl1:<client>:<number>`: another one for each term.
         owner: String,
+        /// Its process, as far as the store knows it: host, process id and program on Redis, etcd and PostgreSQL, the
+        /// id alone on others. A leader that has only just connected may be reported once more when they are known.
+        /// `None`: the token is not one of this library's.
+        client: Option<LockClient>,
     },
     /// Nobody.
     Vacant,
@@ -142,7 +146,11 @@ impl LeaderWatch {
         match self.manager.look_up(key).await {
             // Its release is under way.
             Ok(Some(found)) if self.own.as_deref() == Some(&*found.holder) => Leadership::Vacant,
-            Ok(Some(found)) => Leadership::Elsewhere { owner: found.holder.to_string() },
+            Ok(Some(found)) => Leadership::Elsewhere {
+                owner: found.holder.to_string(),
+                // What it counts is no news of who leads.
+                client: holder(&found).map(|client| LockClient { busy: None, lost: None, ..client }),
+            },
             Ok(None) => Leadership::Vacant,
             Err(_) => Leadership::Unknown,
         }

@@ -247,6 +247,13 @@ impl LockWaiter {
     }
 }
 
+/// The process that holds a lock, as the store knows it.
+pub(crate) fn holder(found: &Inspection) -> Option<LockClient> {
+    let is_holder = |(owner, _): &&(Arc<str>, OwnerDetails)| *owner == found.holder;
+    let details = found.details.iter().find(is_holder).map(|(_, details)| details);
+    LockHolder::stored(&found.holder, None, details).client
+}
+
 /// Holders and waiters as the store knows them, with what this client knows of its own.
 fn parties(found: &Inspection, told: Option<&Told>) -> (Vec<LockHolder>, Vec<LockWaiter>) {
     let details =

@@ -29,6 +29,7 @@ pub use builder::LockManagerBuilder;
 pub use current::{init, with_manager};
 pub use health::Health;
 pub use listing::Locks;
+pub(crate) use lock_info::holder;
 pub use lock_info::{LockClient, LockEntry, LockHolder, LockInfo, LockWaiter};
 pub use operations::{ForcedRelease, ShutdownReport};
 pub use schemes::register;

@@ -183,10 +183,23 @@ pub async fn a_watch_shows_who_leads(place: Place) {
     let term = next(&mut terms).await.term();
     assert!(matches!(watch.changed().await, Leadership::Here { term: found, .. } if found == term));
     let mut from_outside = elsewhere.watch();
-    let Leadership::Elsewhere { owner, .. } = from_outside.changed().await else { panic!("it leads") };
+    let Leadership::Elsewhere { owner, client, .. } = from_outside.changed().await else {
+        panic!("it leads")
+    };
+    let client = client.expect("one of this library");
+    assert!(owner.starts_with(&format!("dl1:{}:", client.id)), "{owner}, {client:?}");
+    assert!(client.pid.is_none_or(|pid| pid == std::process::id()), "{client:?}");
     work.abort();
     assert_eq!(watch.changed().await, Leadership::Vacant);
-    assert_eq!(from_outside.changed().await, Leadership::Vacant);
+    let after = match from_outside.changed().await {
+        // Its process is known by now.
+        Leadership::Elsewhere { owner: same, client: Some(client), .. } => {
+            assert!(same == owner && client.pid == Some(std::process::id()), "{same}, {client:?}");
+            from_outside.changed().await
+        }
+        other => other,
+    };
+    assert_eq!(after, Leadership::Vacant);
     let (work, mut terms) = lead(&elsewhere);
     next(&mut terms).await;
     let Leadership::Elsewhere { owner: later, .. } = watch.changed().await else { panic!("the other leads") };
