@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Repeats what the documents say about safety, on this machine, and writes one page with the results: target/proof.md.
+#
+#   scripts/prove.sh          an hour on two cores
+#   scripts/prove.sh --all    an evening: every world of the specification in full, more seeds, an hour of faults
+#
+# Each row is a claim, the command that checks it, and what came out. The output of each command is in target/proof/. The
+# script goes on after a failure, and fails at its end. Environment: PROOF_SEED (1), for the faults on real servers.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/setup.sh
+
+seed=${PROOF_SEED:-1}
+case ${1:-} in
+    '') spec=() seeds=2000 minutes=9 ;;
+    --all) spec=(--worlds) seeds=20000 minutes=60 ;;
+    *)
+        echo 'usage: scripts/prove.sh [--all]' >&2
+        exit 64
+        ;;
+esac
+
+out=target/proof page=target/proof.md
+rm -rf "$out"
+mkdir -p "$out"
+failed=0
+
+# claim NAME SENTENCE COUNT COMMAND...: runs the command; COUNT makes of its output, on standard input, what was counted.
+claim() {
+    local name=$1 sentence=$2 count=$3 begin=$SECONDS result=holds counted
+    shift 3
+    printf '%s …\n' "$sentence"
+    "$@" >"$out/$name.txt" 2>&1 || { result="**FAILED**: $out/$name.txt"; failed=1; }
+    counted=$("$count" <"$out/$name.txt")
+    # A command that has checked nothing proves nothing.
+    [ -n "$counted" ] || { result="**NOTHING CHECKED**: $out/$name.txt"; failed=1; }
+    printf '| %s | %s | %s | %s min | `%s` |\n' "$sentence" "$result" "$counted" $(((SECONDS - begin + 59) / 60)) "$*" >>"$page"
+}
+
+# What the commands print.
+states() { awk -F'|' '$3 ~ /^ *[0-9]+ *$/ { all += $3; worlds++ } END { if (worlds) print worlds " worlds, " all " distinct states" }'; }
+counterexamples() { awk -F'|' '$6 ~ /^ *[0-9]+ *$/ { rules++ } END { if (rules) print rules " rules, " rules " counterexamples" }'; }
+passed() { awk '/^test result:/ { all += $4 } END { if (all) print all " tests" }'; }
+sections() { awk -F'|' '$3 ~ /^ *[0-9]+ *$/ { all += $3; faults += $4; rows++ } END { if (all) print rows " stores, " all " sections, " faults " faults" }'; }
+
+simulation() {
+    SEEDS=$seeds OVERTAKEN=100 cargo test --locked -p distlock --lib \
+        --config 'profile.dev.package.distlock.opt-level=3' -- --include-ignored "$@"
+}
+
+control() {
+    # It must find something.
+    ! cargo run --locked --release -p distlock-tests --bin soak -- --sections 300 --seed "$seed" --store control
+}
+
+{
+    echo '# What was checked'
+    echo
+    printf 'Commit %s, %s, %s processors, seed %s.\n\n' \
+        "$(git rev-parse --short HEAD)" "$(date -u +%F)" "$(nproc)" "$seed"
+    echo '| claim | result | counted | time | command |'
+    echo '|---|---|---|---|---|'
+} >"$page"
+
+setup >"$out/setup.txt" 2>&1 || { cat "$out/setup.txt"; exit 1; }
+claim specification 'The specification keeps its promises in every world' states scripts/check_spec.sh "${spec[@]}"
+claim rules 'Each rule of it is needed: without it, a promise is broken' counterexamples scripts/check_spec.sh --rules
+claim model 'The scripts on the server keep them in every order of events' passed cargo test --locked -p distlock-model
+claim simulation 'The engine and the quorum keep them in simulated worlds with faults' passed simulation no_seed_breaks
+claim mutants 'The simulation finds every rule that is broken on purpose' passed \
+    simulation every_broken_rule rules_are_broken_on_purpose
+claim contract 'Every store keeps the contract, on a real server' passed \
+    cargo test --locked -p distlock-tests --test integration contract::
+claim mistakes 'The contract finds every mistake of a store that makes them on purpose' passed \
+    cargo test --locked -p distlock-toy-store --test contract
+claim fences 'Behind the lock: no late commit, nothing twice, whatever dies when' passed \
+    cargo test --locked -p distlock-fence-tests --test databases campaign
+claim faults 'No two holders under random faults of servers, links, clocks and clients' sections \
+    cargo run --locked --release -p distlock-tests --bin soak -- --minutes "$minutes" --seed "$seed"
+claim control 'The judge of these faults finds overlaps where locks exclude nobody' sections control
+
+printf '\n'
+cat "$page"
+exit "$failed"
