@@ -52,12 +52,18 @@ depth_of() { sed -nE 's/^The depth of the complete state graph search is ([0-9]+
 
 failed=()
 
+# set_constants CONFIG [CONSTANT=VALUE...]
+set_constants() {
+    local config=$1 change
+    for change in "${@:2}"; do sed -i -E "s/^(  ${change%%=*} =) .*/\1 ${change#*=}/" "$config"; done
+}
+
 # world NAME [CONSTANT=VALUE...]: nothing may be found.
 world() {
-    local name=$1 config=$out/$1.cfg change begin=$SECONDS
+    local name=$1 config=$out/$1.cfg begin=$SECONDS
     shift
     cp "spec/$name.cfg" "$config"
-    for change in "$@"; do sed -i -E "s/^(  ${change%%=*} =) .*/\1 ${change#*=}/" "$config"; done
+    set_constants "$config" "$@"
     run_tlc "$name" "$config" "$(module_of "$name")"
     if [ "$status" = 0 ]; then
         printf '| %s | %s | %s | %s s |\n' "$name${*:+ ($*)}" "$(states_of "$name")" "$(depth_of "$name")" $((SECONDS - begin))
@@ -67,13 +73,15 @@ world() {
     fi
 }
 
-# rule RULE WORLD PROPERTY: without the rule, the property must be violated in that world.
+# rule RULE WORLD PROPERTY [CONSTANT=VALUE...]: without the rule, the property must be violated in that world.
 rule() {
     local rule=$1 name=$2 property=$3 config=$out/without_$1.cfg word=INVARIANTS found
+    shift 3
     grep -q "On(\"$rule\")" "spec/$(module_of "$name").tla" || { echo "no such rule: $rule" >&2; exit 1; }
     grep -qx "PROPERTIES $property" "spec/$name.cfg" && word=PROPERTIES
     sed -E -e "s/^  Broken = .*/  Broken = {\"$rule\"}/" -e '/^(INVARIANTS|PROPERTIES)/,$d' "spec/$name.cfg" >"$config"
     printf '%s\n  %s\n' "$word" "$property" >>"$config"
+    set_constants "$config" "$@"
     run_tlc "without_$rule" "$config" "$(module_of "$name")"
     local text=$out/without_$rule.txt
     found=$(grep -cE "^Error: Invariant $property is violated|^Error: Temporal properties were violated" "$text" || true)
@@ -83,7 +91,7 @@ rule() {
         return
     fi
     sed -n '/^Error: The behavior up to this point/,/states generated/p' "$text" >"$out/traces/$rule.txt"
-    printf '| %s | %s | %s | %s | %s |\n' "$rule" "$property" "$name" \
+    printf '| %s | %s | %s | %s | %s |\n' "$rule" "$property" "$name${*:+ ($*)}" \
         "$(grep -cE '^State [0-9]+: ' "$text")" "$(states_of "without_$rule")"
 }
 
@@ -126,7 +134,7 @@ rules=(
     'waiter-has-a-timer lock_ends WaitingEnds'
     'half-is-not-enough quorum_votes OneHolder'
     'silence-is-no-consent quorum_breaks OneHolder'
-    'counts-from-its-request quorum_votes OneHolder'
+    'counts-from-its-request quorum_votes OneHolder Late=2'
     'undo-on-all quorum_votes NoOrphan'
     'releases-are-repeated quorum_breaks NoOrphan'
     'young-servers-do-not-count quorum_restarts OneHolder'

@@ -4,8 +4,8 @@
 #   scripts/prove.sh          an hour on two cores
 #   scripts/prove.sh --all    an evening: every world of the specification in full, more seeds, an hour of faults
 #
-# Each row is a claim, the command that checks it, and what came out. The output of each command is in target/proof/. The
-# script goes on after a failure, and fails at its end. Environment: PROOF_SEED (1), for the faults on real servers.
+# Each row is a claim, the command that checks it, and what came out. The output of each command is in target/proof/.
+# The script goes on after a failure, and fails at its end. Environment: PROOF_SEED (1), for the faults on real servers.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
@@ -25,7 +25,7 @@ rm -rf "$out"
 mkdir -p "$out"
 failed=0
 
-# claim NAME SENTENCE COUNT COMMAND...: runs the command; COUNT makes of its output, on standard input, what was counted.
+# claim NAME SENTENCE COUNT COMMAND...: runs the command. COUNT reads its output and prints what was counted.
 claim() {
     local name=$1 sentence=$2 count=$3 begin=$SECONDS result=holds counted
     shift 3

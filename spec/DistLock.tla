@@ -543,7 +543,8 @@ IsKnown(t) ==
   \/ \E i \in DOMAIN c.in : c.in[i].n = t[2]
 
 \* Nothing is left of who has left: no lock, and no place in the queue, so no grant.
-NoOrphan     == \A t \in {srv.val} \cup Members(srv) : t[1] \in Procs => IsKnown(t)
+\* (Members of a set whose marker was deleted hold nothing: Give deletes it, or it expires.)
+NoOrphan     == \A t \in {srv.val} \cup (IF IsMarked(srv) THEN Members(srv) ELSE {}) : t[1] \in Procs => IsKnown(t)
 NoEmptyPlace == \A i \in DOMAIN srv.queue :
                   LET e == srv.queue[i]
                       c == cl[e.t[1]]

@@ -3,7 +3,9 @@
 use std::error;
 use std::ops::Deref;
 
-use deadpool_postgres::{ClientWrapper, Manager, Pool};
+use deadpool_postgres::{Manager, Pool};
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Error, Statement};
 
 use crate::begun::Begun;
 use crate::pooled::Pooled;
@@ -17,10 +19,35 @@ use crate::{AssertHeld, Fence, FenceError, FencedDatabase};
 #[derive(Debug)]
 pub struct Transaction(Pooled<Manager>);
 
-impl Deref for Transaction {
-    type Target = ClientWrapper;
+impl Transaction {
+    /// A statement that this connection of the pool keeps, as `prepare_cached` of the pool's clients does. It is
+    /// prepared at its first use, and later without a message.
+    ///
+    /// # Errors
+    /// What the database said.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: dropped, the statement is prepared again the next time.
+    pub async fn prepare_cached(&self, query: &str) -> Result<Statement, Error> {
+        self.0.prepare_cached(query).await
+    }
 
-    fn deref(&self) -> &ClientWrapper {
+    /// The same with the types of the parameters, which the server need not guess.
+    ///
+    /// # Errors
+    /// What the database said.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe, as [`prepare_cached`](Transaction::prepare_cached).
+    pub async fn prepare_typed_cached(&self, query: &str, types: &[Type]) -> Result<Statement, Error> {
+        self.0.prepare_typed_cached(query, types).await
+    }
+}
+
+impl Deref for Transaction {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
         &self.0
     }
 }

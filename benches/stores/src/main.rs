@@ -5,8 +5,8 @@
 //! cargo run --release -p distlock-benches-stores [-- WORD ..]
 //! ```
 //!
-//! WORD: etcd, postgres, zookeeper, mariadb, memcached; alone, tasks, hot, processes, held, far; --json. Without any of a
-//! group all of it runs: about ten minutes together. It starts its servers on free loopback ports, and ends them. The
+//! WORD: etcd, postgres, zookeeper, mariadb, memcached; alone, tasks, hot, processes, held, far; --json. Without any of
+//! a group all of it runs: about ten minutes together. It starts its servers on free loopback ports, and ends them. The
 //! figures of one run are compared with each other, never with those of another run. They are also written to
 //! `benches/stores.json` in cargo's target folder (`stores-etcd-alone.json`, if these were the words); `--json` prints
 //! that instead of the tables.
