@@ -1,5 +1,5 @@
-//! README.zh.md, README.ja.md, and the translated pages of the book have the sections, the code, the tables and the links
-//! of the English ones. The examples of the book are compiled in English only.
+//! README.zh.md, README.ja.md, and the translated pages of the book have the sections, the code, the tables and the
+//! links of the English ones. The examples of the book are compiled in English only.
 
 use std::fs;
 
