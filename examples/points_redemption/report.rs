@@ -54,31 +54,20 @@ impl Report {
     }
 
     fn table(&self) -> Table {
-        let mut table = table([
-            "",
-            "requests",
-            "gifts allowed",
-            "gifts given",
-            "final points",
-            "refused",
-            "busy",
-            "errors",
-            "time",
-        ]);
-        for (side, run) in [(Side::Unguarded, &self.unguarded), (Side::Guarded, &self.guarded)] {
-            let Answers { refused, busy, errors, time, .. } = run.answers;
-            table.add_row([
-                side.name().to_owned(),
-                self.options.requests.to_string(),
-                self.allowed().to_string(),
-                run.account.gifts.to_string(),
-                run.account.points.to_string(),
-                refused.to_string(),
-                busy.to_string(),
-                errors.to_string(),
-                format!("{} ms", time.as_millis()),
-            ]);
-        }
+        let runs = [&self.unguarded, &self.guarded];
+        let mut table = table(["", Side::Unguarded.name(), Side::Guarded.name()]);
+        let mut add = |what: &str, of: &dyn Fn(&Run) -> String| {
+            let [unguarded, guarded] = runs.map(of);
+            table.add_row([what.to_owned(), unguarded, guarded]);
+        };
+        add("requests", &|_| self.options.requests.to_string());
+        add("gifts allowed", &|_| self.allowed().to_string());
+        add("gifts given", &|run| run.account.gifts.to_string());
+        add("final points", &|run| run.account.points.to_string());
+        add("refused", &|run| run.answers.refused.to_string());
+        add("busy", &|run| run.answers.busy.to_string());
+        add("errors", &|run| run.answers.errors.to_string());
+        add("time", &|run| format!("{} ms", run.answers.time.as_millis()));
         table
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::documents::markdown::{Document, anchor, link_targets};
+use crate::documents::translations::{LANGUAGES, pages};
 use crate::documents::{read, root};
 
 /// The Markdown files of the repository.
@@ -114,8 +115,12 @@ fn links_lead_to_files_and_headings_that_exist() {
 fn every_page_of_the_book_is_in_its_summary() {
     let folder = root().join("docs/book/src");
     let summary = read(&folder.join("SUMMARY.md"));
-    for entry in fs::read_dir(&folder).expect("the book") {
-        let name = entry.expect("a page").file_name().into_string().expect("a plain name");
+    let entries = fs::read_dir(&folder).expect("the book");
+    let own = entries.map(|entry| entry.expect("a page").file_name().into_string().expect("a plain name"));
+    let translated = LANGUAGES
+        .iter()
+        .flat_map(|language| pages(language).into_iter().map(move |name| format!("{language}/{name}")));
+    for name in own.chain(translated) {
         assert!(
             name == "SUMMARY.md" || !name.ends_with(".md") || summary.contains(&format!("({name})")),
             "{name} is not in SUMMARY.md"

@@ -53,7 +53,11 @@ impl Document {
 }
 
 fn without_comment(line: &str, language: &str) -> String {
-    let mark = if language.starts_with("sh") { "    #" } else { "//" };
+    let mark = match language {
+        "sh" => "    #",
+        "sql" => "    --",
+        _ => "//",
+    };
     let code = match line.find(mark) {
         // `redis://` is no comment.
         Some(at) if !line[..at].ends_with(':') => &line[..at],
@@ -94,6 +98,7 @@ mod tests {
         assert_eq!(without_comment("f(\"redis://host/\"); ", "rust"), "f(\"redis://host/\");");
         assert_eq!(without_comment("let a = 1; // one", "rust"), "let a = 1;");
         assert_eq!(without_comment("run it    # a comment", "sh"), "run it");
+        assert_eq!(without_comment("COMMIT;    -- a comment", "sql"), "COMMIT;");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod foreign_code;
 mod links;
 mod markdown;
 mod messages;
+mod pictures;
 mod translations;
 mod wording;
 

@@ -1,18 +1,58 @@
-//! README.zh.md and README.ja.md have the sections, the code, the tables and the links of README.md.
+//! README.zh.md, README.ja.md, and the translated pages of the book have the sections, the code, the tables and the
+//! links of the English ones. The examples of the book are compiled in English only.
+
+use std::fs;
 
 use crate::documents::markdown::{Document, code_spans, link_targets};
 use crate::documents::{read, root};
 
+pub(super) const LANGUAGES: [&str; 2] = ["zh", "ja"];
 const TRANSLATIONS: [&str; 2] = ["README.zh.md", "README.ja.md"];
+const BOOK: &str = "docs/book/src/";
 
 fn parse(name: &str) -> Document {
     Document::parse(&read(&root().join(name)))
 }
 
+/// The pages of the book in `language`, in the order of their names.
+pub(super) fn pages(language: &str) -> Vec<String> {
+    let folder = fs::read_dir(root().join(BOOK).join(language)).expect("translated pages");
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("a plain name");
+    let mut names: Vec<_> = folder.map(|entry| name(entry.expect("a page"))).collect();
+    names.sort();
+    names
+}
+
+/// A page with its translation into `language`.
+struct Pair {
+    language: &'static str,
+    original: String,
+    translation: String,
+}
+
+impl Pair {
+    fn is_of_book(&self) -> bool {
+        self.original.starts_with(BOOK)
+    }
+}
+
+/// README, then the pages of the book that are translated.
+fn pairs() -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for language in LANGUAGES {
+        let (original, translation) = ("README.md".to_owned(), format!("README.{language}.md"));
+        pairs.push(Pair { language, original, translation });
+        for name in pages(language) {
+            let (original, translation) = (format!("{BOOK}{name}"), format!("{BOOK}{language}/{name}"));
+            pairs.push(Pair { language, original, translation });
+        }
+    }
+    pairs
+}
+
 fn each(check: impl Fn(&str, &Document, &Document)) {
-    let original = parse("README.md");
-    for name in TRANSLATIONS {
-        check(name, &original, &parse(name));
+    for Pair { original, translation, .. } in pairs() {
+        check(&translation, &parse(&original), &parse(&translation));
     }
 }
 
@@ -61,36 +101,97 @@ fn code_differs_in_its_comments_only() {
     });
 }
 
+/// The code that a text names, in any order: the order of words differs between languages.
+fn named<'a>(lines: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut code: Vec<_> = lines.flat_map(|line| code_spans(line)).collect();
+    code.sort();
+    code
+}
+
 #[test]
-fn tables_have_the_same_rows_and_the_same_code_in_each() {
+fn tables_have_the_same_rows_and_the_same_code_in_each_cell() {
     each(|name, original, translation| {
         assert_eq!(original.tables.len(), translation.tables.len(), "{name}");
         for (ours, theirs) in original.tables.iter().zip(&translation.tables) {
             assert_eq!(ours.len(), theirs.len(), "{name}: {:?}", theirs.first());
             for (ours, theirs) in ours.iter().zip(theirs) {
                 assert_eq!(ours.len(), theirs.len(), "{name}: {theirs:?}");
-                assert_eq!(code_spans(&ours[0]), code_spans(&theirs[0]), "{name}: {theirs:?}");
-                assert_eq!(
-                    ours.len() > 1 && ours[1].starts_with('`'),
-                    theirs.len() > 1 && theirs[1].starts_with('`')
-                );
+                for (our, their) in ours.iter().zip(theirs) {
+                    assert_eq!(named([our].into_iter()), named([their].into_iter()), "{name}: {theirs:?}");
+                }
             }
         }
     });
 }
 
-/// The order of words differs between languages, so the order of links may, too.
 #[test]
-fn links_are_the_same() {
-    each(|name, original, translation| {
-        let links = |document: &Document| {
-            let mut links: Vec<String> =
-                document.prose.iter().skip(1).flat_map(|line| link_targets(line)).collect();
-            links.sort();
-            links
-        };
-        assert_eq!(links(original), links(translation), "{name}");
-    });
+fn a_translated_page_names_the_same_code() {
+    for Pair { original, translation, .. } in pairs().into_iter().filter(Pair::is_of_book) {
+        let [ours, theirs] = [&original, &translation].map(|name| named(parse(name).prose.iter()));
+        assert_eq!(ours, theirs, "{translation}");
+    }
+}
+
+/// What a translation links to where its original has `link`: the translated page, if there is one.
+fn in_translation(link: &str, pair: &Pair) -> String {
+    let (page, _) = link.split_once('#').unwrap_or((link, ""));
+    let folder = if pair.is_of_book() { "" } else { BOOK };
+    let name = page.strip_prefix(folder).unwrap_or_default();
+    if link.contains("://") {
+        link.to_owned()
+    } else if pages(pair.language).iter().any(|page| page == name) {
+        if pair.is_of_book() { name.to_owned() } else { format!("{BOOK}{}/{name}", pair.language) }
+    } else if pair.is_of_book() && !page.is_empty() {
+        format!("../{link}")
+    } else {
+        without_translated_heading(link, pair)
+    }
+}
+
+/// A link of a translation, without the heading of a page that is translated, too: the headings are translated.
+fn without_translated_heading(link: &str, pair: &Pair) -> String {
+    let to_translation = if pair.is_of_book() {
+        !link.starts_with("../") && !link.contains("://")
+    } else {
+        link.starts_with(&format!("{BOOK}{}/", pair.language))
+    };
+    let page = link.split('#').next().filter(|_| to_translation);
+    page.unwrap_or(link).to_owned()
+}
+
+/// The links of a document, but for the line that leads to the other languages.
+fn links(document: &Document) -> Vec<String> {
+    let lines = document.prose.iter().filter(|line| !line.contains("简体中文"));
+    lines.flat_map(|line| link_targets(line)).collect()
+}
+
+#[test]
+fn links_lead_to_the_translation_if_there_is_one() {
+    for pair in pairs() {
+        let [ours, theirs] = [&pair.original, &pair.translation].map(|name| links(&parse(name)));
+        let mut expected: Vec<_> = ours.iter().map(|link| in_translation(link, &pair)).collect();
+        let mut found: Vec<_> = theirs.iter().map(|link| without_translated_heading(link, &pair)).collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(expected, found, "{}", pair.translation);
+    }
+}
+
+#[test]
+fn a_page_and_its_translations_lead_to_each_other() {
+    let names = pages("zh");
+    assert_eq!(names, pages("ja"));
+    assert!(!names.is_empty());
+    for name in names {
+        for (page, languages) in [
+            (name.clone(), format!("English | [简体中文](zh/{name}) | [日本語](ja/{name})")),
+            (format!("zh/{name}"), format!("[English](../{name}) | 简体中文 | [日本語](../ja/{name})")),
+            (format!("ja/{name}"), format!("[English](../{name}) | [简体中文](../zh/{name}) | 日本語")),
+        ] {
+            let text = read(&root().join(BOOK).join(&page));
+            assert_eq!(text.lines().nth(2), Some(&*languages), "{page}");
+        }
+    }
 }
 
 /// README shows the options that most programs need. The page of the attribute has all of them, and README links to it.

@@ -1,6 +1,7 @@
 //! Habits of our own that readers stumble over, and words that readers of the translations search for.
 
 use crate::documents::markdown::Document;
+use crate::documents::translations::pages;
 use crate::documents::{read, root};
 
 /// What not to write, and what to write instead. CONTRIBUTING.md shows whole sentences.
@@ -193,16 +194,44 @@ fn translations_have_the_words_that_their_readers_know() {
     ];
     let wrong_chinese = ["您", "轮训", "打开 feature", "向前跳", "注释", "密钥"];
     let wrong_japanese = ["あなた", "ことができます", "ございます", "注釈", "鍵", "構成の選び方"];
-    for (page, known, wrong) in [
-        ("README.zh.md", &chinese[..], &wrong_chinese[..]),
-        ("README.ja.md", &japanese[..], &wrong_japanese[..]),
-    ] {
-        let text = read(&root().join(page));
+    for (language, known, wrong) in
+        [("zh", &chinese[..], &wrong_chinese[..]), ("ja", &japanese[..], &wrong_japanese[..])]
+    {
+        let readme = format!("README.{language}.md");
+        let text = read(&root().join(&readme));
         let missing: Vec<_> = known.iter().filter(|word| !text.contains(**word)).collect();
-        assert!(missing.is_empty(), "{page} lacks {missing:?}");
-        let found: Vec<_> = wrong.iter().filter(|word| text.contains(**word)).collect();
-        assert!(found.is_empty(), "{page} has {found:?}");
+        assert!(missing.is_empty(), "{readme} lacks {missing:?}");
+        let of_book = pages(language).into_iter().map(|name| format!("docs/book/src/{language}/{name}"));
+        for page in of_book.chain([readme]) {
+            let text = read(&root().join(&page));
+            let found: Vec<_> = wrong.iter().filter(|word| text.contains(**word)).collect();
+            assert!(found.is_empty(), "{page} has {found:?}");
+            let plain: Vec<_> =
+                Document::parse(&text).prose.into_iter().filter(|line| !shows_bold(line)).collect();
+            assert!(plain.is_empty(), "{page} has asterisks that are shown as they are: {plain:?}");
+        }
     }
+}
+
+/// Whether all of `**…**` is shown in bold: a mark between a punctuation mark inside and a letter outside is none.
+fn shows_bold(line: &str) -> bool {
+    let pieces: Vec<&str> = line.split("**").collect();
+    let meets = |outside: Option<char>, inside: Option<char>| {
+        inside.is_some_and(char::is_alphanumeric) || !outside.is_some_and(char::is_alphanumeric)
+    };
+    let between = |pair: (usize, &[&str])| {
+        let (left, right) = (pair.1[0].chars().next_back(), pair.1[1].chars().next());
+        if pair.0 % 2 == 0 { meets(left, right) } else { meets(right, left) }
+    };
+    pieces.windows(2).enumerate().all(between)
+}
+
+#[test]
+fn bold_words_are_told_from_asterisks() {
+    assert!(shows_bold("一**二**三、**四**。**`five`**："));
+    assert!(!shows_bold("**`five`**は"));
+    assert!(!shows_bold("**一。**二"));
+    assert!(!shows_bold("一**（二）**"));
 }
 
 #[test]

@@ -107,7 +107,7 @@ pub(crate) fn waiting(results: &Waiting) -> Drawn {
         let chart = Spans {
             title: "Hand-off between processes on one key, hold 0.5 ms, think 1 ms".to_owned(),
             under,
-            axis: "from a release until the next process is in, ms".to_owned(),
+            axis: "from a release until the next grant, ms".to_owned(),
             guide: Some(p50_ns.get() / 1e6),
             spans,
         };
@@ -140,7 +140,7 @@ pub(crate) fn stores(file: &str, parts: &[Part]) -> Drawn {
     let chart = Spans {
         title: format!("Hand-off: {title}"),
         under: vec!["all servers and clients on one machine; compare the rows of one store".to_owned()],
-        axis: "from a release until the next process is in, ms".to_owned(),
+        axis: "from a release until the next grant, ms".to_owned(),
         guide: None,
         spans,
     };
@@ -184,7 +184,7 @@ pub(crate) fn growth(fleets: &[Fleet]) -> Drawn {
         picture(
             "growth_heartbeats",
             simulated,
-            "Heartbeats of those who wait",
+            "Heartbeats of waiting processes",
             axis("heartbeats per second", Scale::Log),
             series(|fleet| (fleet.heartbeats_per_s > 0.0).then_some(fleet.heartbeats_per_s)),
             None,
@@ -195,7 +195,7 @@ pub(crate) fn growth(fleets: &[Fleet]) -> Drawn {
             "How busy the server is",
             axis("server busy, % of a core", Scale::Log),
             series(|fleet| Some(fleet.server_busy.get() * 100.0)),
-            Some(Limit { at: 100.0, name: "one server ends" }),
+            Some(Limit { at: 100.0, name: "limit of one server" }),
         ),
         picture(
             "growth_memory",
@@ -330,7 +330,7 @@ mod tests {
         assert!(!pictures[0].svg.contains("keys held"), "it has no sections");
         assert_shows(&pictures[1], "growth_heartbeats", &["one key: 4\u{a0}230", "simulated"]);
         assert!(!pictures[1].svg.contains("keys held"), "nobody waits");
-        let words = ["one key: 16", "keys held: 20", "% of a core", "one server ends", "100"];
+        let words = ["one key: 16", "keys held: 20", "% of a core", "limit of one server", "100"];
         assert_shows(&pictures[2], "growth_server", &words);
         assert_shows(&pictures[3], "growth_memory", &["one key: 760", "keys held: 17", "MB", "computed"]);
         assert!(growth(&[]).is_err());

@@ -2,18 +2,8 @@
 
 use plotters::prelude::*;
 
+use super::theme::{GROUND, SERIES, Shade};
 use super::words::{Area, failed};
-
-/// Dark enough for text on the light ground.
-const COLORS: [RGBColor; 7] = [
-    RGBColor(0x37, 0x41, 0x51),
-    RGBColor(0x0b, 0x5c, 0xad),
-    RGBColor(0x86, 0x19, 0x8f),
-    RGBColor(0xb4, 0x53, 0x09),
-    RGBColor(0x16, 0x6d, 0x3b),
-    RGBColor(0xb9, 0x1c, 0x1c),
-    RGBColor(0x0e, 0x6b, 0x7c),
-];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker {
@@ -37,12 +27,13 @@ impl Marker {
         Marker::Cross,
     ];
 
-    /// Of the series with this number. An eighth series begins again: its label stands at its line.
-    pub(super) fn nth(index: usize) -> (Marker, RGBColor) {
-        (Marker::ALL[index % Marker::ALL.len()], COLORS[index % COLORS.len()])
+    /// Of the series with this number. An eighth series begins again.
+    pub(super) fn nth(index: usize) -> (Marker, Shade) {
+        (Marker::ALL[index % Marker::ALL.len()], SERIES[index % SERIES.len()])
     }
 
-    pub(super) fn draw(self, area: &Area<'_>, (x, y): (i32, i32), color: RGBColor) -> Result<(), String> {
+    pub(super) fn draw(self, area: &Area<'_>, (x, y): (i32, i32), color: Shade) -> Result<(), String> {
+        let color = color.light;
         let polygon = |corners: &[(i32, i32)]| {
             let corners: Vec<_> = corners.iter().map(|(right, down)| (x + right, y + down)).collect();
             area.draw(&Polygon::new(corners, color.filled()))
@@ -54,7 +45,7 @@ impl Marker {
             Marker::Triangle => polygon(&[(0, -8), (8, 7), (-8, 7)]),
             Marker::TriangleDown => polygon(&[(0, 8), (8, -7), (-8, -7)]),
             Marker::Ring => {
-                area.draw(&Circle::new((x, y), 7, WHITE.filled())).map_err(failed)?;
+                area.draw(&Circle::new((x, y), 7, GROUND.light.filled())).map_err(failed)?;
                 area.draw(&Circle::new((x, y), 7, color.stroke_width(3)))
             }
             Marker::Cross => area.draw(&Cross::new((x, y), 7, color.stroke_width(3))),

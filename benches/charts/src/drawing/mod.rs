@@ -1,9 +1,10 @@
-//! Charts as SVG, on a light ground of their own, each series named where it is drawn.
+//! Charts as SVG, light or dark like the page around them.
 
 mod lines;
 mod marker;
 mod scale;
 mod spans;
+mod theme;
 mod words;
 
 pub(crate) use lines::{Limit, Line, Lines, draw_lines};

@@ -6,18 +6,15 @@ use plotters::style::text_anchor::HPos;
 use super::Pen;
 use super::marker::Marker;
 use super::scale::{Places, Scale, written};
-use super::words::{self, Area, FAINT, GREY, INK, Size, failed, say, style};
+use super::theme::{self, FAINT, GREY, INK, SERIES, Shade};
+use super::words::{self, Area, Head, MARGIN, Size, WIDTH, failed, say, style};
 
-const WIDTH: u32 = 1_080;
-/// For each character of the names at the left, in a wide font.
-const CHARACTER: usize = 9;
-/// For the numbers at the right.
-const NUMBERS: u32 = 170;
-const ROW: u32 = 38;
-const AXIS: u32 = 60;
-/// The floor, and the key to the marks.
-const BOTTOM: u32 = 44;
-const OURS: RGBColor = RGBColor(0x0b, 0x5c, 0xad);
+/// The name and the numbers of a row, and the row below them.
+const ROW: u32 = 62;
+const AXIS: u32 = 64;
+/// The key to the marks.
+const BOTTOM: u32 = 40;
+const OURS: Shade = SERIES[1];
 
 /// A chart of spans on a logarithmic axis.
 #[derive(Debug)]
@@ -43,14 +40,6 @@ pub(crate) struct Span {
     pub(crate) to: f64,
 }
 
-impl Spans {
-    /// The room for the names.
-    fn names(&self) -> u32 {
-        let longest = self.spans.iter().map(|span| span.name.chars().count()).max().unwrap_or(0);
-        u32::try_from(longest * CHARACTER + 40).unwrap_or(u32::MAX).clamp(200, WIDTH / 2)
-    }
-}
-
 /// The chart as SVG.
 ///
 /// # Errors
@@ -62,79 +51,86 @@ pub(crate) fn draw_spans(chart: &Spans) -> Result<String, String> {
     let ends: Vec<f64> = chart.spans.iter().flat_map(|span| [span.from, span.to]).collect();
     let places = Places::around(Scale::Log, ends.iter().copied());
     let rows = u32::try_from(chart.spans.len()).map_err(|_| "too many rows")?;
-    let top = words::below_title(chart.under.len());
-    let height = top + rows * ROW + AXIS + BOTTOM;
+    let head = Head::new(&chart.title, &chart.under, None);
+    let height = head.height() as u32 + rows * ROW + AXIS + BOTTOM;
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-        words::prepare(&area, &chart.title, &chart.under)?;
-        draw_rows(&area, chart, &places, f64::from(rows))?;
-        explain(&area, (chart.names() as i32, height as i32 - 26))?;
+        head.draw(&area)?;
+        draw_rows(&area, chart, &places, (head.height(), f64::from(rows)))?;
+        explain(&area, height as i32 - 24)?;
         area.present().map_err(failed)?;
     }
-    Ok(svg)
+    let spans: Vec<_> = chart.spans.iter().map(|span| format!("{}: {}", span.name, span.numbers())).collect();
+    let description = format!("{}, median … 99th percentile. {}.", chart.axis, spans.join("; "));
+    Ok(theme::finish(&svg, &chart.title, &description))
 }
 
-fn draw_rows(area: &Area<'_>, chart: &Spans, places: &Places, rows: f64) -> Result<(), String> {
+impl Span {
+    fn numbers(&self) -> String {
+        format!("{} … {}", written(self.from), written(self.to))
+    }
+}
+
+fn draw_rows(area: &Area<'_>, chart: &Spans, places: &Places, (top, rows): (i32, f64)) -> Result<(), String> {
     let mut builder = ChartBuilder::on(area);
-    builder.margin_top(words::below_title(chart.under.len())).margin_bottom(BOTTOM);
-    builder.margin_left(chart.names()).margin_right(NUMBERS).x_label_area_size(AXIS);
+    builder.margin_top(top).margin_bottom(BOTTOM).margin_left(2 * MARGIN).margin_right(2 * MARGIN);
+    builder.x_label_area_size(AXIS);
     // The first row is at the top.
     let mut axes = builder.build_cartesian_2d(places.clone(), rows..0.0).map_err(failed)?;
     axes.configure_mesh()
         .disable_y_mesh()
         .disable_y_axis()
-        .bold_line_style(FAINT)
+        .bold_line_style(FAINT.light)
         .light_line_style(TRANSPARENT)
-        .axis_style(GREY)
-        .label_style(words::font(Size::Label).color(&INK))
-        .axis_desc_style(words::font(Size::Label).color(&GREY))
+        .axis_style(GREY.light)
+        .label_style(words::font(Size::Label).color(&INK.light))
+        .axis_desc_style(words::font(Size::Label).color(&INK.light))
         .x_desc(&chart.axis)
         .x_label_formatter(&|number| written(*number))
         .draw()
         .map_err(failed)?;
-    if let Some(guide) = chart.guide {
-        let ends = [0.0, rows].map(|y| axes.backend_coord(&(guide, y)));
-        dashes(area, ends)?;
-    }
     for (index, span) in (0_u32..).zip(&chart.spans) {
-        let at = |number| axes.backend_coord(&(number, f64::from(index) + 0.5));
-        draw_span(area, span, chart.names() as i32, [at(span.from), at(span.to)])?;
+        let at = |number, part| axes.backend_coord(&(number, f64::from(index) + part));
+        if let Some(guide) = chart.guide {
+            // Not across the words of the row.
+            dashes(area, [at(guide, 0.5), at(guide, 1.0)])?;
+        }
+        draw_span(area, span, [at(span.from, 0.7), at(span.to, 0.7)])?;
     }
     Ok(())
 }
 
-/// A row whose axis begins at `left`.
-fn draw_span(area: &Area<'_>, span: &Span, left: i32, [from, to]: [(i32, i32); 2]) -> Result<(), String> {
+fn draw_span(area: &Area<'_>, span: &Span, [from, to]: [(i32, i32); 2]) -> Result<(), String> {
     let color = match span.pen {
         Pen::Bold => OURS,
         Pen::Plain => GREY,
     };
-    area.draw(&PathElement::new(vec![from, to], color.stroke_width(span.pen.width()))).map_err(failed)?;
+    let path = PathElement::new(vec![from, to], color.light.stroke_width(span.pen.width()));
+    area.draw(&path).map_err(failed)?;
     Marker::Circle.draw(area, from, color)?;
     Marker::Diamond.draw(area, to, color)?;
-    let y = from.1;
-    say(area, &span.name, (left - 16, y), &style(Size::Label, color, HPos::Right))?;
-    let numbers = format!("{} … {}", written(span.from), written(span.to));
-    say(area, &numbers, ((WIDTH - NUMBERS) as i32 + 20, y), &style(Size::Label, color, HPos::Left))
+    let y = from.1 - 24;
+    say(area, &span.name, (MARGIN + 8, y), &style(Size::Small, color, HPos::Left))?;
+    say(area, &span.numbers(), (WIDTH as i32 - MARGIN - 8, y), &style(Size::Small, color, HPos::Right))
 }
 
 /// A vertical line that is not one of the axis's.
 fn dashes(area: &Area<'_>, [top, bottom]: [(i32, i32); 2]) -> Result<(), String> {
     for y in (top.1..bottom.1).step_by(12) {
         let dash = vec![(top.0, y), (top.0, (y + 7).min(bottom.1))];
-        area.draw(&PathElement::new(dash, GREY.stroke_width(2))).map_err(failed)?;
+        area.draw(&PathElement::new(dash, GREY.light.stroke_width(2))).map_err(failed)?;
     }
     Ok(())
 }
 
 /// What the marks mean.
-fn explain(area: &Area<'_>, (left, y): (i32, i32)) -> Result<(), String> {
+fn explain(area: &Area<'_>, y: i32) -> Result<(), String> {
     let text = style(Size::Small, GREY, HPos::Left);
-    Marker::Circle.draw(area, (left + 8, y), GREY)?;
-    say(area, "median", (left + 24, y), &text)?;
-    Marker::Diamond.draw(area, (left + 118, y), GREY)?;
-    say(area, "99th percentile", (left + 134, y), &text)
+    Marker::Circle.draw(area, (MARGIN + 16, y), GREY)?;
+    say(area, "median", (MARGIN + 34, y), &text)?;
+    Marker::Diamond.draw(area, (MARGIN + 136, y), GREY)?;
+    say(area, "99th percentile", (MARGIN + 154, y), &text)
 }
 
 #[cfg(test)]
@@ -157,6 +153,8 @@ mod tests {
         for word in words {
             assert!(svg.contains(word), "{word}: {svg}");
         }
+        assert!(svg.contains("<desc>time, ms, median … 99th percentile. first: 0.2 … 0.4; "), "{svg}");
+        assert!(theme::without_dark(&svg).is_empty(), "{svg}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The words of a chart: title, the lines under it, and their styles.
+//! The words of a chart: what stands above it, and their styles.
 
 use std::fmt::Display;
 
@@ -6,20 +6,16 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::theme::{FAINT, GREY, GROUND, INK, Shade};
+
 /// Where drawings go.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 const FONT: &str = "DejaVu Sans, Verdana, Arial, sans-serif";
-pub(super) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x37);
-pub(super) const GREY: RGBColor = RGBColor(0x4b, 0x55, 0x63);
-pub(super) const FAINT: RGBColor = RGBColor(0xd8, 0xdd, 0xe3);
-const GROUND: RGBColor = RGBColor(0xfc, 0xfc, 0xfd);
-const LEFT: i32 = 24;
-
-/// Where the chart itself may begin below the title and `lines` lines.
-pub(super) fn below_title(lines: usize) -> u32 {
-    70 + 22 * u32::try_from(lines).unwrap_or(0)
-}
+/// Twice the width of a small phone, where the words are half as large.
+pub(super) const WIDTH: u32 = 720;
+/// Left and right of everything.
+pub(super) const MARGIN: i32 = 20;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Size {
@@ -28,17 +24,38 @@ pub(super) enum Size {
     Small,
 }
 
-/// Plotters divides a size by 1.24 for an SVG.
-pub(super) fn font(size: Size) -> FontDesc<'static> {
-    match size {
-        Size::Title => (FONT, 27.0, FontStyle::Bold).into_font(),
-        Size::Label => (FONT, 19.0).into_font(),
-        Size::Small => (FONT, 17.0).into_font(),
+impl Size {
+    /// In pixels.
+    fn height(self) -> f64 {
+        match self {
+            Size::Title => 24.0,
+            Size::Label => 20.0,
+            Size::Small => 18.0,
+        }
+    }
+
+    fn leading(self) -> i32 {
+        self.height() as i32 + 8
+    }
+
+    /// How wide a text may be, in a wide font.
+    pub(super) fn width(self, text: &str) -> i32 {
+        let character = if matches!(self, Size::Title) { 0.68 } else { 0.54 };
+        (self.height() * character * text.chars().count() as f64).ceil() as i32
     }
 }
 
-pub(super) fn style(size: Size, color: RGBColor, at: HPos) -> TextStyle<'static> {
-    font(size).color(&color).pos(Pos::new(at, VPos::Center))
+/// Plotters divides a size by 1.24 for an SVG.
+pub(super) fn font(size: Size) -> FontDesc<'static> {
+    let height = size.height() * 1.24;
+    match size {
+        Size::Title => (FONT, height, FontStyle::Bold).into_font(),
+        Size::Label | Size::Small => (FONT, height).into_font(),
+    }
+}
+
+pub(super) fn style(size: Size, color: Shade, at: HPos) -> TextStyle<'static> {
+    font(size).color(&color.light).pos(Pos::new(at, VPos::Center))
 }
 
 /// What plotters says, as text.
@@ -46,17 +63,54 @@ pub(super) fn failed(error: impl Display) -> String {
     format!("the chart cannot be drawn: {error}")
 }
 
-/// An empty chart with its title.
-pub(super) fn prepare(area: &Area<'_>, title: &str, under: &[String]) -> Result<(), String> {
-    area.fill(&GROUND).map_err(failed)?;
-    let (width, height) = area.dim_in_pixel();
-    let corner = (i32::try_from(width).unwrap_or(0) - 1, i32::try_from(height).unwrap_or(0) - 1);
-    area.draw(&Rectangle::new([(0, 0), corner], FAINT.stroke_width(1))).map_err(failed)?;
-    say(area, title, (LEFT, 32), &style(Size::Title, INK, HPos::Left))?;
-    for (index, line) in (0_i32..).zip(under) {
-        say(area, line, (LEFT, 62 + 22 * index), &style(Size::Small, GREY, HPos::Left))?;
+/// The lines above a chart: its title, the machine, what the vertical axis shows.
+pub(super) struct Head(Vec<(Size, Shade, String)>);
+
+impl Head {
+    pub(super) fn new(title: &str, under: &[String], axis: Option<&str>) -> Head {
+        let mut lines = Vec::new();
+        let mut add = |size, color, text: &str| {
+            lines.extend(wrapped(size, text).into_iter().map(|line| (size, color, line)));
+        };
+        add(Size::Title, INK, title);
+        under.iter().for_each(|text| add(Size::Small, GREY, text));
+        axis.into_iter().for_each(|text| add(Size::Label, INK, text));
+        Head(lines)
     }
-    Ok(())
+
+    /// Where the chart itself may begin.
+    pub(super) fn height(&self) -> i32 {
+        24 + self.0.iter().map(|(size, ..)| size.leading()).sum::<i32>()
+    }
+
+    /// Fills the ground, and writes the lines.
+    pub(super) fn draw(&self, area: &Area<'_>) -> Result<(), String> {
+        area.fill(&GROUND.light).map_err(failed)?;
+        let (width, height) = area.dim_in_pixel();
+        let corner = (i32::try_from(width).unwrap_or(0) - 1, i32::try_from(height).unwrap_or(0) - 1);
+        area.draw(&Rectangle::new([(0, 0), corner], FAINT.light.stroke_width(1))).map_err(failed)?;
+        let mut y = 12;
+        for (size, color, line) in &self.0 {
+            say(area, line, (MARGIN, y + size.leading() / 2), &style(*size, *color, HPos::Left))?;
+            y += size.leading();
+        }
+        Ok(())
+    }
+}
+
+/// As many lines as the width needs.
+fn wrapped(size: Size, text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if size.width(&format!("{line} {word}")) <= WIDTH as i32 - 2 * MARGIN => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 pub(super) fn say(
@@ -66,4 +120,19 @@ pub(super) fn say(
     style: &TextStyle<'static>,
 ) -> Result<(), String> {
     area.draw(&Text::new(text.to_owned(), at, style.clone())).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped_and_keep_their_words() {
+        let text = "Tasks of one process that each take the same key once, hold 2 ms";
+        let lines = wrapped(Size::Title, text);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(lines.join(" "), text);
+        assert!(lines.iter().all(|line| Size::Title.width(line) <= WIDTH as i32));
+        assert_eq!(wrapped(Size::Small, "short"), ["short"]);
+    }
 }
