@@ -2,6 +2,7 @@
 
 mod axum;
 mod conformance;
+mod diagnosis;
 mod documents;
 mod each_store;
 mod etcd;

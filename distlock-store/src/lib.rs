@@ -20,6 +20,7 @@ mod failure;
 mod fencing_token;
 #[doc(hidden)]
 pub mod fields;
+mod finding;
 #[doc(hidden)]
 mod gave_up;
 pub mod kit;
@@ -46,6 +47,7 @@ pub use error::StoreError;
 pub use escaped::Escaped;
 pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
 pub use fencing_token::FencingToken;
+pub use finding::{Finding, Severity};
 pub use limits::{LATE_COMMANDS, NOTIFIED_WITHIN};
 pub use listing::{List, StoredPage};
 pub use lock_kind::LockKind;
@@ -278,6 +280,34 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     fn list(&self, request: &List) -> impl Future<Output = Result<StoredPage, StoreError>> + Send {
         let beginning = request.beginning.clone();
         async move { Err(StoreError::refused(format!("listing the locks below `{beginning}`: not implemented"))) }
+    }
+
+    /// Looks for what endangers locks in this store, or makes them slow, for `LockManager::diagnose`. One finding for
+    /// each subject that was examined, also if it is [`Fine`](Severity::Fine); [`Finding::about`] names the subject, and
+    /// the manager puts [`describe`](Self::describe) before it. Nothing found means that nothing was examined.
+    ///
+    /// It changes nothing, and blocks nobody. A subject that the user of the store may not look at is left out, or has a
+    /// finding that says so.
+    ///
+    /// # Errors
+    /// The store cannot be asked at all.
+    ///
+    /// ```
+    /// # use distlock::store::*;
+    /// # struct MyStore;
+    /// # impl MyStore {
+    /// #     async fn setting(&self, _: &str) -> Result<String, StoreError> { Ok("on".into()) }
+    /// async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+    ///     let flushes = self.setting("flush").await?;
+    ///     Ok(vec![match &*flushes {
+    ///         "on" => Finding::new(Severity::Fine, "flush", "every write reaches the disk"),
+    ///         _ => Finding::new(Severity::Fault, "flush", "a crash of the machine may lose locks").remedy("set flush = on"),
+    ///     }])
+    /// }
+    /// # }
+    /// ```
+    fn diagnose(&self) -> impl Future<Output = Result<Vec<Finding>, StoreError>> + Send {
+        ready(Ok(Vec::new()))
     }
 
     /// Frees the key, no matter which owner holds it, and lets the next in. Returns whether it was held.

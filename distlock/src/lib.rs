@@ -118,7 +118,6 @@ mod engine;
 mod error;
 #[cfg(feature = "testing")]
 mod fault;
-mod finding;
 mod guard;
 mod held;
 mod key;
@@ -155,8 +154,8 @@ pub use distlock_macros::distributed_lock;
 pub use distlock_macros::key;
 pub use distlock_store::kit::connection::{Credentials, TlsOptions};
 pub use distlock_store::{Escaped, FencingToken, LockKind};
+pub use distlock_store::{Finding, Severity};
 pub use error::{LockError, LostReason};
-pub use finding::{Finding, Severity};
 pub use guard::Guard;
 pub use held::Held;
 pub use key::{IntoLockKey, LockKey};

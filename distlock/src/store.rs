@@ -33,8 +33,8 @@
 
 pub use crate::manager::register;
 pub use distlock_store::{
-    Abilities, Ability, Acquire, AcquireReply, Asking, Busy, EarlierCommands, Fencing, Grant, Heartbeat,
-    KEPT, KeyRules, LATE_COMMANDS, LeaseRule, List, LockStore, NOTIFIED_WITHIN, Notifications,
+    Abilities, Ability, Acquire, AcquireReply, Asking, Busy, EarlierCommands, Fencing, Finding, Grant,
+    Heartbeat, KEPT, KeyRules, LATE_COMMANDS, LeaseRule, List, LockStore, NOTIFIED_WITHIN, Notifications,
     ObservedLeases, Owner, OwnerDetails, Queue, Release, ReleaseReply, Renew, RenewReply, ServerClock,
-    StoreError, StoreEvents, StoredLock, StoredPage, Waiting, kit,
+    Severity, StoreError, StoreEvents, StoredLock, StoredPage, Waiting, kit,
 };

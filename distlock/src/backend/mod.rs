@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::LockError;
-use crate::finding::{Finding, Severity};
 use crate::key::LockKey;
+use distlock_store::{Finding, Severity};
 
 pub(crate) use crate::protocol::*;
 
@@ -151,9 +151,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Looks for what endangers locks in this store, or makes them slow. One that cannot look says so: nothing found is
     /// not the same as nothing examined.
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
-        let finding = Finding::new(Severity::Note, "settings", "not examined on this store")
-            .remedy("compare them with what the page about the store in the book asks for");
-        Box::pin(std::future::ready(Ok(vec![finding])))
+        Box::pin(std::future::ready(Ok(vec![not_examined()])))
     }
 
     /// Deletes the lock whichever token holds it, and hands on to the queue. Returns whether there was a
@@ -211,4 +209,10 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// The prefix of every key on the server.
     fn prefix(&self) -> &str;
+}
+
+/// What is found in a store that cannot look.
+fn not_examined() -> Finding {
+    Finding::new(Severity::Note, "settings", "not examined on this store")
+        .remedy("compare them with what the page about the store in the book asks for")
 }

@@ -40,10 +40,10 @@ mod tests;
 use std::time::Duration;
 
 use crate::error::LockError;
-use crate::finding::Finding;
 use crate::key::IntoLockKey;
 use crate::manager::{ForcedRelease, Health, LockInfo, LockManagerBuilder, ShutdownReport};
 use crate::scope::{self, Add};
+use distlock_store::Finding;
 pub use leader::{Candidate, LeaderWatch};
 pub use looking::{Events, Locks};
 pub(crate) use parking::block_on;

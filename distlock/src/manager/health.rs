@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::LockManager;
 use crate::error::LockError;
-use crate::finding::Finding;
 use crate::key::LockKey;
 use crate::observe::Events;
 use crate::protocol::Pushes;
+use distlock_store::Finding;
 
 /// Whether a manager can reach its store; see [`LockManager::health`].
 ///
@@ -91,8 +91,8 @@ impl LockManager {
     }
 
     /// Examines the store: what endangers locks there, or makes them slow, each with what to do about it. The command
-    /// `distlock doctor` prints it, and tries locks of all kinds beside. A few round trips; nothing is changed. A store
-    /// whose settings cannot be examined has a note that says so.
+    /// `distlock doctor` prints it, and also tries locks of all kinds. A few round trips; nothing is changed. A store
+    /// that cannot be examined has a note that says so.
     ///
     /// ```
     /// use distlock::Severity;

@@ -3,8 +3,8 @@
 use std::pin::Pin;
 
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, List, LockStore, Release, ReleaseReply, Renew, RenewReply, StoreError,
-    StoreEvents, StoredLock, StoredPage,
+    Abilities, Acquire, AcquireReply, Finding, List, LockStore, Release, ReleaseReply, Renew, RenewReply,
+    StoreError, StoreEvents, StoredLock, StoredPage,
 };
 
 /// A [`LockStore`] whose type is not known.
@@ -22,6 +22,7 @@ trait Erased: std::fmt::Debug + Send + Sync {
     fn release<'a>(&'a self, request: &'a Release) -> Answer<'a, ReleaseReply>;
     fn inspect<'a>(&'a self, key: &'a str) -> Answer<'a, Option<StoredLock>>;
     fn list<'a>(&'a self, request: &'a List) -> Answer<'a, StoredPage>;
+    fn diagnose(&self) -> Answer<'_, Vec<Finding>>;
     fn force_release<'a>(&'a self, key: &'a str) -> Answer<'a, bool>;
     fn acquire_all<'a>(&'a self, requests: &'a [Acquire]) -> Answer<'a, Vec<AcquireReply>>;
     fn renew_all<'a>(&'a self, requests: &'a [Renew]) -> Answer<'a, Vec<RenewReply>>;
@@ -56,6 +57,10 @@ impl<S: LockStore> Erased for S {
 
     fn list<'a>(&'a self, request: &'a List) -> Answer<'a, StoredPage> {
         Box::pin(LockStore::list(self, request))
+    }
+
+    fn diagnose(&self) -> Answer<'_, Vec<Finding>> {
+        Box::pin(LockStore::diagnose(self))
     }
 
     fn force_release<'a>(&'a self, key: &'a str) -> Answer<'a, bool> {
@@ -112,6 +117,10 @@ impl LockStore for AnyStore {
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
         self.0.list(request).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        self.0.diagnose().await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

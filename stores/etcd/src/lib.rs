@@ -5,6 +5,7 @@
 //! and `supervisor` replaces them.
 
 mod config;
+mod diagnosis;
 mod errors;
 mod keys;
 mod link;
@@ -29,8 +30,9 @@ use tokio::sync::Notify;
 use config::Config;
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, KEPT, LeaseRule, List, LockKind, LockStore, Release,
-    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting as Waits,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, KEPT, LeaseRule, List, LockKind, LockStore,
+    Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage,
+    Waiting as Waits,
 };
 use errors::Trouble;
 use link::Link;
@@ -318,6 +320,10 @@ impl LockStore for EtcdStore {
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
         self.page(request).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        self.examine().await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

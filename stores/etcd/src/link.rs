@@ -27,7 +27,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(6);
 /// A connection with which commands can be sent.
 #[derive(Clone)]
 pub(super) struct Link {
-    member: Member,
+    pub(super) member: Member,
     pub(super) epoch: Epoch,
     together: Together,
     /// Hears what is wrong with the connection.
@@ -37,7 +37,7 @@ pub(super) struct Link {
 /// A member that we are connected with.
 #[derive(Clone)]
 pub(super) struct Member {
-    client: Client,
+    pub(super) client: Client,
     /// What it is, for messages.
     place: String,
     /// What every key begins with.
@@ -78,7 +78,10 @@ impl Member {
     }
 
     /// Awaits an answer, but not for too long.
-    async fn answer<T>(&self, asked: impl Future<Output = Result<T, ClientError>>) -> Result<T, Trouble> {
+    pub(super) async fn answer<T>(
+        &self,
+        asked: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, Trouble> {
         match timeout(self.response_timeout, asked).await {
             Ok(answer) => answer.map_err(|error| self.trouble(&error)),
             Err(_) => Err(self.silent()),

@@ -6,6 +6,7 @@
 //! docs/memcached.md says what can let a second holder in.
 
 mod config;
+mod diagnosis;
 mod leases;
 mod link;
 mod meta;
@@ -22,8 +23,8 @@ use meta::{Cas, Command, Item, LONGEST_KEY, Said};
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
 use distlock_store::{
-    Abilities, Ability, Acquire, AcquireReply, Busy, KEPT, KeyRules, LeaseRule, LockKind, LockStore, Release,
-    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+    Abilities, Ability, Acquire, AcquireReply, Busy, Finding, KEPT, KeyRules, LeaseRule, LockKind, LockStore,
+    Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
 };
 
 /// A longer time is read as a date.
@@ -236,6 +237,10 @@ impl LockStore for MemcachedStore {
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         let item = self.look(&*self.connection()?, key).await?;
         Ok(item.map(|item| StoredLock::new(LockKind::Exclusive).holder(item.value, item.remaining)))
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        self.examine().await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

@@ -6,6 +6,7 @@
 //! notification: who waits polls. docs/mysql.md says what a user of the database needs.
 
 mod config;
+mod diagnosis;
 mod errors;
 mod kinds;
 mod link;
@@ -32,8 +33,8 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
 use distlock_store::kit::remembered::Remembered;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, List, LockKind, LockStore, Release, ReleaseReply, Renew,
-    RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Release,
+    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
 /// Further than anybody plans.
@@ -327,6 +328,10 @@ impl LockStore for MysqlStore {
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
         self.page(request).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        self.examine().await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

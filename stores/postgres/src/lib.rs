@@ -6,6 +6,7 @@
 //! how a transaction makes sure that its lock is still held.
 
 mod commands;
+mod diagnosis;
 mod dial;
 mod errors;
 mod grants;
@@ -32,8 +33,8 @@ use url::PostgresConfig;
 
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, List, LockKind, LockStore, Queue, Release, ReleaseReply,
-    Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Queue, Release,
+    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
 /// Further than anybody plans.
@@ -217,6 +218,10 @@ impl LockStore for PostgresStore {
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
         self.page(request).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        self.examine().await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

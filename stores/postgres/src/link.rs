@@ -1,5 +1,6 @@
 //! Asking the server: over which connection, for how long, and by when at the latest.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -158,6 +159,31 @@ impl Pool {
                 row.and_then(|rows| clock_of(&rows)).map_err(|error| errors::of(&error, Moment::Asking))?;
         }
         Ok(())
+    }
+
+    /// Whether something between us and the server gives each transaction another connection: ours have changed their
+    /// process, or share one.
+    pub(super) async fn is_pooled(&self) -> Result<bool, StoreError> {
+        let limit = tokio::time::Instant::now() + COMMAND_TIMEOUT;
+        let mut processes = HashSet::new();
+        for connection in &self.connections {
+            let mut before = None;
+            for _ in 0..2 {
+                let said = connection.ask(self, "SELECT pg_backend_pid()", &[], limit).await;
+                let rows = said.ok_or_else(|| StoreError::unknown("the server does not answer"))?;
+                let process =
+                    rows.and_then(|rows| rows.first().map(|row| row.try_get::<_, i32>(0)).transpose());
+                let process = process.map_err(|error| errors::of(&error, Moment::Asking))?;
+                if before.is_some() && before != process {
+                    return Ok(true);
+                }
+                before = process;
+            }
+            if !processes.insert(before) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// `None`: no answer.

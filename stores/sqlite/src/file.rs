@@ -119,7 +119,7 @@ impl LockFile {
         }
     }
 
-    fn log_length(&self) -> u64 {
+    pub(super) fn log_length(&self) -> u64 {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
         fs::metadata(log).map_or(0, |log| log.len())

@@ -6,6 +6,7 @@
 //! needs.
 
 mod clock;
+mod diagnosis;
 mod errors;
 mod file;
 mod leases;
@@ -28,8 +29,8 @@ use worker::Worker;
 use distlock_store::kit::backoff::{Backoff, jittered};
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, EarlierCommands, Fencing, List, LockStore, Release, ReleaseReply,
-    Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    Abilities, Acquire, AcquireReply, EarlierCommands, Fencing, Finding, List, LockStore, Release,
+    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
 /// Further than anybody plans.
@@ -174,6 +175,10 @@ impl LockStore for SqliteStore {
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
         let request = request.clone();
         self.ask(move |file, _| file.read(|db, at| leases::list(db, at, &request))).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        self.ask(|file, _| file.examine()).await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

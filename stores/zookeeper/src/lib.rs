@@ -5,6 +5,7 @@
 //! `follower`). All places of a process live as long as its `session`, which the `supervisor` keeps.
 
 mod config;
+mod diagnosis;
 mod entering;
 mod errors;
 mod follower;
@@ -25,8 +26,8 @@ use zookeeper_client::{Client, Error, Stat};
 use config::Config;
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
-    Abilities, Ability, Acquire, AcquireReply, Fencing, LeaseRule, List, LockKind, LockStore, Owner, Release,
-    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    Abilities, Ability, Acquire, AcquireReply, Fencing, Finding, LeaseRule, List, LockKind, LockStore, Owner,
+    Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 use errors::Place;
 use names::PlaceName;
@@ -254,6 +255,10 @@ impl LockStore for ZooKeeperStore {
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
         self.page(&self.linked()?, request).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        self.examine().await
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

@@ -71,4 +71,6 @@ pub enum Mistake {
     SendsAgain,
     /// The last one on a page is left out of lists.
     ListsTooFew,
+    /// An examination ends every lease.
+    ExaminationEndsLeases,
 }

@@ -208,6 +208,9 @@ impl Shared {
             let keys = self.table().list(&unhex(key.strip_prefix('/')?)?, after.as_deref(), most);
             return Some(keys.iter().fold("KEYS".to_owned(), |line, key| line + " " + &hex(key)));
         }
+        if what == "EXAMINE" {
+            return Some(self.table().examine().to_owned());
+        }
         let mut news = Vec::new();
         let answer = if what == "END" {
             Some(self.table().end_session(key, &mut news).to_owned())

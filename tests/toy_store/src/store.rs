@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use distlock::store::{
-    Abilities, Ability, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, Grant, LATE_COMMANDS,
-    LeaseRule, List, LockStore, Release, ReleaseReply, Renew, RenewReply, ServerClock, StoreError,
+    Abilities, Ability, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, Finding, Grant, LATE_COMMANDS,
+    LeaseRule, List, LockStore, Release, ReleaseReply, Renew, RenewReply, ServerClock, Severity, StoreError,
     StoreEvents, StoredLock, StoredPage, Waiting,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -317,6 +317,15 @@ impl LockStore for ToyStore {
             }
         }
         Ok(if keys.len() >= *most { page.and_more() } else { page })
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>, StoreError> {
+        match &*self.ask("EXAMINE -".to_owned()).await? {
+            "KEEPS-ALL" => {
+                Ok(vec![Finding::new(Severity::Fine, "memory", "nothing is forgotten before its time")])
+            }
+            _ => Err(garbled()),
+        }
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {

@@ -29,7 +29,7 @@ use super::{
     Backend, BatchReply, BoxFuture, Demand, Events, Failure, Inspection, LATE_COMMANDS_BOUND, ListPage,
     Notice, OpResult, Others, Sending, ServerTime, Token, Tuning, op,
 };
-use crate::backend::ConnectOn;
+use crate::backend::{ConnectOn, not_examined};
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol;
@@ -37,7 +37,7 @@ use crate::take_over::Lookout;
 use command::{Queued, Started, Submitted, Turn, Work, in_time};
 use distlock_store::clock;
 use distlock_store::{
-    Abilities, AcquireReply, List, LockStore, Owner, Queue, Release, ReleaseReply, StoreError,
+    Abilities, AcquireReply, Finding, List, LockStore, Owner, Queue, Release, ReleaseReply, StoreError,
 };
 use lanes::{Added, Lanes};
 use lent::{Loan, Said};
@@ -355,6 +355,22 @@ impl<S: LockStore> Backend for StoreBackend<S> {
             let (page, _) = answer?.await?;
             let this = this.upgrade().ok_or_else(ended)?;
             Ok(this.translator.page(page))
+        })
+    }
+
+    fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.diagnose().await });
+        let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
+        let place = self.store.describe();
+        Box::pin(async move {
+            let (mut found, _) = answer?.await?;
+            if found.is_empty() {
+                return Ok(vec![not_examined()]);
+            }
+            for finding in &mut found {
+                finding.about = format!("{place}: {}", finding.about);
+            }
+            Ok(found)
         })
     }
 

@@ -14,7 +14,7 @@ use super::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Inspection, LinkEvent, OpResult, StoreError,
 };
 use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
-use crate::finding::Finding;
+use distlock_store::Finding;
 use distlock_store::clock;
 use distlock_store::engine::Time;
 use server::{ModelServer, Note, Sender};

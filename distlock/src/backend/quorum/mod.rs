@@ -89,10 +89,10 @@ use super::{
     StoreError, Tuning, Who, op,
 };
 use crate::error::LockError;
-use crate::finding::{Finding, Severity};
 use coordinator::Coordinator;
 use distlock_store::clock;
 use distlock_store::engine::Time;
+use distlock_store::{Finding, Severity};
 use effect::{Answer, NewLink, Writing};
 use servers::Servers;
 use worker::Worker;

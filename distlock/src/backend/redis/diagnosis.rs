@@ -9,7 +9,7 @@ use super::info::{field, text};
 use super::link::Link;
 use super::reply;
 use crate::backend::{ServerTime, StoreError};
-use crate::finding::{Finding, Severity};
+use distlock_store::{Finding, Severity};
 
 /// A clock that is further from ours is reported. In a quorum, it keeps the server from counting.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
@@ -40,9 +40,10 @@ pub(super) async fn examine(
     };
     let mut found = Vec::new();
     let mut add = |finding: Option<Finding>| {
-        found.extend(
-            finding.map(|finding| Finding { about: format!("{place}: {}", finding.about), ..finding }),
-        );
+        found.extend(finding.map(|mut finding| {
+            finding.about = format!("{place}: {}", finding.about);
+            finding
+        }));
     };
     add(Some(version(text(server))));
     add(Some(eviction(text(memory))));

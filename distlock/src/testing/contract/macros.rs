@@ -37,6 +37,7 @@ macro_rules! __contract {
             nothing_is_repeated_after_its_future_has_ended
             a_command_for_several_keys_answers_for_each
             a_list_shows_what_is_held_on_one_of_its_pages
+            an_examination_answers_and_changes_nothing
         );
     };
     (@tests $fixture:ident $lacks:tt $($rule:ident)*) => {

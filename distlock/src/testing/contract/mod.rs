@@ -74,6 +74,7 @@
 //! | late commands | `a_command_that_was_given_up_is_not_carried_out_after_5_s` |
 //! | nothing is repeated | `nothing_is_repeated_after_its_future_has_ended` |
 //! | several keys, lists | `a_command_for_several_keys_answers_for_each`, `a_list_shows_what_is_held_on_one_of_its_pages` |
+//! | `diagnose` | `an_examination_answers_and_changes_nothing` |
 //!
 //! The two on late commands take 10 s each, in which nothing happens. No rule fails because the machine is slow: times
 //! are compared with what has passed on this process's own clock, and what has to come is awaited for
@@ -219,7 +220,8 @@ const RULES: &[Rule] = rules! {
         nothing_is_repeated_after_its_future_has_ended [link];
     several:
         a_command_for_several_keys_answers_for_each,
-        a_list_shows_what_is_held_on_one_of_its_pages;
+        a_list_shows_what_is_held_on_one_of_its_pages,
+        an_examination_answers_and_changes_nothing;
 };
 
 /// Runs one rule, or looks whether the store lacks what that needs. What [`contract!`] calls.

@@ -70,6 +70,7 @@ mistakes! {
     CarriesOutLateCommands: a_command_that_was_given_up_is_not_carried_out_after_5_s;
     SendsAgain: nothing_is_repeated_after_its_future_has_ended;
     ListsTooFew: a_list_shows_what_is_held_on_one_of_its_pages;
+    ExaminationEndsLeases: an_examination_answers_and_changes_nothing;
 }
 
 #[test]

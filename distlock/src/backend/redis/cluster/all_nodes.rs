@@ -12,7 +12,7 @@ use crate::backend::redis::exec::Exec;
 use crate::backend::redis::link::Link;
 use crate::backend::redis::listing::{self, Found};
 use crate::backend::{BoxFuture, Failure, HoldNote, StoreError};
-use crate::finding::{Finding, Severity};
+use distlock_store::{Finding, Severity};
 
 impl ClusterShared {
     fn nobody(&self) -> StoreError {

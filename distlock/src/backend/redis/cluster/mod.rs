@@ -67,7 +67,7 @@ use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, HoldNote, Inspection, Inspections,
     ListPage, OpResult, Others, ReleaseReply, RenewReply, Sending, StoreError, op,
 };
-use crate::finding::Finding;
+use distlock_store::Finding;
 use map::Map;
 use node::Node;
 

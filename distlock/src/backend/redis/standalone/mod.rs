@@ -28,7 +28,7 @@ use crate::backend::{
     AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, Inspection,
     Inspections, ListPage, OpResult, Others, Pushes, ReleaseReply, RenewReply, Sending, StoreError, op,
 };
-use crate::finding::Finding;
+use distlock_store::Finding;
 
 /// Locks on one Redis server.
 pub(crate) struct RedisBackend {

@@ -1,8 +1,9 @@
-//! Several keys by one command, and lists.
+//! Several keys by one command, lists, and examinations.
 
 use std::collections::BTreeMap;
 
 use super::ensure;
+use crate::testing::BOUND;
 use crate::testing::contract::Broken;
 use crate::testing::contract::place::{LONG, Place, long};
 use distlock_store::{Acquire, AcquireReply, List, LockStore, Renew, RenewReply};
@@ -92,5 +93,22 @@ pub(crate) async fn a_list_shows_what_is_held_on_one_of_its_pages(place: Place) 
         }
     }
     ensure!(found == held, "these are held: {held:?}; and a list shows {found:?}");
+    Ok(())
+}
+
+pub(crate) async fn an_examination_answers_and_changes_nothing(place: Place) -> Result<(), Broken> {
+    let one = place.process_apart().await?;
+    let (key, owner) = (place.key("held"), one.owner());
+    one.takes(&long(&key, &owner)).await?;
+    let examined = tokio::time::timeout(BOUND, one.asked(async || one.store.diagnose().await)).await;
+    drop(
+        examined
+            .map_err(|_| Broken::because(format!("an examination has not answered within {BOUND:?}")))??,
+    );
+    let holders = one.holders(&key).await?;
+    ensure!(
+        holders == [owner.to_string()],
+        "{owner} has `{key}`, and after an examination it is {holders:?}"
+    );
     Ok(())
 }

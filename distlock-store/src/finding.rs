@@ -20,7 +20,7 @@ pub enum Severity {
     Fault,
 }
 
-/// One thing that an examination of the store has found; see [`LockManager::diagnose`](crate::LockManager::diagnose).
+/// One thing that an examination of the store has found; see `LockManager::diagnose`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,0 +1,130 @@
+//! What about a server endangers locks.
+//!
+//! `stats` answers with many lines, which no command of a lock does: so it is asked over a connection of its own.
+
+use std::collections::HashMap;
+use std::io;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::MemcachedStore;
+use distlock_store::Severity::{Fine, Note, Warning};
+use distlock_store::{Finding, StoreError};
+
+/// A server has about a hundred figures.
+const MOST_LINES: usize = 1_000;
+
+impl MemcachedStore {
+    pub(super) async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
+        let login = self.config.login().await?;
+        let limit = self.config.connect_timeout + self.config.response_timeout;
+        match timeout(limit, self.figures(login)).await {
+            Ok(Ok(figures)) => Ok(found(&figures)),
+            Ok(Err(error)) => {
+                Err(StoreError::not_sent(format!("cannot ask Memcached for its figures: {error}")))
+            }
+            Err(_) => {
+                Err(StoreError::not_sent(format!("Memcached did not tell its figures within {limit:?}")))
+            }
+        }
+    }
+
+    async fn figures(&self, login: Option<(String, String)>) -> io::Result<HashMap<String, String>> {
+        let host = &self.config.host;
+        let mut stream = BufReader::new(TcpStream::connect((host.name.as_str(), host.port)).await?);
+        let mut figures = ask(&mut stream, "stats").await?;
+        if figures.is_empty()
+            && let Some((user, password)) = login
+        {
+            // Never unasked: a server that wants no password would keep it as an item.
+            let login = format!("{user} {password}");
+            let line = format!("set login 0 0 {}\r\n{login}\r\n", login.len());
+            stream.write_all(line.as_bytes()).await?;
+            stream.read_line(&mut String::new()).await?;
+            figures = ask(&mut stream, "stats").await?;
+        }
+        let settings = ask(&mut stream, "stats settings").await?;
+        figures.extend(settings.into_iter().map(|(name, value)| (format!("settings:{name}"), value)));
+        Ok(figures)
+    }
+}
+
+/// Nothing, if the server refuses.
+async fn ask(stream: &mut BufReader<TcpStream>, command: &str) -> io::Result<HashMap<String, String>> {
+    stream.write_all(format!("{command}\r\n").as_bytes()).await?;
+    let mut figures = HashMap::new();
+    for _ in 0..MOST_LINES {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let Some((name, value)) = line.trim_end().strip_prefix("STAT ").and_then(|it| it.split_once(' '))
+        else {
+            // `END`, or an error.
+            return Ok(figures);
+        };
+        figures.insert(name.to_owned(), value.to_owned());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "too many figures"))
+}
+
+fn found(figures: &HashMap<String, String>) -> Vec<Finding> {
+    let number = |name: &str| figures.get(name).and_then(|value| value.parse().ok()).unwrap_or(0_u64);
+    let Some(evicts) = figures.get("settings:evictions") else {
+        return vec![Finding::new(Note, "settings", "the server does not tell them")];
+    };
+    let (evicted, mib) = (number("evictions"), number("limit_maxbytes") / (1024 * 1024));
+    let mut found = vec![match (evicts.as_str(), evicted) {
+        ("off", _) => Finding::new(Fine, "evictions", "off: a server that is full refuses locks"),
+        (_, 0) => {
+            let text =
+                format!("on, and none yet: if {mib} MiB are full, locks may be evicted while they are held");
+            let remedy = "start the server with `-M`, or give locks a server of their own";
+            Finding::new(Note, "evictions", text).remedy(remedy)
+        }
+        (_, evicted) => {
+            let text = format!(
+                "{evicted} items evicted so far, among them perhaps locks that were held: two holders"
+            );
+            let remedy =
+                "start the server with `-M`, give it more memory (`-m`), or give locks a server of their own";
+            Finding::new(Warning, "evictions", text).remedy(remedy)
+        }
+    }];
+    let (refused, most) = (number("listen_disabled_num"), number("max_connections"));
+    found.push(if refused > 0 {
+        let text = format!("all {most} were in use {refused} times, and others had to wait");
+        Finding::new(Warning, "connections", text).remedy("raise their number (`-c`)")
+    } else {
+        Finding::new(Fine, "connections", format!("{} of {most} are in use", number("curr_connections")))
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn severities(pairs: &[(&str, &str)]) -> Vec<distlock_store::Severity> {
+        let figures = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        found(&figures).iter().map(|finding| finding.severity).collect()
+    }
+
+    #[test]
+    fn evictions_are_found_if_they_may_happen_and_more_so_if_they_have() {
+        assert_eq!(severities(&[("settings:evictions", "off"), ("evictions", "5")]), [Fine, Fine]);
+        assert_eq!(severities(&[("settings:evictions", "on"), ("evictions", "0")]), [Note, Fine]);
+        assert_eq!(severities(&[("settings:evictions", "on"), ("evictions", "5")]), [Warning, Fine]);
+        assert_eq!(severities(&[]), [Note]);
+    }
+
+    #[test]
+    fn connections_that_had_to_wait_are_found() {
+        assert_eq!(
+            severities(&[("settings:evictions", "off"), ("listen_disabled_num", "1")]),
+            [Fine, Warning]
+        );
+    }
+}
