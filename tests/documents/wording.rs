@@ -221,7 +221,7 @@ fn shows_bold(line: &str) -> bool {
     };
     let between = |pair: (usize, &[&str])| {
         let (left, right) = (pair.1[0].chars().next_back(), pair.1[1].chars().next());
-        if pair.0 % 2 == 0 { meets(left, right) } else { meets(right, left) }
+        if pair.0.is_multiple_of(2) { meets(left, right) } else { meets(right, left) }
     };
     pieces.windows(2).enumerate().all(between)
 }
