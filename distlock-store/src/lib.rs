@@ -282,12 +282,12 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         async move { Err(StoreError::refused(format!("listing the locks below `{beginning}`: not implemented"))) }
     }
 
-    /// Looks for what endangers locks in this store, or makes them slow, for `LockManager::diagnose`. Returns one finding
-    /// for each subject that was examined, also if it is [`Fine`](Severity::Fine). [`Finding::about`] names the subject;
-    /// the manager puts [`describe`](Self::describe) before it. No findings mean that nothing was examined.
+    /// Looks for what endangers locks in this store, or makes them slow, for `LockManager::diagnose`. Returns a finding
+    /// for each subject that was examined, also if it is [`Fine`](Severity::Fine). [`Finding::about`] names the
+    /// subject; the manager puts [`describe`](Self::describe) before it. No findings: nothing was examined.
     ///
-    /// It changes nothing, and blocks nobody. A subject that the user of the store may not see is left out, or a finding
-    /// says so.
+    /// It changes nothing, and blocks nobody. A subject that the user of the store may not see is left out, or a
+    /// finding says so.
     ///
     /// # Errors
     /// The store cannot be asked at all.
