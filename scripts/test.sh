@@ -105,11 +105,16 @@ usually() {
     step 'The command with its own features' command_alone
 }
 
+referee() {
+    cargo clippy --locked -p distlock-referee --all-targets -- -D warnings && cargo test --locked -p distlock-referee
+}
+
 rarely() {
     step 'Longer simulations' longer_simulations
     step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh
     step 'Oldest Rust' env OLDEST_RUST_TARGET_DIR="$PWD/target/oldest" scripts/check_oldest_rust.sh
     step 'Lock-free words under every order of threads' scripts/check_models.sh
+    step 'The referee' referee
     step 'Packages' scripts/check_packages.sh
 }
 

@@ -1,0 +1,39 @@
+"""What all adapters in Python have in common: reads requests, and answers each in a thread of its own."""
+
+import importlib.metadata
+import sys
+import threading
+
+writing = threading.Lock()
+held = {}
+
+
+def say(line):
+    with writing:
+        print(line, flush=True)
+
+
+def answer(words, acquire, release):
+    number = words[1]
+    try:
+        if words[0] == "acquire":
+            lock = acquire(words[2], int(words[3]) / 1000, int(words[4]) / 1000)
+            if lock is not None:
+                held[number] = lock
+            say(f"{number} busy" if lock is None else f"{number} ok")
+        else:
+            say(f"{number} released" if release(held.pop(number)) else f"{number} lost")
+    except Exception as error:  # Whatever it is, the referee wants to know it.
+        say(f"{number} error {type(error).__name__}: {error}".replace("\n", " "))
+
+
+def serve(package, acquire, release, renews):
+    """`acquire` gets a key, a ttl and a limit for waiting in seconds, and returns a lock, or None if it is busy.
+
+    `release` says whether the lock was still held.
+    """
+    version = importlib.metadata.version(package)
+    say(f"hello {package} {version} tokens=no waits=yes renews={'yes' if renews else 'no'}")
+    for line in sys.stdin:
+        words = line.split()
+        threading.Thread(target=answer, args=(words, acquire, release), daemon=True).start()

@@ -1,0 +1,248 @@
+//! Finds in a history what a lock must not do. Pure: the same history gives the same verdict.
+//!
+//! Invariant: no overlap is invented. A section counts from when its grant was read until before its release was
+//! written, so both of its ends lie within the time in which the library says that the lock is held.
+
+use std::{collections::HashMap, time::Duration};
+
+use crate::history::{End, Fault, FaultKind, History, Request, Section};
+
+/// What the referee found.
+#[derive(Debug, Clone, Default)]
+pub struct Verdict {
+    /// Locks that were granted.
+    pub sections: usize,
+    /// Requests that failed with an error.
+    pub errors: usize,
+    /// Holders that were told that they lost the lock.
+    pub lost: usize,
+    /// Two holders at the same time.
+    pub overlaps: Vec<Overlap>,
+    /// Tokens that are smaller than an earlier one, or are given twice.
+    pub tokens: Vec<TokenFault>,
+    /// Requests without an answer in time.
+    pub hangs: Vec<Hang>,
+    /// The longest time from the end of a fault to the next grant of any key.
+    pub recovery: Duration,
+    /// From a release to the grant of a request that waited already, without a fault: sorted.
+    pub hand_offs: Vec<Duration>,
+    /// Jain's index of the number of sections of each place: 1 is equal, 1 ÷ places is one alone.
+    pub fairness: f64,
+}
+
+/// Why two processes held one lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Nothing was done to the first holder.
+    Unexplained,
+    /// The link of the first holder, or the server, had a fault. Its process ran and could have counted the time.
+    CutOff,
+    /// The first holder was told of its loss, and its message was on the way or late.
+    ToldLate,
+    /// The process of the first holder was stopped. It could not find out before it acted.
+    Paused,
+}
+
+/// Two holders at the same time.
+#[derive(Debug, Clone)]
+pub struct Overlap {
+    /// Which key.
+    pub key: usize,
+    /// The process that held first, and the one that got the lock, too.
+    pub processes: (u64, u64),
+    /// When the second one got it.
+    pub from: Duration,
+    /// When the first of both ended.
+    pub until: Duration,
+    /// Why.
+    pub cause: Cause,
+    /// The first holder was told later that it had released a lock that it held.
+    pub told_released: bool,
+}
+
+/// A token that does not rise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenFault {
+    /// Which key.
+    pub key: usize,
+    /// When it was granted.
+    pub at: Duration,
+    /// The largest one before, and this one.
+    pub tokens: (u64, u64),
+}
+
+/// A request without an answer in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hang {
+    /// Which key.
+    pub key: usize,
+    /// When the request was written.
+    pub sent: Duration,
+    /// How long it took longer than its wait limit, without faults.
+    pub late_by: Duration,
+}
+
+impl Verdict {
+    /// How many overlaps have this cause.
+    #[must_use]
+    pub fn overlaps_by(&self, cause: Cause) -> usize {
+        self.overlaps.iter().filter(|overlap| overlap.cause == cause).count()
+    }
+
+    /// The longest overlap with this cause.
+    #[must_use]
+    pub fn longest(&self, cause: Cause) -> Duration {
+        let lengths = self.overlaps.iter().filter(|overlap| overlap.cause == cause);
+        lengths.map(|overlap| overlap.until.saturating_sub(overlap.from)).max().unwrap_or_default()
+    }
+
+    /// A hand-off that this share of all hand-offs did not exceed.
+    #[must_use]
+    pub fn hand_off(&self, share: f64) -> Option<Duration> {
+        let last = self.hand_offs.len().checked_sub(1)?;
+        self.hand_offs.get((last as f64 * share).round() as usize).copied()
+    }
+}
+
+/// Judges a history.
+#[must_use]
+pub fn judge(history: &History) -> Verdict {
+    let mut granted: Vec<(&Request, &Section)> =
+        history.requests.iter().filter_map(|request| Some((request, request.section.as_ref()?))).collect();
+    granted.sort_by_key(|(_, section)| section.from);
+    Verdict {
+        sections: granted.len(),
+        errors: history.requests.iter().filter(|request| request.failed.is_some()).count(),
+        lost: granted.iter().filter(|(_, section)| section.end == End::Lost).count(),
+        overlaps: overlaps(&granted, &history.faults),
+        tokens: token_faults(&granted),
+        hangs: hangs(history),
+        recovery: recovery(&granted, history),
+        hand_offs: hand_offs(&granted, &history.faults),
+        fairness: fairness(&granted),
+    }
+}
+
+fn overlaps(granted: &[(&Request, &Section)], faults: &[Fault]) -> Vec<Overlap> {
+    let mut found = Vec::new();
+    let mut held: HashMap<usize, Vec<(&Request, &Section)>> = HashMap::new();
+    for &(request, section) in granted {
+        let held = held.entry(request.key).or_default();
+        held.retain(|(_, earlier)| earlier.until > section.from);
+        // A section that ended before its grant was read is empty.
+        if section.until <= section.from {
+            continue;
+        }
+        for &(first, earlier) in held.iter() {
+            found.push(Overlap {
+                key: request.key,
+                processes: (first.process, request.process),
+                from: section.from,
+                until: earlier.until.min(section.until),
+                cause: cause(first, earlier, section.from, faults),
+                told_released: earlier.release.as_ref().is_some_and(|release| release.confirmed),
+            });
+        }
+        held.push((request, section));
+    }
+    found
+}
+
+fn cause(first: &Request, earlier: &Section, at: Duration, faults: &[Fault]) -> Cause {
+    let touched = |stopped: bool| {
+        let kind = |fault: &&Fault| (fault.kind == FaultKind::Stop) == stopped;
+        faults.iter().filter(kind).any(|fault| fault.touches(first.process, first.sent, at))
+    };
+    if touched(true) {
+        Cause::Paused
+    } else if earlier.end == End::Lost {
+        Cause::ToldLate
+    } else if touched(false) {
+        Cause::CutOff
+    } else {
+        Cause::Unexplained
+    }
+}
+
+/// A token is compared with those whose grants were read before its own request was written: their order is certain.
+fn token_faults(granted: &[(&Request, &Section)]) -> Vec<TokenFault> {
+    let mut by_request: Vec<(&Request, &Section, u64)> =
+        granted.iter().filter_map(|(request, section)| Some((*request, *section, section.token?))).collect();
+    let by_grant = by_request.clone();
+    by_request.sort_by_key(|(request, ..)| request.sent);
+    let mut earlier = by_grant.iter().peekable();
+    let (mut largest, mut given) = (HashMap::<usize, u64>::new(), HashMap::new());
+    let mut found = Vec::new();
+    for (request, section, token) in by_request {
+        while let Some((before, _, token)) = earlier.next_if(|(_, section, _)| section.from <= request.sent) {
+            let largest = largest.entry(before.key).or_default();
+            *largest = (*largest).max(*token);
+        }
+        let before = largest.get(&request.key).copied().unwrap_or_default();
+        let twice = given.insert((request.key, token), section.from).is_some();
+        if twice || token < before {
+            let tokens = if twice { (token, token) } else { (before, token) };
+            found.push(TokenFault { key: request.key, at: section.from, tokens });
+        }
+    }
+    found
+}
+
+fn hangs(history: &History) -> Vec<Hang> {
+    let late = |request: &Request, sent: Duration, answered: Option<Duration>, wait: Duration| {
+        let until = answered.or(request.abandoned).unwrap_or(history.end);
+        let faults = history.faults.iter().filter(|fault| fault.touches(request.process, sent, until));
+        let calm = faults.map(|fault| fault.until).max().unwrap_or(sent).max(sent);
+        let late_by = until.saturating_sub(calm).saturating_sub(wait);
+        (late_by > history.bound).then_some(Hang { key: request.key, sent, late_by })
+    };
+    let releases = |request: &Request| {
+        let release = request.section.as_ref()?.release.as_ref()?;
+        late(request, release.sent, release.answered, Duration::ZERO)
+    };
+    let acquires = history
+        .requests
+        .iter()
+        .filter_map(|request| late(request, request.sent, request.answered, request.wait));
+    acquires.chain(history.requests.iter().filter_map(releases)).collect()
+}
+
+fn recovery(granted: &[(&Request, &Section)], history: &History) -> Duration {
+    let next = |fault: &Fault| {
+        let after = granted.partition_point(|(_, section)| section.from < fault.until);
+        granted.get(after).map_or(history.end, |(_, section)| section.from).saturating_sub(fault.until)
+    };
+    history.faults.iter().map(next).max().unwrap_or_default()
+}
+
+fn hand_offs(granted: &[(&Request, &Section)], faults: &[Fault]) -> Vec<Duration> {
+    let mut released = HashMap::<usize, Duration>::new();
+    let mut found = Vec::new();
+    for (request, section) in granted {
+        if let Some(sent) = released.remove(&request.key) {
+            let calm = !faults.iter().any(|fault| fault.from <= section.from && sent <= fault.until);
+            if request.sent <= sent && sent <= section.from && calm {
+                found.push(section.from.saturating_sub(sent));
+            }
+        }
+        if let (End::Done, Some(release)) = (section.end, &section.release) {
+            released.insert(request.key, release.sent);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn fairness(granted: &[(&Request, &Section)]) -> f64 {
+    let mut counts = HashMap::<usize, f64>::new();
+    for (request, _) in granted {
+        *counts.entry(request.place).or_default() += 1.0;
+    }
+    let (sum, squares) =
+        counts.values().fold((0.0, 0.0), |(sum, squares), count| (sum + count, squares + count * count));
+    if squares == 0.0 { 1.0 } else { sum * sum / (counts.len() as f64 * squares) }
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

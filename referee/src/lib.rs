@@ -1,0 +1,15 @@
+//! A torture test for lock libraries. It starts processes that use a library, disturbs them, their links and the
+//! server, and judges from outside only: calls, answers, clocks, tokens, and what is left on the server.
+
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+
+pub mod campaign;
+pub mod faults;
+pub mod history;
+pub mod judge;
+pub mod picture;
+pub mod process;
+pub mod protocol;
+pub mod report;
+pub mod servers;
+pub mod table;

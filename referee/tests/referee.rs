@@ -1,0 +1,86 @@
+//! The referee finds what it must find, and nothing else; and our library passes.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{path::Path, time::Duration};
+
+use distlock_referee::{
+    campaign::{self, Options},
+    history::{FaultKind, History},
+    judge::{Cause, Verdict, judge},
+    picture,
+    protocol::Hello,
+    report, table,
+};
+
+fn options(adapter: &str, seconds: u64) -> Options {
+    let found = table::find(adapter, None, Path::new(env!("CARGO_BIN_EXE_distlock-referee"))).unwrap();
+    Options {
+        command: found.command,
+        store: found.store,
+        time: Duration::from_secs(seconds),
+        seed: 7,
+        processes: 3,
+        tasks: 1,
+        keys: 1,
+        ttl: Duration::from_millis(500),
+        hold: None,
+        faults: Vec::new(),
+    }
+}
+
+fn run(options: &Options) -> (Hello, History, Verdict) {
+    let (hello, history) = campaign::run(options).unwrap();
+    let verdict = judge(&history);
+    (hello, history, verdict)
+}
+
+/// How many runs are enough decides the machine; one of them must show it.
+#[test]
+fn a_client_that_holds_on_after_its_ttl_is_caught() {
+    let caught = (0..10).any(|seed| {
+        let hold = Some(Duration::from_secs(8));
+        let (hello, history, verdict) = run(&Options { hold, seed, ..options("ignores-ttl", 4) });
+        if verdict.overlaps_by(Cause::Unexplained) > 0 {
+            let text = report::text(&hello, "test", &history, &verdict);
+            assert!(text.contains("held the lock, process"), "{text}");
+            assert!(picture::html(&text, &history, &verdict.overlaps).contains("<svg"));
+            let json = report::json(&hello, "test", &history, &verdict);
+            assert_eq!(json["overlaps"]["overlaps"], verdict.overlaps_by(Cause::Unexplained));
+        }
+        verdict.overlaps_by(Cause::Unexplained) > 0
+    });
+    assert!(caught);
+}
+
+#[test]
+fn a_mutex_in_one_process_passes() {
+    let one = Options { processes: 1, tasks: 4, faults: vec![FaultKind::Stop], ..options("mutex", 3) };
+    let (_, history, verdict) = run(&one);
+    assert!(verdict.sections > 0);
+    assert!(verdict.overlaps.is_empty(), "{:?}", verdict.overlaps);
+    assert!(verdict.hangs.is_empty(), "{:?}", verdict.hangs);
+    assert!(history.misbehaved.is_empty(), "{:?}", history.misbehaved);
+}
+
+#[test]
+fn distlock_passes_all_faults() {
+    let (_, history, verdict) =
+        run(&Options { faults: FaultKind::ALL.to_vec(), keys: 2, ..options("distlock", 5) });
+    assert!(verdict.sections > 0 && !history.faults.is_empty());
+    for cause in [Cause::Unexplained, Cause::CutOff] {
+        assert_eq!(verdict.overlaps_by(cause), 0, "{:?}", verdict.overlaps);
+    }
+    assert!(verdict.tokens.is_empty(), "{:?}", verdict.tokens);
+    assert!(verdict.hangs.is_empty(), "{:?}", verdict.hangs);
+    assert!(history.refused_after_calm.is_empty(), "{:?}", history.refused_after_calm);
+    assert!(history.misbehaved.is_empty(), "{:?}", history.misbehaved);
+}
+
+#[test]
+fn each_adapter_can_be_found() {
+    for name in table::names() {
+        assert!(table::find(name, None, Path::new("distlock-referee")).is_some(), "{name}");
+    }
+    assert_eq!(table::find("unknown", None, Path::new("distlock-referee")), None);
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Lets the referee judge the lock libraries for which it has adapters: docs/referee.md.
+#
+#   scripts/referee.sh                    each of them for a minute, with all faults
+#   scripts/referee.sh NAME [OPTION...]   one of them, with options of `distlock-referee run`
+#
+# Needs Python with venv, and Node with npm. What it installs is in target/referee.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/setup.sh
+setup
+
+home=target/referee
+mkdir -p "$home/node"
+if [ ! -x "$home/venv/bin/python" ]; then python3 -m venv "$home/venv"; fi
+"$home/venv/bin/python" -m pip install --quiet --disable-pip-version-check -r referee/adapters/python/requirements.txt
+if command -v npm >/dev/null; then
+    cp referee/adapters/node/* "$home/node/"
+    (cd "$home/node" && npm ci --silent --no-audit --no-fund)
+else
+    echo 'npm is missing: the adapters in Node do not run' >&2
+fi
+
+cargo build --locked --release -p distlock-referee
+referee=target/release/distlock-referee
+if [ $# -gt 0 ]; then exec "$referee" run "$@"; fi
+for name in $("$referee" list); do
+    # It fails if it finds something.
+    "$referee" run "$name" --seconds 60 --report "$home/report/$name" || true
+done
