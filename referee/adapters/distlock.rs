@@ -12,6 +12,9 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use crate::Failure;
 
+/// On etcd and ZooKeeper a lease ends with the session of its process, which lasts as long as a default lease.
+const SESSION: Duration = Duration::from_secs(2);
+
 #[tokio::main]
 pub(crate) async fn serve(url: &str) -> Result<(), Failure> {
     // Memcached has no fencing tokens.
@@ -19,7 +22,7 @@ pub(crate) async fn serve(url: &str) -> Result<(), Failure> {
     let yes = if tokens { "yes" } else { "no" };
     println!("hello distlock {} tokens={yes} waits=yes renews=yes", env!("CARGO_PKG_VERSION"));
     let manager = loop {
-        match LockManager::connect(url).await {
+        match LockManager::builder().url(url).default_ttl(SESSION).connect().await {
             Ok(manager) => break manager,
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
