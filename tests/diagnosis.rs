@@ -59,6 +59,26 @@ async fn postgres() {
     assert_eq!(of(&format!("{}?listen=off", badly.url()), "waiters").await, Severity::Note);
 }
 
+/// A role sees the sessions of others, but not of what kind they are.
+#[tokio::test]
+async fn postgres_as_an_ordinary_role_while_another_one_keeps_dead_rows() {
+    let server = PostgresServer::start();
+    drop(LockManager::connect(&server.url()).await.unwrap());
+    server.make_role("app", "s3cret").await;
+    server
+        .run("GRANT USAGE ON SCHEMA distlock TO app; GRANT ALL ON ALL TABLES IN SCHEMA distlock TO app")
+        .await;
+    let url = server.url_as("app", "s3cret");
+    assert_eq!(of(&url, "oldest transaction").await, Severity::Fine);
+    let (reader, connection) = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await.unwrap();
+    server.run("DO $$ BEGIN FOR i IN 1..100001 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$").await;
+    assert_eq!(of(&url, "oldest transaction").await, Severity::Warning);
+    reader.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(of(&url, "oldest transaction").await, Severity::Fine);
+}
+
 #[tokio::test]
 async fn mariadb() {
     nothing_is_wrong(&MariaDbServer::with(&["--innodb-flush-log-at-trx-commit=1"]).url()).await;

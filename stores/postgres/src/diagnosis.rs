@@ -24,12 +24,13 @@ const NAMES: &[&str] = &[
     "synchronous_commit",
 ];
 
-/// Whatever keeps the oldest row versions from being removed, and how many transactions have begun since.
+/// Whatever keeps the oldest row versions from being removed, and how many transactions have begun since. The kind
+/// of a session of another role is NULL for an ordinary role.
 const OLDEST: &str = "\
     SELECT h.what, h.since FROM (\
         SELECT 'the transaction of process ' || pid AS what, age(backend_xmin)::bigint AS since \
         FROM pg_catalog.pg_stat_activity WHERE pid <> pg_backend_pid() \
-            AND (datname IS NULL OR datname = current_database()) AND backend_type <> 'autovacuum worker' \
+            AND (datname IS NULL OR datname = current_database()) AND backend_type IS DISTINCT FROM 'autovacuum worker' \
         UNION ALL SELECT 'the prepared transaction `' || gid || '`', age(transaction)::bigint \
         FROM pg_catalog.pg_prepared_xacts WHERE database = current_database() \
         UNION ALL SELECT 'the replication slot `' || slot_name || '`', age(xmin)::bigint \
