@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the words that no lock protects (the lease word, the alarm, the supervisor's doze), and the take-over of a
+# Checks the words that no lock protects (the lease word, the alarm, the supervisor's idle gate), and the take-over of a
 # command that its caller polls, under every order in which threads can meet at them. A cfg of our own: under
 # `cfg(loom)` tokio has no sockets. In a target folder of its own, because the flag rebuilds every dependency. One after
 # the other: side by side they take longer.

@@ -1,13 +1,13 @@
 //! TLS: the servers are verified, and verify their clients.
 
 use distlock::{LockError, LockManager};
-use distlock_fixtures::Papers;
+use distlock_fixtures::TlsFiles;
 use distlock_tests::EtcdServers;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_are_verified_and_verify_their_clients() {
-    let papers = Papers::make();
-    let file = |name| papers.path(name);
+    let tls_files = TlsFiles::make();
+    let file = |name| tls_files.path(name);
     let servers =
         EtcdServers::over_tls(&file("server.pem"), &file("server.key"), &file("ca.pem"), &file("client"));
     let (address, ca, cert, key) =

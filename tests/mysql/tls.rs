@@ -1,7 +1,7 @@
 //! TLS: servers are verified, name included, and verify their clients if they want to.
 
 use distlock::LockManager;
-use distlock_fixtures::{MariaDbServer, Papers};
+use distlock_fixtures::{MariaDbServer, TlsFiles};
 
 use crate::each_store::{LONG, SECRET, manager, objection, refusal};
 
@@ -12,9 +12,9 @@ async fn locks(url: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_verified_with_its_name() {
-    let papers = Papers::make();
-    let server = MariaDbServer::over_tls(&papers, "named");
-    let (ca, other) = (papers.path("ca.pem"), papers.path("other.pem"));
+    let tls_files = TlsFiles::make();
+    let server = MariaDbServer::over_tls(&tls_files, "named");
+    let (ca, other) = (tls_files.path("ca.pem"), tls_files.path("other.pem"));
     let by_name = server.url().replace("127.0.0.1", "localhost");
     for words in ["require&ca", "verify-full&ca", "require&sslrootcert"] {
         locks(&format!("{by_name}?sslmode={words}={ca}")).await;
@@ -37,14 +37,15 @@ async fn a_server_is_verified_with_its_name() {
 /// What the server asks of a user is said with what to write, and nothing goes in the clear where TLS is asked for.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_may_want_tls_and_a_certificate() {
-    let papers = Papers::make();
-    let server = MariaDbServer::over_tls(&papers, "server");
+    let tls_files = TlsFiles::make();
+    let server = MariaDbServer::over_tls(&tls_files, "server");
     let users = ["encrypted REQUIRE SSL", "certified REQUIRE X509"].map(|user| {
         let (name, requirement) = user.split_once(' ').unwrap();
         format!("CREATE USER {name} IDENTIFIED BY '{SECRET}' {requirement}; GRANT ALL ON locks.* TO {name}")
     });
     server.run(&users.join(";")).await;
-    let (ca, cert, key) = (papers.path("ca.pem"), papers.path("client.pem"), papers.path("client.key"));
+    let (ca, cert, key) =
+        (tls_files.path("ca.pem"), tls_files.path("client.pem"), tls_files.path("client.key"));
     let tls = |user: &str| format!("{}?sslmode=require&ca={ca}", server.url_as(user, SECRET));
 
     let text = refusal(&server.url_as("encrypted", SECRET)).await.to_string();
@@ -61,14 +62,14 @@ async fn a_server_may_want_tls_and_a_certificate() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_lost_is_made_again_with_tls() {
-    let papers = Papers::make();
-    let server = MariaDbServer::over_tls(&papers, "server");
+    let tls_files = TlsFiles::make();
+    let server = MariaDbServer::over_tls(&tls_files, "server");
     let make = format!(
         "CREATE USER encrypted IDENTIFIED BY '{SECRET}' REQUIRE SSL; GRANT ALL ON locks.* TO encrypted"
     );
     server.run(&make).await;
     let url = server.url_as("encrypted", SECRET);
-    let manager = manager(&format!("{url}?sslmode=verify-full&ca={}", papers.path("ca.pem"))).await;
+    let manager = manager(&format!("{url}?sslmode=verify-full&ca={}", tls_files.path("ca.pem"))).await;
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
     assert!(server.kill_clients().await > 0);
     manager.lock("other").wait(LONG).acquire().await.unwrap().release().await.unwrap();
@@ -79,11 +80,11 @@ async fn a_connection_that_is_lost_is_made_again_with_tls() {
 /// Certificates are renewed while programs run: each connection shows what the files hold by then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
-    let papers = Papers::make();
-    let server = MariaDbServer::over_tls(&papers, "server");
+    let tls_files = TlsFiles::make();
+    let server = MariaDbServer::over_tls(&tls_files, "server");
     let make = format!("CREATE USER app IDENTIFIED BY '{SECRET}' REQUIRE SUBJECT '/CN=client'");
     server.run(&format!("{make}; GRANT ALL ON locks.* TO app")).await;
-    let files = ["ca.pem", "client.pem", "client.key"].map(|name| papers.path(name));
+    let files = ["ca.pem", "client.pem", "client.key"].map(|name| tls_files.path(name));
     let url = server.url_as("app", SECRET);
     let url = format!("{url}?sslmode=require&ca={}&cert={}&key={}", files[0], files[1], files[2]);
     let manager = manager(&url).await;
@@ -91,10 +92,10 @@ async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
     // From here on the server wants another certificate. It is written in two steps: the certificate of the first fits
     // no key, and no connection is made with it.
     server.run("ALTER USER app REQUIRE SUBJECT '/CN=named'").await;
-    papers.replace("client.pem", "named.pem");
+    tls_files.replace("client.pem", "named.pem");
     assert!(server.kill_clients().await > 0);
     let text = objection(&url);
     assert!(text.contains(&files[1]), "{text}");
-    papers.replace("client.key", "named.key");
+    tls_files.replace("client.key", "named.key");
     manager.lock("k").wait(LONG).acquire().await.unwrap().release().await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use distlock::LockManager;
-use distlock_fixtures::{Papers, PostgresServer};
+use distlock_fixtures::{PostgresServer, TlsFiles};
 
 use crate::each_store::{LONG, manager, objection, refusal};
 
@@ -20,9 +20,9 @@ async fn locks(url: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_verified_with_its_name() {
-    let papers = Papers::make();
-    let server = PostgresServer::over_tls(&papers, "named");
-    let (ca, other) = (papers.path("ca.pem"), papers.path("other.pem"));
+    let tls_files = TlsFiles::make();
+    let server = PostgresServer::over_tls(&tls_files, "named");
+    let (ca, other) = (tls_files.path("ca.pem"), tls_files.path("other.pem"));
     let by_name = server.url().replace("127.0.0.1", "localhost");
     for words in ["require&ca", "verify-full&ca", "prefer&ca", "require&sslrootcert"] {
         locks(&format!("{by_name}?sslmode={words}={ca}")).await;
@@ -54,14 +54,15 @@ async fn a_server_is_verified_with_its_name() {
 /// What `pg_hba.conf` asks for is said with what to write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_may_want_tls_and_a_certificate() {
-    let papers = Papers::make();
-    let server = PostgresServer::over_tls(&papers, "server");
+    let tls_files = TlsFiles::make();
+    let server = PostgresServer::over_tls(&tls_files, "server");
     server.run("CREATE ROLE app LOGIN; GRANT CREATE ON DATABASE postgres TO app").await;
     server.let_in_first(
         "hostssl all app 127.0.0.1/32 trust clientcert=verify-ca\nhost all app 127.0.0.1/32 reject\n",
     );
     server.run("SELECT pg_reload_conf()").await;
-    let (ca, cert, key) = (papers.path("ca.pem"), papers.path("client.pem"), papers.path("client.key"));
+    let (ca, cert, key) =
+        (tls_files.path("ca.pem"), tls_files.path("client.pem"), tls_files.path("client.key"));
     let url = server.url_as("app", "");
     // The file is read again when the server gets to it.
     distlock_tests::eventually("it wants TLS", async || LockManager::connect(&url).await.is_err()).await;
@@ -75,9 +76,9 @@ async fn a_server_may_want_tls_and_a_certificate() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_lost_is_made_again_with_tls() {
-    let papers = Papers::make();
-    let server = PostgresServer::over_tls(&papers, "server");
-    let url = format!("{}?sslmode=verify-full&ca={}", server.url(), papers.path("ca.pem"));
+    let tls_files = TlsFiles::make();
+    let server = PostgresServer::over_tls(&tls_files, "server");
+    let url = format!("{}?sslmode=verify-full&ca={}", server.url(), tls_files.path("ca.pem"));
     let manager = LockManager::connect(&url).await.unwrap();
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
     distlock_tests::eventually("both connections are there", async || server.backends().await.len() >= 2)
@@ -92,9 +93,9 @@ async fn a_connection_that_is_lost_is_made_again_with_tls() {
 /// Certificates are renewed while programs run: each connection shows what the files hold by then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
-    let papers = Papers::make();
-    let server = PostgresServer::over_tls(&papers, "server");
-    let files = ["ca.pem", "client.pem", "client.key"].map(|name| papers.path(name));
+    let tls_files = TlsFiles::make();
+    let server = PostgresServer::over_tls(&tls_files, "server");
+    let files = ["ca.pem", "client.pem", "client.key"].map(|name| tls_files.path(name));
     let url = format!("{}?sslmode=require&ca={}&cert={}&key={}", server.url(), files[0], files[1], files[2]);
     let manager = manager(&url).await;
     let shown = async || {
@@ -107,13 +108,13 @@ async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
     distlock_tests::eventually("both show the first one", async || matches!(shown().await, (2.., 0))).await;
 
     // In two steps: the certificate of the first fits no key, and no connection is made with it.
-    papers.replace("client.pem", "named.pem");
+    tls_files.replace("client.pem", "named.pem");
     distlock_tests::eventually("both connections are there", async || server.backends().await.len() >= 2)
         .await;
     assert!(server.terminate_clients().await > 0);
     let text = objection(&url);
     assert!(text.contains(&files[1]), "{text}");
-    papers.replace("client.key", "named.key");
+    tls_files.replace("client.key", "named.key");
     manager.lock("k").wait(LONG).acquire().await.unwrap().release().await.unwrap();
     distlock_tests::eventually("both show the new one", async || matches!(shown().await, (0, 2..))).await;
 }

@@ -3,7 +3,7 @@
 use etcd_client::{AlarmAction, AlarmType, StatusResponse};
 
 use super::EtcdStore;
-use super::errors::{Connection, Trouble};
+use super::errors::{Connection, LinkError};
 use super::link::Link;
 use distlock_store::Severity::{Fault, Fine, Note, Warning};
 use distlock_store::{Finding, StoreError};
@@ -44,11 +44,11 @@ impl Link {
 }
 
 /// `None`: the member is in order, and refuses.
-fn permitted<T>(answer: Result<T, Trouble>) -> Result<Option<T>, StoreError> {
+fn permitted<T>(answer: Result<T, LinkError>) -> Result<Option<T>, StoreError> {
     match answer {
         Ok(said) => Ok(Some(said)),
-        Err(trouble) if trouble.connection == Connection::GoesOn => Ok(None),
-        Err(trouble) => Err(trouble.error),
+        Err(error) if error.connection == Connection::GoesOn => Ok(None),
+        Err(error) => Err(error.store),
     }
 }
 

@@ -9,8 +9,8 @@ use distlock_store::StoreError;
 
 /// An error, and whether the connection can go on.
 #[derive(Clone, Debug)]
-pub(super) struct Trouble {
-    pub(super) error: StoreError,
+pub(super) struct LinkError {
+    pub(super) store: StoreError,
     pub(super) connection: Connection,
     /// The lease of the session is not there any more.
     pub(super) lease_is_gone: bool,
@@ -26,43 +26,43 @@ pub(super) enum Connection {
     IsReplaced,
 }
 
-impl Trouble {
+impl LinkError {
     /// No answer, or none that says that nothing was done.
-    pub(super) fn unknown(text: impl Into<String>) -> Trouble {
-        Trouble {
-            error: StoreError::unknown(text.into()),
+    pub(super) fn unknown(text: impl Into<String>) -> LinkError {
+        LinkError {
+            store: StoreError::unknown(text.into()),
             connection: Connection::IsReplaced,
             lease_is_gone: false,
         }
     }
 
     /// Refused, and nothing was done; the next connection may do better.
-    pub(super) fn later(text: impl Into<String>) -> Trouble {
-        Trouble { error: StoreError::later(text.into()), ..Trouble::unknown("") }
+    pub(super) fn later(text: impl Into<String>) -> LinkError {
+        LinkError { store: StoreError::later(text.into()), ..LinkError::unknown("") }
     }
 
-    fn refused(text: String) -> Trouble {
-        Trouble { error: StoreError::refused(text), connection: Connection::GoesOn, lease_is_gone: false }
+    fn refused(text: String) -> LinkError {
+        LinkError { store: StoreError::refused(text), connection: Connection::GoesOn, lease_is_gone: false }
     }
 
     /// What a member says of a command. `place`: what it is, in messages; `all`: what every key begins with.
-    pub(super) fn from(error: &ClientError, place: &str, all: &str) -> Trouble {
+    pub(super) fn from(error: &ClientError, place: &str, all: &str) -> LinkError {
         match error {
-            ClientError::GRpcStatus(status) => Trouble::of_status(status, place, all),
+            ClientError::GRpcStatus(status) => LinkError::of_status(status, place, all),
             ClientError::LeaseKeepAliveError(text) if text.contains("not found") => {
-                Trouble { lease_is_gone: true, ..Trouble::later(format!("{place}: {text}")) }
+                LinkError { lease_is_gone: true, ..LinkError::later(format!("{place}: {text}")) }
             }
             ClientError::InvalidUri(_)
             | ClientError::InvalidArgs(_)
             | ClientError::InvalidMetadataValue(_) => {
-                Trouble::refused(format!("{place} cannot be used: {}", chain(error)))
+                LinkError::refused(format!("{place} cannot be used: {}", chain(error)))
             }
-            other => Trouble::unknown(format!("{place}: {}", chain(other))),
+            other => LinkError::unknown(format!("{place}: {}", chain(other))),
         }
     }
 
     /// The words that a watch was cancelled with: `rpc error: code = PermissionDenied desc = ..`.
-    pub(super) fn of_cancelled_watch(reason: &str, place: &str, all: &str) -> Trouble {
+    pub(super) fn of_cancelled_watch(reason: &str, place: &str, all: &str) -> LinkError {
         let (code, words) = reason
             .strip_prefix("rpc error: code = ")
             .and_then(|text| text.split_once(" desc = "))
@@ -75,52 +75,52 @@ impl Trouble {
             _ if words.contains("permission denied") => Code::PermissionDenied,
             _ => Code::Unavailable,
         };
-        Trouble::of_status(&Status::new(code, words), place, all)
+        LinkError::of_status(&Status::new(code, words), place, all)
     }
 
-    fn of_status(status: &Status, place: &str, all: &str) -> Trouble {
+    fn of_status(status: &Status, place: &str, all: &str) -> LinkError {
         let words = status_text(status);
         let message = status.message();
         match status.code() {
-            Code::PermissionDenied => Trouble::refused(format!(
+            Code::PermissionDenied => LinkError::refused(format!(
                 "{place} refuses the user: give a role of it read and write permission on the keys that begin \
                  with `{all}` (etcdctl role grant-permission ROLE readwrite --prefix=true '{all}') ({words})"
             )),
-            Code::InvalidArgument if message.contains("user name is empty") => Trouble::refused(format!(
+            Code::InvalidArgument if message.contains("user name is empty") => LinkError::refused(format!(
                 "{place} asks for a user: write `etcd://user:password@host`, or set `credentials` ({words})"
             )),
             Code::InvalidArgument if message.contains("invalid user ID or password") => {
-                Trouble::refused(format!(
+                LinkError::refused(format!(
                     "{place} refuses the user or the password: correct the URL or what `credentials` returns \
                      ({words})"
                 ))
             }
             // Users or roles were changed while the command was on its way; a new connection logs in again.
             Code::InvalidArgument if message.contains("auth store is old") => {
-                Trouble::later(format!("users or roles of {place} were changed just now ({words})"))
+                LinkError::later(format!("users or roles of {place} were changed just now ({words})"))
             }
-            Code::Unauthenticated => Trouble::later(format!("the login to {place} has ended ({words})")),
-            Code::NotFound if message.contains("lease not found") => Trouble {
+            Code::Unauthenticated => LinkError::later(format!("the login to {place} has ended ({words})")),
+            Code::NotFound if message.contains("lease not found") => LinkError {
                 lease_is_gone: true,
-                ..Trouble::later(format!("the session with {place} has ended ({words})"))
+                ..LinkError::later(format!("the session with {place} has ended ({words})"))
             },
-            Code::ResourceExhausted if message.contains("space exceeded") => Trouble {
+            Code::ResourceExhausted if message.contains("space exceeded") => LinkError {
                 connection: Connection::GoesOn,
-                ..Trouble::later(format!(
+                ..LinkError::later(format!(
                     "{place} takes no more data: compact and defragment it, raise its --quota-backend-bytes, then \
                      `etcdctl alarm disarm` ({words})"
                 ))
             },
-            Code::ResourceExhausted => Trouble {
+            Code::ResourceExhausted => LinkError {
                 connection: Connection::GoesOn,
-                ..Trouble::later(format!("{place} is overloaded ({words})"))
+                ..LinkError::later(format!("{place} is overloaded ({words})"))
             },
             Code::Unimplemented | Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
-                Trouble::refused(format!(
+                LinkError::refused(format!(
                     "{place} does not take what distlock sends: etcd 3.4 or later is needed ({words})"
                 ))
             }
-            _ => Trouble::unknown(format!("{place} gave no answer that counts ({words})")),
+            _ => LinkError::unknown(format!("{place} gave no answer that counts ({words})")),
         }
     }
 }
@@ -164,9 +164,9 @@ mod tests {
     use super::*;
     use distlock_store::engine::Failure;
 
-    fn said(code: Code, words: &str) -> Trouble {
+    fn said(code: Code, words: &str) -> LinkError {
         let error = ClientError::GRpcStatus(Status::new(code, words));
-        Trouble::from(&error, "etcd at h:2379", "app/locks/")
+        LinkError::from(&error, "etcd at h:2379", "app/locks/")
     }
 
     #[test]
@@ -192,9 +192,9 @@ mod tests {
             (Code::Cancelled, "Timeout expired", Failure::Unknown, IsReplaced),
             (Code::Unimplemented, "unknown service etcdserverpb.KV", Failure::Refused, GoesOn),
         ] {
-            let trouble = said(code, words);
-            assert_eq!((trouble.error.kind, trouble.connection), (kind, connection), "{words}");
-            let text = trouble.error.to_string();
+            let error = said(code, words);
+            assert_eq!((error.store.kind, error.connection), (kind, connection), "{words}");
+            let text = error.store.to_string();
             assert!(text.contains(words), "the server's own words: {text}");
             assert!(text.contains("etcd at h:2379"), "{text}");
         }
@@ -210,14 +210,14 @@ mod tests {
             ("rpc error: code = Unavailable desc = etcdserver: no leader", Failure::Unknown),
             ("what the watch has missed was compacted, up to revision 7", Failure::Unknown),
         ] {
-            let trouble = Trouble::of_cancelled_watch(reason, "etcd at h:2379", "r/");
-            assert_eq!(trouble.error.kind, kind, "{reason}: {}", trouble.error);
+            let error = LinkError::of_cancelled_watch(reason, "etcd at h:2379", "r/");
+            assert_eq!(error.store.kind, kind, "{reason}: {}", error.store);
         }
     }
 
     #[test]
     fn a_remedy_names_the_keys() {
-        let text = said(Code::PermissionDenied, "etcdserver: permission denied").error.to_string();
+        let text = said(Code::PermissionDenied, "etcdserver: permission denied").store.to_string();
         assert!(text.contains("readwrite --prefix=true 'app/locks/'"), "{text}");
     }
 
@@ -225,7 +225,7 @@ mod tests {
     fn the_end_of_a_lease_is_recognised() {
         assert!(said(Code::NotFound, "etcdserver: requested lease not found").lease_is_gone);
         let error = ClientError::LeaseKeepAliveError("lease not found".to_owned());
-        assert!(Trouble::from(&error, "h", "r/").lease_is_gone);
+        assert!(LinkError::from(&error, "h", "r/").lease_is_gone);
         assert!(!said(Code::Unavailable, "etcdserver: no leader").lease_is_gone);
     }
 }

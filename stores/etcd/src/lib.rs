@@ -4,6 +4,7 @@
 //! asked of the server is in `transactions`; the connection, the standing watch and the heartbeats are in `link`,
 //! and `supervisor` replaces them.
 
+mod batching;
 mod config;
 mod diagnosis;
 mod errors;
@@ -14,7 +15,6 @@ mod places;
 mod session;
 mod supervisor;
 mod tls;
-mod together;
 mod transactions;
 mod url;
 mod waiting;
@@ -34,10 +34,10 @@ use distlock_store::{
     Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage,
     Waiting as Waits,
 };
-use errors::Trouble;
+use errors::LinkError;
 use link::Link;
 use places::{Place, Seen, room};
-use transactions::{Answer, Left, Said, Wanted};
+use transactions::{Answer, Left, TxnReply, Wanted};
 use waiting::{Turn, Waiting};
 
 /// So many keys are read by one transaction; a server takes 128 if it is not told otherwise (`--max-txn-ops`).
@@ -80,13 +80,13 @@ impl EtcdStore {
         link.ok_or_else(|| StoreError::not_sent(format!("not connected to {}", self.config.describe())))
     }
 
-    async fn ask(&self, link: &Link, txn: Txn) -> Result<Said, StoreError> {
-        link.txn(txn).await.map_err(|trouble| trouble.error)
+    async fn ask(&self, link: &Link, txn: Txn) -> Result<TxnReply, StoreError> {
+        link.txn(txn).await.map_err(|error| error.store)
     }
 
     /// About one lock.
-    async fn ask_of(&self, link: &Link, key: &Arc<str>, txn: Txn) -> Result<Said, StoreError> {
-        link.txn_of(key, txn).await.map_err(|trouble| trouble.error)
+    async fn ask_of(&self, link: &Link, key: &Arc<str>, txn: Txn) -> Result<TxnReply, StoreError> {
+        link.txn_of(key, txn).await.map_err(|error| error.store)
     }
 
     /// What the answer says, if it was given to the session that we have.
@@ -95,15 +95,15 @@ impl EtcdStore {
         match answer {
             Answer::Counts(said) => Ok(said),
             Answer::NotOurSession => {
-                let trouble =
-                    Trouble::later(format!("{describe}: the session has another connection, or is over"));
-                link.heard(&trouble);
-                Err(trouble.error)
+                let error =
+                    LinkError::later(format!("{describe}: the session has another connection, or is over"));
+                link.report(&error);
+                Err(error.store)
             }
             Answer::Garbled => {
-                let trouble = Trouble::unknown(format!("{describe}: an answer that is not understood"));
-                link.heard(&trouble);
-                Err(trouble.error)
+                let error = LinkError::unknown(format!("{describe}: an answer that is not understood"));
+                link.report(&error);
+                Err(error.store)
             }
         }
     }
@@ -190,7 +190,7 @@ impl EtcdStore {
         let (link, names) = (self.linked()?, &self.config.names);
         let place = names.place(key, owner);
         // It keeps itself alive for that time, and nobody else does.
-        let lease = link.grant(transactions::lease_ttl(time)).await.map_err(|trouble| trouble.error)?;
+        let lease = link.grant(transactions::lease_ttl(time)).await.map_err(|error| error.store)?;
         let mut kind = LockKind::Exclusive;
         loop {
             let txn = transactions::keep(&link.epoch, &place, kind, lease);

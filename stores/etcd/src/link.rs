@@ -13,14 +13,14 @@ use etcd_client::{
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::batching::{Batcher, Batches, Route};
 use super::config::Config;
-use super::errors::{Connection, Trouble, needs_no_login};
+use super::errors::{Connection, LinkError, needs_no_login};
 use super::keys::session_value;
 use super::tls;
-use super::together::{Batches, Together, Way};
-use super::transactions::{Epoch, Said};
+use super::transactions::{Epoch, TxnReply};
 
-/// How often the connection is tried while nothing is under way. Servers close connections that are tried more often
+/// How often the connection is tried while nothing is in flight. Servers close connections that are tried more often
 /// than every 5 s (`--grpc-keepalive-min-time`).
 const PING_INTERVAL: Duration = Duration::from_secs(6);
 
@@ -29,9 +29,9 @@ const PING_INTERVAL: Duration = Duration::from_secs(6);
 pub(super) struct Link {
     pub(super) member: Member,
     pub(super) epoch: Epoch,
-    together: Together,
-    /// Hears what is wrong with the connection.
-    troubles: mpsc::UnboundedSender<Trouble>,
+    batcher: Batcher,
+    /// Where errors of the connection go.
+    reporter: mpsc::UnboundedSender<LinkError>,
 }
 
 /// A member that we are connected with.
@@ -46,9 +46,9 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) async fn connect(config: &Config, address: &str) -> Result<Member, Trouble> {
+    pub(super) async fn connect(config: &Config, address: &str) -> Result<Member, LinkError> {
         let place = format!("etcd at {address}");
-        let unusable = |text: String| Trouble::later(format!("cannot connect to {place}: {text}"));
+        let unusable = |text: String| LinkError::later(format!("cannot connect to {place}: {text}"));
         let login = config.login.ask("etcd").await.map_err(unusable)?;
         let mut options = ConnectOptions::new()
             .with_keep_alive(PING_INTERVAL, config.response_timeout)
@@ -73,7 +73,7 @@ impl Member {
             }
         };
         let all = config.names.all().to_owned();
-        let client = client.map_err(|error| Trouble::from(&error, &place, &all))?;
+        let client = client.map_err(|error| LinkError::from(&error, &place, &all))?;
         Ok(Member { client, place, all, response_timeout: config.response_timeout })
     }
 
@@ -81,116 +81,118 @@ impl Member {
     pub(super) async fn answer<T>(
         &self,
         asked: impl Future<Output = Result<T, ClientError>>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, LinkError> {
         match timeout(self.response_timeout, asked).await {
-            Ok(answer) => answer.map_err(|error| self.trouble(&error)),
-            Err(_) => Err(self.silent()),
+            Ok(answer) => answer.map_err(|error| self.error(&error)),
+            Err(_) => Err(self.no_reply()),
         }
     }
 
-    fn trouble(&self, error: &ClientError) -> Trouble {
-        Trouble::from(error, &self.place, &self.all)
+    fn error(&self, error: &ClientError) -> LinkError {
+        LinkError::from(error, &self.place, &self.all)
     }
 
-    fn silent(&self) -> Trouble {
-        Trouble::unknown(format!("{} did not answer within {:?}", self.place, self.response_timeout))
+    fn no_reply(&self) -> LinkError {
+        LinkError::unknown(format!("{} did not answer within {:?}", self.place, self.response_timeout))
     }
 
-    fn odd(&self, what: &str) -> Trouble {
-        Trouble::unknown(format!("{}: {what}", self.place))
+    fn unexpected(&self, what: &str) -> LinkError {
+        LinkError::unknown(format!("{}: {what}", self.place))
     }
 
     /// A lease, and how long it lasts: not always as long as asked.
-    pub(super) async fn grant(&self, ttl: i64) -> Result<i64, Trouble> {
+    pub(super) async fn grant(&self, ttl: i64) -> Result<i64, LinkError> {
         let mut client = self.client.lease_client();
         self.answer(client.grant(ttl, Some(LeaseGrantOptions::new()))).await.map(|granted| granted.id())
     }
 
     /// Ends a lease. If that fails it ends by itself.
-    pub(super) async fn revoke(&self, lease: i64) -> Result<(), Trouble> {
+    pub(super) async fn revoke(&self, lease: i64) -> Result<(), LinkError> {
         let mut client = self.client.lease_client();
         self.answer(client.revoke(lease)).await.map(drop)
     }
 
     /// Writes the session's key: what earlier connections have sent is not carried out from then on.
-    pub(super) async fn begin(&self, name: String, lease: i64) -> Result<Epoch, Trouble> {
+    pub(super) async fn begin(&self, name: String, lease: i64) -> Result<Epoch, LinkError> {
         let mut client = self.client.kv_client();
         let put = client.put(&*name, session_value(), Some(PutOptions::new().with_lease(lease)));
         let written = self.answer(put).await?;
         let revision =
-            written.header().map(|header| header.revision()).ok_or_else(|| self.odd("no revision"))?;
+            written.header().map(|header| header.revision()).ok_or_else(|| self.unexpected("no revision"))?;
         Ok(Epoch { name, revision, lease })
     }
 
     /// Hears of every key of ours that is deleted from now on.
-    pub(super) async fn watch(&self) -> Result<Watch, Trouble> {
+    pub(super) async fn watch(&self) -> Result<Watch, LinkError> {
         let mut client = self.client.watch_client();
         let options = WatchOptions::new().with_prefix().with_filters([WatchFilterType::NoPut]);
         let stream = self.answer(client.watch(&*self.all, Some(options))).await?;
         let mut watch = Watch { stream, member: self.clone() };
         match timeout(self.response_timeout, watch.next()).await {
             Ok(created) => created.map(|_| watch),
-            Err(_) => Err(self.silent()),
+            Err(_) => Err(self.no_reply()),
         }
     }
 
     /// Opens the stream for the heartbeats of a session.
-    pub(super) async fn keep_alive(&self, epoch: &Epoch) -> Result<Heart, Trouble> {
+    pub(super) async fn keep_alive(&self, epoch: &Epoch) -> Result<KeepAlive, LinkError> {
         let mut client = self.client.lease_client();
         let (keeper, stream) = self.answer(client.keep_alive(epoch.lease)).await?;
-        Ok(Heart { keeper, stream, member: self.clone(), epoch: epoch.clone() })
+        Ok(KeepAlive { keeper, stream, member: self.clone(), epoch: epoch.clone() })
     }
 
     pub(super) fn into_link(
         self,
         epoch: Epoch,
-        together: Together,
-        troubles: mpsc::UnboundedSender<Trouble>,
+        batcher: Batcher,
+        reporter: mpsc::UnboundedSender<LinkError>,
     ) -> Link {
-        Link { member: self, epoch, together, troubles }
+        Link { member: self, epoch, batcher, reporter }
     }
 }
 
 impl Link {
-    pub(super) async fn txn(&self, txn: Txn) -> Result<Said, Trouble> {
+    pub(super) async fn txn(&self, txn: Txn) -> Result<TxnReply, LinkError> {
         let mut client = self.member.client.kv_client();
         let answer = self.member.answer(client.txn(txn)).await;
-        answer.map(|answer| Said::from(&answer)).inspect_err(|trouble| self.heard(trouble))
+        answer.map(|answer| TxnReply::from(&answer)).inspect_err(|error| self.report(error))
     }
 
-    /// About one lock, and sent with others if many are under way.
-    pub(super) async fn txn_of(&self, key: &Arc<str>, txn: Txn) -> Result<Said, Trouble> {
-        match self.together.way(key, txn) {
-            Way::Alone(txn, _permit) => self.txn(txn).await,
-            Way::WithOthers(answered) => {
-                answered.await.unwrap_or_else(|_| Err(self.member.odd("the connection was given up")))
+    /// About one lock, and sent with others if many are in flight.
+    pub(super) async fn txn_of(&self, key: &Arc<str>, txn: Txn) -> Result<TxnReply, LinkError> {
+        match self.batcher.route(key, txn) {
+            Route::Direct(txn, _permit) => self.txn(txn).await,
+            Route::Batched(answered) => {
+                answered.await.unwrap_or_else(|_| Err(self.member.unexpected("the connection was given up")))
             }
-            Way::Closed => Err(Trouble::later(format!("{}: the connection was given up", self.member.place))),
+            Route::Closed => {
+                Err(LinkError::later(format!("{}: the connection was given up", self.member.place)))
+            }
         }
     }
 
     /// Sends what waits, one batch after the other. Never ends.
     pub(super) async fn send_batches(&self, mut batches: Batches) {
         loop {
-            let (txn, answers) = batches.next().await.split();
-            answers.tell(self.txn(txn).await);
+            let (txn, replies) = batches.next().await.split();
+            replies.send(self.txn(txn).await);
         }
     }
 
-    pub(super) async fn grant(&self, ttl: i64) -> Result<i64, Trouble> {
-        self.member.grant(ttl).await.inspect_err(|trouble| self.heard(trouble))
+    pub(super) async fn grant(&self, ttl: i64) -> Result<i64, LinkError> {
+        self.member.grant(ttl).await.inspect_err(|error| self.report(error))
     }
 
     /// Ends the session, and with it every place that is left.
-    pub(super) async fn end_session(&self) -> Result<(), Trouble> {
+    pub(super) async fn end_session(&self) -> Result<(), LinkError> {
         self.member.revoke(self.epoch.lease).await
     }
 
     /// Something was found to be wrong with the connection.
-    pub(super) fn heard(&self, trouble: &Trouble) {
-        if trouble.connection == Connection::IsReplaced {
+    pub(super) fn report(&self, error: &LinkError) {
+        if error.connection == Connection::IsReplaced {
             // The supervisor may have given the connection up already.
-            drop(self.troubles.send(trouble.clone()));
+            drop(self.reporter.send(error.clone()));
         }
     }
 }
@@ -203,11 +205,11 @@ pub(super) struct Watch {
 
 impl Watch {
     /// The names of keys that were deleted, with the revisions at which that was done.
-    pub(super) async fn next(&mut self) -> Result<Vec<(Vec<u8>, i64)>, Trouble> {
+    pub(super) async fn next(&mut self) -> Result<Vec<(Vec<u8>, i64)>, LinkError> {
         let said = match self.stream.message().await {
             Ok(Some(said)) => said,
-            Ok(None) => return Err(self.member.odd("the watch has ended")),
-            Err(error) => return Err(self.member.trouble(&error)),
+            Ok(None) => return Err(self.member.unexpected("the watch has ended")),
+            Err(error) => return Err(self.member.error(&error)),
         };
         if said.canceled() {
             let reason = match (said.cancel_reason(), said.compact_revision()) {
@@ -217,7 +219,7 @@ impl Watch {
                 }
                 (reason, _) => reason.to_owned(),
             };
-            return Err(Trouble::of_cancelled_watch(&reason, &self.member.place, &self.member.all));
+            return Err(LinkError::of_cancelled_watch(&reason, &self.member.place, &self.member.all));
         }
         let deleted = said.events().iter().filter_map(|event| event.kv());
         Ok(deleted.map(|kv| (kv.key().to_vec(), kv.mod_revision())).collect())
@@ -225,7 +227,7 @@ impl Watch {
 }
 
 /// Keeps the session alive.
-pub(super) struct Heart {
+pub(super) struct KeepAlive {
     keeper: LeaseKeeper,
     stream: LeaseKeepAliveStream,
     member: Member,
@@ -241,28 +243,28 @@ pub(super) enum Beat {
     Undecided,
 }
 
-impl Heart {
+impl KeepAlive {
     /// Keeps the lease alive, and asks the majority who the leader is. A leader that was stopped, or is cut off,
     /// answers a keep-alive out of its own memory for a while after another one was elected, and that one does not
     /// know of it. Only if the term is the same before it and after a read that the majority confirmed, the answer
     /// counts.
-    pub(super) async fn beat(&mut self) -> Result<Beat, Trouble> {
+    pub(super) async fn beat(&mut self) -> Result<Beat, LinkError> {
         let member = self.member.clone();
         let keep_alive = async {
             self.keeper.keep_alive().await?;
             self.stream.message().await
         };
         let kept = member.answer(keep_alive).await?;
-        let kept = kept.ok_or_else(|| member.odd("the stream of keep-alives has ended"))?;
+        let kept = kept.ok_or_else(|| member.unexpected("the stream of keep-alives has ended"))?;
         let ttl = u64::try_from(kept.ttl()).unwrap_or(0);
         if ttl == 0 {
             let text = format!("the session with {} has ended: its lease is gone", member.place);
-            return Err(Trouble { lease_is_gone: true, ..Trouble::later(text) });
+            return Err(LinkError { lease_is_gone: true, ..LinkError::later(text) });
         }
         let mut client = member.client.kv_client();
         let read = member.answer(client.get(&*self.epoch.name, None)).await?;
         if read.kvs().first().map(|kv| kv.mod_revision()) != Some(self.epoch.revision) {
-            return Err(member.odd("the key of the session was written or deleted by somebody else"));
+            return Err(member.unexpected("the key of the session was written or deleted by somebody else"));
         }
         let term = |header: Option<&etcd_client::ResponseHeader>| header.map(|header| header.raft_term());
         Ok(match (term(kept.header()), term(read.header())) {

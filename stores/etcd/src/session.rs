@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::errors::Trouble;
-use super::link::{Beat, Heart, Member};
+use super::errors::LinkError;
+use super::link::{Beat, KeepAlive, Member};
 use super::transactions::{Epoch, lease_ttl};
 use distlock_store::StoreEvents;
 
@@ -36,13 +36,13 @@ impl Session {
     }
 
     /// Goes on with the session over a new connection, or begins a new one.
-    pub(super) async fn resume(&mut self, member: &Member, events: &StoreEvents) -> Result<Epoch, Trouble> {
+    pub(super) async fn resume(&mut self, member: &Member, events: &StoreEvents) -> Result<Epoch, LinkError> {
         if self.current.is_some_and(|current| current.until.is_some_and(|until| Instant::now() >= until)) {
             self.end(member, events).await;
         }
         if let Some(Current { lease, .. }) = self.current {
             match member.begin(self.name.clone(), lease).await {
-                Err(trouble) if trouble.lease_is_gone => self.is_lost(events),
+                Err(error) if error.lease_is_gone => self.is_lost(events),
                 begun => return begun,
             }
         }
@@ -71,22 +71,26 @@ impl Session {
     /// Until one heartbeat was answered by the leader.
     pub(super) async fn first_beat(
         &mut self,
-        heart: &mut Heart,
+        keep_alive: &mut KeepAlive,
         events: &StoreEvents,
-    ) -> Result<Duration, Trouble> {
+    ) -> Result<Duration, LinkError> {
         for _ in 0..MOST_ELECTIONS {
-            if let Some(interval) = self.beat(heart, events).await? {
+            if let Some(interval) = self.beat(keep_alive, events).await? {
                 return Ok(interval);
             }
         }
-        Err(Trouble::unknown("etcd elects one leader after the other"))
+        Err(LinkError::unknown("etcd elects one leader after the other"))
     }
 
     /// One heartbeat. Returns when the next one is due; `None`: at once.
-    async fn beat(&mut self, heart: &mut Heart, events: &StoreEvents) -> Result<Option<Duration>, Trouble> {
+    async fn beat(
+        &mut self,
+        keep_alive: &mut KeepAlive,
+        events: &StoreEvents,
+    ) -> Result<Option<Duration>, LinkError> {
         // Before it is sent: the session lasts from here.
         let (sent, heartbeat) = (Instant::now(), events.heartbeat());
-        match heart.beat().await? {
+        match keep_alive.beat().await? {
             Beat::Alive(ttl) => {
                 heartbeat.answered(ttl);
                 if let Some(current) = &mut self.current {
@@ -101,15 +105,15 @@ impl Session {
     /// Keeps it alive until something is wrong.
     pub(super) async fn keep_alive(
         &mut self,
-        mut heart: Heart,
+        mut keep_alive: KeepAlive,
         mut interval: Duration,
         events: &StoreEvents,
-    ) -> Trouble {
+    ) -> LinkError {
         loop {
             tokio::time::sleep(interval).await;
-            match self.first_beat(&mut heart, events).await {
+            match self.first_beat(&mut keep_alive, events).await {
                 Ok(next) => interval = next,
-                Err(trouble) => return trouble,
+                Err(error) => return error,
             }
         }
     }

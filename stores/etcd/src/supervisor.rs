@@ -2,7 +2,7 @@
 //!
 //! A connection is up when the watch stands, the session's key was written over it (so that nothing that earlier
 //! connections sent can be carried out any more) and a heartbeat was answered. It is given up at the first sign of
-//! trouble, and another member is tried: one that is stopped keeps its connections and answers nothing.
+//! error, and another member is tried: one that is stopped keeps its connections and answers nothing.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::EtcdStore;
-use super::errors::Trouble;
+use super::batching::{Batches, batcher};
+use super::errors::LinkError;
 use super::keys::PlaceName;
-use super::link::{Heart, Link, Member, Watch};
+use super::link::{KeepAlive, Link, Member, Watch};
 use super::session::Session;
-use super::together::{Batches, together};
 use super::waiting::News;
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, Grant, StoreEvents};
@@ -44,10 +44,10 @@ impl Members {
 struct Established {
     link: Link,
     watch: Watch,
-    heart: Heart,
+    keep_alive: KeepAlive,
     batches: Batches,
     interval: Duration,
-    troubles: mpsc::UnboundedReceiver<Trouble>,
+    link_errors: mpsc::UnboundedReceiver<LinkError>,
 }
 
 impl EtcdStore {
@@ -58,17 +58,17 @@ impl EtcdStore {
         let mut backoff = Backoff::default();
         loop {
             let address = members.next();
-            let trouble = match self.establish(&address, &mut session, events).await {
+            let error = match self.establish(&address, &mut session, events).await {
                 Ok(established) => {
                     backoff = Backoff::default();
                     self.serve(established, &mut session, events).await
                 }
-                Err(trouble) => trouble,
+                Err(error) => error,
             };
-            if trouble.lease_is_gone {
+            if error.lease_is_gone {
                 session.is_lost(events);
             }
-            events.down(trouble.error);
+            events.down(error.store);
             tokio::time::sleep(backoff.next_pause()).await;
         }
     }
@@ -78,53 +78,58 @@ impl EtcdStore {
         address: &str,
         session: &mut Session,
         events: &StoreEvents,
-    ) -> Result<Established, Trouble> {
+    ) -> Result<Established, LinkError> {
         let attempt = async {
             let member = Member::connect(&self.config, address).await?;
             let watch = member.watch().await?;
             let epoch = session.resume(&member, events).await?;
-            let mut heart = member.keep_alive(&epoch).await?;
-            let interval = session.first_beat(&mut heart, events).await?;
-            let (heard, troubles) = mpsc::unbounded_channel();
-            let (together, batches) = together();
-            let link = member.into_link(epoch, together, heard);
-            Ok(Established { link, watch, heart, batches, interval, troubles })
+            let mut keep_alive = member.keep_alive(&epoch).await?;
+            let interval = session.first_beat(&mut keep_alive, events).await?;
+            let (reporter, link_errors) = mpsc::unbounded_channel();
+            let (batcher, batches) = batcher();
+            let link = member.into_link(epoch, batcher, reporter);
+            Ok(Established { link, watch, keep_alive, batches, interval, link_errors })
         };
         let most = self.config.connect_timeout;
         let silence =
-            || Trouble::unknown(format!("etcd at {address} cannot be used: no answer within {most:?}"));
+            || LinkError::unknown(format!("etcd at {address} cannot be used: no answer within {most:?}"));
         timeout(most, attempt).await.unwrap_or_else(|_| Err(silence()))
     }
 
     /// Until something is wrong.
-    async fn serve(&self, established: Established, session: &mut Session, events: &StoreEvents) -> Trouble {
-        let Established { link, watch, heart, batches, interval, mut troubles } = established;
+    async fn serve(
+        &self,
+        established: Established,
+        session: &mut Session,
+        events: &StoreEvents,
+    ) -> LinkError {
+        let Established { link, watch, keep_alive, batches, interval, mut link_errors } = established;
         let name = link.epoch.name.clone();
         *self.link() = Some(link.clone());
         events.up(EarlierCommands::Ended);
-        let trouble = tokio::select! {
-            trouble = troubles.recv() => trouble.unwrap_or_else(|| Trouble::unknown("the connection was closed")),
-            trouble = self.hear(watch, &name, events) => trouble,
-            trouble = session.keep_alive(heart, interval, events) => trouble,
-            () = link.send_batches(batches) => Trouble::unknown("no more batches are sent"),
+        let error = tokio::select! {
+            error = link_errors.recv() => error.unwrap_or_else(|| LinkError::unknown("the connection was closed")),
+            error = self.hear(watch, &name, events) => error,
+            error = session.keep_alive(keep_alive, interval, events) => error,
+            () = link.send_batches(batches) => LinkError::unknown("no more batches are sent"),
         };
         *self.link() = None;
         self.waiting().clear();
-        trouble
+        error
     }
 
     /// Tells those who wait that the one before them has gone.
-    async fn hear(&self, mut watch: Watch, session: &str, events: &StoreEvents) -> Trouble {
+    async fn hear(&self, mut watch: Watch, session: &str, events: &StoreEvents) -> LinkError {
         loop {
             let deleted = match watch.next().await {
                 Ok(deleted) => deleted,
-                Err(trouble) => return trouble,
+                Err(error) => return error,
             };
             // First: with a session all of its places end at one revision, and none of them is anybody's turn.
             // A server may end a session that was kept alive: leaders that were stopped have done that.
             if deleted.iter().any(|(name, _)| name == session.as_bytes()) {
                 let text = format!("{}: the session's key is gone", self.config.describe());
-                return Trouble { lease_is_gone: true, ..Trouble::later(text) };
+                return LinkError { lease_is_gone: true, ..LinkError::later(text) };
             }
             for (name, revision) in &deleted {
                 if let Some(PlaceName { key, owner }) = self.config.names.read(name) {

@@ -81,27 +81,27 @@ fn exists(place: &str) -> Compare {
 
 /// What a transaction was answered, sent by itself or as a part of another one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct TxnReply {
     /// The revision of the store then: that of the transaction if it has written.
     revision: Option<i64>,
     succeeded: bool,
     pub(super) responses: Vec<TxnOpResponse>,
 }
 
-impl Said {
+impl TxnReply {
     /// The answers to the transactions of which this one was made. Theirs do not name the revision.
-    pub(super) fn parts(self) -> Vec<Said> {
+    pub(super) fn parts(self) -> Vec<TxnReply> {
         let part = |response| match response {
-            TxnOpResponse::Txn(inner) => Some(Said { revision: self.revision, ..Said::from(&inner) }),
+            TxnOpResponse::Txn(inner) => Some(TxnReply { revision: self.revision, ..TxnReply::from(&inner) }),
             _ => None,
         };
         self.responses.into_iter().filter_map(part).collect()
     }
 }
 
-impl From<&TxnResponse> for Said {
+impl From<&TxnResponse> for TxnReply {
     fn from(answer: &TxnResponse) -> Self {
-        Said {
+        TxnReply {
             revision: answer.header().map(|header| header.revision()),
             succeeded: answer.succeeded(),
             responses: answer.op_responses(),
@@ -201,8 +201,8 @@ pub(super) enum Left {
 }
 
 /// The answer to [`ask`].
-pub(super) fn seen(answer: Said, epoch: &Epoch, names: &Names, wanted: &Wanted<'_>) -> Answer<Seen> {
-    let Said { revision, mut succeeded, mut responses } = answer;
+pub(super) fn seen(answer: TxnReply, epoch: &Epoch, names: &Names, wanted: &Wanted<'_>) -> Answer<Seen> {
+    let TxnReply { revision, mut succeeded, mut responses } = answer;
     if let [TxnOpResponse::Txn(inner)] = responses.as_slice() {
         (succeeded, responses) = (inner.succeeded(), inner.op_responses());
     }
@@ -238,7 +238,7 @@ fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> Seen {
 }
 
 /// The answer to [`look`].
-pub(super) fn looked(answer: &Said, names: &Names) -> Option<Seen> {
+pub(super) fn looked(answer: &TxnReply, names: &Names) -> Option<Seen> {
     match answer.responses.as_slice() {
         [TxnOpResponse::Get(found)] => Some(Seen::read(found, names)),
         _ => None,
@@ -246,7 +246,7 @@ pub(super) fn looked(answer: &Said, names: &Names) -> Option<Seen> {
 }
 
 /// The answer to [`leave`] or [`keep`].
-pub(super) fn left(answer: &Said, epoch: &Epoch, names: &Names) -> Answer<Left> {
+pub(super) fn left(answer: &TxnReply, epoch: &Epoch, names: &Names) -> Answer<Left> {
     if answer.succeeded {
         return Answer::Counts(Left::Done);
     }
@@ -260,7 +260,7 @@ pub(super) fn left(answer: &Said, epoch: &Epoch, names: &Names) -> Answer<Left> 
 }
 
 /// The answer to [`evict`]: whether one of them was as it was seen.
-pub(super) fn evicted(answer: Said) -> Answer<bool> {
+pub(super) fn evicted(answer: TxnReply) -> Answer<bool> {
     if answer.succeeded {
         return Answer::Counts(answer.parts().iter().any(|place| place.succeeded));
     }
@@ -268,7 +268,7 @@ pub(super) fn evicted(answer: Said) -> Answer<bool> {
 }
 
 /// The answer to [`read`]: which of the places are there, and live with our session.
-pub(super) fn held(answer: &Said, epoch: &Epoch) -> Vec<bool> {
+pub(super) fn held(answer: &TxnReply, epoch: &Epoch) -> Vec<bool> {
     let is_held = |kv: &KeyValue| kv.lease() == epoch.lease;
     let read = answer.responses.iter().map(|response| match response {
         TxnOpResponse::Get(found) => found.kvs().first().is_some_and(is_held),

@@ -73,7 +73,7 @@ pub(super) struct Driver {
     connection: Arc<Connection>,
     reader: OwnedReadHalf,
     /// How long an answer may take.
-    patience: Duration,
+    response_timeout: Duration,
 }
 
 impl Link {
@@ -95,7 +95,7 @@ impl fmt::Debug for Link {
 
 impl Connection {
     /// Over a stream that was asked for at `begun`; nothing is read unless the driver does it.
-    pub(super) fn over(stream: TcpStream, begun: Time, patience: Duration) -> (Arc<Self>, Driver) {
+    pub(super) fn over(stream: TcpStream, begun: Time, response_timeout: Duration) -> (Arc<Self>, Driver) {
         let (reader, writer) = stream.into_split();
         let (unsent, awaited, heard) = (Vec::new(), VecDeque::new(), Instant::now());
         let clock = ServerClock::accepted_after(begun);
@@ -106,7 +106,7 @@ impl Connection {
             next: AtomicU32::new(0),
             leases: Mutex::default(),
         });
-        (connection.clone(), Driver { connection, reader, patience })
+        (connection.clone(), Driver { connection, reader, response_timeout })
     }
 
     /// What makes an item last for so long from now at least, if it is written from now on.
@@ -192,14 +192,14 @@ fn remedy(said: &str) -> &'static str {
 impl Driver {
     /// Until the connection ends; says why.
     pub(super) async fn run(self) -> StoreError {
-        let Driver { connection, reader, patience } = self;
+        let Driver { connection, reader, response_timeout } = self;
         let end = EndOnDrop(&connection);
         let ended = tokio::select! {
             biased;
             // Before anybody says that nothing was heard: this process may have stood still.
             ended = read_all(reader, &connection) => ended,
             ended = write_all(&connection) => ended,
-            () = silence(&connection, patience) => {
+            () = silence(&connection, response_timeout) => {
                 Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"))
             }
         };
@@ -245,13 +245,13 @@ async fn write_all(connection: &Connection) -> io::Result<()> {
 }
 
 /// Until an answer has been missing, and nothing was heard, for so long.
-async fn silence(connection: &Connection, patience: Duration) {
+async fn silence(connection: &Connection, response_timeout: Duration) {
     loop {
         let since = {
             let queue = lock(&connection.queue);
             queue.awaited.front().map(|oldest| oldest.sent.max(queue.heard))
         };
-        let left = since.map_or(patience, |since| patience.saturating_sub(since.elapsed()));
+        let left = since.map_or(response_timeout, |since| response_timeout.saturating_sub(since.elapsed()));
         if left.is_zero() {
             return;
         }

@@ -50,7 +50,7 @@ pub(super) struct Pool {
     /// What the server's clock showed, and when it said so.
     clock: Mutex<(Instant, i64)>,
     /// How long an answer may take.
-    patience: Duration,
+    response_timeout: Duration,
 }
 
 struct Idle {
@@ -108,7 +108,7 @@ impl Link {
         let mut pauses = Backoff::beginning_with(AFTER_CONFLICT);
         loop {
             let mut taken = pool.take(limit).await?;
-            let end = limit.0.min(tokio::time::Instant::now() + pool.patience);
+            let end = limit.0.min(tokio::time::Instant::now() + pool.response_timeout);
             let asked = timeout_at(end, carry_out(&mut taken.conn, &statement, pool.not_after())).await;
             match asked {
                 Ok(Ok(answer)) => {
@@ -151,7 +151,7 @@ impl fmt::Debug for Link {
 
 impl Pool {
     /// `clock`: what the server's clock showed, and when it said so.
-    pub(super) fn new(conn: Conn, clock: (Instant, i64), patience: Duration) -> Self {
+    pub(super) fn new(conn: Conn, clock: (Instant, i64), response_timeout: Duration) -> Self {
         let pool = Pool {
             idle: Mutex::default(),
             turns: Semaphore::new(0),
@@ -159,7 +159,7 @@ impl Pool {
             crowded: Notify::new(),
             broken: watch::Sender::new(None),
             clock: Mutex::new(clock),
-            patience,
+            response_timeout,
         };
         pool.add(conn);
         pool

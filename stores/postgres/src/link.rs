@@ -45,7 +45,7 @@ pub(super) struct Pool {
     /// What the server's clock showed, and when we learnt that.
     clock: Mutex<(Instant, SystemTime)>,
     /// How long a connection may be silent while it owes an answer.
-    patience: Duration,
+    response_timeout: Duration,
     /// By which waiters are told. `None`: they are not.
     pub(super) channel: Option<i64>,
     pub(super) functions: Functions,
@@ -115,7 +115,7 @@ impl Pool {
     pub(super) fn new(
         connections: Vec<(Connection, Prepared)>,
         clock: SystemTime,
-        patience: Duration,
+        response_timeout: Duration,
         channel: Option<i64>,
         functions: Functions,
     ) -> Self {
@@ -128,7 +128,7 @@ impl Pool {
         };
         let connections = connections.into_iter().map(pooled).collect();
         let clock = Mutex::new((now, clock));
-        Pool { connections, clock, patience, channel, functions, broken: watch::Sender::new(None) }
+        Pool { connections, clock, response_timeout, channel, functions, broken: watch::Sender::new(None) }
     }
 
     /// Waits until they are to be replaced although none has ended, and says why.
@@ -235,7 +235,8 @@ impl PooledConnection {
         let _in_flight = InFlight(self);
         let mut asking = std::pin::pin!(self.prepared.query(&self.connection.client, sql, parameters));
         loop {
-            let silent_at = tokio::time::Instant::from_std(*lock(&self.heard) + all.patience).min(limit);
+            let silent_at =
+                tokio::time::Instant::from_std(*lock(&self.heard) + all.response_timeout).min(limit);
             let said = timeout(silent_at.saturating_duration_since(tokio::time::Instant::now()), &mut asking);
             let mut said = said.await;
             if said.is_err() {
@@ -247,7 +248,7 @@ impl PooledConnection {
                 *lock(&self.heard) = Instant::now();
                 return Some(said);
             }
-            if lock(&self.heard).elapsed() >= all.patience {
+            if lock(&self.heard).elapsed() >= all.response_timeout {
                 let cause = StoreError::unknown("the server has stopped to answer");
                 all.broken.send_replace(Some(cause));
                 return None;

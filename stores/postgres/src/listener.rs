@@ -89,8 +89,8 @@ impl Listener {
     }
 
     /// Whether the connection is alive.
-    pub(super) async fn check(&self, patience: Duration) -> Result<(), StoreError> {
-        match timeout(patience, self.connection.client.query_typed("SELECT", &[])).await {
+    pub(super) async fn check(&self, response_timeout: Duration) -> Result<(), StoreError> {
+        match timeout(response_timeout, self.connection.client.query_typed("SELECT", &[])).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(errors::of(&error, Moment::Asking)),
             Err(_) => Err(StoreError::unknown("the connection that listens does not answer")),

@@ -128,7 +128,7 @@ impl PostgresStore {
 
     /// Looks from time to time whether the connections are alive; what is wrong if they are not.
     async fn look(&self, pool: &Pool, listener: Option<&Listener>) -> StoreError {
-        let patience = self.config.response_timeout;
+        let response_timeout = self.config.response_timeout;
         let mut next_pruning = Instant::now();
         // Behind which key a pass goes on that has begun.
         let mut behind: Option<Vec<u8>> = None;
@@ -143,9 +143,9 @@ impl PostgresStore {
                     next_pruning = Instant::now() + PRUNE_INTERVAL.mul_f64(0.5 + fastrand::f64());
                 }
             }
-            let read = pool.read_clock(tokio::time::Instant::now() + patience).await;
+            let read = pool.read_clock(tokio::time::Instant::now() + response_timeout).await;
             let checked = match (read, listener) {
-                (Ok(()), Some(listener)) => listener.check(patience).await,
+                (Ok(()), Some(listener)) => listener.check(response_timeout).await,
                 (read, _) => read,
             };
             if let Err(error) = checked {

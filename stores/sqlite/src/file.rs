@@ -46,7 +46,7 @@ pub(super) struct LockFile {
 
 impl LockFile {
     /// Opens it, or makes it, with its tables.
-    pub(super) fn open(path: &Path, patience: Duration, boot: String) -> Result<Self, StoreError> {
+    pub(super) fn open(path: &Path, busy_timeout: Duration, boot: String) -> Result<Self, StoreError> {
         not_forked()?;
         local::check(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -54,7 +54,7 @@ impl LockFile {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags).map_err(errors::undone)?;
         let identity = identity(path)?;
-        db.busy_timeout(patience).map_err(errors::undone)?;
+        db.busy_timeout(busy_timeout).map_err(errors::undone)?;
         let mode: String =
             db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(errors::undone)?;
         if mode != "wal" {

@@ -14,7 +14,7 @@ use super::{acquire_each, clock};
 use distlock_store::{Acquire, AcquireReply, KEPT, List, LockKind, Owner, Release, Renew};
 
 const HOUR: Duration = Duration::from_secs(3_600);
-const PATIENCE: Duration = Duration::from_millis(10);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(10);
 
 struct Directory(TempDir);
 
@@ -29,7 +29,7 @@ impl Directory {
 
     /// As a process of this start of the machine has it.
     fn open_in(&self, boot: &str) -> LockFile {
-        LockFile::open(&self.path(), PATIENCE, boot.to_owned()).unwrap()
+        LockFile::open(&self.path(), BUSY_TIMEOUT, boot.to_owned()).unwrap()
     }
 
     fn open(&self) -> LockFile {

@@ -9,15 +9,15 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::url::{decoded, in_limits, split_scheme};
 
 /// How long a command waits for other processes that write.
-const PATIENCE: Duration = Duration::from_secs(2);
-const PATIENCES: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
-const _: () = assert!(PATIENCES.end().as_millis() < LATE_COMMANDS.as_millis());
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+const BUSY_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
+const _: () = assert!(BUSY_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 
 /// Where the locks are.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) path: PathBuf,
-    pub(super) patience: Duration,
+    pub(super) busy_timeout: Duration,
 }
 
 impl Place {
@@ -43,9 +43,9 @@ impl Place {
                 "the URL of SQLite names a file by its whole path: `sqlite:/path/of/a/file`".to_owned()
             );
         }
-        let patience = options.response_timeout.unwrap_or(PATIENCE);
-        let patience = in_limits("response_timeout", patience, &PATIENCES)?;
-        Ok(Place { path: path.into(), patience })
+        let busy_timeout = options.response_timeout.unwrap_or(BUSY_TIMEOUT);
+        let busy_timeout = in_limits("response_timeout", busy_timeout, &BUSY_TIMEOUTS)?;
+        Ok(Place { path: path.into(), busy_timeout })
     }
 }
 

@@ -67,7 +67,7 @@ fn on<T>(
     }
     let open = match file {
         Some(open) => open,
-        None => file.insert(LockFile::open(&place.path, place.patience, clock::boot()?)?),
+        None => file.insert(LockFile::open(&place.path, place.busy_timeout, clock::boot()?)?),
     };
     let done = work(open);
     if done.as_ref().is_err_and(errors::is_final) {

@@ -15,7 +15,7 @@ use distlock_store::Severity::{Fine, Note, Warning};
 use distlock_store::{Finding, StoreError};
 
 /// How long a member may take to tell of itself: all are asked at the same time.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// No member tells more.
 const MOST_BYTES: u64 = 64 * 1024;
 /// On average, in milliseconds. Each acquisition waits for a few requests.
@@ -28,7 +28,7 @@ impl ZooKeeperStore {
         let mut asked = JoinSet::new();
         for (at, member) in self.config.members.iter().cloned().enumerate() {
             asked.spawn(async move {
-                let said = timeout(PATIENCE, ask(&member)).await;
+                let said = timeout(REPLY_TIMEOUT, ask(&member)).await;
                 let said = said.unwrap_or_else(|error| Err(error.into()));
                 (at, of_member(&member, said.map_err(|error| error.to_string()).as_deref()))
             });

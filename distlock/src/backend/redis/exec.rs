@@ -287,7 +287,7 @@ impl Exec {
     ) -> Vec<OpResult<O::Reply>> {
         let mut results = Vec::with_capacity(batch.len());
         for piece in batch.chunks(PIECE) {
-            if link.pulse.has_ended() {
+            if link.liveness.has_ended() {
                 let lost = errors::found(Failure::NotSent, "the connection broke before this was sent");
                 results.extend(fail_all(piece.len(), &lost));
                 continue;

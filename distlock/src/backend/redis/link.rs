@@ -12,18 +12,18 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::conduit::Conduit;
-use super::doze::Doze;
 use super::first_reply;
+use super::idle_gate::IdleGate;
 use super::login::{Asks, Login, Shown};
-use super::stream::{Pulse, Stream};
+use super::stream::{Liveness, Stream};
 use crate::backend::StoreError;
 
 /// A connection for commands.
 #[derive(Debug)]
 pub(super) struct Link {
     conduit: Arc<Conduit>,
-    pub(super) pulse: Arc<Pulse>,
-    doze: Doze,
+    pub(super) liveness: Arc<Liveness>,
+    idle_gate: IdleGate,
     /// Wakes the supervisor.
     pub(super) nudge: Notify,
     fault: OnceLock<StoreError>,
@@ -85,8 +85,8 @@ impl Asks for Arc<Conduit> {
 }
 
 impl Link {
-    pub(super) fn new(conduit: Arc<Conduit>, pulse: Arc<Pulse>) -> Link {
-        Link { conduit, pulse, doze: Doze::new(), nudge: Notify::new(), fault: OnceLock::new() }
+    pub(super) fn new(conduit: Arc<Conduit>, liveness: Arc<Liveness>) -> Link {
+        Link { conduit, liveness, idle_gate: IdleGate::new(), nudge: Notify::new(), fault: OnceLock::new() }
     }
 
     /// Sends one command.
@@ -107,12 +107,12 @@ impl Link {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.doze.in_flight()
+        self.idle_gate.in_flight()
     }
 
     /// Asks for a nudge at the next request. False if a request is under way already.
-    pub(super) fn doze(&self) -> bool {
-        self.doze.doze()
+    pub(super) fn may_sleep(&self) -> bool {
+        self.idle_gate.may_sleep()
     }
 
     /// Reports, from any thread, that this link must be replaced.
@@ -134,7 +134,7 @@ struct Flight<'a>(&'a Link);
 
 impl<'a> Flight<'a> {
     fn begin(link: &'a Link) -> Flight<'a> {
-        if link.doze.begin() {
+        if link.idle_gate.begin() {
             link.nudge.notify_one();
         }
         Flight(link)
@@ -143,6 +143,6 @@ impl<'a> Flight<'a> {
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        self.0.doze.end();
+        self.0.idle_gate.end();
     }
 }

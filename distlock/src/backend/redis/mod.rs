@@ -15,27 +15,27 @@ mod config;
 mod config_error;
 mod diagnosis;
 mod dial;
-mod doze;
 mod endpoint;
 mod errors;
 mod exec;
 mod first_reply;
 mod handshake;
+mod idle_gate;
 mod info;
 mod link;
 mod listing;
 mod login;
 mod membership;
 mod names;
-mod news;
 mod operation;
-mod pace;
+mod probe_interval;
 mod push;
 mod registered;
 mod replicas;
 mod reply;
 mod scripts;
 mod sentinel;
+mod sentinel_events;
 mod slots;
 mod spare;
 mod standalone;
@@ -70,14 +70,14 @@ mod test_cluster;
 #[cfg(test)]
 mod test_operations;
 #[cfg(test)]
-#[cfg(feature = "tls")]
-mod test_papers;
-#[cfg(test)]
 mod test_scripted;
 #[cfg(test)]
 mod test_sentinels;
 #[cfg(test)]
 pub(super) mod test_server;
+#[cfg(test)]
+#[cfg(feature = "tls")]
+mod test_tls_files;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

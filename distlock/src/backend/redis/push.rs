@@ -18,7 +18,7 @@ use super::command::Wire;
 use super::config::Address;
 use super::endpoint::{Connects, Endpoint};
 use super::link::{self, Driver};
-use super::stream::{Pulse, Stream};
+use super::stream::{Liveness, Stream};
 use super::{errors, first_reply, info};
 use crate::backend::{Failure, Push, ServerTime, StoreError, parse_token};
 use crate::observe::{Notice, notice};
@@ -52,7 +52,7 @@ pub(super) trait Listener: Connects + 'static {
 }
 
 /// Why there is no subscription.
-enum Trouble {
+enum SubscribeError {
     /// The server cannot be reached, or not now.
     Passing(RedisError),
     /// It closed the connection when it was asked for pushes. It may have been stopped at that moment, or may
@@ -104,11 +104,11 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
                     soon.next_pause()
                 }
             }
-            Ok(Err(Trouble::NoResp3)) => {
+            Ok(Err(SubscribeError::NoResp3)) => {
                 memory.no_resp3 = Some(Instant::now());
                 continue;
             }
-            Ok(Err(Trouble::Closed(error))) => {
+            Ok(Err(SubscribeError::Closed(error))) => {
                 closed += 1;
                 // Some servers close only on HELLO.
                 memory.no_resp3 = if is_fresh(memory.no_resp3) { None } else { Some(Instant::now()) };
@@ -117,11 +117,11 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
                 }
                 late.next_pause()
             }
-            Ok(Err(Trouble::Refused(error))) => {
+            Ok(Err(SubscribeError::Refused(error))) => {
                 warn_once(&*listener, &error, &mut warned);
                 jittered(REFUSED_SUBSCRIBE_PAUSE)
             }
-            Ok(Err(Trouble::Passing(error))) => {
+            Ok(Err(SubscribeError::Passing(error))) => {
                 notice(Notice::NoPushLink { server: &listener.place(), error: &error });
                 soon.next_pause()
             }
@@ -141,12 +141,12 @@ fn warn_once(listener: &impl Listener, error: &RedisError, warned: &mut bool) {
 
 /// A confirmed subscription.
 struct Subscription {
-    voice: Voice,
-    pulse: Arc<Pulse>,
+    push_stream: PushStream,
+    liveness: Arc<Liveness>,
     at: Endpoint,
 }
 
-enum Voice {
+enum PushStream {
     /// Pushes are delivered by the driver.
     Resp3(MultiplexedConnection, Driver),
     /// Messages are read from a stream, and nothing but subscriptions can be sent, so the connection has no
@@ -154,49 +154,55 @@ enum Voice {
     Resp2(PubSubSink, PubSubStream, Option<Instant>),
 }
 
-async fn subscribe(listener: &Arc<impl Listener>, memory: &mut Memory) -> Result<Subscription, Trouble> {
+async fn subscribe(
+    listener: &Arc<impl Listener>,
+    memory: &mut Memory,
+) -> Result<Subscription, SubscribeError> {
     let config = listener.config();
     let address = listener.locate().await.map_err(|error| {
         let error = (ErrorKind::Io, "there is no server to subscribe to", error.to_string());
-        Trouble::Passing(RedisError::from(error))
+        SubscribeError::Passing(RedisError::from(error))
     })?;
-    let pulse = Arc::new(Pulse::default());
-    let stream = Stream::connect(&address, &config.tls, Arc::clone(&pulse)).await;
-    let mut stream = stream.map_err(|error| Trouble::Passing(error.into()))?;
-    first_reply::exchange(&mut stream).await.map_err(Trouble::Passing)?;
+    let liveness = Arc::new(Liveness::default());
+    let stream = Stream::connect(&address, &config.tls, Arc::clone(&liveness)).await;
+    let mut stream = stream.map_err(|error| SubscribeError::Passing(error.into()))?;
+    first_reply::exchange(&mut stream).await.map_err(SubscribeError::Passing)?;
     // From here on the server has been reached.
     match memory.protocol() {
         ProtocolVersion::RESP2 => {
-            let voice = subscribe_by_resp2(listener, stream).await?;
-            Ok(Subscription { voice, pulse, at: Endpoint { address, run_id: None } })
+            let push_stream = subscribe_by_resp2(listener, stream).await?;
+            Ok(Subscription { push_stream, liveness, at: Endpoint { address, run_id: None } })
         }
         _ => {
-            let (voice, run_id) = subscribe_by_resp3(listener, stream, memory).await?;
-            Ok(Subscription { voice, pulse, at: Endpoint { address, run_id } })
+            let (push_stream, run_id) = subscribe_by_resp3(listener, stream, memory).await?;
+            Ok(Subscription { push_stream, liveness, at: Endpoint { address, run_id } })
         }
     }
 }
 
-async fn subscribe_by_resp2(listener: &Arc<impl Listener>, stream: Stream) -> Result<Voice, Trouble> {
+async fn subscribe_by_resp2(
+    listener: &Arc<impl Listener>,
+    stream: Stream,
+) -> Result<PushStream, SubscribeError> {
     let login = listener.config().login.speaking(ProtocolVersion::RESP2);
-    let shown = login.shown().await.map_err(|error| Trouble::Passing(error.into()))?;
+    let shown = login.shown().await.map_err(|error| SubscribeError::Passing(error.into()))?;
     let subscriber =
         PubSub::new(&shown.settings, stream).await.map_err(|error| match error.is_io_error() {
-            true => Trouble::Closed(error),
-            false => Trouble::Passing(error),
+            true => SubscribeError::Closed(error),
+            false => SubscribeError::Passing(error),
         })?;
     let (mut sink, stream) = subscriber.split();
     sink.subscribe(listener.wire().channel()).await.map_err(unsubscribed)?;
-    Ok(Voice::Resp2(sink, stream, shown.renew_at))
+    Ok(PushStream::Resp2(sink, stream, shown.renew_at))
 }
 
 async fn subscribe_by_resp3(
     listener: &Arc<impl Listener>,
     stream: Stream,
     memory: &mut Memory,
-) -> Result<(Voice, Option<String>), Trouble> {
+) -> Result<(PushStream, Option<String>), SubscribeError> {
     let login = listener.config().login.speaking(ProtocolVersion::RESP3);
-    let shown = login.shown().await.map_err(|error| Trouble::Passing(error.into()))?;
+    let shown = login.shown().await.map_err(|error| SubscribeError::Passing(error.into()))?;
     let to = Arc::downgrade(listener);
     let settings = AsyncConnectionConfig::new().set_push_sender(move |info: PushInfo| {
         if let (PushKind::Message, [_, Value::BulkString(payload)], Some(to)) =
@@ -208,13 +214,13 @@ async fn subscribe_by_resp3(
     });
     let (mut connection, driver) = link::log_in(&login, shown, stream, settings).await.map_err(|error| {
         // Not a failure of the network: it may be only HELLO that is unknown or forbidden.
-        if error.is_io_error() { Trouble::Closed(error) } else { Trouble::NoResp3 }
+        if error.is_io_error() { SubscribeError::Closed(error) } else { SubscribeError::NoResp3 }
     })?;
     let run_id = if is_fresh(memory.no_info) {
         None
     } else {
         let question = cmd("INFO").arg("server").to_owned();
-        let info = connection.send_packed_command(&question).await.map_err(Trouble::Closed)?;
+        let info = connection.send_packed_command(&question).await.map_err(SubscribeError::Closed)?;
         if matches!(info, Value::ServerError(_)) {
             memory.no_info = Some(Instant::now());
         }
@@ -224,36 +230,36 @@ async fn subscribe_by_resp3(
     // Last, so that a connection with this name that is not subscribed is known to be one for commands.
     if !is_fresh(memory.no_name) {
         let naming = cmd("CLIENT").arg("SETNAME").arg(&listener.config().client).to_owned();
-        let named = connection.send_packed_command(&naming).await.map_err(Trouble::Closed)?;
+        let named = connection.send_packed_command(&naming).await.map_err(SubscribeError::Closed)?;
         if matches!(named, Value::ServerError(_)) {
             memory.no_name = Some(Instant::now());
         }
     }
-    Ok((Voice::Resp3(connection, driver), run_id))
+    Ok((PushStream::Resp3(connection, driver), run_id))
 }
 
 /// Why SUBSCRIBE failed.
-fn unsubscribed(error: RedisError) -> Trouble {
+fn unsubscribed(error: RedisError) -> SubscribeError {
     match errors::failure(&error) {
-        _ if error.is_io_error() => Trouble::Closed(error),
-        Some(Failure::Later) => Trouble::Passing(error),
-        _ => Trouble::Refused(error),
+        _ if error.is_io_error() => SubscribeError::Closed(error),
+        Some(Failure::Later) => SubscribeError::Passing(error),
+        _ => SubscribeError::Refused(error),
     }
 }
 
 impl Subscription {
     /// Serves the subscription until it ends, and returns why it did.
     async fn last(self, listener: &impl Listener) -> RedisError {
-        let Subscription { voice, pulse, .. } = self;
+        let Subscription { push_stream, liveness, .. } = self;
         let time_limit = listener.config().op_timeout;
-        match voice {
-            Voice::Resp3(mut connection, mut driver) => {
+        match push_stream {
+            PushStream::Resp3(mut connection, mut driver) => {
                 tokio::select! {
                     _ = &mut driver.0 => closed(),
                     () = listener.moved() => closed(),
                     error = async {
                         loop {
-                            silence(&pulse).await;
+                            silence(&liveness).await;
                             let ping = cmd("PING");
                             let ping = connection.send_packed_command(&ping);
                             if let Some(error) = judge(timeout(time_limit, ping).await) {
@@ -263,7 +269,7 @@ impl Subscription {
                     } => error,
                 }
             }
-            Voice::Resp2(mut sink, mut stream, renew_at) => {
+            PushStream::Resp2(mut sink, mut stream, renew_at) => {
                 tokio::select! {
                     () = async {
                         match renew_at {
@@ -281,7 +287,7 @@ impl Subscription {
                     () = listener.moved() => closed(),
                     error = async {
                         loop {
-                            silence(&pulse).await;
+                            silence(&liveness).await;
                             if let Some(error) = judge(timeout(time_limit, sink.ping::<Value>()).await) {
                                 return error;
                             }
@@ -294,11 +300,11 @@ impl Subscription {
 }
 
 /// Returns once no byte has arrived for a while.
-async fn silence(pulse: &Pulse) {
+async fn silence(liveness: &Liveness) {
     loop {
-        let heard = pulse.heard();
+        let heard = liveness.heard();
         sleep(SILENCE_BEFORE_PROBE).await;
-        if pulse.heard() == heard {
+        if liveness.heard() == heard {
             return;
         }
     }

@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use super::config::RedisConfig;
 use super::endpoint::Endpoint;
 use super::link::{self, Driver, Link};
-use super::stream::{Pulse, Stream};
+use super::stream::{Liveness, Stream};
 use super::{errors, info};
 use crate::backend::{Failure, OpResult, StoreError};
 use distlock_store::kit::backoff::Backoff;
@@ -106,7 +106,7 @@ impl Replicas {
         }
         answer.await.unwrap_or_else(|_| ended())?;
         // Otherwise the confirmation may come from another server than the one that `link` leads to.
-        if link.pulse.has_ended() {
+        if link.liveness.has_ended() {
             return Err(errors::found(
                 Failure::Unknown,
                 "the connection broke before enough replicas had the lock",
@@ -130,11 +130,11 @@ impl Replicas {
         pipeline.cmd("WAIT").arg(self.count).arg(self.limit.as_millis());
         let (mut line, mut waiting) = (None, Vec::new());
         while asked.recv_many(&mut waiting, SHARE).await > 0 {
-            let mut trouble = None;
-            let round = self.round(&mut line, &mut trouble, config, &pipeline, &at);
+            let mut failure = None;
+            let round = self.round(&mut line, &mut failure, config, &pipeline, &at);
             let answer = timeout(self.limit * 2, round).await.unwrap_or_else(|_| {
                 line = None;
-                Err(trouble.unwrap_or_else(|| {
+                Err(failure.unwrap_or_else(|| {
                     let text = format!("no word about the replicas within {:?}", self.limit * 2);
                     errors::found(Failure::Unknown, text)
                 }))
@@ -146,11 +146,11 @@ impl Replicas {
         }
     }
 
-    /// One confirmation, over a new connection if the old one is broken. `trouble`: why there is none yet.
+    /// One confirmation, over a new connection if the old one is broken. `failure`: why there is none yet.
     async fn round(
         &self,
         line: &mut Option<Line>,
-        trouble: &mut Option<StoreError>,
+        failure: &mut Option<StoreError>,
         config: &RedisConfig,
         pipeline: &Pipeline,
         at: &(impl Fn() -> Option<Endpoint> + Send + Sync),
@@ -169,7 +169,7 @@ impl Replicas {
                 Err(error) => error,
             };
             *line = None;
-            *trouble = Some(errors::unanswered(error));
+            *failure = Some(errors::unanswered(error));
             sleep(backoff.next_pause()).await;
         }
     }
@@ -217,7 +217,7 @@ impl Replicas {
 
 impl Line {
     async fn open(config: &RedisConfig, to: &Endpoint) -> Result<Line, RedisError> {
-        let stream = Stream::connect(&to.address, &config.tls, Arc::new(Pulse::default())).await?;
+        let stream = Stream::connect(&to.address, &config.tls, Arc::new(Liveness::default())).await?;
         let (mut connection, driver) =
             link::start(&config.login, stream, AsyncConnectionConfig::new()).await?;
         let info = connection.send_packed_command(cmd("INFO").arg("server")).await?;

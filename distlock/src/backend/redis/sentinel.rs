@@ -1,8 +1,8 @@
 //! Where the master is, according to the sentinels.
 //!
-//! Every sentinel is asked over a kept connection of its own: once a second; if it publishes news (see
-//! news.rs), after five seconds at first and then less and less often, down to every 15 to 30 seconds; at once
-//! when any of them has news; and several times a second while the master is being looked for, at growing
+//! Every sentinel is asked over a kept connection of its own: once a second; if it publishes events (see
+//! sentinel_events.rs), after five seconds at first and then less and less often, down to every 15 to 30 seconds; at once
+//! when any of them has events; and several times a second while the master is being looked for, at growing
 //! intervals. The answer with the highest configuration epoch counts:
 //! that number rises with every fail-over, so a sentinel that has missed the newest one cannot lead us back.
 //! Among answers of the same epoch the most frequent one counts. A sentinel that does not answer costs
@@ -25,9 +25,9 @@ use super::config::{Address, RedisConfig, SentinelPlace};
 use super::errors;
 use super::info::text;
 use super::link::{self, Driver};
-use super::news;
-use super::pace::{Calm, Pace};
-use super::stream::{Pulse, Stream};
+use super::probe_interval::{WhileKnown, WhileLooking};
+use super::sentinel_events;
+use super::stream::{Liveness, Stream};
 use super::tls::Tls;
 use crate::backend::{Failure, StoreError};
 use distlock_store::kit::connection::AddressMap;
@@ -68,11 +68,11 @@ pub(super) struct Sentinels {
     ballots: watch::Sender<Vec<Ballot>>,
     /// Whether the master is being looked for.
     looking: watch::Sender<bool>,
-    /// Signalled whenever a sentinel has news.
-    news: watch::Sender<()>,
-    /// Which of them publish news.
+    /// Signalled whenever a sentinel has events.
+    events: watch::Sender<()>,
+    /// Which of them publish events.
     telling: Vec<AtomicBool>,
-    /// How often a sentinel is asked while the link is good and it publishes no news.
+    /// How often a sentinel is asked while the link is good and it publishes no events.
     usual: Duration,
 }
 
@@ -91,7 +91,7 @@ impl Sentinels {
             connect_timeout: config.connect_timeout,
             ballots: watch::Sender::new(ballots),
             looking: watch::Sender::new(true),
-            news: watch::Sender::new(()),
+            events: watch::Sender::new(()),
             usual: config.sentinels_every,
         }
     }
@@ -112,20 +112,21 @@ impl Sentinels {
             return;
         };
         let (login, time_limit) = (&self.place.login, self.connect_timeout);
-        news::hear((address, &self.place.master), login, &self.tls, time_limit, telling, || {
-            self.news.send_modify(|()| {});
+        sentinel_events::listen((address, &self.place.master), login, &self.tls, time_limit, telling, || {
+            self.events.send_modify(|()| {});
         })
         .await;
     }
 
     async fn ask_for_ever(self: Arc<Self>, number: usize) {
         let Some(address) = self.place.sentinels.get(number) else { return };
-        let (mut looking, mut news) = (self.looking.subscribe(), self.news.subscribe());
+        let (mut looking, mut events) = (self.looking.subscribe(), self.events.subscribe());
         let mut connection = None;
-        let (mut pace, mut calm) = (Pace::default(), Calm::new(self.usual));
+        let (mut looking_interval, mut known_interval) =
+            (WhileLooking::default(), WhileKnown::new(self.usual));
         loop {
             let began = Instant::now();
-            news.mark_unchanged();
+            events.mark_unchanged();
             let time_limit = if connection.is_some() { self.time_limit } else { self.connect_timeout };
             let answer = timeout(time_limit, self.ask(address, &mut connection)).await;
             let reply = match answer {
@@ -148,17 +149,17 @@ impl Sentinels {
             let hurried = *looking.borrow_and_update();
             let tells = self.telling.get(number).is_some_and(|tells| tells.load(Ordering::SeqCst));
             let pause = if hurried {
-                calm.disturbed();
-                pace.next()
+                known_interval.changed();
+                looking_interval.next()
             } else {
-                pace.calm();
-                if tells { calm.next_with_news() } else { calm.next_without_news() }
+                looking_interval.found();
+                if tells { known_interval.next_subscribed() } else { known_interval.next_unsubscribed() }
             };
             tokio::select! {
                 () = sleep(pause.saturating_sub(began.elapsed())) => {}
-                // The news may be newer than the answer. Fails only without a sender, which is a field of
+                // The events may be newer than the answer. Fails only without a sender, which is a field of
                 // this struct.
-                _ = news.changed() => calm.disturbed(),
+                _ = events.changed() => known_interval.changed(),
                 // When the master is being looked for, do not wait for the rest of the second.
                 _ = looking.wait_for(|now| *now && !hurried) => {}
             }
@@ -173,7 +174,7 @@ impl Sentinels {
         let open = match connection {
             Some(open) => open,
             None => {
-                let stream = Stream::connect(address, &self.tls, Arc::new(Pulse::default())).await?;
+                let stream = Stream::connect(address, &self.tls, Arc::new(Liveness::default())).await?;
                 connection.insert(link::start(&self.place.login, stream, AsyncConnectionConfig::new()).await?)
             }
         };

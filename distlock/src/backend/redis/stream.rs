@@ -1,4 +1,4 @@
-//! The socket of a connection, and its pulse.
+//! The socket of a connection, and its liveness.
 //!
 //! It is opened here and not by the client library, so that the supervisor can see what happens below the
 //! replies: whether bytes still arrive (although the tasks that await the replies may be blocked), and that
@@ -23,13 +23,13 @@ use crate::observe::{Notice, notice};
 
 /// What can be known about a connection without sending anything.
 #[derive(Debug, Default)]
-pub(super) struct Pulse {
+pub(super) struct Liveness {
     heard: AtomicU64,
     ended: AtomicBool,
     abandoned: AtomicBool,
 }
 
-impl Pulse {
+impl Liveness {
     /// Changes whenever bytes have arrived.
     pub(super) fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
@@ -59,7 +59,7 @@ pub(super) struct Stream {
     socket: Socket,
     /// While the socket is lent to another runtime: what it is taken back with.
     deposit: Option<Bare>,
-    pulse: Arc<Pulse>,
+    liveness: Arc<Liveness>,
 }
 
 enum Socket {
@@ -69,7 +69,7 @@ enum Socket {
 }
 
 impl Stream {
-    pub(super) async fn connect(address: &Address, tls: &Tls, pulse: Arc<Pulse>) -> io::Result<Stream> {
+    pub(super) async fn connect(address: &Address, tls: &Tls, liveness: Arc<Liveness>) -> io::Result<Stream> {
         #[cfg(not(feature = "tls"))]
         let _: &Tls = tls;
         let dialled = async |host: &str, port| Ok::<_, io::Error>(Registered::Tcp(dial(host, port).await?));
@@ -86,7 +86,7 @@ impl Stream {
             #[cfg(not(unix))]
             Address::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
-        Ok(Stream { socket, deposit: None, pulse })
+        Ok(Stream { socket, deposit: None, liveness })
     }
 
     fn registered(&self) -> &Registered {
@@ -135,8 +135,8 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.pulse.end();
-        if !self.pulse.abandoned.load(Ordering::SeqCst) {
+        self.liveness.end();
+        if !self.liveness.abandoned.load(Ordering::SeqCst) {
             return;
         }
         let Registered::Tcp(_) = self.registered() else { return };
@@ -163,7 +163,7 @@ impl AsyncRead for Stream {
         let this = self.get_mut();
         let result = ready!(on_socket!(this, stream => Pin::new(stream).poll_read(cx, buf)));
         if result.is_ok() && buf.filled().len() > before {
-            this.pulse.heard.fetch_add(1, Ordering::Relaxed);
+            this.liveness.heard.fetch_add(1, Ordering::Relaxed);
         }
         Poll::Ready(result)
     }

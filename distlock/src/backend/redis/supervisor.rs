@@ -12,7 +12,7 @@ use super::endpoint::Connects;
 use super::errors;
 use super::handshake::{Identity, Manner, Refusals, Role, ServerInfo, Unknown, handshake};
 use super::link::{self, Driver, Link};
-use super::stream::{Pulse, Stream};
+use super::stream::{Liveness, Stream};
 use crate::backend::{Failure, StoreError};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
@@ -170,14 +170,14 @@ async fn attempt(
         let address = owner.locate().await?;
         memory.refusals.begin(&address);
         let place = address.to_string();
-        let pulse = Arc::new(Pulse::default());
+        let liveness = Arc::new(Liveness::default());
         let (conduit, driver) = async {
-            let stream = Stream::connect(&address, &config.tls, Arc::clone(&pulse)).await?;
+            let stream = Stream::connect(&address, &config.tls, Arc::clone(&liveness)).await?;
             link::open(&config.login, stream).await
         }
         .await
         .map_err(|error| errors::unconnected(&place, config.login.source(), error))?;
-        let link = Arc::new(Link::new(conduit, pulse));
+        let link = Arc::new(Link::new(conduit, liveness));
         let how = (owner.role(), manner);
         let handshake_result =
             handshake(&link, owner.wire(), how, config.replicas, &mut memory.refusals).await;
@@ -253,7 +253,7 @@ async fn watch(
         cause = reason => {
             // First, so that everything that fails now can report why.
             link.give_up(cause.clone());
-            link.pulse.abandon();
+            link.liveness.abandon();
             driver.0.abort();
             // Ended or aborted: either way nothing of it is left.
             drop((&mut driver.0).await);
@@ -267,11 +267,11 @@ async fn watch(
 /// probe.
 async fn suspect(owner: &impl LinkOwner, link: &Link, mut written: Option<Instant>) -> StoreError {
     let time_limit = owner.config().op_timeout;
-    let mut heard = link.pulse.heard();
-    let mut dozing = false;
+    let mut heard = link.liveness.heard();
+    let mut asleep = false;
     loop {
         let nudged =
-            timeout(if dozing { IDLE_PROBE_INTERVAL } else { STALL_CHECK_INTERVAL }, link.nudge.notified())
+            timeout(if asleep { IDLE_PROBE_INTERVAL } else { STALL_CHECK_INTERVAL }, link.nudge.notified())
                 .await
                 .is_ok();
         if let Some(fault) = link.fault() {
@@ -282,16 +282,16 @@ async fn suspect(owner: &impl LinkOwner, link: &Link, mut written: Option<Instan
         if record.is_some() {
             written = Some(Instant::now());
         }
-        let now = link.pulse.heard();
+        let now = link.liveness.heard();
         if nudged || now != heard {
             // It is alive, or the request was sent only now.
             heard = now;
-            dozing = !nudged && link.in_flight() == 0 && link.doze();
+            asleep = !nudged && link.in_flight() == 0 && link.may_sleep();
             if record.is_none() {
                 continue;
             }
-        } else if !dozing && link.in_flight() == 0 && link.doze() {
-            dozing = true;
+        } else if !asleep && link.in_flight() == 0 && link.may_sleep() {
+            asleep = true;
             if record.is_none() {
                 continue;
             }
@@ -299,13 +299,13 @@ async fn suspect(owner: &impl LinkOwner, link: &Link, mut written: Option<Instan
         if let Err(cause) = probe(link, record, time_limit).await {
             return cause;
         }
-        heard = link.pulse.heard();
+        heard = link.liveness.heard();
     }
 }
 
 /// Probes until the server replies, or until it has been silent for too long.
 async fn probe(link: &Link, record: Option<Cmd>, time_limit: Duration) -> Result<(), StoreError> {
-    let mut heard = link.pulse.heard();
+    let mut heard = link.liveness.heard();
     let mut ping = std::pin::pin!(link.probe(record.unwrap_or_else(|| redis::cmd("PING"))));
     loop {
         match timeout(time_limit, &mut ping).await {
@@ -317,7 +317,7 @@ async fn probe(link: &Link, record: Option<Cmd>, time_limit: Duration) -> Result
                 for _ in 0..3 {
                     tokio::task::yield_now().await;
                 }
-                let now = link.pulse.heard();
+                let now = link.liveness.heard();
                 if now == heard {
                     let text =
                         format!("the server did not answer within {time_limit:?}: connection given up");

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::test_cluster::{Cluster, MASTERS, REPLICA};
 use super::test_operations::SendTo;
-use super::test_papers::Papers;
 use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, wait_until};
+use super::test_tls_files::TlsFiles;
 use super::{ClusterBackend, RedisConfig};
 use crate::backend::{
     AcquireMode, AcquireReply, Backend, Failure, LockKind, Push, Pushes, RenewReply, Token, op,
@@ -51,9 +51,9 @@ fn renewing(token: u64) -> op::Renew {
 
 #[test]
 fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
-    let papers = Papers::issue();
-    let (server, port) = papers.serve("yes");
-    let files = papers.files();
+    let tls_files = TlsFiles::issue();
+    let (server, port) = tls_files.serve("yes");
+    let files = tls_files.files();
     let (a, b) = (
         rig(&format!("rediss://localhost:{port}/?{files}"), "a"),
         rig(&format!("rediss://127.0.0.1:{port}?{files}"), "b"),
@@ -75,24 +75,24 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
 
 #[test]
 fn a_server_that_cannot_be_verified_is_not_talked_to() {
-    let papers = Papers::issue();
-    let (_server, port) = papers.serve("no");
+    let tls_files = TlsFiles::issue();
+    let (_server, port) = tls_files.serve("no");
     for url in [
         format!("rediss://localhost:{port}/"),
-        format!("rediss://localhost:{port}/?ca={}", papers.path("other.pem")),
+        format!("rediss://localhost:{port}/?ca={}", tls_files.path("other.pem")),
     ] {
         let cause = rig(&url, "a").wait_for_down();
         assert_eq!(cause.kind, Failure::NotSent);
         assert!(cause.to_string().to_lowercase().contains("certificate"), "{cause}");
     }
-    rig(&format!("rediss://localhost:{port}/?ca={}", papers.path("ca.pem")), "a").wait_until_up();
+    rig(&format!("rediss://localhost:{port}/?ca={}", tls_files.path("ca.pem")), "a").wait_until_up();
 }
 
 #[test]
 fn a_server_that_asks_for_a_certificate_gets_one_or_no_link() {
-    let papers = Papers::issue();
-    let (_server, port) = papers.serve("yes");
-    let rig = rig(&format!("rediss://localhost:{port}/?ca={}", papers.path("ca.pem")), "a");
+    let tls_files = TlsFiles::issue();
+    let (_server, port) = tls_files.serve("yes");
+    let rig = rig(&format!("rediss://localhost:{port}/?ca={}", tls_files.path("ca.pem")), "a");
     rig.wait_for_down();
 }
 
@@ -103,20 +103,20 @@ fn rig_with(url: &str, tls: TlsOptions) -> Rig {
 
 #[test]
 fn certificates_and_keys_may_be_given_in_memory() {
-    let papers = Papers::issue();
-    let (_server, port) = papers.serve("yes");
+    let tls_files = TlsFiles::issue();
+    let (_server, port) = tls_files.serve("yes");
     let tls = TlsOptions::new()
-        .authority_pem(papers.text("ca.pem"))
-        .client_certificate_pem(papers.text("client.pem"), papers.text("client.key"));
+        .authority_pem(tls_files.text("ca.pem"))
+        .client_certificate_pem(tls_files.text("client.pem"), tls_files.text("client.key"));
     rig_with(&format!("rediss://localhost:{port}/"), tls).wait_until_up();
 }
 
 #[test]
 fn a_server_may_be_certified_for_another_name_than_it_is_reached_by() {
-    let papers = Papers::issue();
-    papers.certify("server", "ca", "DNS:redis.internal");
-    let (_server, port) = papers.serve("no");
-    let url = format!("rediss://127.0.0.1:{port}/?ca={}", papers.path("ca.pem"));
+    let tls_files = TlsFiles::issue();
+    tls_files.certify("server", "ca", "DNS:redis.internal");
+    let (_server, port) = tls_files.serve("no");
+    let url = format!("rediss://127.0.0.1:{port}/?ca={}", tls_files.path("ca.pem"));
     let cause = rig(&url, "a").wait_for_down();
     assert!(cause.to_string().to_lowercase().contains("certificate"), "{cause}");
     let cause = rig(&format!("{url}&tls_name=other.internal"), "a").wait_for_down();
@@ -127,8 +127,8 @@ fn a_server_may_be_certified_for_another_name_than_it_is_reached_by() {
 
 #[test]
 fn the_roots_of_the_system_do_not_know_our_authority() {
-    let papers = Papers::issue();
-    let (_server, port) = papers.serve("no");
+    let tls_files = TlsFiles::issue();
+    let (_server, port) = tls_files.serve("no");
     match RedisConfig::new(&format!("rediss://localhost:{port}/?roots=system"), "a") {
         Ok(config) => {
             let cause = Rig::start(config).wait_for_down().to_string();
@@ -141,9 +141,9 @@ fn the_roots_of_the_system_do_not_know_our_authority() {
 
 #[test]
 fn a_certificate_that_is_replaced_while_we_run_is_shown_from_then_on() {
-    let papers = Papers::issue();
-    let (server, port) = papers.serve("yes");
-    let rig = rig(&format!("rediss://localhost:{port}/?{}", papers.files()), "a");
+    let tls_files = TlsFiles::issue();
+    let (server, port) = tls_files.serve("yes");
+    let rig = rig(&format!("rediss://localhost:{port}/?{}", tls_files.files()), "a");
     rig.wait_until_up();
     let cut = || {
         for id in server.client_ids(|line| !line.contains("cmd=client|list")) {
@@ -152,12 +152,12 @@ fn a_certificate_that_is_replaced_while_we_run_is_shown_from_then_on() {
         rig.wait_for_down();
     };
     // Written in two steps: what is there in between cannot be used, and the old pair goes on to count.
-    papers.write("client.key", "half a key");
+    tls_files.write("client.key", "half a key");
     cut();
     rig.wait_until_up();
     // From here on the server accepts what the other authority has certified, and nothing else.
-    papers.certify("client", "other", "DNS:client");
-    server.run::<()>(&format!("CONFIG SET tls-ca-cert-file {}", papers.path("other.pem")));
+    tls_files.certify("client", "other", "DNS:client");
+    server.run::<()>(&format!("CONFIG SET tls-ca-cert-file {}", tls_files.path("other.pem")));
     cut();
     rig.wait_until_up();
     assert!(matches!(rig.send("k", waiting(1)), Ok(AcquireReply::Acquired { .. })));
@@ -165,13 +165,13 @@ fn a_certificate_that_is_replaced_while_we_run_is_shown_from_then_on() {
 
 #[test]
 fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
-    let papers = Papers::issue();
-    let mut guarded = Guarded::start_over_tls(&papers.directives("yes"));
+    let tls_files = TlsFiles::issue();
+    let mut guarded = Guarded::start_over_tls(&tls_files.directives("yes"));
     let url = guarded.tls_url();
     // Neither sentinels nor servers talk to somebody without a certificate.
-    let stranger = rig(&format!("{url}?ca={}", papers.path("ca.pem")), "x");
+    let stranger = rig(&format!("{url}?ca={}", tls_files.path("ca.pem")), "x");
     assert_eq!(stranger.wait_for_down().kind, Failure::NotSent);
-    let [a, b] = ["a", "b"].map(|client| rig(&format!("{url}?{}", papers.files()), client));
+    let [a, b] = ["a", "b"].map(|client| rig(&format!("{url}?{}", tls_files.files()), client));
     for rig in [&a, &b] {
         assert_eq!(rig.wait_until_up(), (true, Pushes::On));
     }
@@ -190,14 +190,14 @@ fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
 
 #[test]
 fn the_nodes_of_a_cluster_are_reached_over_tls() {
-    let papers = Papers::issue();
-    let mut cluster = Cluster::start_over_tls(&papers.directives("yes"));
+    let tls_files = TlsFiles::issue();
+    let mut cluster = Cluster::start_over_tls(&tls_files.directives("yes"));
     let url = cluster.tls_url();
     let start =
         |url: &str, client| Rig::run(ClusterBackend::new(RedisConfig::new(url, client).unwrap()).unwrap());
-    let stranger = start(&format!("{url}?ca={}", papers.path("ca.pem")), "x");
+    let stranger = start(&format!("{url}?ca={}", tls_files.path("ca.pem")), "x");
     assert_eq!(stranger.wait_for_down().kind, Failure::NotSent);
-    let [a, b] = ["a", "b"].map(|client| start(&format!("{url}?{}", papers.files()), client));
+    let [a, b] = ["a", "b"].map(|client| start(&format!("{url}?{}", tls_files.files()), client));
     for rig in [&a, &b] {
         assert_eq!(rig.wait_until_up(), (true, Pushes::On));
     }

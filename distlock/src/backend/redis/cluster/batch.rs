@@ -69,7 +69,7 @@ impl ClusterShared {
     ) -> Placed<O::Reply> {
         let mut results = Vec::with_capacity(share.len());
         for piece in share.chunks(PIECE) {
-            if link.pulse.has_ended() {
+            if link.liveness.has_ended() {
                 results.extend(piece.iter().map(|(at, ..)| (*at, Err(node.not_connected()))));
                 continue;
             }

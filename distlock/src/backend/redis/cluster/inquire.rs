@@ -11,8 +11,8 @@ use super::map::{View, lacks_host_names, questions};
 use crate::backend::redis::config::{Address, RedisConfig};
 use crate::backend::redis::errors;
 use crate::backend::redis::link::{self, Link};
-use crate::backend::redis::pace::{Early, Pace};
-use crate::backend::redis::stream::{Pulse, Stream};
+use crate::backend::redis::probe_interval::{EarlyProbe, WhileLooking};
+use crate::backend::redis::stream::{Liveness, Stream};
 use crate::backend::{Failure, StoreError};
 
 /// Once one node has answered, how long the others are waited for.
@@ -36,8 +36,8 @@ pub(super) enum Scope {
 /// When the map is read, and how.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    pace: Pace,
-    pub(super) early: Early,
+    interval: WhileLooking,
+    pub(super) early: EarlyProbe,
     several: Option<Instant>,
     /// The last view was older than what is known.
     pub(super) behind: bool,
@@ -47,7 +47,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn scope(&mut self) -> Scope {
-        let every = if self.pace.is_quick() || self.behind { SEVERAL.0 } else { SEVERAL.1 };
+        let every = if self.interval.is_quick() || self.behind { SEVERAL.0 } else { SEVERAL.1 };
         let due = self.several.is_none_or(|last| last.elapsed() >= every);
         if due && (self.behind || !self.whole) {
             self.several = Some(Instant::now());
@@ -59,10 +59,10 @@ impl Schedule {
     /// The pause before the next reading.
     pub(super) fn pause(&mut self) -> Duration {
         if self.whole && !self.behind {
-            self.pace.calm();
+            self.interval.found();
             return MAP_REFRESH_INTERVAL;
         }
-        self.pace.next()
+        self.interval.next()
     }
 }
 
@@ -159,7 +159,7 @@ fn newer(one: Option<View>, other: Option<View>) -> Option<View> {
 async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, StoreError> {
     let place = address.to_string();
     let unconnected = |error| errors::unconnected(&place, config.login.source(), error);
-    let stream = Stream::connect(address, &config.tls, Arc::new(Pulse::default())).await;
+    let stream = Stream::connect(address, &config.tls, Arc::new(Liveness::default())).await;
     let stream = stream.map_err(|error| unconnected(error.into()))?;
     let (mut connection, _driver) =
         link::start(&config.login, stream, AsyncConnectionConfig::new()).await.map_err(unconnected)?;

@@ -94,7 +94,7 @@ impl RecentPushes {
 struct Reported {
     up: bool,
     /// Since the last `Up`: a link was made, or a fail-over happened.
-    news: bool,
+    unreported: bool,
     /// About all links made since the last `Up`: no command of a former link can be applied any more.
     former_links_dead: bool,
     last_up: Option<Instant>,
@@ -116,7 +116,7 @@ impl Deref for Supervisor {
 pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
     let reported = Reported {
         up: false,
-        news: true,
+        unreported: true,
         former_links_dead: true,
         last_up: None,
         subscribed: HashSet::new(),
@@ -182,12 +182,12 @@ impl Supervisor {
         }
         let reached = map.nodes.iter().filter(|node| node.link().is_some()).count();
         let decided = map.nodes.iter().all(|node| node.is_decided());
-        let (up, news, last_up) = {
+        let (up, unreported, last_up) = {
             let reported = locked(&self.reported);
-            (reported.up, reported.news, reported.last_up)
+            (reported.up, reported.unreported, reported.last_up)
         };
         if reached == 0 {
-            if decided && (up || news) {
+            if decided && (up || unreported) {
                 let cause = map.nodes.iter().find_map(|node| node.cause());
                 self.report_down(cause.unwrap_or_else(|| {
                     errors::found(
@@ -207,7 +207,7 @@ impl Supervisor {
             self.report_up();
             return MAP_REFRESH_INTERVAL;
         }
-        if news {
+        if unreported {
             self.report_up();
         } else if !locked(&self.moved).is_empty() {
             let since = last_up.map_or(SLOT_MOVE_REPORT_INTERVAL, |at| at.elapsed());
@@ -223,7 +223,7 @@ impl Supervisor {
         let mut reported = locked(&self.reported);
         let former_links_dead = std::mem::replace(&mut reported.former_links_dead, true);
         reported.up = true;
-        reported.news = false;
+        reported.unreported = false;
         reported.last_up = Some(Instant::now());
         let pushes = if reported.subscribed.is_empty() { Pushes::Off } else { Pushes::On };
         drop(reported);
@@ -234,7 +234,7 @@ impl Supervisor {
     fn report_down(&self, cause: StoreError) {
         let mut reported = locked(&self.reported);
         reported.up = false;
-        reported.news = false;
+        reported.unreported = false;
         drop(reported);
         self.events.link(LinkEvent::Down { cause });
     }
@@ -282,7 +282,7 @@ impl Supervisor {
         let failed_over = before.is_known() && masters.iter().any(|master| !old.contains(master));
         self.change_map(|_| Map::new(view, |address| self.node(address)));
         let mut reported = locked(&self.reported);
-        reported.news |= failed_over;
+        reported.unreported |= failed_over;
         reported.members.clone_from(&view.members);
         reported.epoch = view.epoch;
         drop(reported);
@@ -372,7 +372,7 @@ impl LinkOwner for NodeLink {
         self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
         self.node.up(Arc::clone(&found.link));
         let mut reported = locked(&self.supervisor.reported);
-        reported.news = true;
+        reported.unreported = true;
         reported.former_links_dead &= found.former_links_dead;
         drop(reported);
         self.supervisor.changed.notify_one();

@@ -16,9 +16,9 @@ use tokio::time::timeout;
 use super::Conduit;
 use super::lending::Reader;
 use super::tests::{Rig, asks_and_goes, echoes};
-#[cfg(feature = "tls")]
-use crate::backend::redis::test_papers::Papers;
 use crate::backend::redis::test_server::{LONG, block_on, wait_until};
+#[cfg(feature = "tls")]
+use crate::backend::redis::test_tls_files::TlsFiles;
 
 fn callers() -> Runtime {
     with_io(Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap())
@@ -100,9 +100,9 @@ fn everybody_gets_the_reply_to_their_own_command_while_the_connection_moves() {
 #[cfg(feature = "tls")]
 #[test]
 fn everybody_gets_the_reply_to_their_own_command_while_a_connection_with_tls_moves() {
-    let papers = Papers::issue();
-    let (server, port) = papers.serve("yes");
-    let url = format!("rediss://localhost:{port}/?{}", papers.files());
+    let tls_files = TlsFiles::issue();
+    let (server, port) = tls_files.serve("yes");
+    let url = format!("rediss://localhost:{port}/?{}", tls_files.files());
     everybody_gets_their_own(&Rig::of(server, &url));
 }
 
@@ -195,9 +195,9 @@ fn a_command_that_is_half_written_when_its_runtime_ends_is_written_to_its_end() 
 #[cfg(feature = "tls")]
 #[test]
 fn a_command_that_is_half_written_with_tls_when_its_runtime_ends_is_written_to_its_end() {
-    let papers = Papers::issue();
-    let (server, port) = papers.serve("yes");
-    let url = format!("rediss://localhost:{port}/?{}", papers.files());
+    let tls_files = TlsFiles::issue();
+    let (server, port) = tls_files.serve("yes");
+    let url = format!("rediss://localhost:{port}/?{}", tls_files.files());
     half_written(&Rig::of(server, &url));
 }
 
@@ -277,9 +277,9 @@ fn a_reply_is_read_in_parts_by_several_readers() {
         async move { (name, conduit.request(cmd("GET").arg(name).clone()).await) }
     };
     let say = |text: &str| {
-        let heard = rig.pulse.heard();
+        let heard = rig.liveness.heard();
         (&rig.server).write_all(text.as_bytes()).unwrap();
-        wait_until("heard", LONG, || rig.pulse.heard() > heard);
+        wait_until("heard", LONG, || rig.liveness.heard() > heard);
     };
     let first = callers.spawn(ask("first"));
     wait_until("the first", LONG, || rig.conduit.queue().replies.under_way() == 1);

@@ -16,14 +16,14 @@ use tokio::task::JoinHandle;
 use super::lending::A_GUEST;
 use super::{Conduit, Stop};
 use crate::backend::redis::config::{Address, Place, RedisConfig};
-use crate::backend::redis::stream::{Pulse, Stream};
+use crate::backend::redis::stream::{Liveness, Stream};
 use crate::backend::redis::test_server::TestServer;
 use crate::backend::redis::tls::Tls;
 
 /// A conduit whose driver has a thread of its own, as in a manager. `S`: its server.
 pub(super) struct Rig<S = TestServer> {
     pub(super) conduit: Arc<Conduit>,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) liveness: Arc<Liveness>,
     pub(super) driver: JoinHandle<()>,
     pub(super) io: Runtime,
     pub(super) server: S,
@@ -52,9 +52,9 @@ impl Rig<TcpStream> {
         let port = listener.local_addr().unwrap().port();
         let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
         let accepting = thread::spawn(move || listener.accept().unwrap().0);
-        let Rig { conduit, pulse, driver, io, server } =
+        let Rig { conduit, liveness, driver, io, server } =
             Rig::connect(&address, &Default::default(), accepting, async |stream| Conduit::over(stream));
-        Rig { conduit, pulse, driver, io, server: server.join().unwrap() }
+        Rig { conduit, liveness, driver, io, server: server.join().unwrap() }
     }
 }
 
@@ -66,12 +66,12 @@ impl<S> Rig<S> {
         log_in: impl AsyncFnOnce(Stream) -> Arc<Conduit>,
     ) -> Rig<S> {
         let io = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let pulse = Arc::new(Pulse::default());
+        let liveness = Arc::new(Liveness::default());
         let conduit = io.block_on(async {
-            log_in(Stream::connect(address, tls, Arc::clone(&pulse)).await.unwrap()).await
+            log_in(Stream::connect(address, tls, Arc::clone(&liveness)).await.unwrap()).await
         });
         let driver = io.spawn(Arc::clone(&conduit).drive());
-        Rig { conduit, pulse, driver, io, server }
+        Rig { conduit, liveness, driver, io, server }
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::config::Address;
 use super::first_reply;
 use super::login::Login;
-use super::stream::{Pulse, Stream};
+use super::stream::{Liveness, Stream};
 use super::tls::Tls;
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
@@ -34,7 +34,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// Calls `tell` whenever the sentinel at `address` has news of `master`, and when news may have been missed.
 /// Never returns. `time_limit`: how long subscribing may take; `telling`: whether the subscription is active.
-pub(super) async fn hear(
+pub(super) async fn listen(
     (address, master): (&Address, &str),
     login: &Login,
     tls: &Tls,
@@ -75,7 +75,7 @@ fn is_about(master: &str, message: &[u8]) -> bool {
 }
 
 async fn subscribe(address: &Address, login: &Login, tls: &Tls) -> RedisResult<PubSub> {
-    let mut stream = Stream::connect(address, tls, Arc::new(Pulse::default())).await?;
+    let mut stream = Stream::connect(address, tls, Arc::new(Liveness::default())).await?;
     first_reply::exchange(&mut stream).await?;
     let mut subscribed = PubSub::new(&login.shown().await?.settings, stream).await?;
     for channel in CHANNELS {

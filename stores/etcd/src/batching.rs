@@ -1,7 +1,7 @@
 //! Transactions that wait until others of this process are answered, and are then sent as one.
 //!
 //! A request costs a member more than what most transactions ask of it. Few are sent by those who ask, at once; while
-//! these are under way, the others are collected. etcd decides each transaction inside of another one by its own
+//! these are under route, the others are collected. etcd decides each transaction inside of another one by its own
 //! comparisons, of the store as it was before the whole; so one batch has one transaction of a lock at most.
 
 use std::collections::{HashSet, VecDeque};
@@ -10,67 +10,67 @@ use std::sync::Arc;
 use etcd_client::{Txn, TxnOp};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 
-use super::errors::Trouble;
-use super::transactions::Said;
+use super::errors::LinkError;
+use super::transactions::TxnReply;
 
-/// So many requests are under way before others wait: as many as a program with little to do has at a time.
-const ALONE: usize = 4;
+/// So many requests are under route before others wait: as many as a program with little to do has at a time.
+const MOST_DIRECT: usize = 4;
 /// The most in one batch. A server takes 128 operations (`--max-txn-ops`), counted as those of the outer transaction
 /// and those of the longest inner one; and while it carries them out it does nothing else.
-const MOST: usize = 32;
+const MOST_IN_BATCH: usize = 32;
 
-/// The way of transactions to a member.
+/// The route of transactions to a member.
 #[derive(Clone)]
-pub(super) struct Together {
+pub(super) struct Batcher {
     alone: Arc<Semaphore>,
-    waiting: mpsc::UnboundedSender<Asked>,
+    waiting: mpsc::UnboundedSender<Queued>,
 }
 
 /// Those that wait, for whoever sends them.
 pub(super) struct Batches {
-    coming: mpsc::UnboundedReceiver<Asked>,
+    coming: mpsc::UnboundedReceiver<Queued>,
     /// Those that did not go with the last batch.
-    left: VecDeque<Asked>,
+    left: VecDeque<Queued>,
 }
 
-struct Asked {
+struct Queued {
     key: Arc<str>,
     txn: Txn,
-    answer: oneshot::Sender<Result<Said, Trouble>>,
+    answer: oneshot::Sender<Result<TxnReply, LinkError>>,
 }
 
 /// What somebody who asks has to do.
-pub(super) enum Way<'a> {
+pub(super) enum Route<'a> {
     /// Send it, and keep the permit until the answer is there.
-    Alone(Txn, SemaphorePermit<'a>),
+    Direct(Txn, SemaphorePermit<'a>),
     /// Wait for the answer. An error: nobody sends batches any more, and this one may have been sent.
-    WithOthers(oneshot::Receiver<Result<Said, Trouble>>),
+    Batched(oneshot::Receiver<Result<TxnReply, LinkError>>),
     /// It was not sent: the connection has ended.
     Closed,
 }
 
 /// Transactions that are sent as one.
-pub(super) struct Batch(Vec<Asked>);
+pub(super) struct Batch(Vec<Queued>);
 
 /// Those who wait for the answer to a batch.
-pub(super) struct Answers(Vec<oneshot::Sender<Result<Said, Trouble>>>);
+pub(super) struct ReplySenders(Vec<oneshot::Sender<Result<TxnReply, LinkError>>>);
 
-pub(super) fn together() -> (Together, Batches) {
+pub(super) fn batcher() -> (Batcher, Batches) {
     let (waiting, coming) = mpsc::unbounded_channel();
-    let alone = Arc::new(Semaphore::new(ALONE));
-    (Together { alone, waiting }, Batches { coming, left: VecDeque::new() })
+    let alone = Arc::new(Semaphore::new(MOST_DIRECT));
+    (Batcher { alone, waiting }, Batches { coming, left: VecDeque::new() })
 }
 
-impl Together {
+impl Batcher {
     /// `key`: the lock that it is about.
-    pub(super) fn way(&self, key: &Arc<str>, txn: Txn) -> Way<'_> {
+    pub(super) fn route(&self, key: &Arc<str>, txn: Txn) -> Route<'_> {
         if let Ok(permit) = self.alone.try_acquire() {
-            return Way::Alone(txn, permit);
+            return Route::Direct(txn, permit);
         }
         let (answer, answered) = oneshot::channel();
-        match self.waiting.send(Asked { key: key.clone(), txn, answer }) {
-            Ok(()) => Way::WithOthers(answered),
-            Err(_) => Way::Closed,
+        match self.waiting.send(Queued { key: key.clone(), txn, answer }) {
+            Ok(()) => Route::Batched(answered),
+            Err(_) => Route::Closed,
         }
     }
 }
@@ -102,7 +102,7 @@ impl Batches {
             if asked.answer.is_closed() {
                 continue;
             }
-            if batch.len() < MOST && keys.insert(asked.key.clone()) {
+            if batch.len() < MOST_IN_BATCH && keys.insert(asked.key.clone()) {
                 batch.push(asked);
             } else {
                 self.left.push_back(asked);
@@ -114,28 +114,28 @@ impl Batches {
 
 impl Batch {
     /// What is to be sent, and those who wait for its answer.
-    pub(super) fn split(self) -> (Txn, Answers) {
+    pub(super) fn split(self) -> (Txn, ReplySenders) {
         let (inner, answers): (Vec<TxnOp>, _) =
             self.0.into_iter().map(|asked| (TxnOp::txn(asked.txn), asked.answer)).unzip();
-        (Txn::new().and_then(inner), Answers(answers))
+        (Txn::new().and_then(inner), ReplySenders(answers))
     }
 }
 
-impl Answers {
+impl ReplySenders {
     /// Tells everybody.
-    pub(super) fn tell(self, said: Result<Said, Trouble>) {
+    pub(super) fn send(self, reply: Result<TxnReply, LinkError>) {
         let count = self.0.len();
-        let parts = said.map(Said::parts).and_then(|parts| match parts.len() {
+        let parts = reply.map(TxnReply::parts).and_then(|parts| match parts.len() {
             all if all == count => Ok(parts),
-            other => Err(Trouble::unknown(format!("{count} questions, {other} answers"))),
+            other => Err(LinkError::unknown(format!("{count} questions, {other} answers"))),
         });
         let parts = match parts {
             Ok(parts) => parts.into_iter().map(Ok).collect(),
-            Err(trouble) => vec![Err(trouble); count],
+            Err(error) => vec![Err(error); count],
         };
-        for (answer, said) in self.0.into_iter().zip(parts) {
+        for (answer, reply) in self.0.into_iter().zip(parts) {
             // Who has gone since learns nothing.
-            drop(answer.send(said));
+            drop(answer.send(reply));
         }
     }
 }
@@ -144,15 +144,15 @@ impl Answers {
 mod tests {
     use super::*;
 
-    fn ask(together: &Together, key: &str) -> oneshot::Receiver<Result<Said, Trouble>> {
-        match together.way(&Arc::from(key), Txn::new()) {
-            Way::WithOthers(answered) => answered,
-            Way::Alone(..) | Way::Closed => panic!("sent alone"),
+    fn ask(batcher: &Batcher, key: &str) -> oneshot::Receiver<Result<TxnReply, LinkError>> {
+        match batcher.route(&Arc::from(key), Txn::new()) {
+            Route::Batched(answered) => answered,
+            Route::Direct(..) | Route::Closed => panic!("sent alone"),
         }
     }
 
-    fn all_permits(together: &Together) -> Vec<Way<'_>> {
-        (0..ALONE).map(|_| together.way(&Arc::from("k"), Txn::new())).collect()
+    fn all_permits(batcher: &Batcher) -> Vec<Route<'_>> {
+        (0..MOST_DIRECT).map(|_| batcher.route(&Arc::from("k"), Txn::new())).collect()
     }
 
     fn keys(batch: &Batch) -> Vec<&str> {
@@ -161,23 +161,23 @@ mod tests {
 
     #[test]
     fn a_few_go_alone_and_others_wait_until_one_of_them_is_answered() {
-        let (together, _batches) = together();
-        let mut alone = all_permits(&together);
-        assert!(alone.iter().all(|way| matches!(way, Way::Alone(..))));
-        assert!(matches!(together.way(&Arc::from("k"), Txn::new()), Way::WithOthers(_)));
+        let (batcher, _batches) = batcher();
+        let mut alone = all_permits(&batcher);
+        assert!(alone.iter().all(|route| matches!(route, Route::Direct(..))));
+        assert!(matches!(batcher.route(&Arc::from("k"), Txn::new()), Route::Batched(_)));
         alone.pop();
-        assert!(matches!(together.way(&Arc::from("k"), Txn::new()), Way::Alone(..)));
+        assert!(matches!(batcher.route(&Arc::from("k"), Txn::new()), Route::Direct(..)));
     }
 
     #[tokio::test]
     async fn one_batch_has_one_of_a_lock_and_no_more_than_fit_and_none_that_nobody_waits_for() {
-        let (together, mut batches) = together();
-        let _alone = all_permits(&together);
-        let mut asked = vec![ask(&together, "a"), ask(&together, "a"), ask(&together, "b")];
-        drop(ask(&together, "gone"));
-        asked.extend((0..MOST).map(|number| ask(&together, &number.to_string())));
+        let (batcher, mut batches) = batcher();
+        let _alone = all_permits(&batcher);
+        let mut asked = vec![ask(&batcher, "a"), ask(&batcher, "a"), ask(&batcher, "b")];
+        drop(ask(&batcher, "gone"));
+        asked.extend((0..MOST_IN_BATCH).map(|number| ask(&batcher, &number.to_string())));
         let first = batches.next().await;
-        assert_eq!(keys(&first).len(), MOST);
+        assert_eq!(keys(&first).len(), MOST_IN_BATCH);
         assert_eq!(keys(&first)[..3], ["a", "b", "0"]);
         let second = batches.next().await;
         assert_eq!(keys(&second), ["a", "30", "31"]);
@@ -185,32 +185,32 @@ mod tests {
 
     #[tokio::test]
     async fn everybody_in_a_batch_learns_of_its_failure() {
-        let (together, mut batches) = together();
-        let _alone = all_permits(&together);
-        let asked = [ask(&together, "a"), ask(&together, "b")];
-        batches.next().await.split().1.tell(Err(Trouble::later("the leader changed")));
+        let (batcher, mut batches) = batcher();
+        let _alone = all_permits(&batcher);
+        let asked = [ask(&batcher, "a"), ask(&batcher, "b")];
+        batches.next().await.split().1.send(Err(LinkError::later("the leader changed")));
         for answered in asked {
-            let trouble = answered.await.unwrap().unwrap_err();
-            assert!(trouble.error.to_string().contains("the leader changed"));
+            let error = answered.await.unwrap().unwrap_err();
+            assert!(error.store.to_string().contains("the leader changed"));
         }
     }
 
     #[tokio::test]
     async fn an_answer_with_another_number_of_parts_counts_for_nobody() {
-        let (together, mut batches) = together();
-        let _alone = all_permits(&together);
-        let asked = ask(&together, "a");
-        batches.next().await.split().1.tell(Ok(Said::default()));
+        let (batcher, mut batches) = batcher();
+        let _alone = all_permits(&batcher);
+        let asked = ask(&batcher, "a");
+        batches.next().await.split().1.send(Ok(TxnReply::default()));
         assert!(asked.await.unwrap().is_err());
     }
 
     #[tokio::test]
     async fn nothing_is_collected_that_nobody_will_send() {
-        let (together, batches) = together();
-        let _alone = all_permits(&together);
-        let asked = ask(&together, "a");
+        let (batcher, batches) = batcher();
+        let _alone = all_permits(&batcher);
+        let asked = ask(&batcher, "a");
         drop(batches);
         assert!(asked.await.is_err());
-        assert!(matches!(together.way(&Arc::from("k"), Txn::new()), Way::Closed));
+        assert!(matches!(batcher.route(&Arc::from("k"), Txn::new()), Route::Closed));
     }
 }

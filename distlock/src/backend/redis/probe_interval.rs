@@ -22,14 +22,14 @@ const FORGET_AFTER: Duration = Duration::from_secs(2);
 
 /// The pauses between questions while something is wrong.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct WhileLooking {
     since: Option<Instant>,
     pause: Duration,
 }
 
-impl Pace {
+impl WhileLooking {
     /// All is well.
-    pub(super) fn calm(&mut self) {
+    pub(super) fn found(&mut self) {
         self.since = None;
     }
 
@@ -52,12 +52,12 @@ impl Pace {
 
 /// The pauses before questions that are asked early: short for the first few, then up to a second.
 #[derive(Debug, Default)]
-pub(super) struct Early {
+pub(super) struct EarlyProbe {
     last: Option<Instant>,
     backoff: Backoff,
 }
 
-impl Early {
+impl EarlyProbe {
     pub(super) fn next(&mut self) -> Duration {
         let quiet = self.last.is_none_or(|last| last.elapsed() >= FORGET_AFTER);
         if quiet {
@@ -69,40 +69,40 @@ impl Early {
 }
 
 /// The first pause between two questions to a sentinel that publishes news, as a multiple of the usual one …
-const FIRST_CALM_FACTOR: u32 = 5;
+const FIRST_FACTOR: u32 = 5;
 /// … and the longest. A subscription that has died silently is noticed in half of that time, by the kernel.
-const LONGEST_CALM_FACTOR: u32 = 30;
+const LONGEST_FACTOR: u32 = 30;
 
-/// The pauses between questions to a sentinel while the master is known and answers: the longer it has been calm, the
+/// The pauses between questions to a sentinel while the master is known and answers: the longer it has been known, the
 /// longer they are, because a fleet of ten thousand processes asks every sentinel.
 #[derive(Debug)]
-pub(super) struct Calm {
+pub(super) struct WhileKnown {
     usual: Duration,
     factor: u32,
 }
 
-impl Calm {
+impl WhileKnown {
     /// `usual`: the pause if the sentinel publishes no news.
-    pub(super) fn new(usual: Duration) -> Calm {
-        Calm { usual, factor: FIRST_CALM_FACTOR }
+    pub(super) fn new(usual: Duration) -> WhileKnown {
+        WhileKnown { usual, factor: FIRST_FACTOR }
     }
 
     /// There was news, or trouble.
-    pub(super) fn disturbed(&mut self) {
-        self.factor = FIRST_CALM_FACTOR;
+    pub(super) fn changed(&mut self) {
+        self.factor = FIRST_FACTOR;
     }
 
     /// The pause before the next question to a sentinel that publishes no news.
-    pub(super) fn next_without_news(&mut self) -> Duration {
-        self.disturbed();
+    pub(super) fn next_unsubscribed(&mut self) -> Duration {
+        self.changed();
         self.usual
     }
 
     /// The pause before the next question to a sentinel whose news we hear. Random, so that managers that were
     /// started together do not ask together.
-    pub(super) fn next_with_news(&mut self) -> Duration {
+    pub(super) fn next_subscribed(&mut self) -> Duration {
         let pause = self.usual * self.factor;
-        self.factor = (self.factor * 2).min(LONGEST_CALM_FACTOR);
+        self.factor = (self.factor * 2).min(LONGEST_FACTOR);
         jittered(pause)
     }
 }
@@ -115,45 +115,45 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn questions_are_quick_for_some_seconds_and_then_few() {
-        let (mut pace, start) = (Pace::default(), Instant::now());
+        let (mut interval, start) = (WhileLooking::default(), Instant::now());
         let (mut quick, mut slow) = (0, 0);
         while start.elapsed() < 20 * LONGEST_PAUSE {
-            let pause = pace.next();
+            let pause = interval.next();
             assert!(pause <= LONGEST_PAUSE);
             advance(pause).await;
             if start.elapsed() < AT_FIRST { quick += 1 } else { slow += 1 }
         }
         assert!((15..=30).contains(&quick), "{quick}");
         assert!((17..=40).contains(&slow), "{slow}");
-        pace.calm();
-        assert!(pace.next() <= LONGEST_PAUSE_AT_FIRST);
+        interval.found();
+        assert!(interval.next() <= LONGEST_PAUSE_AT_FIRST);
     }
 
     #[test]
     fn the_longer_it_is_calm_the_less_is_asked_until_there_is_news() {
         let second = Duration::from_secs(1);
-        let mut calm = Calm::new(second);
-        let hour = |calm: &mut Calm| {
+        let mut known = WhileKnown::new(second);
+        let hour = |known: &mut WhileKnown| {
             let (mut asked, mut time) = (0, Duration::ZERO);
             while time < Duration::from_secs(3600) {
-                (asked, time) = (asked + 1, time + calm.next_with_news());
+                (asked, time) = (asked + 1, time + known.next_subscribed());
             }
             asked
         };
-        assert!(calm.next_with_news() <= 5 * second, "at first it is asked about as often as before");
+        assert!(known.next_subscribed() <= 5 * second, "at first it is asked about as often as before");
         // Every 15 to 30 seconds: 160 times an hour on average.
-        let asked = hour(&mut calm);
+        let asked = hour(&mut known);
         assert!((120..=240).contains(&asked), "{asked}");
-        calm.disturbed();
-        assert!(calm.next_with_news() <= 5 * second);
-        assert!(calm.next_with_news() >= 5 * second);
-        assert_eq!([calm.next_without_news(), calm.next_without_news()], [second; 2]);
-        assert!(calm.next_with_news() <= 5 * second, "without news it was not calm");
+        known.changed();
+        assert!(known.next_subscribed() <= 5 * second);
+        assert!(known.next_subscribed() >= 5 * second);
+        assert_eq!([known.next_unsubscribed(), known.next_unsubscribed()], [second; 2]);
+        assert!(known.next_subscribed() <= 5 * second, "without news it was not known");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_storm_of_reasons_to_ask_early_is_answered_once_in_a_second() {
-        let (mut early, start) = (Early::default(), Instant::now());
+        let (mut early, start) = (EarlyProbe::default(), Instant::now());
         let mut asked = 0;
         while start.elapsed() < Duration::from_secs(10) {
             advance(early.next()).await;

@@ -8,21 +8,21 @@ use distlock_fixtures::{Directory, RedisServer};
 use super::test_server::TestServer;
 
 /// A directory with `ca`, `server`, `client` and `other` (not of this authority): each a `.pem` and a `.key`.
-pub(super) struct Papers(Directory);
+pub(super) struct TlsFiles(Directory);
 
-impl Papers {
-    pub(super) fn issue() -> Papers {
-        let papers = Papers(Directory::new("tls"));
+impl TlsFiles {
+    pub(super) fn issue() -> TlsFiles {
+        let tls_files = TlsFiles(Directory::new("tls"));
         for authority in ["ca", "other"] {
-            papers.openssl(&format!(
+            tls_files.openssl(&format!(
                 "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=distlock-{authority} \
                  -keyout {authority}.key -out {authority}.pem"
             ));
         }
         for name in ["server", "client"] {
-            papers.certify(name, "ca", "DNS:localhost,IP:127.0.0.1");
+            tls_files.certify(name, "ca", "DNS:localhost,IP:127.0.0.1");
         }
-        papers
+        tls_files
     }
 
     /// Makes `name.pem` and `name.key`, certified by `authority` for `names`; in place of what was there.

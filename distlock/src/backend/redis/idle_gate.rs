@@ -1,21 +1,21 @@
 //! Requests under way on one connection, and whether its supervisor sleeps until the next request.
 //!
-//! Rule: if [`Doze::doze`] allows a supervisor to sleep, the next request wakes it. Both sides change
+//! Rule: if [`IdleGate::may_sleep`] allows a supervisor to sleep, the next request wakes it. Both sides change
 //! `in_flight` by a read-modify-write, so one of the two changes comes later: either the supervisor counts
-//! the request, or the request sees that the supervisor dozes.
+//! the request, or the request sees that the supervisor sleeps.
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[derive(Debug)]
-pub(super) struct Doze {
+pub(super) struct IdleGate {
     in_flight: AtomicUsize,
     /// The supervisor sleeps, and the next request must wake it.
-    dozing: AtomicBool,
+    asleep: AtomicBool,
 }
 
-impl Doze {
-    pub(super) fn new() -> Doze {
-        Doze { in_flight: AtomicUsize::new(0), dozing: AtomicBool::new(false) }
+impl IdleGate {
+    pub(super) fn new() -> IdleGate {
+        IdleGate { in_flight: AtomicUsize::new(0), asleep: AtomicBool::new(false) }
     }
 
     /// Requests under way.
@@ -23,11 +23,11 @@ impl Doze {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// A request begins. True: the supervisor dozes, and the caller must wake it.
+    /// A request begins. True: the supervisor sleeps, and the caller must wake it.
     #[must_use]
     pub(super) fn begin(&self) -> bool {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
-        self.dozing.load(Ordering::Relaxed) && self.dozing.swap(false, Ordering::Relaxed)
+        self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed)
     }
 
     /// A request ends.
@@ -36,13 +36,13 @@ impl Doze {
     }
 
     /// Asks to be woken by the next request. False if a request is under way already.
-    pub(super) fn doze(&self) -> bool {
-        self.dozing.store(true, Ordering::Relaxed);
+    pub(super) fn may_sleep(&self) -> bool {
+        self.asleep.store(true, Ordering::Relaxed);
         // Not a load: a load may miss a request that has begun and has not seen the store above.
         if self.in_flight.fetch_add(0, Ordering::AcqRel) == 0 {
             return true;
         }
-        self.dozing.store(false, Ordering::Relaxed);
+        self.asleep.store(false, Ordering::Relaxed);
         false
     }
 }
@@ -52,21 +52,21 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use super::Doze;
+    use super::IdleGate;
 
     /// These requests do not end: a supervisor that sleeps while one is under way must have been woken.
     fn nobody_sleeps_through(requests: usize) {
         loom::model(move || {
-            let doze = Arc::new(Doze::new());
+            let idle_gate = Arc::new(IdleGate::new());
             let begins: Vec<_> = (0..requests)
                 .map(|_| {
-                    let doze = doze.clone();
-                    thread::spawn(move || doze.begin())
+                    let idle_gate = idle_gate.clone();
+                    thread::spawn(move || idle_gate.begin())
                 })
                 .collect();
-            let sleeps = doze.doze();
+            let sleeps = idle_gate.may_sleep();
             let woken = begins.into_iter().map(|begin| begin.join().unwrap()).filter(|woken| *woken).count();
-            assert_eq!(doze.in_flight(), requests);
+            assert_eq!(idle_gate.in_flight(), requests);
             assert!(!sleeps || woken == 1, "asleep with {requests} under way, woken {woken} times");
         });
     }
@@ -85,17 +85,17 @@ mod loom_tests {
     #[test]
     fn loom_the_request_after_one_that_has_ended_wakes_it() {
         loom::model(|| {
-            let doze = Arc::new(Doze::new());
+            let idle_gate = Arc::new(IdleGate::new());
             let requests = {
-                let doze = doze.clone();
+                let idle_gate = idle_gate.clone();
                 thread::spawn(move || {
-                    let first = doze.begin();
-                    doze.end();
-                    let second = doze.begin();
+                    let first = idle_gate.begin();
+                    idle_gate.end();
+                    let second = idle_gate.begin();
                     first || second
                 })
             };
-            let sleeps = doze.doze();
+            let sleeps = idle_gate.may_sleep();
             let woken = requests.join().unwrap();
             assert!(!sleeps || woken, "asleep with a request under way");
         });
