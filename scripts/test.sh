@@ -85,21 +85,45 @@ compile() {
     step 'Documentation' documentation
 }
 
+# The features of all packages together are all features of the library: what is linted and tested here is what
+# `--all-features` would give.
+build() {
+    cargo test --locked --no-run && cargo test --locked --no-run --test topologies
+}
+
+# Runs a function as a job that ends with this script, and keeps its output in a file.
+jobs=()
+begin() {
+    set -m
+    "$1" >"target/$1.txt" 2>&1 &
+    jobs+=($!)
+    set +m
+}
+trap 'for job in "${jobs[@]}"; do kill -- "-$job" 2>/dev/null || true; done' EXIT
+
+# Waits for the job number $1, and shows what it printed.
+end() {
+    local status=0
+    wait "${jobs[$1]}" || status=$?
+    cat "target/$2.txt"
+    [ "$status" = 0 ] || exit 1
+}
+
+# Servers that hold each other for dead after a second or two of silence: everything else has less right to the
+# processors.
+topologies() {
+    step 'Tests of several servers' cargo test --locked --test topologies
+}
+
 usually() {
     step 'Formatting' cargo fmt --all --check
     step 'Widths of comments' scripts/check_widths.sh
-    # The features of all packages together are all features of the library: what is linted and tested here is what
-    # `--all-features` would give.
-    step 'Build' cargo test --locked --no-run
-    # In a process group of its own, so that it ends with this one.
-    set -m
-    compile >target/compile.txt 2>&1 &
-    compiles=$!
-    set +m
-    trap 'kill -- -$compiles 2>/dev/null || true' EXIT
-    step 'Tests' cargo test --locked --tests --no-fail-fast
-    wait "$compiles" || { cat target/compile.txt; exit 1; }
-    cat target/compile.txt
+    step 'Build' build
+    begin topologies
+    begin compile
+    step 'Tests' nice -n 5 cargo test --locked --tests --no-fail-fast
+    end 0 topologies
+    end 1 compile
     step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop
     step 'Tests against moto' cargo test --locked --test databases -- --ignored objects
     step 'The command with its own features' command_alone

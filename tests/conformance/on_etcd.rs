@@ -1,32 +1,37 @@
 //! A place for locks on etcd.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use distlock::testing::conformance::{Fixture, Queue};
 use distlock::{LockManager, LockManagerBuilder};
 use distlock_tests::{EtcdServers, Proxy};
 
-/// A member of its own, with a proxy before it.
+/// A root of its own on one member, with a proxy before it.
 pub(crate) struct OnEtcd {
-    server: EtcdServers,
+    server: &'static EtcdServers,
     proxy: Proxy,
+    root: String,
 }
 
 impl Fixture for OnEtcd {
     const QUEUE: Queue = Queue::Shown;
 
     async fn start() -> Self {
-        let server = EtcdServers::one();
-        let proxy = Proxy::to(&server.address(0));
-        OnEtcd { server, proxy }
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let server = EtcdServers::shared();
+        let root = format!("rule{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        OnEtcd { server, proxy: Proxy::to(&server.address(0)), root }
     }
 
     /// The session is longer than any ttl whose end a rule looks at.
     fn builder(&self) -> LockManagerBuilder {
-        LockManager::builder().url(format!("etcd://{}?session_timeout=60s", self.proxy.address()))
+        let (address, root) = (self.proxy.address(), &self.root);
+        LockManager::builder().url(format!("etcd://{address}/{root}?session_timeout=60s"))
     }
 
     /// The key of a session stays until the lease of its process ends.
     async fn residue(&self) -> Vec<String> {
-        self.server.keys("distlock/locks/")
+        self.server.keys(&format!("{}/locks/", self.root))
     }
 
     async fn cut(&self) {

@@ -1,32 +1,37 @@
 //! A place for locks on ZooKeeper.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use distlock::testing::conformance::{Fixture, Queue};
 use distlock::{LockManager, LockManagerBuilder};
 use distlock_tests::{Proxy, ZooKeeperServers};
 
-/// A server of its own, with a proxy before it.
+/// A root of its own on one server, with a proxy before it.
 pub(crate) struct OnZooKeeper {
-    server: ZooKeeperServers,
+    server: &'static ZooKeeperServers,
     proxy: Proxy,
+    root: String,
 }
 
 impl Fixture for OnZooKeeper {
     const QUEUE: Queue = Queue::Shown;
 
     async fn start() -> Self {
-        let server = ZooKeeperServers::one();
-        let proxy = Proxy::to(&server.address(0));
-        OnZooKeeper { server, proxy }
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let server = ZooKeeperServers::shared();
+        let root = format!("/rule{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        OnZooKeeper { server, proxy: Proxy::to(&server.address(0)), root }
     }
 
     /// The session is longer than any ttl whose end a rule looks at.
     fn builder(&self) -> LockManagerBuilder {
-        LockManager::builder().url(format!("zookeeper://{}?session_timeout=60s", self.proxy.address()))
+        let (address, root) = (self.proxy.address(), &self.root);
+        LockManager::builder().url(format!("zookeeper://{address}{root}?session_timeout=60s"))
     }
 
     /// Nodes of locks are containers: the server removes them when they have been empty for a while.
     async fn residue(&self) -> Vec<String> {
-        self.server.places("/distlock")
+        self.server.places(&self.root)
     }
 
     async fn cut(&self) {
