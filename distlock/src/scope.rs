@@ -169,7 +169,6 @@ pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
 }
 
 /// The keys that sections around this task hold now, the innermost first.
-#[cfg(feature = "testing")]
 pub(crate) fn held_here() -> Vec<String> {
     look(|scope| {
         let sections = successors(scope.held(), |held| held.outer());

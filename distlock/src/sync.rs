@@ -9,10 +9,8 @@ pub(crate) mod atomic {
     #[cfg(not(all(test, distlock_loom)))]
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-    #[cfg(feature = "redis")]
     #[cfg(all(test, distlock_loom))]
     pub(crate) use loom::sync::atomic::AtomicUsize;
-    #[cfg(feature = "redis")]
     #[cfg(not(all(test, distlock_loom)))]
     pub(crate) use std::sync::atomic::AtomicUsize;
 }

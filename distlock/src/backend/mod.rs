@@ -49,7 +49,6 @@ pub(crate) trait Events: Send + Sync {
     fn notice(&self, _notice: Notice) {}
 
     /// Who this process is, for others who look. `None`: nothing is to be written about it.
-    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "other stores ask nobody"))]
     fn who(&self) -> Option<Who> {
         None
     }
@@ -78,7 +77,6 @@ pub(crate) enum Others {
 
 /// What is written beside a lease for others who look: the key, the lease, and how long it lives.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "other stores keep no notes"))]
 pub(crate) struct HoldNote {
     pub(crate) key: Arc<str>,
     pub(crate) hold: HoldAccount,

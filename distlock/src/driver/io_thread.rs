@@ -93,13 +93,11 @@ impl IoThread {
     }
 
     /// There is no thread: the runtime in which a test runs is it, and with it its clock.
-    #[cfg(feature = "testing")]
     pub(super) fn run_on(&self, core: &Arc<Core>, runtime: tokio::runtime::Handle) {
         self.thread.get_or_init(|| thread::current().id());
         self.run_as_a_task(core, Executor::Runtime(runtime));
     }
 
-    #[cfg(any(test, feature = "testing"))]
     fn run_as_a_task(&self, core: &Arc<Core>, executor: Executor) {
         self.running.get_or_init(|| Running { executor, core: Arc::downgrade(core) });
         let core = core.clone();

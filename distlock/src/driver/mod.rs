@@ -13,7 +13,6 @@ mod answer;
 mod ending;
 mod events;
 mod executor;
-#[cfg(feature = "testing")]
 mod for_tests;
 mod idle;
 mod in_flight;

@@ -82,9 +82,8 @@ impl EndReport {
             return EndReport::over();
         }
         let left = cell.reported.released();
-        #[cfg(feature = "testing")]
         if left != LeftToReport::Nothing {
-            core.observers.hold_ends(&Lock::of(cell));
+            core.observers.counter().hold_ends(&Lock::of(cell));
         }
         EndReport { left, held: held(cell) }
     }

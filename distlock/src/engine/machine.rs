@@ -264,13 +264,11 @@ impl<W> Machine<W> {
         self.each(now, out, |step| step.lose_all(LostReason::Shutdown));
     }
 
-    #[cfg(feature = "testing")]
     pub(crate) fn has_leases(&self, key: &Arc<str>) -> bool {
         self.keys.get(key).is_some_and(|state| !state.leases.is_empty())
     }
 
     /// Every lease of `key` ends as if no renewal had got through.
-    #[cfg(feature = "testing")]
     pub(crate) fn lose_key(&mut self, now: Time, key: &Arc<str>, out: &mut EffectList<W>) {
         self.step(now, key, out, |step| step.lose_all(LostReason::Expired));
     }

@@ -455,7 +455,6 @@ impl Guard {
     }
 
     /// All of the locks are lost, as if no renewal had got through.
-    #[cfg(feature = "testing")]
     pub(crate) fn lose(&self) {
         for lock in self.locks() {
             lock.lease_handle.alive.core().lose_key(&lock.lease_handle.cell.key);

@@ -7,7 +7,6 @@ mod builder;
 mod built;
 mod connecting;
 mod current;
-#[cfg(feature = "testing")]
 mod for_tests;
 mod health;
 mod inspecting;

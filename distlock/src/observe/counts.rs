@@ -1,7 +1,10 @@
 //! Counts sections, for tests: how many have begun, and how many were inside at once.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use once_cell::sync::OnceCell;
 
 use super::{Event, Lock, Observer};
 use crate::lease_cell::How;
@@ -73,6 +76,51 @@ impl Counts {
     }
 }
 
+/// Of one manager: counts its sections if a test has asked for it.
+#[derive(Clone, Default)]
+pub(crate) struct Counter(Arc<OnceCell<CountsOf>>);
+
+impl Counter {
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Counts sections from now on, together with those of other managers. `false`: they are counted already.
+    pub(crate) fn begin(&self, counts: CountsOf) -> bool {
+        self.0.set(counts).is_ok()
+    }
+
+    /// A hold ends now: its release is about to be sent.
+    pub(crate) fn hold_ends(&self, lock: &Lock<'_>) {
+        if let Some(counts) = self.0.get() {
+            counts.hold_ends(lock);
+        }
+    }
+
+    pub(super) fn event(&self, event: &Event<'_>) {
+        if let Some(counts) = self.0.get() {
+            counts.event(event);
+        }
+    }
+}
+
+thread_local! {
+    /// Managers that are made on this thread now have no observers.
+    static UNOBSERVED: Cell<bool> = const { Cell::new(false) };
+}
+
+pub(super) fn is_unobserved() -> bool {
+    UNOBSERVED.get()
+}
+
+/// Managers that `make` makes have no observers.
+pub(crate) fn unobserved<T>(make: impl FnOnce() -> T) -> T {
+    let before = UNOBSERVED.replace(true);
+    let made = make();
+    UNOBSERVED.set(before);
+    made
+}
+
 /// Counts for one of the managers.
 #[derive(Debug)]
 pub(crate) struct CountsOf {
@@ -129,7 +177,6 @@ impl Observer for CountsOf {
             | Event::Link { .. }
             | Event::LiteralPlaceholder { .. }
             | Event::Failed { .. } => {}
-            #[cfg(feature = "redis")]
             Event::Notice { .. } => {}
         }
     }

@@ -64,7 +64,6 @@ pub(crate) enum Event<'a> {
     /// The key of an expression has the placeholder of an argument in it, as text. Once for each annotated function.
     LiteralPlaceholder { label: &'a str, name: &'a str },
     /// The Redis store has noticed something on the manager's own thread: see [`notice`](super::notice()).
-    #[cfg(feature = "redis")]
     Notice { notice: super::notice::Notice<'a> },
 }
 

@@ -1,12 +1,11 @@
 //! Telling observers what happens in a manager. Everything that is worth a log line, a metric or an event of the
 //! program's goes through [`Observer`], as an [`Event`]; spans, which are entered and left, are in [`spans`].
 
-#[cfg(feature = "testing")]
+#[cfg_attr(not(feature = "testing"), path = "no_counts.rs")]
 pub(crate) mod counts;
 mod event;
 #[cfg(feature = "metrics")]
 mod metrics;
-#[cfg(feature = "redis")]
 mod notice;
 pub(crate) mod spans;
 mod stream;
@@ -26,7 +25,6 @@ use std::sync::Arc;
 
 use crate::contained::contained;
 pub(crate) use event::{Behind, Event, LeaderStep, Lock, ReleaseOutcome};
-#[cfg(feature = "redis")]
 pub(crate) use notice::{Failures, Notice};
 use stream::Readers;
 pub use stream::{Events, LockEvent};
@@ -51,15 +49,13 @@ pub(crate) struct Observers {
     all: Vec<Arc<dyn Observer>>,
     readers: Arc<Readers>,
     /// Of tests, which count sections.
-    #[cfg(feature = "testing")]
-    counts: Arc<once_cell::sync::OnceCell<counts::CountsOf>>,
+    counts: counts::Counter,
 }
 
 impl Observers {
     /// Those of every manager.
     pub(crate) fn standard() -> Self {
-        #[cfg(feature = "testing")]
-        if UNOBSERVED.get() {
+        if counts::is_unobserved() {
             return Observers::default();
         }
         let all: Vec<Arc<dyn Observer>> = vec![
@@ -84,25 +80,13 @@ impl Observers {
 
     /// Nobody wants to know: what an event would say need not be found out.
     pub(crate) fn want_nothing(&self) -> bool {
-        #[cfg(feature = "testing")]
-        if self.counts.get().is_some() {
-            return false;
-        }
-        !self.all.iter().any(|observer| observer.wants_events()) && self.readers.is_unused()
+        !self.counts.is_on()
+            && !self.all.iter().any(|observer| observer.wants_events())
+            && self.readers.is_unused()
     }
 
-    /// Counts sections from now on, together with those of other managers. `false`: they are counted already.
-    #[cfg(feature = "testing")]
-    pub(crate) fn count_sections(&self, counts: counts::CountsOf) -> bool {
-        self.counts.set(counts).is_ok()
-    }
-
-    /// A hold ends now: its release is about to be sent.
-    #[cfg(feature = "testing")]
-    pub(crate) fn hold_ends(&self, lock: &Lock<'_>) {
-        if let Some(counts) = self.counts.get() {
-            counts.hold_ends(lock);
-        }
+    pub(crate) fn counter(&self) -> &counts::Counter {
+        &self.counts
     }
 
     pub(crate) fn tell(&self, event: &Event<'_>) {
@@ -113,26 +97,8 @@ impl Observers {
         if !self.readers.is_unused() {
             drop(contained(|| self.readers.event(event)));
         }
-        #[cfg(feature = "testing")]
-        if let Some(counts) = self.counts.get() {
-            counts.event(event);
-        }
+        self.counts.event(event);
     }
-}
-
-#[cfg(feature = "testing")]
-thread_local! {
-    /// Managers that are made on this thread now have no observers.
-    static UNOBSERVED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// Managers that `make` makes have no observers.
-#[cfg(feature = "testing")]
-pub(crate) fn unobserved<T>(make: impl FnOnce() -> T) -> T {
-    let before = UNOBSERVED.replace(true);
-    let made = make();
-    UNOBSERVED.set(before);
-    made
 }
 
 thread_local! {
@@ -147,7 +113,6 @@ pub(crate) fn observe_this_thread(observers: &Observers) {
 
 /// Tells what is noticed where connections are made, far from the manager that uses them. But they are made on threads
 /// of the manager's own, and its observers are told, as of every other event.
-#[cfg(feature = "redis")]
 pub(crate) fn notice(notice: Notice<'_>) {
     // Fails at the end of the thread; then the manager has ended.
     if let Ok(observers) = HERE.try_with(|here| here.borrow().clone()) {

@@ -7,7 +7,6 @@ use crate::protocol::Escaping;
 /// Something that the operator of a server should change, or that explains what happened afterwards. `server` says
 /// which one; `error` and `cause` are the words of the server or the system.
 #[derive(Clone, Copy)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
 pub(crate) enum Notice<'a> {
     /// The server deletes keys when its memory is full, by this policy.
     Evicts {
@@ -63,7 +62,6 @@ pub(crate) enum Notice<'a> {
         before: Failures,
     },
     /// The files of keys and certificates could not be read again; those from before are used on.
-    #[cfg(feature = "tls")]
     CertificatesNotRead {
         error: &'a dyn Display,
     },
@@ -77,7 +75,6 @@ pub(crate) enum Failures {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
 pub(super) enum Severity {
     /// Somebody should do something about it.
     Warning,
@@ -85,13 +82,11 @@ pub(super) enum Severity {
 }
 
 impl Notice<'_> {
-    #[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "nobody observes"))]
     pub(super) fn severity(&self) -> Severity {
         match self {
             Notice::Evicts { .. }
             | Notice::NoPushes { .. }
             | Notice::CredentialsNotRenewed { before: Failures::None, .. } => Severity::Warning,
-            #[cfg(feature = "tls")]
             Notice::CertificatesNotRead { .. } => Severity::Warning,
             Notice::LinkLost { .. }
             | Notice::NoLink { .. }
@@ -143,7 +138,6 @@ impl Display for Notice<'_> {
             Notice::CredentialsNotRenewed { error, before: Failures::Some } => {
                 write!(f, "credentials not renewed: {error}")
             }
-            #[cfg(feature = "tls")]
             Notice::CertificatesNotRead { error } => {
                 write!(f, "{error}; what was there before is used on")
             }

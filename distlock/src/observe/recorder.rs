@@ -8,34 +8,16 @@ use crate::lease_cell::How;
 /// An event without its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    Requested {
-        keys: usize,
-    },
-    Queued {
-        key: String,
-        waiting: usize,
-    },
-    Acquired {
-        key: String,
-        how: How,
-    },
+    Requested { keys: usize },
+    Queued { key: String, waiting: usize },
+    Acquired { key: String, how: How },
     NotAcquired,
     Abandoned,
-    Renewed {
-        key: String,
-    },
-    Released {
-        key: String,
-        how: Ended,
-    },
-    Lost {
-        key: String,
-    },
+    Renewed { key: String },
+    Released { key: String, how: Ended },
+    Lost { key: String },
     Leader(LeaderSeen),
-    #[cfg(feature = "redis")]
-    Noticed {
-        text: String,
-    },
+    Noticed { text: String },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +98,6 @@ impl Observer for Recorder {
             Event::Leader { label, step, .. } => (label.to_string(), Seen::Leader(seen(step))),
             Event::LongWait { .. } | Event::LongHold { .. } | Event::NotTaken { .. } => return,
             Event::Link { .. } | Event::Failed { .. } | Event::LiteralPlaceholder { .. } => return,
-            #[cfg(feature = "redis")]
             Event::Notice { notice } => (String::new(), Seen::Noticed { text: notice.to_string() }),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((label, seen));

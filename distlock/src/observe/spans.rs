@@ -5,7 +5,6 @@ use crate::protocol::LockKind;
 
 /// A request, as its span shows it.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "there are no spans"))]
 pub(crate) struct Request<'a> {
     pub(crate) label: &'a str,
     pub(crate) kind: LockKind,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 use tracing::{debug, error, info, warn};
 
-#[cfg(feature = "redis")]
 use super::notice::Severity;
 use super::words::KindOfLock;
 use super::{Behind, Event, LeaderStep, Lock, Observer, ReleaseOutcome, words};
@@ -95,7 +94,6 @@ impl Observer for Tracing {
                 "`<{name}>` in the key is text, the same for every call: only a literal in the attribute is a template; write \
                  it there, or put the value into the expression"
             ),
-            #[cfg(feature = "redis")]
             Event::Notice { notice } => match notice.severity() {
                 Severity::Warning => warn!(target: "distlock", "{notice}"),
                 Severity::Detail => debug!(target: "distlock", "{notice}"),

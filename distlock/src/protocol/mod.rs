@@ -18,7 +18,6 @@ pub(crate) mod mutant;
 pub(crate) mod op;
 mod pattern;
 mod push;
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "Redis alone keeps records"))]
 pub(crate) mod records;
 mod reply;
 pub(crate) mod session;
@@ -39,7 +38,6 @@ pub(crate) use mutant::mutated;
 pub(crate) use op::AcquireMode;
 pub(crate) use pattern::{LONGEST_PATTERN, Pattern};
 pub(crate) use push::{Notice, Push};
-#[cfg(feature = "redis")]
 pub(crate) use reply::FenceReply;
 pub(crate) use reply::{
     AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,

@@ -19,7 +19,6 @@ pub(crate) use mutated;
 /// One broken rule each; the name says what the broken code does.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "some are of the quorum"))]
 pub(crate) enum Mutant {
     AcquiredWhileHeldTakenAsAlreadyHeld,
     AlreadyHeldDoesNotExtend,

@@ -55,7 +55,6 @@ impl Ask {
         }
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn ttl(&self) -> Duration {
         match self {
             Ask::Plain(op) => op.ttl,
@@ -64,7 +63,6 @@ impl Ask {
     }
 
     /// Whether a server that is busy queues the token.
-    #[cfg(feature = "redis")]
     pub(crate) fn queues(&self) -> bool {
         matches!(self, Ask::Full(Acquire { mode, .. }) if *mode != AcquireMode::Try)
     }
@@ -120,7 +118,6 @@ pub(crate) struct Renew {
 
 /// Raises the server's counter of fencing tokens to the last of `count` tokens starting with `first`, if the
 /// lock is ours. Used by backends of several servers to agree on tokens.
-#[cfg(feature = "redis")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fence {
     pub(crate) token: Token,

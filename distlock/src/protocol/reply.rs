@@ -72,7 +72,6 @@ impl AcquireReply {
     }
 
     /// True if the lock is held and the reply does not tell by which token.
-    #[cfg(feature = "redis")]
     pub(crate) fn names_a_marker(&self) -> bool {
         let is_marker = |holder: &str| super::kind_of(holder) != super::LockKind::Exclusive;
         matches!(self, AcquireReply::Busy { holder, .. } if is_marker(&holder.text))
@@ -117,7 +116,6 @@ pub(crate) enum RenewReply {
 }
 
 /// The reply to a [`Fence`](super::op::Fence).
-#[cfg(feature = "redis")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FenceReply {
     /// The highest fencing token that the server knew before; 0: none.

@@ -106,7 +106,6 @@ impl Default for Tuning {
 /// Gaps come so often if they are short, …
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// … and so often if they are long.
-#[cfg(any(test, feature = "redis"))]
 const LONGEST_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The golden ratio.
@@ -114,7 +113,6 @@ const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 impl Tuning {
     /// The same with gaps of another length, and as often as fits them.
-    #[cfg(any(test, feature = "redis"))]
     pub(crate) fn with_gaps(self, poll_gap: Duration) -> Tuning {
         let poll_gap_interval = poll_gap.saturating_mul(20).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
         Tuning { poll_gap, poll_gap_interval, ..self }

@@ -33,7 +33,6 @@ pub(crate) struct Acquire {
     /// A hold that is longer is warned of.
     warn_hold: Option<Duration>,
     /// A test has said that the lock is lost as soon as it is acquired.
-    #[cfg(feature = "testing")]
     loses: bool,
 }
 
@@ -57,7 +56,6 @@ impl Acquire {
             report: None,
             watched: None,
             warn_hold,
-            #[cfg(feature = "testing")]
             loses: false,
         }
     }
@@ -71,7 +69,6 @@ impl Acquire {
         self.report = Some(RequestReport::begin(core, request.label.clone(), request.kind, shown.keys));
         self.watched = request.watch_long_wait();
         let span = self.span.insert(spans::acquiring(&shown));
-        #[cfg(feature = "testing")]
         match request.planned_fault() {
             Ok(loses) => self.loses = loses,
             Err(error) => return Some(self.end(Err(error))),
@@ -111,7 +108,6 @@ impl Acquire {
                 Err(error) => report.not_acquired(error),
             }
         }
-        #[cfg(feature = "testing")]
         if let (Ok(guard), true) = (&result, self.loses) {
             guard.lose();
         }

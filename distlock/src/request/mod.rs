@@ -3,7 +3,7 @@
 mod acquire;
 mod checks;
 mod options;
-#[cfg(feature = "testing")]
+#[cfg_attr(not(feature = "testing"), path = "not_planned.rs")]
 mod planned;
 mod report;
 mod several;

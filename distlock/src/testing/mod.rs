@@ -64,5 +64,5 @@ pub use store::TestStore;
 /// Managers that `make` makes have no observers, as if this crate were built without them: to measure what they cost.
 #[doc(hidden)]
 pub fn unobserved<T>(make: impl FnOnce() -> T) -> T {
-    crate::observe::unobserved(make)
+    crate::observe::counts::unobserved(make)
 }

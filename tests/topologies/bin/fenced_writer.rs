@@ -82,7 +82,11 @@ impl Worker {
         }
     }
 
-    async fn section(&mut self, register: &mut redis::Connection, stop: &AtomicBool) -> Result<(), LockError> {
+    async fn section(
+        &mut self,
+        register: &mut redis::Connection,
+        stop: &AtomicBool,
+    ) -> Result<(), LockError> {
         let guard = self.manager.lock(&*self.key).ttl(TTL).fenced().acquire().await?;
         let entered = shared_clock();
         let fence = guard.fencing_token().map(|token| token.get()).unwrap();

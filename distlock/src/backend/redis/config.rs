@@ -10,13 +10,9 @@ pub(super) use super::address::Address;
 use super::config_error::ConfigError;
 use super::login::Login;
 use super::tls::Tls;
-#[cfg(feature = "tls")]
-use super::url::Transport;
 use super::url::{Kind, Url};
 use crate::backend::ConnectOn;
 use crate::backend::{Clocks, Tuning};
-#[cfg(feature = "tls")]
-use distlock_store::kit::connection::TlsOptions;
 use distlock_store::kit::connection::{AddressMap, ConnectionOptions};
 
 /// Where the server for a key is found.
@@ -146,7 +142,7 @@ impl RedisConfig {
                 ..Tuning::default()
             },
             place,
-            tls: tls(url, options)?,
+            tls: Tls::of(url, options)?,
             login: login(url, options)?,
             address_map: options.address_map.clone(),
             prefix: String::new(),
@@ -233,22 +229,6 @@ fn login(url: &Url, options: &ConnectionOptions) -> Result<Login, ConfigError> {
     };
     let (user, password) = (url.user.clone(), url.password.clone());
     Ok(Login { user, password, provider, database: url.database, protocol })
-}
-
-#[cfg(feature = "tls")]
-fn tls(url: &Url, options: &ConnectionOptions) -> Result<Tls, ConfigError> {
-    if url.transport != Transport::Tls {
-        return match options.tls {
-            Some(_) => Err("`tls` is set, but the URL is one without TLS: write `rediss` for `redis`".into()),
-            None => Ok(Tls::default()),
-        };
-    }
-    Tls::new(TlsOptions::of_url(|name| url.parameter(name), options.tls.as_ref())?)
-}
-
-#[cfg(not(feature = "tls"))]
-fn tls(_url: &Url, _options: &ConnectionOptions) -> Result<Tls, ConfigError> {
-    Ok(Tls)
 }
 
 #[cfg(test)]

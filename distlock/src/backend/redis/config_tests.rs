@@ -1,8 +1,6 @@
 //! What is made of URLs and options.
 
 use super::*;
-#[cfg(feature = "tls")]
-use distlock_store::kit::connection::Roots;
 use distlock_store::kit::connection::{Credentials, Provider};
 
 fn read(url: &str) -> RedisConfig {
@@ -94,44 +92,6 @@ fn the_servers_of_a_quorum_share_what_else_the_url_says() {
         assert_eq!((login(&config.login), config.login.database), ((Some("u"), Some("p")), 2));
     }
     assert!(RedisConfig::new(url, "c").is_err());
-}
-
-#[cfg(feature = "tls")]
-#[test]
-fn a_file_that_cannot_be_used_is_named() {
-    for (query, part) in [
-        ("ca=/nowhere/ca.pem", "`ca=/nowhere/ca.pem`"),
-        ("cert=/dev/null&key=/nowhere/k.pem", "`key=/nowhere/k.pem`"),
-        ("cert=/dev/null", "both `cert=` and `key=`"),
-        ("ca=/dev/null", "no certificate"),
-        ("ca=/dev/null&roots=system", "exclude each other"),
-        ("roots=other", "neither `system` nor `web`"),
-        ("tls_name=a%20b", "`tls_name=`"),
-    ] {
-        let error = RedisConfig::new(&format!("rediss://h?{query}"), "c").unwrap_err();
-        assert!(error.to_string().contains(part), "{error}");
-    }
-}
-
-#[cfg(feature = "tls")]
-#[test]
-fn options_for_tls_need_a_url_with_tls() {
-    let options = ConnectionOptions { tls: Some(TlsOptions::new()), ..ConnectionOptions::default() };
-    assert!(RedisConfig::with("redis://h", "c", &options).unwrap_err().to_string().contains("`rediss`"));
-    assert!(RedisConfig::with("rediss://h", "c", &options).is_ok());
-}
-
-#[cfg(feature = "tls")]
-#[test]
-fn options_of_the_builder_count_more_than_those_of_the_url() {
-    let url =
-        TlsOptions::new().authority_file("/url").client_certificate_files("/c", "/k").server_name("url");
-    let over = TlsOptions::new().system_roots().server_name("over");
-    let both = url.clone().overlaid(&over);
-    assert_eq!((&both.authority, both.roots), (&None, Some(Roots::System)));
-    assert_eq!(both.server_name.as_deref(), Some("over"));
-    assert_eq!((&both.certificate, &both.key), (&url.certificate, &url.key));
-    assert_eq!(url.clone().overlaid(&TlsOptions::new()).authority, url.authority);
 }
 
 #[test]

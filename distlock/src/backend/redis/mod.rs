@@ -41,6 +41,7 @@ mod spare;
 mod standalone;
 mod stream;
 mod supervisor;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod url;
 
@@ -76,7 +77,6 @@ mod test_sentinels;
 #[cfg(test)]
 pub(super) mod test_server;
 #[cfg(test)]
-#[cfg(feature = "tls")]
 mod test_tls_files;
 #[cfg(test)]
 mod tests;

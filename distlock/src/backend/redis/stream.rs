@@ -18,7 +18,7 @@ use tokio::net::UnixStream;
 use super::config::Address;
 use super::dial::dial;
 use super::registered::{Bare, Registered};
-use super::tls::Tls;
+use super::tls::{Tls, TlsStream};
 use crate::observe::{Notice, notice};
 
 /// What can be known about a connection without sending anything.
@@ -64,23 +64,17 @@ pub(super) struct Stream {
 
 enum Socket {
     Plain(Registered),
-    #[cfg(feature = "tls")]
-    Tls(Box<tokio_rustls::client::TlsStream<Registered>>),
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
     pub(super) async fn connect(address: &Address, tls: &Tls, liveness: Arc<Liveness>) -> io::Result<Stream> {
-        #[cfg(not(feature = "tls"))]
-        let _: &Tls = tls;
         let dialled = async |host: &str, port| Ok::<_, io::Error>(Registered::Tcp(dial(host, port).await?));
         let socket = match address {
             Address::Tcp { host, port } => Socket::Plain(dialled(host, *port).await?),
-            #[cfg(feature = "tls")]
             Address::Tls { host, port } => {
                 Socket::Tls(Box::new(tls.wrap(host, dialled(host, *port).await?).await?))
             }
-            #[cfg(not(feature = "tls"))]
-            Address::Tls { .. } => return Err(io::ErrorKind::Unsupported.into()),
             #[cfg(unix)]
             Address::Unix(path) => Socket::Plain(Registered::Unix(UnixStream::connect(path).await?)),
             #[cfg(not(unix))]
@@ -92,7 +86,6 @@ impl Stream {
     fn registered(&self) -> &Registered {
         match &self.socket {
             Socket::Plain(socket) => socket,
-            #[cfg(feature = "tls")]
             Socket::Tls(tls) => tls.get_ref().0,
         }
     }
@@ -100,7 +93,6 @@ impl Stream {
     fn registered_mut(&mut self) -> &mut Registered {
         match &mut self.socket {
             Socket::Plain(socket) => socket,
-            #[cfg(feature = "tls")]
             Socket::Tls(tls) => tls.get_mut().0,
         }
     }
@@ -151,7 +143,6 @@ macro_rules! on_socket {
     ($self:ident, $stream:ident => $call:expr) => {
         match &mut $self.socket {
             Socket::Plain($stream) => $call,
-            #[cfg(feature = "tls")]
             Socket::Tls($stream) => $call,
         }
     };

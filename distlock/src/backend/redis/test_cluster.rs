@@ -31,7 +31,6 @@ impl Cluster {
     }
 
     /// Nodes that speak TLS too, and to each other only that.
-    #[cfg(feature = "tls")]
     pub(super) fn start_over_tls(directives: &[String]) -> Cluster {
         ClusterServers::start_over_tls(directives).into()
     }
@@ -41,7 +40,6 @@ impl Cluster {
         format!("redis+cluster://{}", hosts[..2].join(","))
     }
 
-    #[cfg(feature = "tls")]
     pub(super) fn tls_url(&self) -> String {
         format!(
             "rediss+cluster://127.0.0.1:{},127.0.0.1:{}",

@@ -76,7 +76,6 @@ impl Guarded {
     }
 
     /// The same with TLS everywhere; the plain ports are for the test alone.
-    #[cfg(feature = "tls")]
     pub(super) fn start_over_tls(directives: &[String]) -> Guarded {
         SentinelGroup::start_over_tls(directives).into()
     }
@@ -85,7 +84,6 @@ impl Guarded {
         format!("redis+sentinel://{}/mymaster", self.hosts(Sentinel::port))
     }
 
-    #[cfg(feature = "tls")]
     pub(super) fn tls_url(&self) -> String {
         format!("rediss+sentinel://{}/mymaster", self.hosts(|sentinel| sentinel.0.tls_port()))
     }

@@ -7,11 +7,12 @@ use super::test_operations::SendTo;
 use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, wait_until};
 use super::test_tls_files::TlsFiles;
+use super::url::{Transport, Url};
 use super::{ClusterBackend, RedisConfig};
 use crate::backend::{
     AcquireMode, AcquireReply, Backend, Failure, LockKind, Push, Pushes, RenewReply, Token, op,
 };
-use distlock_store::kit::connection::{ConnectionOptions, TlsOptions};
+use distlock_store::kit::connection::{ConnectionOptions, Roots, TlsOptions};
 
 /// Longer than any fail-over takes here.
 const TTL: Duration = Duration::from_secs(60);
@@ -218,4 +219,55 @@ fn the_nodes_of_a_cluster_are_reached_over_tls() {
     });
     cluster.servers[0].kill();
     assert!(matches!(persist(&b, &key, &renewing(2)), RenewReply::Renewed { .. }));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_named() {
+    for (query, part) in [
+        ("ca=/nowhere/ca.pem", "`ca=/nowhere/ca.pem`"),
+        ("cert=/dev/null&key=/nowhere/k.pem", "`key=/nowhere/k.pem`"),
+        ("cert=/dev/null", "both `cert=` and `key=`"),
+        ("ca=/dev/null", "no certificate"),
+        ("ca=/dev/null&roots=system", "exclude each other"),
+        ("roots=other", "neither `system` nor `web`"),
+        ("tls_name=a%20b", "`tls_name=`"),
+    ] {
+        let error = RedisConfig::new(&format!("rediss://h?{query}"), "c").unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[test]
+fn options_for_tls_need_a_url_with_tls() {
+    let options = ConnectionOptions { tls: Some(TlsOptions::new()), ..ConnectionOptions::default() };
+    assert!(RedisConfig::with("redis://h", "c", &options).unwrap_err().to_string().contains("`rediss`"));
+    assert!(RedisConfig::with("rediss://h", "c", &options).is_ok());
+}
+
+#[test]
+fn options_of_the_builder_count_more_than_those_of_the_url() {
+    let url =
+        TlsOptions::new().authority_file("/url").client_certificate_files("/c", "/k").server_name("url");
+    let over = TlsOptions::new().system_roots().server_name("over");
+    let both = url.clone().overlaid(&over);
+    assert_eq!((&both.authority, both.roots), (&None, Some(Roots::System)));
+    assert_eq!(both.server_name.as_deref(), Some("over"));
+    assert_eq!((&both.certificate, &both.key), (&url.certificate, &url.key));
+    assert_eq!(url.clone().overlaid(&TlsOptions::new()).authority, url.authority);
+}
+
+#[test]
+fn every_form_with_tls_is_read() {
+    for url in [
+        "rediss://h",
+        "VALKEYS://h",
+        "rediss+sentinel://h/m",
+        "valkeys+sentinel://h/m?sentinel_user=u&sentinel_pass=p&tls_name=n",
+        "rediss+cluster://h",
+        "valkeys+cluster://h?ca=/ca&cert=/c&key=/k",
+        "rediss+quorum://a,b,c",
+        "valkeys+quorum://a,b,c?roots=system",
+    ] {
+        assert_eq!(Url::read(url).unwrap().transport, Transport::Tls, "{url}");
+    }
 }

@@ -43,23 +43,6 @@ fn every_form_is_read() {
     assert_eq!(Url::read("redis+sentinel://a/my%2Fmaster").unwrap().master, "my/master");
 }
 
-#[cfg(feature = "tls")]
-#[test]
-fn every_form_with_tls_is_read() {
-    for url in [
-        "rediss://h",
-        "VALKEYS://h",
-        "rediss+sentinel://h/m",
-        "valkeys+sentinel://h/m?sentinel_user=u&sentinel_pass=p&tls_name=n",
-        "rediss+cluster://h",
-        "valkeys+cluster://h?ca=/ca&cert=/c&key=/k",
-        "rediss+quorum://a,b,c",
-        "valkeys+quorum://a,b,c?roots=system",
-    ] {
-        assert_eq!(Url::read(url).unwrap().transport, Transport::Tls, "{url}");
-    }
-}
-
 #[cfg(not(feature = "tls"))]
 #[test]
 fn tls_without_the_feature_names_the_feature() {

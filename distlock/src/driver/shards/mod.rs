@@ -200,12 +200,10 @@ impl<W> Shards<W> {
         self.on_every_shard(|machine, out| machine.lose_all(now, out))
     }
 
-    #[cfg(feature = "testing")]
     pub(crate) fn has_leases(&self, key: &Arc<str>) -> bool {
         lock(self.shard(key)).has_leases(key)
     }
 
-    #[cfg(feature = "testing")]
     pub(crate) fn lose_key(&self, now: Time, key: &Arc<str>) -> Effects<W> {
         self.enter(key, |machine, out| machine.lose_key(now, key, out)).1
     }

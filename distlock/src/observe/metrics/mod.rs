@@ -168,7 +168,6 @@ impl Observer for Metrics {
             Event::LiteralPlaceholder { .. } => {}
             Event::Link { store, change } => link(store, change),
             Event::Failed { .. } => counter!(names::FAILED).increment(1),
-            #[cfg(feature = "redis")]
             Event::Notice { .. } => {}
         }
     }

@@ -56,7 +56,6 @@ impl Sent {
         Some(match *event {
             // Of its terms a candidate's own `watch` tells.
             Event::Requested { .. } | Event::Leader { .. } | Event::LiteralPlaceholder { .. } => return None,
-            #[cfg(feature = "redis")]
             Event::Notice { .. } => return None,
             Event::Queued { label, key, kind, .. } => lock_sent(label, key, OfLock::Queued { kind }),
             Event::Acquired { lock, waited, .. } => {

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use super::key_entry::KeyEntry;
 use super::{ModelServer, Value, plus};
-#[cfg(feature = "redis")]
 use super::{Sender, text};
-#[cfg(feature = "redis")]
 use crate::backend::{FenceReply, op};
 use crate::backend::{LockKind, ServerTime, Token, kind_of, token_text};
 
@@ -21,10 +19,6 @@ pub(crate) struct Queued {
     pub(crate) reachable: bool,
 }
 
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "compared with the scripts, and used by the quorum")
-)]
 impl ModelServer {
     /// `PUBLISH` does not tell how many clients it has reached, as in a cluster.
     pub(crate) fn stop_counting_listeners(&mut self) {
@@ -32,7 +26,6 @@ impl ModelServer {
     }
 
     /// Only servers of a quorum are asked for it.
-    #[cfg(feature = "redis")]
     pub(crate) fn fence(&mut self, server_time: ServerTime, from: &Sender<'_>, op: &op::Fence) -> FenceReply {
         let op::Fence { token, first, count } = *op;
         self.sweep(server_time);
@@ -48,12 +41,10 @@ impl ModelServer {
     }
 
     /// The highest fencing token that it knows of.
-    #[cfg(feature = "redis")]
     pub(crate) fn counter(&self) -> u64 {
         self.last_fence
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn raise_counter(&mut self, last: u64) {
         self.last_fence = self.last_fence.max(last);
     }

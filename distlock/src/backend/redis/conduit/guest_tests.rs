@@ -17,7 +17,6 @@ use super::Conduit;
 use super::lending::Reader;
 use super::tests::{Rig, asks_and_goes, echoes};
 use crate::backend::redis::test_server::{LONG, block_on, wait_until};
-#[cfg(feature = "tls")]
 use crate::backend::redis::test_tls_files::TlsFiles;
 
 fn callers() -> Runtime {
