@@ -13,14 +13,14 @@ pub(crate) type Name = (String, String);
 
 /// A holder as it was last seen.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct KnownHolder {
     pub(crate) holder: LockHolder,
     at: Instant,
 }
 
 /// The holders of the last look, and those before of which a look that was cut off has said nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Known(BTreeMap<Name, Seen>);
+pub(crate) struct Known(BTreeMap<Name, KnownHolder>);
 
 impl Known {
     pub(crate) fn forget(&mut self) {
@@ -29,9 +29,13 @@ impl Known {
 
     /// Takes in what a look has listed. Returns the holders that have released the lock since the last look, or lost
     /// it: those that a whole look does not list any more.
-    pub(crate) fn update(&mut self, listed: BTreeMap<Name, Seen>, is_whole: bool) -> Vec<(Name, Seen)> {
+    pub(crate) fn update(
+        &mut self,
+        listed: BTreeMap<Name, KnownHolder>,
+        is_whole: bool,
+    ) -> Vec<(Name, KnownHolder)> {
         let before = std::mem::replace(&mut self.0, listed);
-        let missing: Vec<(Name, Seen)> =
+        let missing: Vec<(Name, KnownHolder)> =
             before.into_iter().filter(|(name, _)| !self.0.contains_key(name)).collect();
         if is_whole {
             return missing;
@@ -41,9 +45,9 @@ impl Known {
     }
 }
 
-impl Seen {
+impl KnownHolder {
     pub(crate) fn now(holder: LockHolder) -> Self {
-        Seen { holder, at: Instant::now() }
+        KnownHolder { holder, at: Instant::now() }
     }
 
     /// What is left of its lease now, if nobody has renewed it.

@@ -17,7 +17,7 @@ pub(crate) struct Rates {
 
 /// What all clients together have met between two looks.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct Interval {
     time: Duration,
     busy: u64,
     lost: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Meter {
     /// A rate is that of the last looks that cover so much time, and of the last two at least.
     window: Duration,
     last: Option<(Instant, HashMap<String, Met>)>,
-    steps: VecDeque<Step>,
+    steps: VecDeque<Interval>,
 }
 
 impl Meter {
@@ -55,7 +55,7 @@ impl Meter {
         }
         let busy = known().map(|((now, _), (before, _))| now.saturating_sub(*before)).sum();
         let lost = known().map(|((_, now), (_, before))| now.saturating_sub(*before)).sum();
-        self.steps.push_back(Step { time: at.duration_since(since), busy, lost });
+        self.steps.push_back(Interval { time: at.duration_since(since), busy, lost });
         self.forget();
         self.rates()
     }

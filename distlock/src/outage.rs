@@ -8,12 +8,12 @@ use crate::protocol::{LinkEvent, Pushes, StoreError, Time};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outage {
     since: Time,
-    before: Before,
+    before: BeforeOutage,
 }
 
 /// What there was when an outage began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum BeforeOutage {
     Link,
     /// No link has ever been made.
     Nothing,
@@ -53,7 +53,12 @@ pub(crate) enum OutageIs {
 
 impl<'a> LinkChange<'a> {
     /// `outage` is the one that goes on, if one does. It begins and ends here.
-    pub(crate) fn of(event: &'a LinkEvent, now: Time, outage: &mut Option<Outage>, before: Before) -> Self {
+    pub(crate) fn of(
+        event: &'a LinkEvent,
+        now: Time,
+        outage: &mut Option<Outage>,
+        before: BeforeOutage,
+    ) -> Self {
         match event {
             LinkEvent::Down { cause } => {
                 let is = if outage.is_some() { OutageIs::Known } else { OutageIs::New };
@@ -63,10 +68,10 @@ impl<'a> LinkChange<'a> {
             LinkEvent::Up { former_links_dead, pushes } => {
                 let start = match outage.take() {
                     None => LinkStart::AtOnce,
-                    Some(Outage { since, before: Before::Nothing }) => {
+                    Some(Outage { since, before: BeforeOutage::Nothing }) => {
                         LinkStart::AtLast(now.duration_since(since))
                     }
-                    Some(Outage { since, before: Before::Link }) => {
+                    Some(Outage { since, before: BeforeOutage::Link }) => {
                         LinkStart::Again(now.duration_since(since))
                     }
                 };

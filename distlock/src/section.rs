@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::error::LockError;
-use crate::guard::{Ended, Guard};
+use crate::guard::{Guard, GuardEnd};
 use crate::held::Held;
 use crate::observe::spans;
 use crate::release::{Release, Releases};
@@ -128,7 +128,7 @@ impl Section {
             return Poll::Ready(Ok(()));
         }
         if self.on_lost == OnLost::Cancel && self.ended.is_none() {
-            self.ended = Some(Box::pin(Ended::of(&self.held).wait()));
+            self.ended = Some(Box::pin(GuardEnd::of(&self.held).wait()));
             self.poll_ended(cx)?;
         }
         Poll::Pending

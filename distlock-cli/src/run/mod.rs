@@ -28,7 +28,7 @@ use group::Group;
 pub(crate) use guardian::guard;
 use signals::Signals;
 pub(crate) use signals::die_of;
-use supervise::{Ended, supervise};
+use supervise::{CommandEnd, supervise};
 
 /// At the end, the store has so long to answer.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -169,7 +169,7 @@ async fn under(
     guard: &Guard,
     job: &Job<'_>,
     signals: &mut Signals,
-) -> Result<Ended, Exit> {
+) -> Result<CommandEnd, Exit> {
     if guard.remaining() < job.ttl / 2 {
         let extended: Result<(), LockError> = interruptible(signals, guard.extend(job.ttl)).await?;
         extended.map_err(|error| Exit::told(&error))?;
@@ -193,18 +193,18 @@ async fn interruptible<T>(signals: &mut Signals, work: impl Future<Output = T>) 
 }
 
 /// Releases the lock, now that nothing of the command is left.
-async fn end(guard: Guard, ended: Result<Ended, Exit>, on_lost: OnLost) -> Result<Exit, Exit> {
+async fn end(guard: Guard, ended: Result<CommandEnd, Exit>, on_lost: OnLost) -> Result<Exit, Exit> {
     let lost = guard.check().err();
     // One that the store does not confirm is repeated until the process ends, and the lease ends with its ttl.
     if let (Err(error), None) = (guard.release().await, &lost) {
         complain(&error);
     }
     match ended? {
-        Ended::ByItself(status) => match lost {
+        CommandEnd::ByItself(status) => match lost {
             Some(error) if on_lost != OnLost::Ignore => Err(Exit::told(&error)),
             Some(_) | None => Ok(Exit::from(status)),
         },
-        Ended::ByUs(why) => Err(Exit::Lost.because(&format!("{why}; the command was ended"))),
+        CommandEnd::ByUs(why) => Err(Exit::Lost.because(&format!("{why}; the command was ended"))),
     }
 }
 

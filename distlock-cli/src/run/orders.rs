@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::group::Group;
-use super::plan::{Plan, Step};
+use super::plan::{DueSignal, Plan};
 use crate::exit::Exit;
 
 pub(super) const DONE: &str = "done\n";
@@ -34,7 +34,7 @@ pub(super) enum Act {
 pub(super) struct Orders {
     plan: Plan,
     /// The step that the end of the pipe has made due.
-    at_once: Option<Step>,
+    at_once: Option<DueSignal>,
     group: Option<Group>,
     /// The beginning of a line.
     line: Vec<u8>,
@@ -102,9 +102,9 @@ impl Orders {
         }
         let group = self.group?;
         let act = match self.at_once.take().or_else(|| self.plan.due(now))? {
-            Step::Ask if self.is_open => Act::Ask(STANDS_STILL),
-            Step::Ask => Act::Ask(KILLED),
-            Step::Kill => Act::Kill,
+            DueSignal::Ask if self.is_open => Act::Ask(STANDS_STILL),
+            DueSignal::Ask => Act::Ask(KILLED),
+            DueSignal::Kill => Act::Kill,
         };
         self.has_acted = true;
         Some((act, group))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DueSignal {
     /// The signal that asks the command to end.
     Ask,
     Kill,
@@ -51,23 +51,23 @@ impl Plan {
     }
 
     /// The command ends from now on. It is never killed later than the lease demands.
-    pub(super) fn end(&mut self, now: Duration) -> Option<Step> {
+    pub(super) fn end(&mut self, now: Duration) -> Option<DueSignal> {
         let Phase::Running { kill_at } = self.phase else { return None };
         let Some(grace) = self.grace else {
             self.phase = Phase::Killed;
-            return Some(Step::Kill);
+            return Some(DueSignal::Kill);
         };
         self.phase = Phase::Asked { kill_at: kill_at.min(now.saturating_add(grace)) };
-        Some(Step::Ask)
+        Some(DueSignal::Ask)
     }
 
     /// What is due now, one step at a time.
-    pub(super) fn due(&mut self, now: Duration) -> Option<Step> {
+    pub(super) fn due(&mut self, now: Duration) -> Option<DueSignal> {
         match self.phase {
             Phase::Running { .. } if self.next().is_some_and(|next| now >= next) => self.end(now),
             Phase::Asked { kill_at } if now >= kill_at => {
                 self.phase = Phase::Killed;
-                Some(Step::Kill)
+                Some(DueSignal::Kill)
             }
             Phase::Running { .. } | Phase::Asked { .. } | Phase::Killed => None,
         }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     /// Everything that is due until `now`.
-    fn steps(plan: &mut Plan, now: Duration) -> Vec<Step> {
+    fn steps(plan: &mut Plan, now: Duration) -> Vec<DueSignal> {
         std::iter::from_fn(|| plan.due(now)).collect()
     }
 
@@ -111,10 +111,10 @@ mod tests {
         plan.renewed(at(20));
         plan.renewed(at(30));
         assert_eq!((plan.next(), plan.due(at(24))), (Some(at(25)), None));
-        assert_eq!(steps(&mut plan, at(25)), [Step::Ask]);
+        assert_eq!(steps(&mut plan, at(25)), [DueSignal::Ask]);
         plan.renewed(at(40));
         assert_eq!(plan.next(), Some(at(30)), "a renewal is too late for one that was asked to end");
-        assert_eq!(steps(&mut plan, at(30)), [Step::Kill]);
+        assert_eq!(steps(&mut plan, at(30)), [DueSignal::Kill]);
         assert_eq!((plan.next(), plan.due(at(1000))), (None, None));
     }
 
@@ -122,15 +122,15 @@ mod tests {
     fn a_loss_gives_no_more_time_than_the_lease_had() {
         let mut plan = Plan::new(Some(at(5)));
         plan.renewed(at(30));
-        assert_eq!(plan.end(at(10)), Some(Step::Ask));
+        assert_eq!(plan.end(at(10)), Some(DueSignal::Ask));
         assert_eq!((plan.kill_at(), plan.end(at(11))), (Some(at(15)), None));
         let mut plan = Plan::new(Some(at(5)));
         plan.renewed(at(12));
-        assert_eq!((plan.end(at(10)), plan.kill_at()), (Some(Step::Ask), Some(at(12))));
+        assert_eq!((plan.end(at(10)), plan.kill_at()), (Some(DueSignal::Ask), Some(at(12))));
         // Found out after a sleep of the machine: nothing is left.
         let mut plan = Plan::new(Some(at(5)));
         plan.renewed(at(12));
-        assert_eq!(steps(&mut plan, at(100)), [Step::Ask, Step::Kill]);
+        assert_eq!(steps(&mut plan, at(100)), [DueSignal::Ask, DueSignal::Kill]);
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let mut plan = Plan::new(None);
         plan.renewed(at(30));
         assert_eq!((plan.next(), steps(&mut plan, at(29)).len()), (Some(at(30)), 0));
-        assert_eq!(steps(&mut plan, at(30)), [Step::Kill]);
-        assert_eq!(Plan::new(None).end(at(1)), Some(Step::Kill));
+        assert_eq!(steps(&mut plan, at(30)), [DueSignal::Kill]);
+        assert_eq!(Plan::new(None).end(at(1)), Some(DueSignal::Kill));
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::gate::Gate;
 use super::group::Group;
 use super::guardian::Guardian;
-use super::plan::{Plan, Step};
+use super::plan::{DueSignal, Plan};
 use super::signals::{self, Signals};
 use super::terminal::Terminal;
 use super::{Job, clock, own_program, until_gone};
@@ -33,7 +33,7 @@ const LONGER: Duration = Duration::from_millis(10);
 
 /// How a command has ended. Nothing of its process group is left.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum CommandEnd {
     ByItself(ExitStatus),
     /// It was ended because of the lock.
     ByUs(String),
@@ -45,7 +45,7 @@ pub(super) async fn supervise(
     guard: &Guard,
     job: &Job<'_>,
     signals: &mut Signals,
-) -> Result<Ended, Exit> {
+) -> Result<CommandEnd, Exit> {
     let failed = |what: &str, error: io::Error| Exit::NotExecutable.because(&format!("{what}: {error}"));
     let guardian = match job.ending.on_lost {
         OnLost::Ignore => None,
@@ -172,7 +172,7 @@ impl Watch<'_> {
     }
 
     /// The command has ended.
-    async fn finish(mut self, status: io::Result<ExitStatus>) -> io::Result<Ended> {
+    async fn finish(mut self, status: io::Result<ExitStatus>) -> io::Result<CommandEnd> {
         let mut was_lent = false;
         if let Some(terminal) = &self.terminal {
             was_lent = terminal.is_lent_to(self.group);
@@ -191,7 +191,7 @@ impl Watch<'_> {
             });
         }
         if let Some(why) = self.why {
-            return Ok(Ended::ByUs(why));
+            return Ok(CommandEnd::ByUs(why));
         }
         let status = status?;
         if let Some(signal) = status.signal().and_then(Signal::from_named_raw)
@@ -201,7 +201,7 @@ impl Watch<'_> {
             // Typed by a person, who means all of the job: without `distlock run` all of it would have got it.
             let _: rustix::io::Result<()> = kill_current_process_group(signal);
         }
-        Ok(Ended::ByItself(status))
+        Ok(CommandEnd::ByItself(status))
     }
 
     /// What the guardian has to know before the command begins.
@@ -259,9 +259,9 @@ impl Watch<'_> {
         }
     }
 
-    fn carry_out(&self, step: Step) {
+    fn carry_out(&self, step: DueSignal) {
         match step {
-            Step::Ask => {
+            DueSignal::Ask => {
                 // First of all: if this process is killed now, the command gets no more time.
                 if let (Some(guardian), Some(plan)) = (&self.guardian, &self.plan)
                     && let Some(kill_at) = plan.kill_at()
@@ -270,7 +270,7 @@ impl Watch<'_> {
                 }
                 self.group.ask_to_end(signals::named(&self.ending.signal));
             }
-            Step::Kill => self.group.signal(Signal::KILL),
+            DueSignal::Kill => self.group.signal(Signal::KILL),
         }
     }
 

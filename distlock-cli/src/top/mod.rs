@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::look::clients;
 use crate::take::{Taken, take_from};
 use crate::words::shown;
-use model::{Action, Look, Model};
+use model::{Action, Model, Snapshot};
 
 /// More locks than this, with their holders and waiters, are counted, and not shown.
 const MOST: usize = 10_000;
@@ -116,7 +116,7 @@ fn keyboard() -> mpsc::Receiver<KeyEvent> {
     keys
 }
 
-async fn look(manager: LockManager, pattern: String, pause: Duration) -> Result<Look, String> {
+async fn look(manager: LockManager, pattern: String, pause: Duration) -> Result<Snapshot, String> {
     tokio::time::sleep(pause).await;
     let began = Instant::now();
     let mut locks = manager.list(pattern);
@@ -142,7 +142,7 @@ async fn look(manager: LockManager, pattern: String, pause: Duration) -> Result<
     let clients = locks.clients().to_vec();
     let silent = locks.unanswered().iter().cloned().collect();
     is_whole &= locks.unread().is_empty();
-    Ok(Look {
+    Ok(Snapshot {
         at: Instant::now(),
         entries,
         held,

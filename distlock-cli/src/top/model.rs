@@ -12,7 +12,7 @@ use crate::words::Parties;
 
 /// What was found at one look.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
+pub(super) struct Snapshot {
     pub(super) at: Instant,
     pub(super) entries: Vec<LockEntry>,
     pub(super) held: usize,
@@ -60,7 +60,7 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) pattern: String,
-    pub(super) look: Option<Look>,
+    pub(super) look: Option<Snapshot>,
     /// `None`: nobody tells, or it is the first look.
     pub(super) rates: Option<Rates>,
     meter: Meter,
@@ -97,7 +97,7 @@ impl Model {
     }
 
     /// Takes in what was found. After an error the last locks stay on the screen.
-    pub(super) fn looked(&mut self, found: Result<Look, String>) {
+    pub(super) fn looked(&mut self, found: Result<Snapshot, String>) {
         match found {
             Ok(look) => {
                 self.trouble = None;
@@ -267,7 +267,7 @@ mod tests {
             entries.push(entry.unwrap());
         }
         let clients = locks.clients().to_vec();
-        let look = Look {
+        let look = Snapshot {
             at: Instant::now(),
             held: entries.len(),
             awaited: 0,

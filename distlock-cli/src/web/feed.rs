@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use super::guard::Access;
-use super::look::{Found, Memory, Snapshot, Trouble};
+use super::look::{History, ListedLocks, ListingError, Snapshot};
 use super::view::{Loss, millis};
 use crate::exit::Exit;
 use crate::take::{Taken, take_from};
@@ -72,7 +72,7 @@ impl Feed {
 
     /// Works while somebody looks, without end.
     pub(super) async fn run(&self) {
-        let mut memory = Memory::new();
+        let mut memory = History::new();
         loop {
             if self.latest.receiver_count() == 0
                 && tokio::time::timeout(AWAY, self.wanted.notified()).await.is_err()
@@ -93,13 +93,13 @@ impl Feed {
     }
 
     /// After an error the last look stays.
-    fn publish(&self, began: Instant, found: Result<Found, LockError>, memory: &Memory) {
+    fn publish(&self, began: Instant, found: Result<ListedLocks, LockError>, memory: &History) {
         let before = self.latest.borrow().clone().unwrap_or_default();
         let (found, trouble) = match found {
             Ok(found) => (Some(Arc::new(found)), None),
             Err(error) => {
                 let since = before.trouble.as_ref().map_or(began, |trouble| trouble.since);
-                (before.found.clone(), Some(Trouble { since, error }))
+                (before.found.clone(), Some(ListingError { since, error }))
             }
         };
         let losses = memory.losses.iter().cloned().collect();
@@ -133,14 +133,14 @@ impl Feed {
     /// What a page with this filter is told.
     fn text(&self, snapshot: &Snapshot, filter: &str) -> String {
         let losses: Vec<Value> = snapshot.losses.iter().map(Loss::json).collect();
-        let trouble = snapshot.trouble.as_ref().map(|Trouble { since, error }| {
+        let trouble = snapshot.trouble.as_ref().map(|ListingError { since, error }| {
             json!({
                 "since": millis(Some(since.elapsed())),
                 "unreachable": Exit::of(error) == Exit::Unavailable,
                 "error": error.to_string(),
             })
         });
-        let nothing = Found::new();
+        let nothing = ListedLocks::new();
         let found = snapshot.found.as_deref().unwrap_or(&nothing);
         let (mut rows, mut more) = (Vec::new(), 0_u64);
         for row in found.rows.iter().filter(|row| row.key.contains(filter)) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use distlock::{LockClient, LockError, LockManager};
 
 use super::view::{Loss, Row, Silent};
-use crate::known::{Known, Name, Seen};
+use crate::known::{Known, KnownHolder, Name};
 use crate::rates::{Meter, RATES_OVER, Rates};
 use crate::words::shown;
 
@@ -24,7 +24,7 @@ const NOT_RENEWED: Duration = Duration::from_millis(300);
 
 /// What is remembered from one look to the next.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct History {
     known: Known,
     /// Holders that are not there any more: whether they have lost their locks, their clients may still say.
     gone: VecDeque<Gone>,
@@ -40,7 +40,7 @@ pub(super) struct Memory {
 #[derive(Debug)]
 struct Gone {
     key: String,
-    seen: Seen,
+    seen: KnownHolder,
     at: Instant,
     /// What was left of its lease then.
     left: Duration,
@@ -48,7 +48,7 @@ struct Gone {
 
 /// What one look has found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ListedLocks {
     pub(super) at: Instant,
     /// In the order in which they are to be shown, if not all can be.
     pub(super) rows: Vec<Row>,
@@ -65,14 +65,14 @@ pub(super) struct Found {
     /// Whether it has come to its end.
     is_whole: bool,
     pub(super) rates: Option<Rates>,
-    holders: BTreeMap<Name, Seen>,
+    holders: BTreeMap<Name, KnownHolder>,
     /// How many holds each client has lost since the last look, as far as no holder was found for them.
     lost_by: BTreeMap<String, u64>,
 }
 
-impl Memory {
+impl History {
     pub(super) fn new() -> Self {
-        Memory {
+        History {
             known: Known::default(),
             gone: VecDeque::new(),
             losses: VecDeque::new(),
@@ -96,8 +96,8 @@ impl Memory {
         manager: &LockManager,
         pattern: &str,
         taken: impl Fn(&str, &str) -> bool,
-    ) -> Result<Found, LockError> {
-        let mut found = Found::new();
+    ) -> Result<ListedLocks, LockError> {
+        let mut found = ListedLocks::new();
         let clients = found.list(manager, pattern).await?;
         found.rates = self.meter.look(Instant::now(), &clients);
         self.count_losses(&mut found, &clients);
@@ -122,7 +122,7 @@ impl Memory {
     }
 
     /// What the clients count of themselves.
-    fn count_losses(&mut self, found: &mut Found, clients: &[LockClient]) {
+    fn count_losses(&mut self, found: &mut ListedLocks, clients: &[LockClient]) {
         let tell = |client: &LockClient| Some((client.id.clone(), client.lost?));
         let lost_by: BTreeMap<String, u64> = clients.iter().filter_map(tell).collect();
         for (client, lost) in &lost_by {
@@ -142,7 +142,7 @@ impl Memory {
 
 impl Gone {
     /// Why it has lost the lock, if it has not released it, as far as is known by now.
-    fn why(&self, found: &mut Found, taken: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
+    fn why(&self, found: &mut ListedLocks, taken: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
         let client = self.seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default();
         if taken(&self.key, &self.seen.holder.token) {
             return Some("taken away by this page");
@@ -155,9 +155,9 @@ impl Gone {
     }
 }
 
-impl Found {
+impl ListedLocks {
     pub(super) fn new() -> Self {
-        Found {
+        ListedLocks {
             at: Instant::now(),
             rows: Vec::new(),
             unknown: 0,
@@ -205,7 +205,7 @@ impl Found {
                     self.silent += 1;
                 }
                 let name = (row.key.clone(), holder.one.token.clone());
-                self.holders.insert(name, Seen::now(holder.one.clone()));
+                self.holders.insert(name, KnownHolder::now(holder.one.clone()));
             }
         }
         Ok(locks.clients().to_vec())
@@ -220,7 +220,7 @@ impl Found {
     }
 }
 
-impl Found {
+impl ListedLocks {
     /// Nothing is missing.
     pub(super) fn is_complete(&self) -> bool {
         self.unknown == 0 && self.is_whole && self.unread.is_empty()
@@ -268,15 +268,15 @@ fn of_number<T>(count: usize, one: T, many: T) -> T {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     /// The last look that succeeded.
-    pub(super) found: Option<Arc<Found>>,
-    pub(super) trouble: Option<Trouble>,
+    pub(super) found: Option<Arc<ListedLocks>>,
+    pub(super) trouble: Option<ListingError>,
     pub(super) losses: Vec<Loss>,
     pub(super) lost: u64,
 }
 
 /// The locks cannot be listed.
 #[derive(Clone, Debug)]
-pub(super) struct Trouble {
+pub(super) struct ListingError {
     pub(super) since: Instant,
     pub(super) error: LockError,
 }

@@ -8,7 +8,7 @@ use syn::spanned::Spanned as _;
 
 use super::Expansion;
 use super::tokens::{located_at, method, reference};
-use crate::item::Place;
+use crate::item::MatchedAt;
 use crate::spec::{Amount, Key, Keys, Options, Part, Release, Wait, Warning};
 use crate::template::Rendering;
 
@@ -70,7 +70,7 @@ impl Expansion<'_> {
     /// The patterns that are matched in front of the acquisition, behind `prelude`. What these leave behind is dropped
     /// behind the body, and in the scope of the section like the body.
     fn in_front(&self, prelude: &TokenStream) -> (TokenStream, Option<TokenStream>) {
-        let renamed = self.function.renamed.iter().filter(|renamed| renamed.place == Place::InFront).map(|renamed| {
+        let renamed = self.function.renamed.iter().filter(|renamed| renamed.place == MatchedAt::InFront).map(|renamed| {
             let (ident, pat, attrs) = (&renamed.ident, &renamed.pat, &renamed.attrs);
             // Moved here first, so that what the pattern leaves behind drops at the end of this block.
             quote_spanned!(Span::mixed_site()=> #(#attrs)* let #ident = #ident; #(#attrs)* let #pat = #ident;)

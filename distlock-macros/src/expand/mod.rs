@@ -30,7 +30,7 @@ mod body;
 mod finish;
 mod tokens;
 
-use crate::item::{Function, Place, Shape, bound_names, conditions};
+use crate::item::{Function, MatchedAt, Shape, bound_names, conditions};
 use crate::spec::{LockSpec, OnLost, Part, Variables};
 use acquire::{Acquiring, rendered};
 use tokens::{ImplAsUnderscore, reference};
@@ -192,7 +192,7 @@ impl<'a> Expansion<'a> {
 
     /// Whether a pattern is matched in front of the acquisition, and may leave something behind there.
     fn leaves_behind(&self) -> bool {
-        self.function.renamed.iter().any(|renamed| renamed.place == Place::InFront)
+        self.function.renamed.iter().any(|renamed| renamed.place == MatchedAt::InFront)
     }
 
     /// Statements that bind `result`, a `Result<R, LockError>`.

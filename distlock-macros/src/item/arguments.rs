@@ -8,7 +8,7 @@ use syn::ext::IdentExt as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, FnArg, Pat, PatIdent, Signature, Token};
 
-use super::{Argument, Function, Mention, Place, Rebinding, Renamed, Shape, bound_names, contains_ident};
+use super::{Argument, Function, MatchedAt, Mention, Rebinding, Renamed, Shape, bound_names, contains_ident};
 
 /// The attributes that decide whether a parameter exists.
 pub(crate) fn conditions(attrs: &[Attribute]) -> Vec<Attribute> {
@@ -44,9 +44,9 @@ impl Function {
             let mut names = Vec::new();
             bound_names(&renamed.pat, &mut names);
             renamed.place = match &renamed.pat {
-                Pat::Wild(_) => Place::Nowhere,
-                _ if names.iter().any(|name| in_options.has(&name.unraw().to_string())) => Place::InFront,
-                _ => Place::InBody,
+                Pat::Wild(_) => MatchedAt::Nowhere,
+                _ if names.iter().any(|name| in_options.has(&name.unraw().to_string())) => MatchedAt::InFront,
+                _ => MatchedAt::InBody,
             };
         }
         let (mut arguments, mut rebindings) = (Vec::new(), Vec::<Rebinding>::new());
@@ -62,11 +62,15 @@ impl Function {
                 // to be declared behind it in the body, too.
                 let is_behind = !rebindings.is_empty();
                 let renamed = self.renamed.iter().find(|renamed| is_name(&typed.pat, &renamed.ident));
-                if let Some(Renamed { ident, pat, place: place @ (Place::InBody | Place::Nowhere), .. }) =
-                    renamed
+                if let Some(Renamed {
+                    ident,
+                    pat,
+                    place: place @ (MatchedAt::InBody | MatchedAt::Nowhere),
+                    ..
+                }) = renamed
                 {
-                    if is_behind || *place == Place::InBody {
-                        let pat = (*place == Place::InBody).then(|| pat.clone());
+                    if is_behind || *place == MatchedAt::InBody {
+                        let pat = (*place == MatchedAt::InBody).then(|| pat.clone());
                         let (ident, attrs) = (ident.clone(), attrs.clone());
                         rebindings.push(Rebinding { ident, pat, mutability: None, attrs });
                     }

@@ -118,12 +118,12 @@ pub(crate) struct Renamed {
     /// `#[cfg(..)]`
     pub(crate) attrs: Vec<Attribute>,
     /// Where it is matched.
-    pub(crate) place: Place,
+    pub(crate) place: MatchedAt,
 }
 
 /// Where the pattern of a renamed parameter is matched.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MatchedAt {
     /// In front of the acquisition: an option uses its names.
     InFront,
     /// In the body.
@@ -328,7 +328,7 @@ impl Function {
                 let pat = Pat::Verbatim(quote!(#ident));
                 let pat = std::mem::replace(&mut *typed.pat, pat);
                 let attrs = arguments::conditions(&typed.attrs);
-                self.renamed.push(Renamed { ident, pat, attrs, place: Place::InFront });
+                self.renamed.push(Renamed { ident, pat, attrs, place: MatchedAt::InFront });
             }
         }
     }

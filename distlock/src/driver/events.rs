@@ -7,13 +7,17 @@ use super::{Core, LinkSeen};
 use crate::backend::{Events, Notice};
 use crate::contained::contained;
 use crate::observe::Event;
-use crate::outage::{Before, LinkChange};
+use crate::outage::{BeforeOutage, LinkChange};
 use crate::protocol::{LinkEvent, Push, StoreError, Who};
 use distlock_store::clock;
 
 impl Core {
     fn link_change<'a>(&self, event: &'a LinkEvent) -> LinkChange<'a> {
-        let before = if matches!(*self.link.borrow(), LinkSeen::Up) { Before::Link } else { Before::Nothing };
+        let before = if matches!(*self.link.borrow(), LinkSeen::Up) {
+            BeforeOutage::Link
+        } else {
+            BeforeOutage::Nothing
+        };
         let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         LinkChange::of(event, clock::now(), &mut outage, before)
     }

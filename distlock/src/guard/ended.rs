@@ -16,15 +16,15 @@ use crate::release::lost_error;
 use distlock_store::clock;
 
 /// Waits until all locks of a guard are released, or one of them is lost.
-pub(crate) struct Ended {
+pub(crate) struct GuardEnd {
     cells: Vec<Arc<LeaseCell>>,
     made_in: Process,
 }
 
-impl Ended {
+impl GuardEnd {
     pub(crate) fn of(guard: &Guard) -> Self {
         let cells = guard.locks().map(|lock| lock.lease_handle.cell.clone()).collect();
-        Ended { cells, made_in: guard.first.lease_handle.made_in() }
+        GuardEnd { cells, made_in: guard.first.lease_handle.made_in() }
     }
 
     /// `Some`: the first loss. `None`: all were released.

@@ -24,7 +24,7 @@ use crate::ttl::valid_ttl;
 use distlock_fence::Fence;
 use distlock_store::FencingToken;
 use distlock_store::clock;
-pub(crate) use ended::Ended;
+pub(crate) use ended::GuardEnd;
 use held_lock::{HeldLock, check, is_held};
 
 /// An acquired lock. It is held until it is released, dropped, or lost. A guard of several locks
@@ -360,7 +360,7 @@ impl Guard {
     /// ```
     #[doc(alias("signal", "aborted", "cancellation", "HandleLostToken"))]
     pub fn lost(&self) -> impl Future<Output = LockError> + Send + Sync + 'static {
-        let ended = Ended::of(self);
+        let ended = GuardEnd::of(self);
         async move {
             match ended.wait().await {
                 Some(error) => error,

@@ -1,7 +1,7 @@
 //! Looking at one lock.
 
 use super::LockManager;
-use super::lock_info::{LockInfo, Told, client};
+use super::lock_info::{LockInfo, OwnAccount, client};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::protocol::Inspection;
@@ -47,7 +47,7 @@ impl LockManager {
         let Some(found) = self.look_up(&key).await? else { return Ok(None) };
         let core = self.core();
         let account = core.account(key.shared());
-        let told = account.map(|account| Told { client: client(&core.client, &core.who()), account });
+        let told = account.map(|account| OwnAccount { client: client(&core.client, &core.who()), account });
         let info = LockInfo::of(key.as_str(), core.backend.prefix(), &found, told.as_ref());
         Ok(Some(LockInfo { waiters_here: core.engine.waiting_here(key.shared()), ..info }))
     }

@@ -11,7 +11,7 @@ use futures_core::Stream;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::LockManager;
-use super::lock_info::{LockClient, LockEntry, Told, client};
+use super::lock_info::{LockClient, LockEntry, OwnAccount, client};
 use crate::backend::{BoxFuture, Others};
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
@@ -40,7 +40,7 @@ const MOST_SILENT: usize = 1_000;
 /// # Ok(()) }
 /// ```
 pub struct Locks {
-    items: Receiver<Item>,
+    items: Receiver<ListEvent>,
     clients: Vec<LockClient>,
     unanswered: Vec<String>,
     unread: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Locks {
     _manager: LockManager,
 }
 
-enum Item {
+enum ListEvent {
     Lock(LockEntry),
     Client(LockClient),
     Unanswered(String),
@@ -104,13 +104,13 @@ impl LockManager {
         let (manager, unavailable_after) = (self.clone(), self.0.defaults().unavailable_after);
         if let Some(error) = core.refusal() {
             // There is no thread to do it.
-            drop(sender.try_send(Item::Failed(unavailable(error))));
+            drop(sender.try_send(ListEvent::Failed(unavailable(error))));
         } else {
             self.core().aside(async move {
                 let items = Items { core, sender, unavailable_after };
                 let last = match pattern {
                     Ok(pattern) => items.list(&pattern).await,
-                    Err(error) => Ok(Item::Failed(error)),
+                    Err(error) => Ok(ListEvent::Failed(error)),
                 };
                 if let Ok(last) = last {
                     drop(items.sender.send(last).await);
@@ -214,14 +214,14 @@ impl Locks {
                 return Poll::Ready(None);
             }
             let item = ready!(self.items.poll_recv(cx));
-            self.ended = matches!(item, None | Some(Item::Failed(_) | Item::End));
+            self.ended = matches!(item, None | Some(ListEvent::Failed(_) | ListEvent::End));
             match item {
-                Some(Item::Lock(entry)) => return Poll::Ready(Some(Ok(entry))),
-                Some(Item::Client(client)) => self.clients.push(client),
-                Some(Item::Unanswered(client)) => self.unanswered.push(client),
-                Some(Item::Unread(server)) => self.unread.push(server),
-                Some(Item::Failed(error)) => return Poll::Ready(Some(Err(error))),
-                Some(Item::End) => {}
+                Some(ListEvent::Lock(entry)) => return Poll::Ready(Some(Ok(entry))),
+                Some(ListEvent::Client(client)) => self.clients.push(client),
+                Some(ListEvent::Unanswered(client)) => self.unanswered.push(client),
+                Some(ListEvent::Unread(server)) => self.unread.push(server),
+                Some(ListEvent::Failed(error)) => return Poll::Ready(Some(Err(error))),
+                Some(ListEvent::End) => {}
                 // The thread has ended in the middle of it.
                 None => return Poll::Ready(Some(Err(LockError::Closed))),
             }
@@ -250,19 +250,19 @@ fn unavailable(error: StoreError) -> LockError {
 /// What makes the items of a list, on the I/O thread.
 struct Items {
     core: Arc<Core>,
-    sender: Sender<Item>,
+    sender: Sender<ListEvent>,
     unavailable_after: Duration,
 }
 
 impl Items {
-    async fn list(&self, pattern: &Pattern) -> Result<Item, Unread> {
+    async fn list(&self, pattern: &Pattern) -> Result<ListEvent, Unread> {
         match self.core.backend.others() {
             Others::None => self.own(pattern).await,
             Others::Listed => self.listed(pattern).await,
             Others::Unknown => {
                 let store = self.core.backend.describe();
                 let error = LockError::options(format!("{store} cannot list its locks: inspect single keys"));
-                Ok(Item::Failed(error))
+                Ok(ListEvent::Failed(error))
             }
         }
     }
@@ -282,60 +282,60 @@ impl Items {
         }
     }
 
-    async fn send(&self, item: Item) -> Result<(), Unread> {
+    async fn send(&self, item: ListEvent) -> Result<(), Unread> {
         self.sender.send(item).await.map_err(|_| Unread)
     }
 
     /// What this process knows of its own.
-    fn told(&self, key: &Arc<str>) -> Option<Told> {
+    fn told(&self, key: &Arc<str>) -> Option<OwnAccount> {
         let account = self.core.account(key)?;
-        Some(Told { client: client(&self.core.client, &self.core.who()), account })
+        Some(OwnAccount { client: client(&self.core.client, &self.core.who()), account })
     }
 
     /// Where there are no others.
-    async fn own(&self, pattern: &Pattern) -> Result<Item, Unread> {
-        self.send(Item::Client(client(&self.core.client, &self.core.who()))).await?;
+    async fn own(&self, pattern: &Pattern) -> Result<ListEvent, Unread> {
+        self.send(ListEvent::Client(client(&self.core.client, &self.core.who()))).await?;
         let mut after: Option<Arc<str>> = None;
         loop {
             let keys = self.core.keys_behind(after.as_deref(), pattern, TOGETHER);
-            let Some(last) = keys.last() else { return Ok(Item::End) };
+            let Some(last) = keys.last() else { return Ok(ListEvent::End) };
             after = Some(last.clone());
             // Of a key that was released in between there is nothing to tell.
             for told in keys.iter().filter_map(|key| self.told(key)) {
                 if let Some(entry) = LockEntry::told(self.core.backend.prefix(), &told) {
-                    self.send(Item::Lock(entry)).await?;
+                    self.send(ListEvent::Lock(entry)).await?;
                 }
             }
         }
     }
 
     /// As the store lists them.
-    async fn listed(&self, pattern: &Pattern) -> Result<Item, Unread> {
+    async fn listed(&self, pattern: &Pattern) -> Result<ListEvent, Unread> {
         let (core, beginning) = (&self.core, pattern.beginning());
-        self.send(Item::Client(client(&core.client, &core.who()))).await?;
+        self.send(ListEvent::Client(client(&core.client, &core.who()))).await?;
         let (mut after, mut silent) = (None, HashSet::new());
         loop {
             let page = match self.reaching(|| core.backend.list(&beginning, after.clone())).await {
                 Ok(page) => page,
-                Err(error) => return Ok(Item::Failed(unavailable(error))),
+                Err(error) => return Ok(ListEvent::Failed(unavailable(error))),
             };
             let ListPage { locks, keys, clients, unread, next } = page;
             for (id, who) in clients.into_iter().filter(|(id, _)| *id != core.client) {
-                self.send(Item::Client(client(&id, &who))).await?;
+                self.send(ListEvent::Client(client(&id, &who))).await?;
             }
             for server in unread {
-                self.send(Item::Unread(server)).await?;
+                self.send(ListEvent::Unread(server)).await?;
             }
             self.locks(locks, pattern, &mut silent).await?;
             let keys: Vec<Arc<str>> = keys.into_iter().filter(|key| pattern.matches(key)).collect();
             for some in keys.chunks(TOGETHER) {
                 match self.reaching(|| core.backend.inspect_all(some.to_vec())).await {
                     Ok(locks) => self.locks(locks, pattern, &mut silent).await?,
-                    Err(error) => return Ok(Item::Failed(unavailable(error))),
+                    Err(error) => return Ok(ListEvent::Failed(unavailable(error))),
                 }
             }
             if next.is_none() {
-                return Ok(Item::End);
+                return Ok(ListEvent::End);
             }
             after = next;
         }
@@ -350,12 +350,12 @@ impl Items {
         for (key, found) in locks.iter().filter(|(key, _)| pattern.matches(key)) {
             for client in found.silent.iter().filter(|client| **client != self.core.client) {
                 if silent.len() < MOST_SILENT && silent.insert(client.clone()) {
-                    self.send(Item::Unanswered(client.to_string())).await?;
+                    self.send(ListEvent::Unanswered(client.to_string())).await?;
                 }
             }
             let told = self.told(key);
             let entry = LockEntry::listed(key, self.core.backend.prefix(), found, told.as_ref());
-            self.send(Item::Lock(entry)).await?;
+            self.send(ListEvent::Lock(entry)).await?;
         }
         Ok(())
     }

@@ -181,7 +181,7 @@ pub struct LockEntry {
 
 /// What this client knows of one lock of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct OwnAccount {
     pub(super) client: LockClient,
     pub(super) account: Account,
 }
@@ -192,7 +192,7 @@ pub(super) fn client(id: &str, who: &Who) -> LockClient {
     LockClient { id: id.to_owned(), host, pid, program, version, busy, lost }
 }
 
-impl Told {
+impl OwnAccount {
     fn holder(&self, hold: &HoldAccount) -> LockHolder {
         LockHolder {
             token: token_text(&self.client.id, hold.token),
@@ -255,7 +255,7 @@ pub(crate) fn holder(found: &Inspection) -> Option<LockClient> {
 }
 
 /// Holders and waiters as the store knows them, with what this client knows of its own.
-fn parties(found: &Inspection, told: Option<&Told>) -> (Vec<LockHolder>, Vec<LockWaiter>) {
+fn parties(found: &Inspection, told: Option<&OwnAccount>) -> (Vec<LockHolder>, Vec<LockWaiter>) {
     let details =
         |token: &str| found.details.iter().find(|(of, _)| **of == *token).map(|(_, details)| details);
     let own: Vec<LockHolder> =
@@ -268,7 +268,7 @@ fn parties(found: &Inspection, told: Option<&Told>) -> (Vec<LockHolder>, Vec<Loc
         LockKind::Exclusive if found.holders.is_empty() => vec![holder(&found.holder, found.remaining)],
         _ => found.holders.iter().map(|(token, left)| holder(token, *left)).collect(),
     };
-    let own = told.and_then(Told::waiter);
+    let own = told.and_then(OwnAccount::waiter);
     let waiter = |token: &Arc<str>| match &own {
         Some(own) if own.token.as_deref() == Some(token) => own.clone(),
         _ => LockWaiter::stored(token, details(token)),
@@ -279,7 +279,7 @@ fn parties(found: &Inspection, told: Option<&Told>) -> (Vec<LockHolder>, Vec<Loc
 }
 
 impl LockInfo {
-    pub(super) fn of(key: &str, prefix: &str, found: &Inspection, told: Option<&Told>) -> Self {
+    pub(super) fn of(key: &str, prefix: &str, found: &Inspection, told: Option<&OwnAccount>) -> Self {
         let (holders, waiting) = parties(found, told);
         let own = told.map(|told| &*told.client.id);
         let silent = found.silent.iter().filter(|client| Some(&***client) != own);
@@ -300,14 +300,19 @@ impl LockInfo {
 
 impl LockEntry {
     /// As the store lists it.
-    pub(super) fn listed(key: &str, prefix: &str, found: &Inspection, told: Option<&Told>) -> LockEntry {
+    pub(super) fn listed(
+        key: &str,
+        prefix: &str,
+        found: &Inspection,
+        told: Option<&OwnAccount>,
+    ) -> LockEntry {
         let (holders, waiting) = parties(found, told);
         let kind = found.kind;
         LockEntry { key: key.to_owned(), full_key: format!("{prefix}{key}"), kind, holders, waiting }
     }
 
     /// As this client knows it, where there are no others.
-    pub(super) fn told(prefix: &str, told: &Told) -> Option<LockEntry> {
+    pub(super) fn told(prefix: &str, told: &OwnAccount) -> Option<LockEntry> {
         let Account { key, holds, wait } = &told.account;
         let kind = holds.first().map(|hold| hold.kind).or_else(|| wait.as_ref().map(|wait| wait.kind))?;
         let mut holders: Vec<LockHolder> = holds.iter().map(|hold| told.holder(hold)).collect();

@@ -39,7 +39,7 @@ pub(crate) struct Acquire {
 enum Stage {
     New,
     /// One key was asked for.
-    Asked(Acquiring, WaitLimit),
+    Attempt(Acquiring, WaitLimit),
     /// Several keys, several attempts, or a lock that was lost before its guard existed.
     Further(Pin<Box<dyn Future<Output = Result<Guard, LockError>> + Send + Sync>>),
     Over,
@@ -77,7 +77,7 @@ impl Acquire {
         let begun = span.in_scope(|| request.begin(now));
         match begun {
             Begun::Known(result) => return Some(self.end(result)),
-            Begun::Asked(acquiring, wait_limit) => self.stage = Stage::Asked(acquiring, wait_limit),
+            Begun::Attempt(acquiring, wait_limit) => self.stage = Stage::Attempt(acquiring, wait_limit),
             Begun::Further(wait_limit) => self.go_further(wait_limit),
         }
         None
@@ -118,7 +118,7 @@ impl Acquire {
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Guard, LockError>>> {
         match &mut self.stage {
             Stage::Further(further) => further.as_mut().poll(cx).map(Some),
-            Stage::Asked(acquiring, wait_limit) => {
+            Stage::Attempt(acquiring, wait_limit) => {
                 let answer = ready!(Pin::new(&mut *acquiring).poll(cx));
                 let Some(request) = &self.request else { return Poll::Pending };
                 let result = request.guard(answer, acquiring.key());
@@ -154,7 +154,7 @@ impl Future for Acquire {
             if let Some(result) = ready!(polled) {
                 return Poll::Ready(this.end(result));
             }
-            let Stage::Asked(_, wait_limit) = std::mem::replace(&mut this.stage, Stage::Over) else {
+            let Stage::Attempt(_, wait_limit) = std::mem::replace(&mut this.stage, Stage::Over) else {
                 return Poll::Pending;
             };
             this.go_further(wait_limit);
@@ -165,7 +165,7 @@ impl Future for Acquire {
 /// A request after its first step.
 enum Begun {
     Known(Result<Guard, LockError>),
-    Asked(Acquiring, WaitLimit),
+    Attempt(Acquiring, WaitLimit),
     Further(WaitLimit),
 }
 
@@ -199,8 +199,8 @@ impl LockRequest {
             return Begun::Further(wait_limit);
         }
         match self.ask(now, key, want) {
-            Asked::UnderWay(acquiring) => Begun::Asked(acquiring, wait_limit),
-            Asked::Known(result) => match usable(result, wait_limit) {
+            Attempt::UnderWay(acquiring) => Begun::Attempt(acquiring, wait_limit),
+            Attempt::Known(result) => match usable(result, wait_limit) {
                 Some(result) => Begun::Known(result),
                 None => Begun::Further(wait_limit),
             },
@@ -235,8 +235,8 @@ impl LockRequest {
         loop {
             let result = match keys {
                 [key] => match self.ask(clock::now(), key, want.clone()) {
-                    Asked::Known(result) => result,
-                    Asked::UnderWay(acquiring) => self.guard(acquiring.await, key.shared()),
+                    Attempt::Known(result) => result,
+                    Attempt::UnderWay(acquiring) => self.guard(acquiring.await, key.shared()),
                 },
                 keys => self.in_order(keys, want).await,
             };
@@ -247,22 +247,22 @@ impl LockRequest {
     }
 
     /// `now`: an instant before.
-    fn ask(&self, now: Time, key: &LockKey, want: Want) -> Asked {
+    fn ask(&self, now: Time, key: &LockKey, want: Want) -> Attempt {
         if let Some(nested) = self.enter_again(key) {
-            return Asked::Known(nested);
+            return Attempt::Known(nested);
         }
         if let Some(error) = self.manager.core().refusal() {
-            return Asked::Known(Err(LockError::Unavailable { key: key.clone(), source: error.source }));
+            return Attempt::Known(Err(LockError::Unavailable { key: key.clone(), source: error.source }));
         }
         let mut acquiring = driver::acquire(self.manager.alive(), now, key.shared().clone(), want);
         match acquiring.now() {
-            Some(answer) => Asked::Known(self.guard(answer, key.shared())),
+            Some(answer) => Attempt::Known(self.guard(answer, key.shared())),
             None => {
                 if !acquiring.sends() {
                     let core = self.manager.core();
                     core.report_wait_behind_others(acquiring.key(), &self.label, self.kind);
                 }
-                Asked::UnderWay(acquiring)
+                Attempt::UnderWay(acquiring)
             }
         }
     }
@@ -328,7 +328,7 @@ fn nesting(held: LockKind, wanted: LockKind) -> Nesting {
     }
 }
 
-enum Asked {
+enum Attempt {
     Known(Result<Guard, LockError>),
     UnderWay(Acquiring),
 }

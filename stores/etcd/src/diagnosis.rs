@@ -13,7 +13,7 @@ const USUAL_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 
 /// What a cluster says of itself. `None`: the user may not ask.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ClusterStatus {
     pub(super) status: Option<StatusResponse>,
     pub(super) alarms: Option<Vec<AlarmType>>,
     /// Whether each member is a learner.
@@ -28,13 +28,13 @@ impl EtcdStore {
 }
 
 impl Link {
-    async fn told(&self) -> Result<Told, StoreError> {
+    async fn told(&self) -> Result<ClusterStatus, StoreError> {
         let mut maintenance = self.member.client.maintenance_client();
         let mut cluster = self.member.client.cluster_client();
         let alarms = self.member.answer(maintenance.alarm(AlarmAction::Get, AlarmType::None, None)).await;
         let status = self.member.answer(maintenance.status()).await;
         let members = self.member.answer(cluster.member_list()).await;
-        Ok(Told {
+        Ok(ClusterStatus {
             alarms: permitted(alarms)?.map(|said| said.alarms().iter().map(|alarm| alarm.alarm()).collect()),
             status: permitted(status)?,
             members: permitted(members)?
@@ -52,7 +52,7 @@ fn permitted<T>(answer: Result<T, LinkError>) -> Result<Option<T>, StoreError> {
     }
 }
 
-fn found(told: &Told) -> Vec<Finding> {
+fn found(told: &ClusterStatus) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(members) = &told.members {
         found.push(of_members(members));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_the_user_may_not_ask_is_a_note() {
-        let found = found(&Told::default());
+        let found = found(&ClusterStatus::default());
         assert_eq!(found.iter().map(|finding| &*finding.about).collect::<Vec<_>>(), ["permissions"]);
     }
 }

@@ -36,9 +36,9 @@ use distlock_store::{
 };
 use errors::LinkError;
 use link::Link;
-use places::{Place, Seen, room};
-use transactions::{Answer, Left, TxnReply, Wanted};
-use waiting::{Turn, Waiting};
+use places::{Place, QueueState, room};
+use transactions::{GuardedReply, Left, TxnReply, Wanted};
+use waiting::{WaitState, Waiters};
 
 /// So many keys are read by one transaction; a server takes 128 if it is not told otherwise (`--max-txn-ops`).
 const MOST_TOGETHER: usize = 100;
@@ -52,7 +52,7 @@ pub struct EtcdStore {
     config: Config,
     /// `None`: no commands can be sent.
     link: Mutex<Option<Link>>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Waiters>,
     /// Told once that the manager has ended.
     closed: Notify,
 }
@@ -71,7 +71,7 @@ impl EtcdStore {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, Waiters> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,17 +90,17 @@ impl EtcdStore {
     }
 
     /// What the answer says, if it was given to the session that we have.
-    fn counts<T>(&self, link: &Link, answer: Answer<T>) -> Result<T, StoreError> {
+    fn counts<T>(&self, link: &Link, answer: GuardedReply<T>) -> Result<T, StoreError> {
         let describe = self.config.describe();
         match answer {
-            Answer::Counts(said) => Ok(said),
-            Answer::NotOurSession => {
+            GuardedReply::Counts(said) => Ok(said),
+            GuardedReply::NotOurSession => {
                 let error =
                     LinkError::later(format!("{describe}: the session has another connection, or is over"));
                 link.report(&error);
                 Err(error.store)
             }
-            Answer::Garbled => {
+            GuardedReply::Garbled => {
                 let error = LinkError::unknown(format!("{describe}: an answer that is not understood"));
                 link.report(&error);
                 Err(error.store)
@@ -108,14 +108,18 @@ impl EtcdStore {
         }
     }
 
-    async fn places(&self, link: &Link, key: &str) -> Result<Seen, StoreError> {
+    async fn places(&self, link: &Link, key: &str) -> Result<QueueState, StoreError> {
         let answer = self.ask(link, transactions::look(&self.config.names.places(key))).await?;
         let seen = transactions::looked(&answer, &self.config.names);
-        self.counts(link, seen.map_or(Answer::Garbled, Answer::Counts))
+        self.counts(link, seen.map_or(GuardedReply::Garbled, GuardedReply::Counts))
     }
 
     /// Ends those of the places of a lock that are meant. Whether there were some.
-    async fn evict(&self, key: &str, meant: impl Fn(&Seen) -> Vec<Place> + Send) -> Result<bool, StoreError> {
+    async fn evict(
+        &self,
+        key: &str,
+        meant: impl Fn(&QueueState) -> Vec<Place> + Send,
+    ) -> Result<bool, StoreError> {
         let link = self.linked()?;
         for _ in 0..MOST_ATTEMPTS {
             let places = meant(&self.places(&link, key).await?);
@@ -171,7 +175,7 @@ impl EtcdStore {
             let in_the_way = seen.in_the_way(behind, kind);
             let before = in_the_way.map(|place| (place.owner.clone(), place.create_revision)).collect();
             let since = (owner, own.create_revision);
-            if self.waiting().stands_behind(&request.key, since, before, room(kind)) == Turn::Comes {
+            if self.waiting().stands_behind(&request.key, since, before, room(kind)) == WaitState::Comes {
                 return Ok(Tried::TurnCame);
             }
         }
@@ -292,7 +296,7 @@ impl LockStore for EtcdStore {
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
         let owner = request.owner.as_str();
         if owner == KEPT {
-            let kept = |seen: &Seen| seen.holders().iter().find(|holder| holder.kept).cloned();
+            let kept = |seen: &QueueState| seen.holders().iter().find(|holder| holder.kept).cloned();
             return Ok(released(self.evict(&request.key, |seen| kept(seen).into_iter().collect()).await?));
         }
         self.waiting().goes(&request.key, owner);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use etcd_client::{GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
 
 use super::link::Link;
-use super::places::{Place, Seen};
+use super::places::{Place, QueueState};
 use super::transactions;
 use super::{EtcdStore, MOST_TOGETHER};
 use distlock_store::engine::{Who, client_of};
@@ -38,7 +38,7 @@ impl EtcdStore {
             locks.iter().flat_map(|(_, places)| places.iter().filter_map(|place| client_of(&place.owner)));
         let details = self.details(&link, clients.map(str::to_owned).collect()).await?;
         for (key, places) in locks {
-            if let Some(lock) = Seen::of(places).stored() {
+            if let Some(lock) = QueueState::of(places).stored() {
                 page = page.lock(key, detailed(lock, &details));
             }
         }

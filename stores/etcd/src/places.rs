@@ -87,7 +87,7 @@ impl Place {
 
 /// Those who have a place, in order, and what the transaction did.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct QueueState {
     pub(super) places: Vec<Place>,
     /// The revision of the transaction if it has written.
     pub(super) written: Option<i64>,
@@ -95,15 +95,15 @@ pub(super) struct Seen {
     pub(super) existed: bool,
 }
 
-impl Seen {
+impl QueueState {
     /// By a transaction that has not written.
     pub(super) fn read(found: &GetResponse, names: &Names) -> Self {
-        Seen::of(found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect())
+        QueueState::of(found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect())
     }
 
     /// The oldest first.
     pub(super) fn of(places: Vec<Place>) -> Self {
-        Seen { places, written: None, existed: false }
+        QueueState { places, written: None, existed: false }
     }
 
     /// Those who hold the lock. The others wait.
@@ -163,7 +163,7 @@ mod tests {
         LockKind::Limited { max_holders: 30 },
     ];
 
-    fn seen(values: &[&str]) -> Seen {
+    fn seen(values: &[&str]) -> QueueState {
         let place = |(number, value): (usize, &&str)| Place {
             name: Vec::new(),
             owner: format!("o{number}"),
@@ -173,7 +173,7 @@ mod tests {
             kind: kind(value),
             kept: value.ends_with(KEPT_PLACE),
         };
-        Seen::of(values.iter().enumerate().map(place).collect())
+        QueueState::of(values.iter().enumerate().map(place).collect())
     }
 
     #[test]

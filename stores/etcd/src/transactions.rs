@@ -11,7 +11,7 @@ use etcd_client::{
 };
 
 use super::keys::Names;
-use super::places::{Place, Seen, kept_value, value};
+use super::places::{Place, QueueState, kept_value, value};
 use distlock_store::LockKind;
 
 /// The session as the present connection knows it.
@@ -183,7 +183,7 @@ pub(super) fn look(prefix: &str) -> Txn {
 
 /// What a guarded transaction was answered.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer<T> {
+pub(super) enum GuardedReply<T> {
     /// It was carried out, or refused for what it asks.
     Counts(T),
     /// Another connection of ours, or nobody, has the session: nothing was done.
@@ -201,30 +201,35 @@ pub(super) enum Left {
 }
 
 /// The answer to [`ask`].
-pub(super) fn seen(answer: TxnReply, epoch: &Epoch, names: &Names, wanted: &Wanted<'_>) -> Answer<Seen> {
+pub(super) fn seen(
+    answer: TxnReply,
+    epoch: &Epoch,
+    names: &Names,
+    wanted: &Wanted<'_>,
+) -> GuardedReply<QueueState> {
     let TxnReply { revision, mut succeeded, mut responses } = answer;
     if let [TxnOpResponse::Txn(inner)] = responses.as_slice() {
         (succeeded, responses) = (inner.succeeded(), inner.op_responses());
     }
     match responses.as_slice() {
         [TxnOpResponse::Put(_)] if succeeded => match revision {
-            Some(revision) => Answer::Counts(taken(epoch, wanted, revision)),
-            None => Answer::Garbled,
+            Some(revision) => GuardedReply::Counts(taken(epoch, wanted, revision)),
+            None => GuardedReply::Garbled,
         },
         [TxnOpResponse::Put(put), TxnOpResponse::Get(found)] if succeeded => {
             let existed = put.prev_key().is_some();
-            Answer::Counts(Seen { written: revision, existed, ..Seen::read(found, names) })
+            GuardedReply::Counts(QueueState { written: revision, existed, ..QueueState::read(found, names) })
         }
         [TxnOpResponse::Get(session), TxnOpResponse::Get(found)] if is_session(session.kvs(), epoch) => {
-            Answer::Counts(Seen::read(found, names))
+            GuardedReply::Counts(QueueState::read(found, names))
         }
-        [TxnOpResponse::Get(_), ..] => Answer::NotOurSession,
-        _ => Answer::Garbled,
+        [TxnOpResponse::Get(_), ..] => GuardedReply::NotOurSession,
+        _ => GuardedReply::Garbled,
     }
 }
 
 /// A place that was taken when there was room for it: it is the owner's, whoever has the others.
-fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> Seen {
+fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> QueueState {
     let place = Place {
         name: wanted.place.into(),
         owner: wanted.owner.to_owned(),
@@ -234,37 +239,37 @@ fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> Seen {
         kind: wanted.kind,
         kept: false,
     };
-    Seen { written: Some(revision), ..Seen::of(vec![place]) }
+    QueueState { written: Some(revision), ..QueueState::of(vec![place]) }
 }
 
 /// The answer to [`look`].
-pub(super) fn looked(answer: &TxnReply, names: &Names) -> Option<Seen> {
+pub(super) fn looked(answer: &TxnReply, names: &Names) -> Option<QueueState> {
     match answer.responses.as_slice() {
-        [TxnOpResponse::Get(found)] => Some(Seen::read(found, names)),
+        [TxnOpResponse::Get(found)] => Some(QueueState::read(found, names)),
         _ => None,
     }
 }
 
 /// The answer to [`leave`] or [`keep`].
-pub(super) fn left(answer: &TxnReply, epoch: &Epoch, names: &Names) -> Answer<Left> {
+pub(super) fn left(answer: &TxnReply, epoch: &Epoch, names: &Names) -> GuardedReply<Left> {
     if answer.succeeded {
-        return Answer::Counts(Left::Done);
+        return GuardedReply::Counts(Left::Done);
     }
     match answer.responses.as_slice() {
         [TxnOpResponse::Get(session), TxnOpResponse::Get(found)] if is_session(session.kvs(), epoch) => {
-            Answer::Counts(Left::Found(Seen::read(found, names).places.pop()))
+            GuardedReply::Counts(Left::Found(QueueState::read(found, names).places.pop()))
         }
-        [TxnOpResponse::Get(_), ..] => Answer::NotOurSession,
-        _ => Answer::Garbled,
+        [TxnOpResponse::Get(_), ..] => GuardedReply::NotOurSession,
+        _ => GuardedReply::Garbled,
     }
 }
 
 /// The answer to [`evict`]: whether one of them was as it was seen.
-pub(super) fn evicted(answer: TxnReply) -> Answer<bool> {
+pub(super) fn evicted(answer: TxnReply) -> GuardedReply<bool> {
     if answer.succeeded {
-        return Answer::Counts(answer.parts().iter().any(|place| place.succeeded));
+        return GuardedReply::Counts(answer.parts().iter().any(|place| place.succeeded));
     }
-    Answer::NotOurSession
+    GuardedReply::NotOurSession
 }
 
 /// The answer to [`read`]: which of the places are there, and live with our session.

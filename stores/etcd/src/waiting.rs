@@ -7,7 +7,7 @@ use distlock_store::kit::shrink::shrink;
 
 /// The owners of this process who wait for their turn, by key.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct Waiters {
     keys: HashMap<Arc<str>, HashMap<String, Ahead>>,
 }
 
@@ -27,7 +27,7 @@ enum Ahead {
 
 /// What an owner has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum WaitState {
     /// Wait until it is told.
     Waits,
     /// Ask again: by now the lock is its own, or its place has ended.
@@ -43,7 +43,7 @@ pub(super) enum News {
     PlaceLost,
 }
 
-impl Waiting {
+impl Waiters {
     /// To be called before the store is asked for a place.
     pub(super) fn asks(&mut self, key: &Arc<str>, owner: &str) {
         let ahead = Ahead::Asked { gone: HashMap::new() };
@@ -58,23 +58,23 @@ impl Waiting {
         (owner, since): (&str, i64),
         mut before: Before,
         room: usize,
-    ) -> Turn {
+    ) -> WaitState {
         let Some(ahead) = self.keys.get_mut(key).and_then(|owners| owners.get_mut(owner)) else {
             // The connection was lost since: everybody asks again.
-            return Turn::Waits;
+            return WaitState::Waits;
         };
         if let Ahead::Asked { gone } = ahead {
             let has_gone = |other: &str, since| gone.get(other).is_some_and(|end| *end > since);
             if has_gone(owner, since) {
-                return Turn::Comes;
+                return WaitState::Comes;
             }
             before.retain(|other, since| !has_gone(other, *since));
         }
         if before.len() < room {
-            return Turn::Comes;
+            return WaitState::Comes;
         }
         *ahead = Ahead::Known { before, room };
-        Turn::Waits
+        WaitState::Waits
     }
 
     /// It does not wait any more.
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn its_turn_comes_when_all_before_it_have_gone_in_any_order() {
-        let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
+        let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         waiting.asks(&key, "me");
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a", "b"]), 1), Turn::Waits);
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a", "b"]), 1), WaitState::Waits);
         assert!(waiting.gone("k", "b", END).is_empty());
         assert!(waiting.gone("other", "a", END).is_empty() && waiting.gone("k", "c", END).is_empty());
         assert_eq!(waiting.gone("k", "a", END), [("me".to_owned(), News::First)]);
@@ -152,59 +152,63 @@ mod tests {
 
     #[test]
     fn one_of_several_comes_in_when_one_of_them_has_gone_and_each_once() {
-        let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
+        let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         for (owner, before) in [("third", those(&["a", "b"])), ("fourth", those(&["a", "b", "third"]))] {
             waiting.asks(&key, owner);
-            assert_eq!(waiting.stands_behind(&key, (owner, SINCE), before, 2), Turn::Waits);
+            assert_eq!(waiting.stands_behind(&key, (owner, SINCE), before, 2), WaitState::Waits);
         }
         assert_eq!(waiting.gone("k", "b", END), [("third".to_owned(), News::First)]);
         assert_eq!(waiting.gone("k", "third", END), [("fourth".to_owned(), News::First)]);
         assert!(waiting.is_empty());
         waiting.asks(&key, "third");
         assert!(waiting.gone("k", "a", END).is_empty());
-        assert_eq!(waiting.stands_behind(&key, ("third", SINCE), those(&["a", "b"]), 2), Turn::Comes);
+        assert_eq!(waiting.stands_behind(&key, ("third", SINCE), those(&["a", "b"]), 2), WaitState::Comes);
     }
 
     #[test]
     fn what_went_while_the_store_was_asked_is_not_waited_for() {
-        let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
+        let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         waiting.asks(&key, "me");
         assert!(waiting.gone("k", "a", END).is_empty());
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Comes);
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Comes);
         waiting.asks(&key, "me");
         assert_eq!(
             waiting.stands_behind(&key, ("me", SINCE), those(&["a", "b"]), 1),
-            Turn::Waits,
+            WaitState::Waits,
             "asked anew"
         );
     }
 
     #[test]
     fn the_end_of_an_older_place_of_the_same_owner_is_not_that_of_the_present_one() {
-        let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
+        let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         waiting.asks(&key, "me");
         assert!(waiting.gone("k", "a", SINCE - 1).is_empty());
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Waits);
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Waits);
         assert!(waiting.gone("k", "a", SINCE - 1).is_empty());
         assert_eq!(waiting.gone("k", "a", END), [("me".to_owned(), News::First)]);
     }
 
     #[test]
     fn who_loses_its_own_place_asks_again() {
-        let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
+        let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         waiting.asks(&key, "me");
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Waits);
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Waits);
         assert_eq!(waiting.gone("k", "me", END), [("me".to_owned(), News::PlaceLost)]);
         // Before the answer, which has not heard of it.
         waiting.asks(&key, "me");
         assert!(waiting.gone("k", "me", END).is_empty());
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Comes);
-        assert_eq!(waiting.stands_behind(&key, ("me", END + 1), those(&["a"]), 1), Turn::Waits, "a new one");
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Comes);
+        assert_eq!(
+            waiting.stands_behind(&key, ("me", END + 1), those(&["a"]), 1),
+            WaitState::Waits,
+            "a new one"
+        );
     }
 
     #[test]
     fn nothing_is_left_of_who_has_gone() {
-        let (mut waiting, key) = (Waiting::default(), Arc::from("k"));
+        let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         for owner in ["one", "other"] {
             waiting.asks(&key, owner);
         }
@@ -214,7 +218,7 @@ mod tests {
         assert!(waiting.is_empty());
         waiting.asks(&key, "me");
         waiting.clear();
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), Turn::Waits);
+        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Waits);
         assert!(waiting.is_empty());
     }
 }

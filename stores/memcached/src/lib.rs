@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use config::Config;
 use link::{Connection, LONGER, Link, lock};
-use meta::{Cas, Command, Item, LONGEST_KEY, Said};
+use meta::{Cas, Command, Item, LONGEST_KEY, Response};
 
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
@@ -62,8 +62,8 @@ impl MemcachedStore {
     /// The item of a key.
     async fn look(&self, connection: &Connection, key: &str) -> Result<Option<Item>, StoreError> {
         match connection.ask(key, Command::Get).await? {
-            Said::Found(item) => Ok(Some(item)),
-            Said::Missing => Ok(None),
+            Response::Found(item) => Ok(Some(item)),
+            Response::Missing => Ok(None),
             other => Err(unexpected(&other)),
         }
     }
@@ -74,11 +74,11 @@ impl MemcachedStore {
         let ttl = connection.lasting(request.ttl)?;
         for _ in 0..TRIES {
             match connection.ask(key, Command::Add { value: owner, ttl }).await? {
-                Said::Done(Some(cas)) => {
+                Response::Done(Some(cas)) => {
                     lock(&connection.leases).wrote(key, owner, cas, ttl);
                     return Ok(Ok(()));
                 }
-                Said::Exists => {}
+                Response::Exists => {}
                 other => return Err(unexpected(&other)),
             }
             if let Some(item) = self.look(connection, key).await? {
@@ -117,17 +117,17 @@ impl MemcachedStore {
                 return Ok(Changed::Done);
             };
             match (connection.ask(key, command).await?, command) {
-                (Said::Done(Some(cas)), Command::Replace { value, ttl, .. }) if value == owner => {
+                (Response::Done(Some(cas)), Command::Replace { value, ttl, .. }) if value == owner => {
                     lock(&connection.leases).wrote(key, owner, cas, ttl);
                     return Ok(Changed::Done);
                 }
-                (Said::Done(_), _) => {
+                (Response::Done(_), _) => {
                     lock(&connection.leases).ended(key, owner);
                     return Ok(Changed::Done);
                 }
-                (Said::Missing, _) => break,
+                (Response::Missing, _) => break,
                 // By somebody else, or by a command of ours whose answer was lost.
-                (Said::Changed, _) => {}
+                (Response::Changed, _) => {}
                 (other, _) => return Err(unexpected(&other)),
             }
         }
@@ -248,9 +248,9 @@ impl LockStore for MemcachedStore {
         for _ in 0..TRIES {
             let Some(item) = self.look(&connection, key).await? else { return Ok(false) };
             match connection.ask(key, Command::Delete { cas: item.cas }).await? {
-                Said::Done(_) => return Ok(true),
+                Response::Done(_) => return Ok(true),
                 // By a renewal, or by the next holder.
-                Said::Changed | Said::Missing => {}
+                Response::Changed | Response::Missing => {}
                 other => return Err(unexpected(&other)),
             }
         }
@@ -263,6 +263,6 @@ impl LockStore for MemcachedStore {
     }
 }
 
-fn unexpected(said: &Said) -> StoreError {
+fn unexpected(said: &Response) -> StoreError {
     StoreError::unknown(format!("an answer that is not understood: {said:?}"))
 }

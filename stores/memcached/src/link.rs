@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::leases::Leases;
-use super::meta::{Command, Line, Said, TICK, Ttl, written};
+use super::meta::{Command, Line, Response, TICK, Ttl, written};
 use super::server_clock::ServerClock;
 use distlock_store::StoreError;
 use distlock_store::clock;
@@ -65,7 +65,7 @@ struct Awaited {
     /// The same, for leases.
     asked: Time,
     number: u32,
-    reply: oneshot::Sender<Said>,
+    reply: oneshot::Sender<Response>,
 }
 
 /// What keeps a connection going.
@@ -128,25 +128,25 @@ impl Connection {
     }
 
     /// Asks about the item of a key.
-    pub(super) async fn ask(&self, key: &str, command: Command<'_>) -> Result<Said, StoreError> {
+    pub(super) async fn ask(&self, key: &str, command: Command<'_>) -> Result<Response, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.send(written(key, command, number), number).await
     }
 
     /// Asks something that is not about an item.
-    pub(super) async fn ask_line(&self, line: &str) -> Result<Said, StoreError> {
+    pub(super) async fn ask_line(&self, line: &str) -> Result<Response, StoreError> {
         self.send(format!("{line}\r\n").into_bytes(), 0).await
     }
 
-    async fn send(&self, bytes: Vec<u8>, number: u32) -> Result<Said, StoreError> {
+    async fn send(&self, bytes: Vec<u8>, number: u32) -> Result<Response, StoreError> {
         let (reply, said) = oneshot::channel();
         let awaited = Awaited { sent: Instant::now(), asked: clock::now(), number, reply };
         if !self.enqueue(&bytes, awaited) {
             return Err(StoreError::not_sent("the connection to Memcached was closed"));
         }
         match said.await {
-            Ok(Said::Refused(said)) => Err(StoreError::refused(format!("{said}: {}", remedy(&said)))),
-            Ok(Said::Failed(said)) => Err(StoreError::later(format!("{said}: {}", remedy(&said)))),
+            Ok(Response::Refused(said)) => Err(StoreError::refused(format!("{said}: {}", remedy(&said)))),
+            Ok(Response::Failed(said)) => Err(StoreError::later(format!("{said}: {}", remedy(&said)))),
             Ok(said) => Ok(said),
             // It may have arrived, or not.
             Err(_) => Err(StoreError::unknown("the connection to Memcached was lost")),
@@ -273,7 +273,9 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
         queue.heard = Instant::now();
         let now = clock::now();
         while let Some(rest) = bytes.get(read..).filter(|rest| !rest.is_empty()) {
-            let Some(Answer { line, value, length }) = Answer::first_of(rest).ok_or_else(garbled)? else {
+            let Some(RawResponse { line, value, length }) =
+                RawResponse::first_of(rest).ok_or_else(garbled)?
+            else {
                 break;
             };
             read += length;
@@ -293,14 +295,14 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
 }
 
 /// One answer.
-struct Answer<'a> {
+struct RawResponse<'a> {
     line: Line<'a>,
     value: &'a [u8],
     /// Of all of it.
     length: usize,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> RawResponse<'a> {
     /// `None`: it is not understood; `Some(None)`: its rest has not come yet.
     fn first_of(bytes: &'a [u8]) -> Option<Option<Self>> {
         let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
@@ -309,13 +311,13 @@ impl<'a> Answer<'a> {
         let (line, rest) = bytes.split_at_checked(end + 1)?;
         let line = Line::of(line.strip_suffix(b"\r\n")?)?;
         let Some(size) = line.value else {
-            return Some(Some(Answer { line, value: &[], length: end + 1 }));
+            return Some(Some(RawResponse { line, value: &[], length: end + 1 }));
         };
         if size > MOST_BYTES {
             return None;
         }
         // The end of the line belongs to it.
-        let answer = |_: &[u8]| Answer {
+        let answer = |_: &[u8]| RawResponse {
             line,
             value: rest.get(..size).unwrap_or_default(),
             length: end + 1 + size + 2,
@@ -334,10 +336,10 @@ mod tests {
     use super::*;
 
     fn first_of(text: &str) -> Option<Option<(Option<usize>, String, usize)>> {
-        let said = |answer: Answer<'_>| {
+        let said = |answer: RawResponse<'_>| {
             (answer.line.value, String::from_utf8_lossy(answer.value).into_owned(), answer.length)
         };
-        Answer::first_of(text.as_bytes()).map(|answer| answer.map(said))
+        RawResponse::first_of(text.as_bytes()).map(|answer| answer.map(said))
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(super) struct Item {
 
 /// What the server says to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Response {
     /// Done; the version of what was written.
     Done(Option<Cas>),
     /// Not created: it is there already.
@@ -138,7 +138,7 @@ impl<'a> Line<'a> {
     }
 
     /// The answer, with its value, to the command with this number. `None`: it is not understood, or answers another.
-    pub(super) fn said(self, value: &[u8], number: u32) -> Option<Said> {
+    pub(super) fn said(self, value: &[u8], number: u32) -> Option<Response> {
         let (mut cas, mut remaining) = (None, None);
         for word in self.words {
             let (flag, text) = word.split_at_checked(1)?;
@@ -150,17 +150,17 @@ impl<'a> Line<'a> {
             }
         }
         match self.code {
-            "HD" => Some(Said::Done(cas)),
-            "NS" => Some(Said::Exists),
-            "EX" => Some(Said::Changed),
-            "NF" | "EN" => Some(Said::Missing),
+            "HD" => Some(Response::Done(cas)),
+            "NS" => Some(Response::Exists),
+            "EX" => Some(Response::Changed),
+            "NF" | "EN" => Some(Response::Missing),
             "VA" => {
                 let value = String::from_utf8_lossy(value).into_owned();
-                Some(Said::Found(Item { value, cas: cas?, remaining }))
+                Some(Response::Found(Item { value, cas: cas?, remaining }))
             }
-            "ERROR" | "CLIENT_ERROR" => Some(Said::Refused(self.text.to_owned())),
-            "SERVER_ERROR" => Some(Said::Failed(self.text.to_owned())),
-            "VERSION" | "STORED" | "MN" => Some(Said::Line(self.text.to_owned())),
+            "ERROR" | "CLIENT_ERROR" => Some(Response::Refused(self.text.to_owned())),
+            "SERVER_ERROR" => Some(Response::Failed(self.text.to_owned())),
+            "VERSION" | "STORED" | "MN" => Some(Response::Line(self.text.to_owned())),
             _ => None,
         }
     }
@@ -170,7 +170,7 @@ impl<'a> Line<'a> {
 mod tests {
     use super::*;
 
-    fn said(line: &str, value: &str) -> Option<Said> {
+    fn said(line: &str, value: &str) -> Option<Response> {
         let line = Line::of(line.as_bytes())?;
         assert_eq!(line.value, (!value.is_empty()).then_some(value.len()));
         line.said(value.as_bytes(), 7)
@@ -178,21 +178,25 @@ mod tests {
 
     #[test]
     fn answers_are_read_and_those_to_others_are_not() {
-        let item = |remaining| Said::Found(Item { value: "dl1:a:1".to_owned(), cas: 5, remaining });
+        let item = |remaining| Response::Found(Item { value: "dl1:a:1".to_owned(), cas: 5, remaining });
         for (line, value, expected) in [
-            ("HD c5 O7", "", Some(Said::Done(Some(5)))),
-            ("HD O7", "", Some(Said::Done(None))),
+            ("HD c5 O7", "", Some(Response::Done(Some(5)))),
+            ("HD O7", "", Some(Response::Done(None))),
             ("HD c5 O8", "", None),
             ("HD cx O7", "", None),
-            ("NS O7", "", Some(Said::Exists)),
-            ("EX O7", "", Some(Said::Changed)),
-            ("NF O7", "", Some(Said::Missing)),
-            ("EN", "", Some(Said::Missing)),
+            ("NS O7", "", Some(Response::Exists)),
+            ("EX O7", "", Some(Response::Changed)),
+            ("NF O7", "", Some(Response::Missing)),
+            ("EN", "", Some(Response::Missing)),
             ("VA 7 c5 t9 O7", "dl1:a:1", Some(item(Some(Duration::from_secs(9))))),
             ("VA 7 c5 t-1 O7", "dl1:a:1", Some(item(None))),
             ("VA 7 O7", "dl1:a:1", None),
-            ("SERVER_ERROR out of memory", "", Some(Said::Failed("SERVER_ERROR out of memory".to_owned()))),
-            ("CLIENT_ERROR bad", "", Some(Said::Refused("CLIENT_ERROR bad".to_owned()))),
+            (
+                "SERVER_ERROR out of memory",
+                "",
+                Some(Response::Failed("SERVER_ERROR out of memory".to_owned())),
+            ),
+            ("CLIENT_ERROR bad", "", Some(Response::Refused("CLIENT_ERROR bad".to_owned()))),
             ("WHAT", "", None),
             ("", "", None),
         ] {

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::MemcachedStore;
 use super::link::{Connection, Driver};
-use super::meta::Said;
+use super::meta::Response;
 use distlock_store::clock;
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, StoreError, StoreEvents};
@@ -98,7 +98,7 @@ impl MemcachedStore {
             said => said?,
         };
         match version {
-            Said::Line(said) => too_old(&said).map_or(Ok(()), |reason| Err(StoreError::refused(reason))),
+            Response::Line(said) => too_old(&said).map_or(Ok(()), |reason| Err(StoreError::refused(reason))),
             other => Err(StoreError::refused(format!("the server is not Memcached: it says {other:?}"))),
         }
     }

@@ -9,7 +9,7 @@ use distlock_store::kit::certificates;
 
 /// When an error came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum Phase {
     /// Before any command.
     Connecting,
     /// In answer to a command, or in place of it.
@@ -62,7 +62,7 @@ pub(super) fn words(error: &Error) -> String {
 }
 
 /// What it means, and what to do.
-pub(super) fn of(error: &Error, moment: Moment) -> StoreError {
+pub(super) fn of(error: &Error, moment: Phase) -> StoreError {
     let said = words(error);
     let Some(code) = code(error) else {
         return of_the_client(error, said, moment);
@@ -73,7 +73,7 @@ pub(super) fn of(error: &Error, moment: Moment) -> StoreError {
     }
 }
 
-fn of_the_client(error: &Error, said: String, moment: Moment) -> StoreError {
+fn of_the_client(error: &Error, said: String, moment: Phase) -> StoreError {
     if let Some(remedy) = certificates::remedy(error) {
         return StoreError::refused(format!("{said}: {remedy}"));
     }
@@ -86,9 +86,9 @@ fn of_the_client(error: &Error, said: String, moment: Moment) -> StoreError {
                 "{said}: let the user log in by mysql_native_password or caching_sha2_password"
             ))
         }
-        (_, Moment::Connecting) => StoreError::not_sent(said),
+        (_, Phase::Connecting) => StoreError::not_sent(said),
         // The connection broke, or what came is not understood.
-        (_, Moment::Asking) => StoreError::unknown(said),
+        (_, Phase::Asking) => StoreError::unknown(said),
     }
 }
 
@@ -128,15 +128,15 @@ fn remedy(code: u16) -> Option<&'static str> {
 }
 
 /// A refusal that passes, or an error that leaves open what was done.
-fn temporary(code: u16, said: String, moment: Moment) -> StoreError {
+fn temporary(code: u16, said: String, moment: Phase) -> StoreError {
     match code {
         // See is_read_only.
         1290 | 1792 | 1836 => StoreError::later(format!("{said}: {STANDBY}")),
         // Too many connections; a limit of the user.
-        1040 | 1203 | 1226 if moment == Moment::Connecting => StoreError::not_sent(said),
+        1040 | 1203 | 1226 if moment == Phase::Connecting => StoreError::not_sent(said),
         // Rolled back: a conflict, an interruption by the administrator, a limit of time, a full disk.
         1040 | 1203 | 1205 | 1213 | 1226 | 1317 | 1969 | 3024 | 1021 | 1114 => StoreError::later(said),
-        _ if moment == Moment::Connecting => StoreError::not_sent(said),
+        _ if moment == Phase::Connecting => StoreError::not_sent(said),
         // The connection or the server ends; what it was doing may have been committed.
         _ => StoreError::unknown(said),
     }
@@ -169,11 +169,11 @@ mod tests {
             (1927, Failure::Unknown),
             (9_999, Failure::Unknown),
         ] {
-            assert_eq!(of(&server(code), Moment::Asking).kind, kind, "{code}");
+            assert_eq!(of(&server(code), Phase::Asking).kind, kind, "{code}");
         }
         let broken = Error::Driver(DriverError::ConnectionClosed);
-        assert_eq!(of(&broken, Moment::Asking).kind, Failure::Unknown);
-        assert_eq!(of(&broken, Moment::Connecting).kind, Failure::NotSent);
-        assert_eq!(of(&server(1040), Moment::Connecting).kind, Failure::NotSent);
+        assert_eq!(of(&broken, Phase::Asking).kind, Failure::Unknown);
+        assert_eq!(of(&broken, Phase::Connecting).kind, Failure::NotSent);
+        assert_eq!(of(&server(1040), Phase::Connecting).kind, Failure::NotSent);
     }
 }

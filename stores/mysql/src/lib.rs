@@ -23,11 +23,11 @@ use std::time::Duration;
 
 use config::MysqlConfig;
 use kinds::kind_of;
-use link::{Answer, Limit, Link, Pool, Statement};
+use link::{Limit, Link, Pool, Statement, StatementResult};
 use mysql_async::Value;
 use schema::Schema;
 use several::Texts;
-use statements::{Acquired, Found, Statements, Values, after, column, garbled, micros};
+use statements::{Acquired, KeyState, Statements, Values, after, column, garbled, micros};
 
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
@@ -95,14 +95,14 @@ impl MysqlStore {
         sql: &str,
         values: &(dyn Fn(i64) -> Values + Sync),
         limit: Limit,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<StatementResult, StoreError> {
         self.link.ask(pool, Statement::Prepared(sql, values), limit).await
     }
 
     /// Who holds a key.
-    async fn look(&self, pool: &Pool, key: &str, limit: Limit) -> Result<Found, StoreError> {
+    async fn look(&self, pool: &Pool, key: &str, limit: Limit) -> Result<KeyState, StoreError> {
         let answer = self.prepared(pool, &self.statements.look, &|_| vec![bytes(key)], limit).await?;
-        let found = Found::of(&answer.rows)?;
+        let found = KeyState::of(&answer.rows)?;
         pool.learn(found.clock);
         Ok(found)
     }
@@ -183,9 +183,9 @@ impl MysqlStore {
         key: &str,
         sql: &str,
         values: &(dyn Fn(i64) -> Values + Sync),
-        missed: impl Fn(&Found) -> Missed,
+        missed: impl Fn(&KeyState) -> Missed,
         limit: Limit,
-    ) -> Result<Option<Found>, StoreError> {
+    ) -> Result<Option<KeyState>, StoreError> {
         let pool = self.link.pool()?;
         for _ in 0..2 {
             if self.prepared(&pool, sql, values, limit).await?.affected > 0 {
@@ -288,7 +288,7 @@ impl LockStore for MysqlStore {
         }
         let (owner, ttl) = (owner.as_str(), micros(*ttl));
         let values = |not_after: i64| vec![ttl.into(), bytes(key), bytes(owner), not_after.into()];
-        let missed = |found: &Found| still(found, owner);
+        let missed = |found: &KeyState| still(found, owner);
         let renewed =
             self.change(key, &self.statements.renew, &values, missed, Limit::of_a_command()).await?;
         Ok(if renewed.is_none() { RenewReply::Renewed } else { RenewReply::NotHeld })
@@ -304,7 +304,7 @@ impl LockStore for MysqlStore {
         let (owner, (next, stays)) = (owner.as_str(), after(*keep));
         let values =
             |not_after: i64| vec![bytes(next), stays.into(), bytes(key), bytes(owner), not_after.into()];
-        let missed = |found: &Found| still(found, owner);
+        let missed = |found: &KeyState| still(found, owner);
         let is_released = match self.change(key, &self.statements.release, &values, missed, limit).await? {
             None => true,
             // This process has locked the key as another kind since, or it is the owner of another process.
@@ -336,7 +336,7 @@ impl LockStore for MysqlStore {
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
         let values = |not_after: i64| vec![bytes(key), not_after.into()];
-        let is_held = |found: &Found| match found.holder {
+        let is_held = |found: &KeyState| match found.holder {
             Some(_) => Missed::Late,
             None => Missed::NothingToDo,
         };
@@ -394,7 +394,7 @@ fn assigned(request: &Acquire) -> Values {
 }
 
 /// What is still its owner's was not changed because the statement came too late.
-fn still(found: &Found, owner: &str) -> Missed {
+fn still(found: &KeyState, owner: &str) -> Missed {
     if found.is_held_by(owner) { Missed::Late } else { Missed::NothingToDo }
 }
 

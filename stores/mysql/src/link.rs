@@ -14,7 +14,7 @@ use mysql_async::{Conn, DriverError, Error, QueryResult, Row};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout_at;
 
-use super::errors::{self, Moment};
+use super::errors::{self, Phase};
 use super::statements::{CLOCK, Values, column, micros};
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{LATE_COMMANDS, StoreError};
@@ -64,7 +64,7 @@ pub(super) struct Limit(tokio::time::Instant);
 
 /// What a statement has answered.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct StatementResult {
     pub(super) rows: Vec<Row>,
     /// Rows that it was about, changed or not.
     pub(super) affected: u64,
@@ -104,7 +104,7 @@ impl Link {
         pool: &Pool,
         statement: Statement<'_>,
         limit: Limit,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<StatementResult, StoreError> {
         let mut pauses = Backoff::beginning_with(AFTER_CONFLICT);
         loop {
             let mut taken = pool.take(limit).await?;
@@ -119,15 +119,15 @@ impl Link {
                     pool.give_back(taken.conn, Instant::now());
                     if errors::is_read_only(&error) {
                         // Another server may be the one to write to.
-                        return Err(pool.fail(errors::of(&error, Moment::Asking)));
+                        return Err(pool.fail(errors::of(&error, Phase::Asking)));
                     }
                     let pause = pauses.next_pause();
                     if !errors::is_conflict(&error) || tokio::time::Instant::now() + pause >= limit.0 {
-                        return Err(errors::of(&error, Moment::Asking));
+                        return Err(errors::of(&error, Phase::Asking));
                     }
                     tokio::time::sleep(pause).await;
                 }
-                Ok(Err(error)) => return Err(pool.fail(errors::of(&error, Moment::Asking))),
+                Ok(Err(error)) => return Err(pool.fail(errors::of(&error, Phase::Asking))),
                 Err(_) => {
                     let silent = StoreError::unknown("the server does not answer");
                     // The connection ends here, with what it was doing.
@@ -248,7 +248,11 @@ impl fmt::Debug for Idle {
     }
 }
 
-async fn carry_out(conn: &mut Conn, statement: &Statement<'_>, not_after: i64) -> Result<Answer, Error> {
+async fn carry_out(
+    conn: &mut Conn,
+    statement: &Statement<'_>,
+    not_after: i64,
+) -> Result<StatementResult, Error> {
     match statement {
         Statement::Prepared(sql, values) => {
             let values = values(not_after);
@@ -270,7 +274,7 @@ async fn carry_out(conn: &mut Conn, statement: &Statement<'_>, not_after: i64) -
     }
 }
 
-async fn all_of<P: Protocol>(mut result: QueryResult<'_, '_, P>) -> Result<Answer, Error> {
+async fn all_of<P: Protocol>(mut result: QueryResult<'_, '_, P>) -> Result<StatementResult, Error> {
     let mut rows = result.collect().await?;
     while !result.is_empty() {
         let next = result.collect().await?;
@@ -278,13 +282,13 @@ async fn all_of<P: Protocol>(mut result: QueryResult<'_, '_, P>) -> Result<Answe
     }
     let (affected, number) = (result.affected_rows(), result.last_insert_id());
     result.drop_result().await?;
-    Ok(Answer { rows, affected, number })
+    Ok(StatementResult { rows, affected, number })
 }
 
 /// What the server's clock shows, and when it said so.
 pub(super) async fn clock(conn: &mut Conn) -> Result<(Instant, i64), StoreError> {
     let row: Option<Row> =
-        conn.query_first(CLOCK).await.map_err(|error| errors::of(&error, Moment::Connecting))?;
+        conn.query_first(CLOCK).await.map_err(|error| errors::of(&error, Phase::Connecting))?;
     let row = row.ok_or_else(|| StoreError::not_sent("the server does not tell its time"))?;
     Ok((Instant::now(), column(&row, 0)?))
 }

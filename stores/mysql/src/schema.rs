@@ -5,7 +5,7 @@ use std::fmt;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error};
 
-use super::errors::{self, Moment};
+use super::errors::{self, Phase};
 use distlock_store::StoreError;
 
 /// Tables of distlock, version 1.
@@ -53,7 +53,7 @@ impl Schema {
     pub(super) async fn ensure(&self, conn: &mut Conn) -> Result<(), StoreError> {
         let failed = |error: Error| match errors::is_forbidden(&error) {
             true => self.not_allowed(&error),
-            false => errors::of(&error, Moment::Connecting),
+            false => errors::of(&error, Phase::Connecting),
         };
         let is_installed = match self.is_installed(conn).await {
             Ok(is_installed) => is_installed,

@@ -8,7 +8,7 @@ use super::MysqlStore;
 use super::kinds::{kind_of, written};
 use super::link::{Limit, Pool, Statement};
 use super::schema::Schema;
-use super::statements::{Acquired, Found, Held, column, garbled, hex, micros, time, without_comments};
+use super::statements::{Acquired, Held, KeyState, column, garbled, hex, micros, time, without_comments};
 use distlock_store::{
     Acquire, AcquireReply, Busy, KEPT, LockKind, Release, Renew, RenewReply, StoreError, StoredLock,
 };
@@ -208,7 +208,7 @@ impl MysqlStore {
         &self,
         pool: &Pool,
         request: &Acquire,
-        found: Found,
+        found: KeyState,
         limit: Limit,
     ) -> Result<Option<AcquireReply>, StoreError> {
         let Some((holder, remaining)) = found.holder else { return Ok(None) };

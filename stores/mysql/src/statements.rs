@@ -183,7 +183,7 @@ impl Acquired {
 
 /// What a look at a key has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct KeyState {
     /// The server's clock.
     pub(super) clock: i64,
     /// Who holds it, and for how long; of several holders, what stands for all of them.
@@ -192,7 +192,7 @@ pub(super) struct Found {
     pub(super) ends_ahead: bool,
 }
 
-impl Found {
+impl KeyState {
     pub(super) fn of(rows: &[Row]) -> Result<Self, StoreError> {
         let row = rows.first().ok_or_else(|| garbled("no row"))?;
         let clock = column(row, 0)?;
@@ -203,7 +203,7 @@ impl Found {
             Some((owner, Duration::from_micros(remaining)))
         });
         let ends_ahead = lasting.as_ref().is_some_and(|(owner, _)| owner == FREE);
-        Ok(Found { clock, holder: lasting.filter(|_| !ends_ahead), ends_ahead })
+        Ok(KeyState { clock, holder: lasting.filter(|_| !ends_ahead), ends_ahead })
     }
 
     pub(super) fn is_held_by(&self, owner: &str) -> bool {

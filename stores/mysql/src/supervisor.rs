@@ -8,7 +8,7 @@ use mysql_async::{Conn, Opts};
 use tokio::time::timeout;
 
 use super::MysqlStore;
-use super::errors::{self, Moment, STANDBY};
+use super::errors::{self, Phase, STANDBY};
 use super::link::{Pool, clock};
 use super::pruning::Pruning;
 use distlock_store::kit::backoff::Backoff;
@@ -77,7 +77,7 @@ impl MysqlStore {
     /// One connection, to a server that can be written to.
     async fn dial(&self, server: &Opts) -> Result<Conn, StoreError> {
         let opts = self.config.for_a_connection(server).await?;
-        let failed = |error| errors::of(&error, Moment::Connecting);
+        let failed = |error| errors::of(&error, Phase::Connecting);
         let mut conn = Conn::new(opts).await.map_err(failed)?;
         // A statement is a transaction of its own; it waits for a row for a second. One of several statements is open
         // between two requests only if it has failed, and its process has stopped before it could end it: MariaDB does.

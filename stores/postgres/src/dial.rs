@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio_postgres::{AsyncMessage, Client};
 
-use super::errors::{self, Moment};
+use super::errors::{self, Phase};
 use super::tls;
 use super::url::{PostgresConfig, Server};
 use distlock_store::StoreError;
@@ -72,7 +72,7 @@ async fn connect(
         target.application_name(name);
     }
     let connected = target.connect(tls::connector(&server.tls).await?).await;
-    let (client, mut connection) = connected.map_err(|error| errors::of(&error, Moment::Connecting))?;
+    let (client, mut connection) = connected.map_err(|error| errors::of(&error, Phase::Connecting))?;
     let (end, ended) = watch::channel(None);
     let driver = tokio::spawn(async move {
         let cause = loop {
@@ -83,7 +83,7 @@ async fn connect(
                     drop(notifications.send(Notification { channel, payload }));
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => break errors::of(&error, Moment::Asking),
+                Some(Err(error)) => break errors::of(&error, Phase::Asking),
                 None => break StoreError::unknown("the connection was closed"),
             }
         };

@@ -12,7 +12,7 @@ use distlock_store::kit::certificates;
 
 /// When an error came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum Phase {
     /// Before any command.
     Connecting,
     /// In answer to a command, or in place of it.
@@ -87,16 +87,16 @@ pub(super) fn at(place: &str, error: &StoreError) -> StoreError {
 }
 
 /// What it means, and what to do.
-pub(super) fn of(error: &ClientError, moment: Moment) -> StoreError {
+pub(super) fn of(error: &ClientError, moment: Phase) -> StoreError {
     let said = words(error);
     if let Some(remedy) = certificates::remedy(error) {
         return StoreError::refused(format!("{said}: {remedy}"));
     }
     let Some(code) = error.code() else {
         return match moment {
-            Moment::Connecting => StoreError::not_sent(said),
+            Phase::Connecting => StoreError::not_sent(said),
             // A connection that is closed already says so before anything is sent, but not reliably.
-            Moment::Asking => StoreError::unknown(said),
+            Phase::Asking => StoreError::unknown(said),
         };
     };
     match remedy(code) {

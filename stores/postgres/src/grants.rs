@@ -10,11 +10,11 @@ use distlock_store::{Grant, Owner, StoreEvents};
 /// What is known of each that waits.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    waiting: Mutex<HashMap<String, Place>>,
+    waiting: Mutex<HashMap<String, QueuedRequest>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct QueuedRequest {
     /// Just before the last command was sent whose answer said that it waits: a grant is younger. So no clock of the
     /// server's is asked for the age of a grant.
     asked: Instant,
@@ -23,7 +23,7 @@ struct Place {
 
 impl Grants {
     pub(super) fn waits(&self, owner: &Owner, asked: Instant, fences: u32) {
-        let place = Place { asked, is_fenced: fences > 0 };
+        let place = QueuedRequest { asked, is_fenced: fences > 0 };
         lock(&self.waiting).insert(owner.as_str().to_owned(), place);
     }
 
@@ -54,9 +54,9 @@ impl Grants {
             return;
         }
         let grant = match lock(&self.waiting).remove(owner) {
-            Some(Place { asked, is_fenced: false }) => Grant::new().at_most_old(asked.elapsed()),
+            Some(QueuedRequest { asked, is_fenced: false }) => Grant::new().at_most_old(asked.elapsed()),
             // Or the answer that it waits is still on its way, or it has given up.
-            Some(Place { is_fenced: true, .. }) | None => Grant::new(),
+            Some(QueuedRequest { is_fenced: true, .. }) | None => Grant::new(),
         };
         events.granted(&key, owner, grant);
     }

@@ -15,7 +15,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};
 
 use super::dial::Connection;
-use super::errors::{self, Moment};
+use super::errors::{self, Phase};
 use super::prepared::{Parameter, Prepared};
 use super::schema::Functions;
 use distlock_store::{LATE_COMMANDS, StoreError};
@@ -95,7 +95,7 @@ impl Link {
             Some(Err(error)) => error,
             None => return Err(StoreError::unknown("the server does not answer")),
         };
-        let meaning = errors::of(&error, Moment::Asking);
+        let meaning = errors::of(&error, Phase::Asking);
         if errors::is_of_missing_tables(&error) {
             // They are made when we connect: nothing more is sent before that.
             pool.broken.send_replace(Some(meaning.clone()));
@@ -156,7 +156,7 @@ impl Pool {
             let said = connection.ask(self, CLOCK, &[], limit).await;
             let row = said.ok_or_else(|| StoreError::unknown("the server does not answer"))?;
             *lock(&self.clock) =
-                row.and_then(|rows| clock_of(&rows)).map_err(|error| errors::of(&error, Moment::Asking))?;
+                row.and_then(|rows| clock_of(&rows)).map_err(|error| errors::of(&error, Phase::Asking))?;
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Pool {
                 let rows = said.ok_or_else(|| StoreError::unknown("the server does not answer"))?;
                 let process =
                     rows.and_then(|rows| rows.first().map(|row| row.try_get::<_, i32>(0)).transpose());
-                let process = process.map_err(|error| errors::of(&error, Moment::Asking))?;
+                let process = process.map_err(|error| errors::of(&error, Phase::Asking))?;
                 if before.is_some() && before != process {
                     return Ok(true);
                 }
@@ -213,7 +213,7 @@ fn clock_of(rows: &[Row]) -> Result<(Instant, SystemTime), Error> {
 pub(super) async fn clock(connection: &Connection) -> Result<SystemTime, StoreError> {
     let rows = connection.client.query_typed(CLOCK, &[]).await;
     let clock = rows.and_then(|rows| clock_of(&rows));
-    clock.map(|(_, clock)| clock).map_err(|error| errors::of(&error, Moment::Connecting))
+    clock.map(|(_, clock)| clock).map_err(|error| errors::of(&error, Phase::Connecting))
 }
 
 impl PooledConnection {

@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::dial::{Connection, Notification, dial};
-use super::errors::{self, Moment};
+use super::errors::{self, Phase};
 use super::grants::Grants;
 use super::link::lock;
 use super::url::{PostgresConfig, Server};
@@ -54,7 +54,7 @@ impl Listener {
         teller: &Client,
         channel: i64,
     ) -> Result<(), StoreError> {
-        let failed = |error| errors::of(&error, Moment::Connecting);
+        let failed = |error| errors::of(&error, Phase::Connecting);
         if !is_heard(client, notifications, teller, channel).await.map_err(failed)? {
             return Err(StoreError::refused(
                 "what the database notifies is not heard: behind a pooler, name the server itself by `listen=` (the \
@@ -92,7 +92,7 @@ impl Listener {
     pub(super) async fn check(&self, response_timeout: Duration) -> Result<(), StoreError> {
         match timeout(response_timeout, self.connection.client.query_typed("SELECT", &[])).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(errors::of(&error, Moment::Asking)),
+            Ok(Err(error)) => Err(errors::of(&error, Phase::Asking)),
             Err(_) => Err(StoreError::unknown("the connection that listens does not answer")),
         }
     }
@@ -114,7 +114,7 @@ impl Listener {
                 client.batch_execute(&format!("UNLISTEN {}", name(channel))).await?;
                 Ok(is_heard)
             };
-            found.await.map_err(|error| errors::of(&error, Moment::Connecting))
+            found.await.map_err(|error| errors::of(&error, Phase::Connecting))
         };
         in_time(config, find).await
     }

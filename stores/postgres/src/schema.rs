@@ -5,7 +5,7 @@ use std::fmt;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use super::errors::{self, Moment};
+use super::errors::{self, Phase};
 use distlock_store::StoreError;
 
 /// In this order.
@@ -94,14 +94,14 @@ impl Schema {
                    AND c.relname IN ('lock_1', 'holder_1', 'waiter_1', 'floor_1'))";
         let rows = client.query_typed(sql, &[(&self.name, Type::TEXT)]).await;
         let found = rows.and_then(|rows| rows.first().map(|row| row.try_get(0)).transpose());
-        found.map_err(|error| errors::of(&error, Moment::Connecting))
+        found.map_err(|error| errors::of(&error, Phase::Connecting))
     }
 
     async fn install(&self, client: &Client) -> Result<(), InstallError> {
         let run = async |sql: &str| {
             client.batch_execute(sql).await.map_err(|error| match errors::is_forbidden(&error) {
                 true => InstallError::Forbidden(errors::words(&error)),
-                false => InstallError::Failed(errors::of(&error, Moment::Connecting)),
+                false => InstallError::Failed(errors::of(&error, Phase::Connecting)),
             })
         };
         // The lock ends with the transaction, not before: others must see what was committed.
@@ -112,7 +112,7 @@ impl Schema {
             let exists = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
             let row = client.query_typed_one(exists, &[(&self.name, Type::TEXT)]).await;
             let exists = row.and_then(|row| row.try_get(0));
-            if !exists.map_err(|error| errors::of(&error, Moment::Connecting))? {
+            if !exists.map_err(|error| errors::of(&error, Phase::Connecting))? {
                 run(&format!("CREATE SCHEMA \"{}\"", self.name)).await?;
             }
             run(&self.fill(&PARTS.join("\n"))).await?;

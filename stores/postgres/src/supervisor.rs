@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::PostgresStore;
 use super::dial::{Connection, dial};
-use super::errors::{self, Moment};
+use super::errors::{self, Phase};
 use super::link::{Pool, clock};
 use super::listener::{Listener, Notifications};
 use super::prepared::Prepared;
@@ -104,7 +104,7 @@ impl PostgresStore {
             Ok(Ok(prepared)) => Ok(prepared),
             // The commands will say what is wrong.
             Ok(Err(error)) if error.as_db_error().is_some() => Ok(Prepared::default()),
-            Ok(Err(error)) => Err(errors::of(&error, Moment::Connecting)),
+            Ok(Err(error)) => Err(errors::of(&error, Phase::Connecting)),
             Err(_) => Err(StoreError::not_sent(format!("no answer within {limit:?}"))),
         }
     }
@@ -186,7 +186,7 @@ async fn check(connection: &Connection) -> Result<(), StoreError> {
     let row = connection.client.query_typed_one(sql, &[]).await;
     let said = row.and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)));
     let (version, is_standby, isolation, is_read_only): (i32, bool, String, bool) =
-        said.map_err(|error| errors::of(&error, Moment::Connecting))?;
+        said.map_err(|error| errors::of(&error, Phase::Connecting))?;
     if version < OLDEST {
         let major = version / 10_000;
         return Err(StoreError::refused(format!("PostgreSQL {major} is too old: 13 or later is needed")));

@@ -27,7 +27,7 @@ pub(super) enum Durable {
 }
 
 /// When a transaction takes place: which start of the machine, and microseconds since then.
-pub(super) struct Moment<'a> {
+pub(super) struct TransactionTime<'a> {
     pub(super) boot: &'a str,
     pub(super) now: i64,
 }
@@ -84,9 +84,9 @@ impl LockFile {
     /// Reads, without waiting for who writes.
     pub(super) fn read<T>(
         &self,
-        work: impl FnOnce(&Connection, &Moment<'_>) -> rusqlite::Result<T>,
+        work: impl FnOnce(&Connection, &TransactionTime<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let moment = Moment { boot: &self.boot, now: clock::now() };
+        let moment = TransactionTime { boot: &self.boot, now: clock::now() };
         work(&self.db, &moment).map_err(errors::undone)
     }
 
@@ -96,14 +96,14 @@ impl LockFile {
         &mut self,
         until: Option<i64>,
         durable: Durable,
-        work: impl FnOnce(&Transaction<'_>, &Moment<'_>) -> rusqlite::Result<T>,
+        work: impl FnOnce(&Transaction<'_>, &TransactionTime<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         // What has waited for its turn behind others for too long does not wait for the file, too.
         in_time(until, clock::now())?;
         let synchronous = if durable == Durable::Yes { "FULL" } else { "NORMAL" };
         self.db.pragma_update(None, "synchronous", synchronous).map_err(errors::undone)?;
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(errors::undone)?;
-        let moment = Moment { boot: &self.boot, now: clock::now() };
+        let moment = TransactionTime { boot: &self.boot, now: clock::now() };
         in_time(until, moment.now)?;
         let done = work(&tx, &moment).map_err(errors::undone)?;
         tx.commit().map_err(errors::perhaps_done)?;

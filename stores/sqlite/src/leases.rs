@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::file::Moment;
+use super::file::TransactionTime;
 use distlock_store::{
     Acquire, AcquireReply, Busy, KEPT, List, LockKind, OwnerDetails, Release, Renew, StoredLock, StoredPage,
 };
@@ -77,7 +77,7 @@ fn written(kind: LockKind) -> (i64, u32) {
 }
 
 /// The leases of a key, those first that last longest.
-fn leases(db: &Connection, at: &Moment<'_>, key: &str) -> rusqlite::Result<Vec<Lease>> {
+fn leases(db: &Connection, at: &TransactionTime<'_>, key: &str) -> rusqlite::Result<Vec<Lease>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3 ORDER BY ends DESC"
     );
@@ -108,7 +108,7 @@ fn obstacle(leases: &[Lease], wanted: LockKind, now: i64) -> Option<AcquireReply
 /// What a look says to an owner that asks: nothing, if the lock may be its own or is to be had.
 pub(super) fn refusal(
     db: &Connection,
-    at: &Moment<'_>,
+    at: &TransactionTime<'_>,
     request: &Acquire,
 ) -> rusqlite::Result<Option<AcquireReply>> {
     let leases = leases(db, at, &request.key)?;
@@ -119,7 +119,7 @@ pub(super) fn refusal(
 /// Takes the lock, or makes the lease of who has it longer.
 pub(super) fn acquire(
     db: &Connection,
-    at: &Moment<'_>,
+    at: &TransactionTime<'_>,
     request: &Acquire,
     who: &Who,
 ) -> rusqlite::Result<AcquireReply> {
@@ -162,7 +162,13 @@ fn tokens(db: &Connection, count: u32) -> rusqlite::Result<Option<u64>> {
 }
 
 /// Makes a lease last until then at least. Whether it is the owner's.
-fn extend(db: &Connection, at: &Moment<'_>, key: &[u8], owner: &str, ends: i64) -> rusqlite::Result<bool> {
+fn extend(
+    db: &Connection,
+    at: &TransactionTime<'_>,
+    key: &[u8],
+    owner: &str,
+    ends: i64,
+) -> rusqlite::Result<bool> {
     let changed = db.execute(
         "UPDATE distlock_lease_1 SET ends = max(ends, ?5) WHERE k = ?1 AND boot = ?2 AND ends > ?3 AND owner = ?4",
         params![key, at.boot, at.now, owner, ends],
@@ -170,12 +176,16 @@ fn extend(db: &Connection, at: &Moment<'_>, key: &[u8], owner: &str, ends: i64) 
     Ok(changed > 0)
 }
 
-pub(super) fn renew(db: &Connection, at: &Moment<'_>, request: &Renew) -> rusqlite::Result<bool> {
+pub(super) fn renew(db: &Connection, at: &TransactionTime<'_>, request: &Renew) -> rusqlite::Result<bool> {
     extend(db, at, request.key.as_bytes(), request.owner.as_str(), after(at.now, request.ttl))
 }
 
 /// Whether the lease was the owner's.
-pub(super) fn release(db: &Connection, at: &Moment<'_>, request: &Release) -> rusqlite::Result<bool> {
+pub(super) fn release(
+    db: &Connection,
+    at: &TransactionTime<'_>,
+    request: &Release,
+) -> rusqlite::Result<bool> {
     let (key, owner) = (request.key.as_bytes(), request.owner.as_str());
     let changed = match request.keep {
         Some(keep) => db.execute(
@@ -191,12 +201,16 @@ pub(super) fn release(db: &Connection, at: &Moment<'_>, request: &Release) -> ru
 }
 
 /// Whether somebody held it.
-pub(super) fn force_release(db: &Connection, at: &Moment<'_>, key: &str) -> rusqlite::Result<bool> {
+pub(super) fn force_release(db: &Connection, at: &TransactionTime<'_>, key: &str) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3";
     Ok(db.execute(sql, params![key.as_bytes(), at.boot, at.now])? > 0)
 }
 
-pub(super) fn inspect(db: &Connection, at: &Moment<'_>, key: &str) -> rusqlite::Result<Option<StoredLock>> {
+pub(super) fn inspect(
+    db: &Connection,
+    at: &TransactionTime<'_>,
+    key: &str,
+) -> rusqlite::Result<Option<StoredLock>> {
     Ok(leases(db, at, key)?.into_iter().fold(None, |lock: Option<StoredLock>, lease| {
         let lock = lock.unwrap_or_else(|| StoredLock::new(lease.kind));
         Some(lease.onto(lock, at.now))
@@ -204,7 +218,11 @@ pub(super) fn inspect(db: &Connection, at: &Moment<'_>, key: &str) -> rusqlite::
 }
 
 /// The locks of a page, in the order of the bytes of their keys.
-pub(super) fn list(db: &Connection, at: &Moment<'_>, request: &List) -> rusqlite::Result<StoredPage> {
+pub(super) fn list(
+    db: &Connection,
+    at: &TransactionTime<'_>,
+    request: &List,
+) -> rusqlite::Result<StoredPage> {
     let beginning = request.beginning.as_bytes();
     let sql = format!(
         "SELECT {COLUMNS} FROM distlock_lease_1 WHERE k >= ?1 AND (?2 IS NULL OR k > ?2) AND boot = ?3 AND ends > ?4 \
@@ -243,12 +261,12 @@ fn closed(page: StoredPage, lock: Option<(Vec<u8>, StoredLock)>) -> StoredPage {
 }
 
 /// Removes the rows of all leases that have ended. Whether there are some: a look, because the other keeps who writes.
-pub(super) fn is_to_be_pruned(db: &Connection, at: &Moment<'_>) -> rusqlite::Result<bool> {
+pub(super) fn is_to_be_pruned(db: &Connection, at: &TransactionTime<'_>) -> rusqlite::Result<bool> {
     let sql = "SELECT 1 FROM distlock_lease_1 WHERE NOT (boot = ?1 AND ends > ?2) LIMIT 1";
     Ok(db.query_row(sql, params![at.boot, at.now], |_| Ok(())).optional()?.is_some())
 }
 
-pub(super) fn prune(db: &Connection, at: &Moment<'_>) -> rusqlite::Result<usize> {
+pub(super) fn prune(db: &Connection, at: &TransactionTime<'_>) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM distlock_lease_1 WHERE NOT (boot = ?1 AND ends > ?2)";
     db.execute(sql, params![at.boot, at.now])
 }

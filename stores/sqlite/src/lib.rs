@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use file::{Durable, LockFile};
 use leases::Who;
-use url::Place;
+use url::Location;
 use worker::Worker;
 
 use distlock_store::kit::backoff::{Backoff, jittered};
@@ -45,7 +45,7 @@ const PRUNING: Duration = Duration::from_secs(600);
 /// Locks in an SQLite file.
 #[derive(Debug)]
 pub struct SqliteStore {
-    place: Arc<Place>,
+    place: Arc<Location>,
     who: Who,
     worker: OnceLock<Worker>,
 }
@@ -56,7 +56,7 @@ impl SqliteStore {
     /// # Errors
     /// A sentence that says what to write instead.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
-        let place = Arc::new(Place::parse(url, options)?);
+        let place = Arc::new(Location::parse(url, options)?);
         Ok(SqliteStore { place, who: Who::this_process(), worker: OnceLock::new() })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use rusqlite::Connection;
 
-use super::file::{Moment, TABLES};
+use super::file::{TABLES, TransactionTime};
 use super::leases::{self, Who};
 use distlock_store::{Acquire, AcquireReply, KEPT, List, LockKind, Owner, Release, Renew};
 
@@ -86,7 +86,7 @@ impl World {
             (self.boot, self.now) = (self.boot + 1, self.rng.i64(0..2_000));
         }
         let (boot, now) = (self.boot(), self.now);
-        let at = Moment { boot: &boot, now };
+        let at = TransactionTime { boot: &boot, now };
         let key = KEYS[self.rng.usize(0..KEYS.len())];
         let owner = Owner::new("one", self.rng.u64(0..5));
         let time = self.time();
@@ -121,7 +121,7 @@ impl World {
         self.compare(&at);
     }
 
-    fn acquire(&mut self, at: &Moment<'_>, key: &'static str, owner: &Owner, ttl: Duration) {
+    fn acquire(&mut self, at: &TransactionTime<'_>, key: &'static str, owner: &Owner, ttl: Duration) {
         let kind = KINDS[self.rng.usize(0..KINDS.len())];
         let mut request = Acquire::new(key, owner, ttl);
         (request.kind, request.fences) = (kind, self.rng.u32(0..3));
@@ -162,7 +162,7 @@ impl World {
     }
 
     /// A list shows what lasts, page by page.
-    fn compare(&self, at: &Moment<'_>) {
+    fn compare(&self, at: &TransactionTime<'_>) {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
             let page = leases::list(&self.db, at, &List::new("", after, 1)).unwrap();

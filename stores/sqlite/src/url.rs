@@ -15,12 +15,12 @@ const _: () = assert!(BUSY_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis(
 
 /// Where the locks are.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) path: PathBuf,
     pub(super) busy_timeout: Duration,
 }
 
-impl Place {
+impl Location {
     pub(super) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         if options.has_tls_options() || options.credentials.is_some() {
             return Err(
@@ -45,7 +45,7 @@ impl Place {
         }
         let busy_timeout = options.response_timeout.unwrap_or(BUSY_TIMEOUT);
         let busy_timeout = in_limits("response_timeout", busy_timeout, &BUSY_TIMEOUTS)?;
-        Ok(Place { path: path.into(), busy_timeout })
+        Ok(Location { path: path.into(), busy_timeout })
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     fn parsed(url: &str) -> Result<String, String> {
-        Place::parse(url, &ConnectionOptions::default()).map(|place| place.path.display().to_string())
+        Location::parse(url, &ConnectionOptions::default()).map(|place| place.path.display().to_string())
     }
 
     #[test]

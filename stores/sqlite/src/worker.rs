@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::file::LockFile;
-use super::url::Place;
+use super::url::Location;
 use super::{clock, errors};
 use distlock_store::{LATE_COMMANDS, StoreError};
 
@@ -43,7 +43,7 @@ impl Worker {
     /// change nothing.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
-        place: &std::sync::Arc<Place>,
+        place: &std::sync::Arc<Location>,
         work: impl FnOnce(&mut LockFile, i64) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let until = clock::now() + i64::try_from(GIVEN_UP.as_micros()).unwrap_or(i64::MAX);
@@ -59,7 +59,7 @@ impl Worker {
 /// Opens the file if it is not open, or if its name means another one by now.
 fn on<T>(
     file: &mut Option<LockFile>,
-    place: &Place,
+    place: &Location,
     work: impl FnOnce(&mut LockFile) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     if file.as_ref().is_some_and(|file| !file.is_there()) {

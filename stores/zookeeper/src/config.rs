@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zookeeper_client::Acls;
 
-use super::errors::Place;
+use super::errors::Location;
 use super::names::Names;
 use distlock_store::kit::connection::{
     CONNECT_TIMEOUTS, ConnectionOptions, OF_TLS, RESPONSE_TIMEOUTS, UserLogin,
@@ -105,8 +105,8 @@ impl Config {
     }
 
     /// The same, and where our nodes lie.
-    pub(super) fn place(&self) -> Place {
-        Place { describe: self.describe(), root: self.names.root().to_owned() }
+    pub(super) fn place(&self) -> Location {
+        Location { describe: self.describe(), root: self.names.root().to_owned() }
     }
 
     /// Who may use the nodes that we create: our user, or everybody if we have none.

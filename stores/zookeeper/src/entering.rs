@@ -10,7 +10,7 @@ use super::errors::may_be_done;
 use super::follower::Follower;
 use super::names::PlaceName;
 use super::places::Came;
-use super::queue::{Seen, Standing};
+use super::queue::{QueueState, Standing};
 use super::session::create_below;
 use super::{Link, Tried, ZooKeeperStore};
 use distlock_store::{Acquire, AcquireReply, Release, StoreError};
@@ -49,7 +49,7 @@ impl ZooKeeperStore {
             return self.is_used_up(link, request, &lock).await;
         }
         let (names, parent) = listed.map_err(|error| self.error(&lock, &error))?;
-        let seen = Seen::read(names);
+        let seen = QueueState::read(names);
         let Some(behind) = seen.position(&name) else {
             self.places().goes(key, owner, link.session);
             return Ok(Tried::Changed);
@@ -98,7 +98,7 @@ impl ZooKeeperStore {
         path: &str,
         confirmed: Confirmed,
     ) -> Result<Option<i64>, StoreError> {
-        if confirmed == Confirmed::Place {
+        if confirmed == Confirmed::Location {
             let synced = link.client.sync(path);
             let found = link.client.check_stat(path);
             let (synced, found) = tokio::join!(synced, found);
@@ -124,7 +124,7 @@ impl ZooKeeperStore {
         link: &Link,
         request: &Acquire,
         name: PlaceName,
-        (seen, behind, standing): (Seen, usize, Standing),
+        (seen, behind, standing): (QueueState, usize, Standing),
     ) -> Result<Tried, StoreError> {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
         let tried = match standing {
@@ -178,14 +178,14 @@ impl ZooKeeperStore {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Confirmed {
     /// That it is: the number is that of its creation.
-    Place,
+    Location,
     /// A number above all that were handed out.
     FencingToken,
 }
 
 impl Confirmed {
     fn of(request: &Acquire) -> Self {
-        if request.fences > 0 { Confirmed::FencingToken } else { Confirmed::Place }
+        if request.fences > 0 { Confirmed::FencingToken } else { Confirmed::Location }
     }
 }
 

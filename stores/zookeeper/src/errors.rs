@@ -6,15 +6,15 @@ use distlock_store::StoreError;
 
 /// Where ZooKeeper is, for messages, and where our nodes lie.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) describe: String,
     pub(super) root: String,
 }
 
-impl Place {
+impl Location {
     /// What an answer to a command that concerns `path` says.
     pub(super) fn error(&self, path: &str, error: &Error) -> StoreError {
-        let Place { describe, root } = self;
+        let Location { describe, root } = self;
         match error {
             Error::NoAuth => StoreError::refused(format!(
                 "{describe} refuses access to `{path}`: write the user into the URL, \
@@ -98,8 +98,8 @@ mod tests {
     use super::*;
     use distlock_store::engine::Failure;
 
-    fn place() -> Place {
-        Place { describe: "ZooKeeper at h:2181".to_owned(), root: "/app/locks".to_owned() }
+    fn place() -> Location {
+        Location { describe: "ZooKeeper at h:2181".to_owned(), root: "/app/locks".to_owned() }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use zookeeper_client::{Client, Error, EventType};
 
 use super::names::PlaceName;
 use super::places::{Came, Places};
-use super::queue::{Seen, room};
+use super::queue::{QueueState, room};
 use distlock_store::{Grant, LockKind, Owner, StoreEvents};
 
 /// Waits for the turn of one owner.
@@ -32,7 +32,7 @@ pub(super) struct Follower {
 
 /// What became of a place.
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
+enum PlaceOutcome {
     /// It holds the lock.
     Comes,
     /// It is not there any more.
@@ -56,11 +56,11 @@ impl Follower {
     /// Tells when so many of `before`, which are in its way, have gone that it holds the lock.
     pub(super) async fn follow(self, before: Vec<PlaceName>) {
         let grant = match self.turn(before).await {
-            Turn::Comes if self.is_fenced => self.fenced().await,
+            PlaceOutcome::Comes if self.is_fenced => self.fenced().await,
             // A place holds the lock until it is deleted itself, and so as long as the session lives: it does not age.
-            Turn::Comes => Grant::new().at_most_old(Duration::ZERO),
-            Turn::Lost => return self.events.granted(&self.key, self.owner.as_str(), Grant::new()),
-            Turn::Unknown => return,
+            PlaceOutcome::Comes => Grant::new().at_most_old(Duration::ZERO),
+            PlaceOutcome::Lost => return self.events.granted(&self.key, self.owner.as_str(), Grant::new()),
+            PlaceOutcome::Unknown => return,
         };
         self.places.lock().unwrap_or_else(PoisonError::into_inner).comes(
             &self.key,
@@ -70,20 +70,22 @@ impl Follower {
         self.events.granted(&self.key, self.owner.as_str(), grant);
     }
 
-    async fn turn(&self, mut before: Vec<PlaceName>) -> Turn {
+    async fn turn(&self, mut before: Vec<PlaceName>) -> PlaceOutcome {
         let (room, mut watched, mut ends) = (room(self.place.kind), HashSet::new(), JoinSet::new());
         loop {
             while watched.len() < room {
-                let Some(nearest) = before.pop() else { return Turn::Comes };
+                let Some(nearest) = before.pop() else { return PlaceOutcome::Comes };
                 ends.spawn(end_of(self.client.clone(), nearest.clone(), nearest.path(&self.lock)));
                 watched.insert(nearest.number);
             }
-            let Some(Ok((place, end))) = ends.join_next().await else { return Turn::Unknown };
+            let Some(Ok((place, end))) = ends.join_next().await else { return PlaceOutcome::Unknown };
             watched.remove(&place.number);
             match end {
                 // Only a holder of an exclusive lock writes to its place, and it deletes it by the same command: it was
                 // the first.
-                Ok(EventType::NodeDataChanged) if place.kind == LockKind::Exclusive => return Turn::Comes,
+                Ok(EventType::NodeDataChanged) if place.kind == LockKind::Exclusive => {
+                    return PlaceOutcome::Comes;
+                }
                 // It gave up, or its session is over, or nobody stood behind it when it came, or it was one of several.
                 Ok(EventType::NodeDeleted) | Err(Error::NoNode) if before.is_empty() => {}
                 Ok(EventType::NodeDeleted) if room == 1 => {}
@@ -91,16 +93,16 @@ impl Follower {
                 Ok(EventType::NodeDeleted) | Err(Error::NoNode) => {
                     match self.client.list_children(&self.lock).await {
                         Ok(names) => {
-                            let seen = Seen::read(names);
-                            let Some(behind) = seen.position(&self.place) else { return Turn::Lost };
+                            let seen = QueueState::read(names);
+                            let Some(behind) = seen.position(&self.place) else { return PlaceOutcome::Lost };
                             before = seen.in_the_way(behind, self.place.kind);
                             before.retain(|place| !watched.contains(&place.number));
                         }
-                        Err(Error::NoNode) => return Turn::Lost,
-                        Err(_) => return Turn::Unknown,
+                        Err(Error::NoNode) => return PlaceOutcome::Lost,
+                        Err(_) => return PlaceOutcome::Unknown,
                     }
                 }
-                Ok(_) | Err(_) => return Turn::Unknown,
+                Ok(_) | Err(_) => return PlaceOutcome::Unknown,
             }
         }
     }

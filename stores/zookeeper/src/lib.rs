@@ -29,10 +29,10 @@ use distlock_store::{
     Abilities, Ability, Acquire, AcquireReply, Fencing, Finding, LeaseRule, List, LockKind, LockStore, Owner,
     Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
-use errors::Place;
+use errors::Location;
 use names::PlaceName;
 use places::{Came, Known, Left, Places};
-use queue::Seen;
+use queue::QueueState;
 use session::Session;
 
 /// So many leases are renewed by questions that are sent together.
@@ -98,7 +98,7 @@ impl ZooKeeperStore {
         link.ok_or_else(|| self.place().not_connected())
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> Location {
         self.config.place()
     }
 
@@ -106,16 +106,16 @@ impl ZooKeeperStore {
         self.place().error(path, error)
     }
 
-    async fn list(&self, link: &Link, lock: &str) -> Result<Seen, StoreError> {
+    async fn list(&self, link: &Link, lock: &str) -> Result<QueueState, StoreError> {
         match link.client.list_children(lock).await {
-            Ok(names) => Ok(Seen::read(names)),
-            Err(Error::NoNode) => Ok(Seen::read(Vec::new())),
+            Ok(names) => Ok(QueueState::read(names)),
+            Err(Error::NoNode) => Ok(QueueState::read(Vec::new())),
             Err(error) => Err(self.error(lock, &error)),
         }
     }
 
     /// The queue as the leader knows it now.
-    async fn list_now(&self, link: &Link, lock: &str) -> Result<Seen, StoreError> {
+    async fn list_now(&self, link: &Link, lock: &str) -> Result<QueueState, StoreError> {
         let (synced, seen) = tokio::join!(link.client.sync(lock), self.list(link, lock));
         synced.map_err(|error| self.error(lock, &error))?;
         seen

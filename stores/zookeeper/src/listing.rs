@@ -7,7 +7,7 @@ use tokio::time::{Duration, Instant};
 use zookeeper_client::Error;
 
 use super::names::Names;
-use super::queue::Seen;
+use super::queue::QueueState;
 use super::{Link, MOST_TOGETHER, ZooKeeperStore};
 use distlock_store::{LATE_COMMANDS, List, StoreError, StoredPage};
 
@@ -49,7 +49,7 @@ impl ZooKeeperStore {
                     Err(Error::NoNode) => continue,
                     Err(error) => return Err(self.error(&lock, &error)),
                 };
-                if let Some(stored) = Seen::read(names).stored() {
+                if let Some(stored) = QueueState::read(names).stored() {
                     page = page.lock(key, stored);
                     found += 1;
                 }

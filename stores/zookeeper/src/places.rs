@@ -12,21 +12,21 @@ use distlock_store::kit::shrink::shrink;
 /// The places of this process, by key and owner.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    owners: HashMap<(Arc<str>, Owner), Entry>,
+    owners: HashMap<(Arc<str>, Owner), OwnPlace>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct OwnPlace {
     /// What it was asked in: with another session nothing of this holds.
     session: i64,
     /// `None`: it was asked for, and the answer is not known.
     name: Option<PlaceName>,
-    turn: Turn,
+    turn: TurnState,
 }
 
 /// Whether the lock is its own.
 #[derive(Debug)]
-enum Turn {
+enum TurnState {
     NotKnown,
     /// A task watches the place before it.
     Awaited(AbortHandle),
@@ -64,27 +64,27 @@ impl Places {
     pub(super) fn known(&self, key: &Arc<str>, owner: &Owner, session: i64) -> Known {
         match self.owners.get(&(key.clone(), owner.clone())).filter(|entry| entry.session == session) {
             None => Known::Nothing,
-            Some(Entry { name: None, .. }) => Known::Asked,
-            Some(Entry { name: Some(name), .. }) => Known::Stands(name.clone()),
+            Some(OwnPlace { name: None, .. }) => Known::Asked,
+            Some(OwnPlace { name: Some(name), .. }) => Known::Stands(name.clone()),
         }
     }
 
     /// A place is asked for.
     pub(super) fn asks(&mut self, key: &Arc<str>, owner: &Owner, session: i64) {
-        self.set(key, owner, Entry { session, name: None, turn: Turn::NotKnown });
+        self.set(key, owner, OwnPlace { session, name: None, turn: TurnState::NotKnown });
     }
 
     /// The place was seen. Nothing else changes if it is known.
     pub(super) fn stands(&mut self, key: &Arc<str>, owner: &Owner, session: i64, name: &PlaceName) {
         if self.known(key, owner, session) != Known::Stands(name.clone()) {
-            self.set(key, owner, Entry { session, name: Some(name.clone()), turn: Turn::NotKnown });
+            self.set(key, owner, OwnPlace { session, name: Some(name.clone()), turn: TurnState::NotKnown });
         }
     }
 
     /// A task watches the place before it from now on.
     pub(super) fn awaits(&mut self, key: &Arc<str>, owner: &Owner, task: AbortHandle) {
         match self.owners.get_mut(&(key.clone(), owner.clone())) {
-            Some(entry) => entry.stop(Turn::Awaited(task)),
+            Some(entry) => entry.stop(TurnState::Awaited(task)),
             None => task.abort(),
         }
     }
@@ -92,22 +92,22 @@ impl Places {
     /// Whether a task watches the place before it.
     pub(super) fn is_awaited(&self, key: &Arc<str>, owner: &Owner) -> bool {
         let entry = self.owners.get(&(key.clone(), owner.clone()));
-        entry.is_some_and(|entry| matches!(&entry.turn, Turn::Awaited(task) if !task.is_finished()))
+        entry.is_some_and(|entry| matches!(&entry.turn, TurnState::Awaited(task) if !task.is_finished()))
     }
 
     /// Nobody stands before this place any more.
     pub(super) fn comes(&mut self, key: &Arc<str>, owner: &Owner, came: Came) {
         if let Some(entry) = self.owners.get_mut(&(key.clone(), owner.clone()))
-            && !matches!(entry.turn, Turn::Come(_))
+            && !matches!(entry.turn, TurnState::Come(_))
         {
-            entry.stop(Turn::Come(came));
+            entry.stop(TurnState::Come(came));
         }
     }
 
     /// Whether it is known that nobody stands before this place any more.
     pub(super) fn has_come(&self, key: &Arc<str>, owner: &Owner) -> bool {
         let entry = self.owners.get(&(key.clone(), owner.clone()));
-        entry.is_some_and(|entry| matches!(entry.turn, Turn::Come(_)))
+        entry.is_some_and(|entry| matches!(entry.turn, TurnState::Come(_)))
     }
 
     /// The place is given up, or was lost. Nobody watches for it any more.
@@ -115,18 +115,18 @@ impl Places {
         let mut entry = self.owners.remove(&(key.clone(), owner.clone()))?;
         shrink(&mut self.owners);
         let came = match entry.turn {
-            Turn::Come(came) => Some(came),
-            Turn::NotKnown | Turn::Awaited(_) => None,
+            TurnState::Come(came) => Some(came),
+            TurnState::NotKnown | TurnState::Awaited(_) => None,
         };
-        entry.stop(Turn::NotKnown);
+        entry.stop(TurnState::NotKnown);
         entry.name.filter(|_| entry.session == session).map(|name| Left { name, came })
     }
 
     /// The connection is lost: nothing is watched any more, and everybody asks again.
     pub(super) fn watch_nothing(&mut self) {
         for entry in self.owners.values_mut() {
-            if matches!(entry.turn, Turn::Awaited(_)) {
-                entry.stop(Turn::NotKnown);
+            if matches!(entry.turn, TurnState::Awaited(_)) {
+                entry.stop(TurnState::NotKnown);
             }
         }
     }
@@ -137,16 +137,16 @@ impl Places {
         !std::mem::take(&mut self.owners).is_empty()
     }
 
-    fn set(&mut self, key: &Arc<str>, owner: &Owner, entry: Entry) {
+    fn set(&mut self, key: &Arc<str>, owner: &Owner, entry: OwnPlace) {
         if let Some(mut former) = self.owners.insert((key.clone(), owner.clone()), entry) {
-            former.stop(Turn::NotKnown);
+            former.stop(TurnState::NotKnown);
         }
     }
 }
 
-impl Entry {
-    fn stop(&mut self, next: Turn) {
-        if let Turn::Awaited(task) = std::mem::replace(&mut self.turn, next) {
+impl OwnPlace {
+    fn stop(&mut self, next: TurnState) {
+        if let TurnState::Awaited(task) = std::mem::replace(&mut self.turn, next) {
             task.abort();
         }
     }

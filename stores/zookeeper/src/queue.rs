@@ -27,7 +27,7 @@ pub(super) fn room(kind: LockKind) -> usize {
 
 /// Those who have a place, in order.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct QueueState {
     pub(super) places: Vec<PlaceName>,
 }
 
@@ -42,12 +42,12 @@ pub(super) enum Standing {
     BehindWrongKind,
 }
 
-impl Seen {
+impl QueueState {
     /// From the names of the nodes below that of the lock, which come in any order.
-    pub(super) fn read(names: Vec<String>) -> Seen {
+    pub(super) fn read(names: Vec<String>) -> QueueState {
         let mut places: Vec<PlaceName> = names.into_iter().filter_map(PlaceName::read).collect();
         places.sort_by_key(|place| place.number);
-        Seen { places }
+        QueueState { places }
     }
 
     /// Behind how many others this place stands; `None`: it is not there.
@@ -104,8 +104,8 @@ impl Seen {
 mod tests {
     use super::*;
 
-    fn seen(names: &[&str]) -> Seen {
-        Seen::read(names.iter().map(|name| (*name).to_owned()).collect())
+    fn seen(names: &[&str]) -> QueueState {
+        QueueState::read(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
     #[test]
@@ -120,15 +120,15 @@ mod tests {
         let shown = StoredLock::new(LockKind::Exclusive).holder("c", None).waiters(2);
         let shown = shown.waiter("b").waiter("a");
         assert_eq!(seen.stored(), Some(shown));
-        assert_eq!(Seen::read(Vec::new()).stored(), None);
+        assert_eq!(QueueState::read(Vec::new()).stored(), None);
     }
 
     const TWO: LockKind = LockKind::Limited { max_holders: 2 };
 
     /// The places of a queue, by what their names say of the kind.
-    fn queue(kinds: &[&str]) -> Seen {
+    fn queue(kinds: &[&str]) -> QueueState {
         let name = |(number, kind): (usize, &&str)| format!("o{number}-1{kind}-{number:010}");
-        Seen::read(kinds.iter().enumerate().map(name).collect())
+        QueueState::read(kinds.iter().enumerate().map(name).collect())
     }
 
     #[test]

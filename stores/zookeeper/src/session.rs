@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use zookeeper_client::{Client, CreateMode, CreateOptions, Error, SessionState, StateWatcher};
 
 use super::config::Config;
-use super::errors::Place;
+use super::errors::Location;
 use distlock_store::{Heartbeat, StoreError, StoreEvents};
 
 /// So long the system may take to say why a member cannot be reached.
@@ -36,7 +36,7 @@ pub(super) struct Session {
     timeout: Duration,
     /// The path of its node.
     node: String,
-    place: Place,
+    place: Location,
     /// The last heartbeat that was answered: the next one proves it.
     unproven: Heartbeat,
     begun: Instant,
@@ -46,7 +46,7 @@ pub(super) struct Session {
 
 /// What has ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum SessionEnd {
     /// The client looks for another member, or the same again.
     Connection(StoreError),
     Session(StoreError),
@@ -72,7 +72,7 @@ impl Session {
     }
 
     /// One heartbeat.
-    async fn beat(&mut self, events: &StoreEvents) -> Result<(), Ended> {
+    async fn beat(&mut self, events: &StoreEvents) -> Result<(), SessionEnd> {
         // Before it is sent: it counts from here.
         let (heartbeat, begun) = (events.heartbeat(), Instant::now());
         let answer = async {
@@ -85,18 +85,18 @@ impl Session {
                 self.until = replace(&mut self.begun, begun) + self.timeout;
                 Ok(())
             }
-            Err(Error::NoNode) => {
-                Err(Ended::Session(self.place.odd("the node of the session was deleted by somebody else")))
-            }
+            Err(Error::NoNode) => Err(SessionEnd::Session(
+                self.place.odd("the node of the session was deleted by somebody else"),
+            )),
             Err(
                 error @ (Error::SessionExpired | Error::ClientClosed | Error::AuthFailed | Error::NoAuth),
-            ) => Err(Ended::Session(self.place.error(&self.node, &error))),
-            Err(error) => Err(Ended::Connection(self.place.error(&self.node, &error))),
+            ) => Err(SessionEnd::Session(self.place.error(&self.node, &error))),
+            Err(error) => Err(SessionEnd::Connection(self.place.error(&self.node, &error))),
         }
     }
 
     /// Keeps it alive until its connection or itself ends.
-    pub(super) async fn keep_alive(&mut self, states: &mut StateWatcher, events: &StoreEvents) -> Ended {
+    pub(super) async fn keep_alive(&mut self, states: &mut StateWatcher, events: &StoreEvents) -> SessionEnd {
         let interval = self.timeout / 4;
         loop {
             let until = self.until;
@@ -113,7 +113,7 @@ impl Session {
                     Ok(()) => {}
                     Err(ended) => return ended,
                 },
-                () = tokio::time::sleep_until(until.into()) => return Ended::Session(self.silent()),
+                () = tokio::time::sleep_until(until.into()) => return SessionEnd::Session(self.silent()),
             }
         }
     }
@@ -142,14 +142,14 @@ impl Session {
                             _ = states.changed() => {}
                             beaten = self.beat(events) => match beaten {
                                 Ok(()) => return Ok(()),
-                                Err(Ended::Session(error)) => return Err(error),
+                                Err(SessionEnd::Session(error)) => return Err(error),
                                 // The state says what follows.
-                                Err(Ended::Connection(_)) => tokio::time::sleep(PAUSE).await,
+                                Err(SessionEnd::Connection(_)) => tokio::time::sleep(PAUSE).await,
                             },
                         }
                     }
                     other => match self.of_state(other) {
-                        Ended::Session(error) | Ended::Connection(error) => return Err(error),
+                        SessionEnd::Session(error) | SessionEnd::Connection(error) => return Err(error),
                     },
                 }
             }
@@ -158,13 +158,15 @@ impl Session {
         tokio::time::timeout_at(most, reconnected).await.unwrap_or(Err(silent))
     }
 
-    fn of_state(&self, state: SessionState) -> Ended {
+    fn of_state(&self, state: SessionState) -> SessionEnd {
         match state {
-            SessionState::Expired => Ended::Session(self.place.error(&self.node, &Error::SessionExpired)),
-            SessionState::AuthFailed => Ended::Session(self.place.error(&self.node, &Error::AuthFailed)),
-            SessionState::Closed => Ended::Session(self.place.error(&self.node, &Error::ClientClosed)),
+            SessionState::Expired => {
+                SessionEnd::Session(self.place.error(&self.node, &Error::SessionExpired))
+            }
+            SessionState::AuthFailed => SessionEnd::Session(self.place.error(&self.node, &Error::AuthFailed)),
+            SessionState::Closed => SessionEnd::Session(self.place.error(&self.node, &Error::ClientClosed)),
             SessionState::Disconnected | SessionState::SyncConnected | SessionState::ConnectedReadOnly => {
-                Ended::Connection(self.place.error(&self.node, &Error::ConnectionLoss))
+                SessionEnd::Connection(self.place.error(&self.node, &Error::ConnectionLoss))
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::session::{Ended, Session};
+use super::session::{Session, SessionEnd};
 use super::{Link, ZooKeeperStore};
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, StoreError, StoreEvents};
@@ -50,8 +50,8 @@ impl ZooKeeperStore {
             *self.link() = None;
             self.places().watch_nothing();
             match ended {
-                Ended::Session(cause) => return cause,
-                Ended::Connection(cause) => events.down(cause),
+                SessionEnd::Session(cause) => return cause,
+                SessionEnd::Connection(cause) => events.down(cause),
             }
             if let Err(cause) = session.reconnect(&mut states, events).await {
                 return cause;

@@ -96,7 +96,7 @@ pub(super) enum Occasion {
 
 /// What a server's reply tells about its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum ServerMemory {
     /// Nothing new.
     Kept,
     /// It may have forgotten locks.
@@ -141,7 +141,7 @@ impl Member {
     }
 
     /// It is connected, and its probe was sent at `sent`. The watch over its clock starts again.
-    pub(super) fn joined(&mut self, now: Time, sent: Time, origin: &Origin) -> Memory {
+    pub(super) fn joined(&mut self, now: Time, sent: Time, origin: &Origin) -> ServerMemory {
         let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
         self.watched = Some(now);
         self.agrees = false;
@@ -158,14 +158,14 @@ impl Member {
             self.eligibility = Eligibility::Eligible;
         }
         self.told(sent, origin);
-        Memory::Lost
+        ServerMemory::Lost
     }
 
     /// Its probe was sent at `sent`.
-    pub(super) fn looked(&mut self, now: Time, sent: Time, origin: &Origin) -> Memory {
+    pub(super) fn looked(&mut self, now: Time, sent: Time, origin: &Origin) -> ServerMemory {
         if self.run_id.as_deref() != Some(origin.run_id.as_str()) {
             // The connection is about to break.
-            return Memory::Kept;
+            return ServerMemory::Kept;
         }
         let vanished = origin.attested.is_none() && self.noted.is_some_and(|noted| noted < sent);
         let lost = vanished && !mutated!(VanishedMarkIgnored);
@@ -178,7 +178,7 @@ impl Member {
             }
         }
         self.told(sent, origin);
-        if lost { Memory::Lost } else { Memory::Kept }
+        if lost { ServerMemory::Lost } else { ServerMemory::Kept }
     }
 
     fn told(&mut self, sent: Time, origin: &Origin) {
@@ -224,14 +224,14 @@ impl Member {
 
     /// It reported its time between `sent` and `seen`. A clock that was set forward has ended leases early,
     /// as if the server had forgotten them.
-    pub(super) fn heard_time(&mut self, server_time: ServerTime, sent: Time, seen: Time) -> Memory {
+    pub(super) fn heard_time(&mut self, server_time: ServerTime, sent: Time, seen: Time) -> ServerMemory {
         match self.clock.observe(server_time, sent, seen) {
             Some(Step::Forward(_)) if !mutated!(ServerStepIgnored) => {
                 // A server that is younger than that stays young.
                 self.eligibility = Eligibility::ClockStepped(seen);
-                Memory::Lost
+                ServerMemory::Lost
             }
-            _ => Memory::Kept,
+            _ => ServerMemory::Kept,
         }
     }
 

@@ -7,7 +7,7 @@ use super::super::{Failure, LATE_COMMANDS_BOUND, LinkEvent, Pushes, ServerTime, 
 use super::coordinator::Coordinator;
 use super::effect::{Effect, NewLink, Now, Writing};
 use super::formation::Stage;
-use super::member::{Eligibility, Member, Memory, Occasion};
+use super::member::{Eligibility, Member, Occasion, ServerMemory};
 use super::round::majority;
 use crate::protocol::mutated;
 use crate::protocol::{Time, drift};
@@ -70,7 +70,7 @@ impl Coordinator {
         self.look_soon(now);
     }
 
-    fn heard_origin(&mut self, now: Now, node: usize, sent: Time, origin: &Origin, memory: Memory) {
+    fn heard_origin(&mut self, now: Now, node: usize, sent: Time, origin: &Origin, memory: ServerMemory) {
         if !mutated!(LongestTtlIsOurs) {
             self.longest_ttl = self.longest_ttl.max(origin.longest_ttl);
         }
@@ -82,8 +82,8 @@ impl Coordinator {
     }
 
     /// If a server has forgotten locks that we hold, they are acquired there again.
-    pub(super) fn heard_of_memory(&mut self, now: Now, node: usize, memory: Memory) {
-        if memory == Memory::Lost {
+    pub(super) fn heard_of_memory(&mut self, now: Now, node: usize, memory: ServerMemory) {
+        if memory == ServerMemory::Lost {
             self.all_missing(node);
             self.refill(now, node);
             self.look_soon(now);

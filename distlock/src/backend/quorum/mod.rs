@@ -82,7 +82,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::fail_all::fail_all;
-use super::redis::{ConfigError, Found, Note, Origin, RedisBackend, RedisConfig, Search};
+use super::redis::{ConfigError, Note, Origin, RedisBackend, RedisConfig, ScanResult, Search};
 use super::{
     AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, Inspection, Inspections, LinkEvent,
     ListPage, LockKind, OpResult, Others, OwnerDetails, Push, Pushes, ReleaseReply, RenewReply, Sending,
@@ -270,7 +270,7 @@ impl Backend for QuorumBackend {
 
     /// A lock that a majority has is known to one server at least of any majority.
     fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
-        let (nodes, mut found) = (self.nodes.clone(), Found::new(Search::new(beginning, after)));
+        let (nodes, mut found) = (self.nodes.clone(), ScanResult::new(Search::new(beginning, after)));
         let error = self.not_up();
         Box::pin(async move {
             let (mut searched, mut failed) = (Vec::new(), None);

@@ -57,7 +57,7 @@ impl Search {
 /// What a search has found: the first keys in order, none twice, however often and in whatever order the servers name
 /// them.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ScanResult {
     search: Search,
     keys: BTreeSet<Arc<str>>,
     size: usize,
@@ -68,10 +68,10 @@ pub(crate) struct Found {
     pub(crate) unread: Vec<String>,
 }
 
-impl Found {
-    pub(crate) fn new(search: Search) -> Found {
+impl ScanResult {
+    pub(crate) fn new(search: Search) -> ScanResult {
         let (keys, clients) = (BTreeSet::new(), BTreeSet::new());
-        Found { search, keys, size: 0, is_cut: false, clients, unread: Vec::new() }
+        ScanResult { search, keys, size: 0, is_cut: false, clients, unread: Vec::new() }
     }
 
     fn add(&mut self, names: &Names, name: &str) {
@@ -127,7 +127,7 @@ pub(super) async fn search(
     exec: &Exec,
     link: &Link,
     place: &str,
-    found: &mut Found,
+    found: &mut ScanResult,
 ) -> Result<(), StoreError> {
     let pattern = exec.wire.names.pattern(&found.search.beginning);
     let until = clock::now().after(LONGEST_SEARCH);
@@ -256,15 +256,15 @@ mod tests {
     use super::*;
     use crate::backend::redis::command::PROCESS_RECORD_TTL;
 
-    fn found(search: Search, names: &Names, given: &[&str]) -> Found {
-        let mut found = Found::new(search);
+    fn found(search: Search, names: &Names, given: &[&str]) -> ScanResult {
+        let mut found = ScanResult::new(search);
         for name in given {
             found.add(names, name);
         }
         found
     }
 
-    fn keys(found: &Found) -> Vec<&str> {
+    fn keys(found: &ScanResult) -> Vec<&str> {
         found.keys.iter().map(|key| &**key).collect()
     }
 
@@ -299,7 +299,7 @@ mod tests {
         fastrand::Rng::with_seed(7).shuffle(&mut all);
         let (mut seen, mut after) = (Vec::new(), None);
         for _ in 0..10 {
-            let mut page = Found::new(Search::new("", after));
+            let mut page = ScanResult::new(Search::new("", after));
             for name in &all {
                 page.add(&names, name);
                 assert!(page.size <= MEMORY);

@@ -88,7 +88,7 @@ pub(crate) use cluster::ClusterBackend;
 pub(crate) use conduit::this_runtime_has_io;
 pub(crate) use config::RedisConfig;
 pub(crate) use config_error::ConfigError;
-pub(crate) use listing::{Found, Search};
+pub(crate) use listing::{ScanResult, Search};
 pub(crate) use membership::{Mark, Note, Origin};
 pub(crate) use operation::{Encode, Encoding, Operation};
 pub(crate) use reply::Garbled;

@@ -66,13 +66,13 @@ enum SubscribeError {
 
 /// What is remembered from one connection to the next, so that refused commands are not sent every time.
 #[derive(Debug, Default)]
-struct Memory {
+struct SubscribeRefusals {
     no_resp3: Option<Instant>,
     no_info: Option<Instant>,
     no_name: Option<Instant>,
 }
 
-impl Memory {
+impl SubscribeRefusals {
     fn protocol(&self) -> ProtocolVersion {
         if is_fresh(self.no_resp3) { ProtocolVersion::RESP2 } else { ProtocolVersion::RESP3 }
     }
@@ -83,7 +83,7 @@ fn is_fresh(since: Option<Instant>) -> bool {
 }
 
 pub(super) async fn listen(listener: Arc<impl Listener>) {
-    let mut memory = Memory::default();
+    let mut memory = SubscribeRefusals::default();
     let (mut soon, mut late) = (Backoff::default(), Backoff::up_to(REFUSED_SUBSCRIBE_PAUSE));
     let mut closed = 0;
     let mut warned = false;
@@ -156,7 +156,7 @@ enum PushStream {
 
 async fn subscribe(
     listener: &Arc<impl Listener>,
-    memory: &mut Memory,
+    memory: &mut SubscribeRefusals,
 ) -> Result<Subscription, SubscribeError> {
     let config = listener.config();
     let address = listener.locate().await.map_err(|error| {
@@ -199,7 +199,7 @@ async fn subscribe_by_resp2(
 async fn subscribe_by_resp3(
     listener: &Arc<impl Listener>,
     stream: Stream,
-    memory: &mut Memory,
+    memory: &mut SubscribeRefusals,
 ) -> Result<(PushStream, Option<String>), SubscribeError> {
     let login = listener.config().login.speaking(ProtocolVersion::RESP3);
     let shown = login.shown().await.map_err(|error| SubscribeError::Passing(error.into()))?;

@@ -56,7 +56,7 @@ pub(super) trait LinkOwner: Connects {
 
 pub(super) async fn supervise(owner: Arc<impl LinkOwner>) {
     let _end = EndOnDrop(&*owner);
-    let mut memory = Memory::default();
+    let mut memory = LinkHistory::default();
     let mut backoff = Backoff::up_to(owner.longest_pause());
     let mut warned = false;
     owner.wanted().await;
@@ -115,14 +115,17 @@ pub(super) struct Connected {
 
 /// What is remembered from one link to the next.
 #[derive(Debug, Default)]
-struct Memory {
+struct LinkHistory {
     former: FormerLinks,
     refusals: Refusals,
 }
 
 /// Makes a link. A server that closes the connection during the handshake gets a second, plain handshake:
 /// some proxies close on every command that they do not know.
-async fn connect(owner: &impl LinkOwner, memory: &mut Memory) -> Result<(Connected, Driver), StoreError> {
+async fn connect(
+    owner: &impl LinkOwner,
+    memory: &mut LinkHistory,
+) -> Result<(Connected, Driver), StoreError> {
     let first = match attempt(owner, memory, Manner::Full).await {
         Ok(connected) => return Ok(connected),
         Err(first) => first,
@@ -162,7 +165,7 @@ impl From<StoreError> for Failed {
 
 async fn attempt(
     owner: &impl LinkOwner,
-    memory: &mut Memory,
+    memory: &mut LinkHistory,
     manner: Manner,
 ) -> Result<(Connected, Driver), Failed> {
     let config = owner.config();

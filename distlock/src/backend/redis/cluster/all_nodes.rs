@@ -10,7 +10,7 @@ use crate::backend::redis::diagnosis::{self, Setup};
 use crate::backend::redis::errors;
 use crate::backend::redis::exec::Exec;
 use crate::backend::redis::link::Link;
-use crate::backend::redis::listing::{self, Found};
+use crate::backend::redis::listing::{self, ScanResult};
 use crate::backend::{BoxFuture, Failure, HoldNote, StoreError};
 use distlock_store::{Finding, Severity};
 
@@ -20,7 +20,7 @@ impl ClusterShared {
     }
 
     /// Looks through the names on all masters. Those that cannot be reached are named, if there are others.
-    pub(super) async fn search(&self, found: &mut Found) -> Result<(), StoreError> {
+    pub(super) async fn search(&self, found: &mut ScanResult) -> Result<(), StoreError> {
         let map = self.map();
         if !map.is_known() {
             // Begins to connect.

@@ -28,7 +28,7 @@ pub(super) struct Answered {
 }
 
 /// A reply, and the node that gave it.
-pub(super) struct Said<T> {
+pub(super) struct NodeReply<T> {
     pub(super) node: Arc<Node>,
     pub(super) link: Arc<Link>,
     pub(super) reply: T,
@@ -65,7 +65,7 @@ impl ClusterShared {
         key: Arc<str>,
         op: O,
         (cmd, encoding): (Cmd, Encoding),
-    ) -> OpResult<Said<O::Reply>> {
+    ) -> OpResult<NodeReply<O::Reply>> {
         let value = link.request(cmd).await.map_err(|error| exec::broken(&link, error))?;
         let mut answered = Answered { node, link, encoding, values: vec![] };
         if matches!((&value, encoding), (Value::ServerError(_), _) | (Value::Nil, Encoding::Short)) {
@@ -85,7 +85,7 @@ impl ClusterShared {
         encoded: (Cmd, Encoding),
     ) -> OpResult<AcquireReply> {
         let said = Arc::clone(&self).carry_out(route, Arc::clone(&key), op, encoded).await?;
-        let Said { node, link, mut reply } = said;
+        let NodeReply { node, link, mut reply } = said;
         // The time of a node that no longer serves the slot must not be compared with the time of a grant.
         if let AcquireReply::Busy { server_time, .. } = &mut reply
             && !self.serves(&node, &key)
@@ -111,7 +111,7 @@ impl ClusterShared {
         answered: Answered,
         key: &str,
         op: &O,
-    ) -> OpResult<Said<O::Reply>> {
+    ) -> OpResult<NodeReply<O::Reply>> {
         let mut answered = self.follow(answered, key, Question::Op(op.encoder())).await?;
         let value = answered.values.pop().ok_or_else(|| exec::garbled(&answered.link))?;
         self.understand(answered, key, op, value)
@@ -123,7 +123,7 @@ impl ClusterShared {
         key: &str,
         op: &O,
         value: Value,
-    ) -> OpResult<Said<O::Reply>> {
+    ) -> OpResult<NodeReply<O::Reply>> {
         if let Value::ServerError(error) = &value
             && error.code() == "CLUSTERDOWN"
         {
@@ -131,7 +131,7 @@ impl ClusterShared {
         }
         let Answered { node, link, encoding, .. } = answered;
         let reply = node.exec.decode(&link, key, op, encoding, value)?;
-        Ok(Said { node, link, reply })
+        Ok(NodeReply { node, link, reply })
     }
 
     fn serves(&self, node: &Node, key: &str) -> bool {

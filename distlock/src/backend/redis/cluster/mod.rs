@@ -58,7 +58,7 @@ use super::config_error::ConfigError;
 use super::errors;
 use super::exec::MOST_KEYS_AT_ONCE;
 use super::link::Link;
-use super::listing::{self, Batches, Found, Search};
+use super::listing::{self, Batches, ScanResult, Search};
 use super::names::Names;
 use super::operation::Operation;
 use crate::backend::ConnectOn;
@@ -273,7 +273,7 @@ impl Backend for ClusterBackend {
     }
 
     fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
-        let (this, mut found) = (self.again(), Found::new(Search::new(beginning, after)));
+        let (this, mut found) = (self.again(), ScanResult::new(Search::new(beginning, after)));
         Box::pin(async move {
             this.shared.search(&mut found).await?;
             Ok(found.page(&this).await)

@@ -53,11 +53,11 @@ struct Supervisor {
 
 /// Pushes delivered recently.
 #[derive(Debug, Default)]
-struct RecentPushes(VecDeque<(Token, Said, Instant)>);
+struct RecentPushes(VecDeque<(Token, PushKind, Instant)>);
 
 /// What a push says of its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
+enum PushKind {
     Granted(ServerTime),
     Gap,
     Wanted,
@@ -68,15 +68,15 @@ impl RecentPushes {
     fn is_new(&mut self, push: &Push) -> bool {
         let now = Instant::now();
         let (token, said) = match push {
-            Push::Grant { token, server_time, .. } => (*token, Said::Granted(*server_time)),
-            Push::Gap { token, .. } => (*token, Said::Gap),
-            Push::Wanted { token, .. } => (*token, Said::Wanted),
+            Push::Grant { token, server_time, .. } => (*token, PushKind::Granted(*server_time)),
+            Push::Gap { token, .. } => (*token, PushKind::Gap),
+            Push::Wanted { token, .. } => (*token, PushKind::Wanted),
         };
         // Pushes of gaps for the same waiter differ only in their time of arrival. Of several that a lock is wanted
         // one is enough.
         let known = self.0.iter().rev().any(|(other, before, seen)| {
             (*other, *before) == (token, said)
-                && (said != Said::Gap || now.duration_since(*seen) < GAP_COPY_WINDOW)
+                && (said != PushKind::Gap || now.duration_since(*seen) < GAP_COPY_WINDOW)
         });
         if known {
             return false;

@@ -15,7 +15,7 @@ use super::endpoint::{Endpoint, State};
 use super::exec::Exec;
 use super::handshake::ServerInfo;
 use super::link::Link;
-use super::listing::{self, Batches, Found, Search};
+use super::listing::{self, Batches, ScanResult, Search};
 use super::membership::{Note, Origin};
 use super::names::Names;
 use super::operation::Operation;
@@ -105,13 +105,13 @@ impl RedisBackend {
     }
 
     /// Looks through the names on the server.
-    pub(crate) async fn search(&self, found: &mut Found) -> Result<(), StoreError> {
+    pub(crate) async fn search(&self, found: &mut ScanResult) -> Result<(), StoreError> {
         let link = self.shared.link_or_connect()?;
         listing::search(&self.shared.exec, &link, &self.shared.config.place.to_string(), found).await
     }
 
     /// What was found, with the clients that are there.
-    pub(crate) async fn page(&self, found: Found) -> ListPage {
+    pub(crate) async fn page(&self, found: ScanResult) -> ListPage {
         found.page(self).await
     }
 
@@ -314,7 +314,7 @@ impl Backend for RedisBackend {
     }
 
     fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
-        let (this, mut found) = (self.again(), Found::new(Search::new(beginning, after)));
+        let (this, mut found) = (self.again(), ScanResult::new(Search::new(beginning, after)));
         Box::pin(async move {
             this.search(&mut found).await?;
             Ok(this.page(found).await)
