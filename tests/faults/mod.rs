@@ -38,6 +38,7 @@ mod server_killed_while_waiting;
 mod server_stopped;
 mod several_keys_interrupted;
 mod slow_to_connect;
+mod tokens_fall;
 mod too_few_replicas;
 mod two_managers;
 mod unreachable_address;
