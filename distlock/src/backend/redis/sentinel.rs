@@ -1,8 +1,8 @@
 //! Where the master is, according to the sentinels.
 //!
 //! Every sentinel is asked over a kept connection of its own: once a second; if it publishes events (see
-//! sentinel_events.rs), after five seconds at first and then less and less often, down to every 15 to 30 seconds; at once
-//! when any of them has events; and several times a second while the master is being looked for, at growing
+//! sentinel_events.rs), after five seconds at first and then less and less often, down to every 15 to 30 seconds; at
+//! once when any of them has events; and several times a second while the master is being looked for, at growing
 //! intervals. The answer with the highest configuration epoch counts:
 //! that number rises with every fail-over, so a sentinel that has missed the newest one cannot lead us back.
 //! Among answers of the same epoch the most frequent one counts. A sentinel that does not answer costs
