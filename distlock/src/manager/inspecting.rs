@@ -49,7 +49,8 @@ impl LockManager {
         let account = core.account(key.shared());
         let told = account.map(|account| Told { client: client(&core.client, &core.who()), account });
         let info = LockInfo::of(key.as_str(), core.backend.prefix(), &found, told.as_ref());
-        Ok(Some(LockInfo { waiters_here: core.engine.waiting_here(key.shared()), ..info }))
+        let waiters_here = core.engine.look(key.shared(), |machine| machine.waiting(key.shared()));
+        Ok(Some(LockInfo { waiters_here, ..info }))
     }
 
     /// What the store knows of a key.
