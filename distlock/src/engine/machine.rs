@@ -11,7 +11,7 @@ use super::{EffectList, Outcome, Outstanding};
 use crate::error::LostReason;
 #[cfg(test)]
 use crate::lease_cell::LeaseCell;
-use crate::protocol::{Account, LATE_COMMANDS_BOUND, LinkEvent, Pushes, StoreError, Time, Token, Tuning};
+use crate::protocol::{Account, LATE_COMMANDS, LinkEvent, Pushes, StoreError, Time, Token, Tuning};
 use distlock_store::kit::shrink::shrink;
 
 #[derive(Debug)]
@@ -93,8 +93,7 @@ impl<W> Machine<W> {
                 self.env.link.down = None;
                 self.env.link.pushes = *pushes;
                 if !*former_links_dead {
-                    self.env.link.former_links_alive =
-                        Some((now.after(LATE_COMMANDS_BOUND), Token(self.env.next)));
+                    self.env.link.former_links_alive = Some((now.after(LATE_COMMANDS), Token(self.env.next)));
                 }
                 let all = self.pending.take_all();
                 self.leave_again(now, all, out);

@@ -4,7 +4,7 @@ use super::LockManager;
 use super::lock_info::{LockInfo, Told, client};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
-use crate::protocol::Inspection;
+use crate::protocol::StoredLock;
 
 impl LockManager {
     /// Reads who holds `key` and who waits for it. `None`: it is free.
@@ -54,7 +54,7 @@ impl LockManager {
     }
 
     /// What the store knows of a key.
-    pub(crate) async fn look_up(&self, key: &LockKey) -> Result<Option<Inspection>, LockError> {
+    pub(crate) async fn look_up(&self, key: &LockKey) -> Result<Option<StoredLock>, LockError> {
         self.reaching(key, |core, key| core.backend.inspect(key.shared())).await
     }
 }

@@ -10,7 +10,7 @@ use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, Releasing};
 use crate::error::LostReason;
 use crate::protocol::op::Ends;
 use crate::protocol::{
-    Failure, LATE_COMMANDS_BOUND, LeaseEnds, LockKind, OpResult, ReleaseReply, ServerTime, Time, Token, When,
+    Failure, LATE_COMMANDS, LeaseEnds, LockKind, OpResult, ReleaseReply, ServerTime, Time, Token, When,
     drift, op,
 };
 
@@ -57,7 +57,7 @@ impl<W> Step<'_, W> {
         let until = match self.env.tuning.leases {
             LeaseEnds::WithTtl { granularity } => {
                 let longest = longest.saturating_add(granularity);
-                Some(self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND))
+                Some(self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS))
             }
             // A lease of a session does not end with its ttl while this process lives.
             LeaseEnds::WithSession(_) => None,
