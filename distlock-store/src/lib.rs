@@ -69,7 +69,7 @@ pub mod engine {
     pub use crate::owner::{
         LIMITED_MARKER, MARK, Token, client_of, parse_owner, parse_token, shared_token_text, token_text,
     };
-    pub use crate::reply::HolderRelease;
+    pub use crate::reply::{HolderRelease, SOMEBODY};
     pub use crate::time::{ServerTime, Time, drift};
     pub use crate::who::{LONGEST_NAME, Met, Who};
 }

@@ -238,6 +238,9 @@ pub enum ReleaseReply {
     NotHeld,
 }
 
+/// Who holds a lock if the store does not say: one of ours.
+pub const SOMEBODY: &str = "dl1:unknown";
+
 /// What [`LockStore::inspect`](super::LockStore::inspect) found.
 ///
 /// ```
@@ -263,6 +266,9 @@ pub struct StoredLock {
     pub waiting: Vec<String>,
     #[doc(hidden)]
     pub details: Vec<(String, OwnerDetails)>,
+    /// Clients among them that should have given a sign of life by now, where clients give signs of life.
+    #[doc(hidden)]
+    pub silent: Vec<String>,
 }
 
 impl StoredLock {
@@ -276,7 +282,8 @@ impl StoredLock {
     /// # drop(lock);
     /// ```
     pub fn new(kind: LockKind) -> Self {
-        StoredLock { kind, holders: Vec::new(), waiters: 0, waiting: Vec::new(), details: Vec::new() }
+        let (holders, waiting, details, silent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        StoredLock { kind, holders, waiters: 0, waiting, details, silent }
     }
 
     /// One of those who hold it, and how long its lease lasts. `None`: it never ends, or with a session.
@@ -335,5 +342,33 @@ impl StoredLock {
     pub fn details(mut self, owner: impl Into<String>, details: OwnerDetails) -> Self {
         self.details.push((owner.into(), details));
         self
+    }
+
+    /// With the holder first whose lease lasts longest. Those without an end last longest.
+    #[doc(hidden)]
+    pub fn longest_first(mut self) -> Self {
+        self.holders.sort_by_key(|(_, remaining)| std::cmp::Reverse(remaining.unwrap_or(Duration::MAX)));
+        self
+    }
+
+    /// The first holder.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn first_holder(&self) -> &str {
+        self.holders.first().map_or(SOMEBODY, |(holder, _)| holder)
+    }
+
+    /// The rest of the first holder's lease. `None`: it never ends, or with a session.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        self.holders.first()?.1
+    }
+
+    /// Whether this is the owner who holds it, or one of several.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_held_by(&self, owner: &str) -> bool {
+        self.holders.iter().any(|(holder, _)| holder == owner)
     }
 }

@@ -124,7 +124,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Reads who holds `key`. `None`: it is free. A key of another type is `Refused`.
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>>;
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>>;
 
     fn others(&self) -> Others {
         Others::None
@@ -136,7 +136,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Reads who holds these keys, in their order. A key that is free, or that holds something else, is left out.
-    fn inspect_all(&self, _keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, StoreError>> {
+    fn inspect_all(&self, _keys: Vec<Arc<str>>) -> BoxFuture<Result<StoredLocks, StoreError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn acquire(alive: &Arc<Alive>, now: Time, key: Arc<str>, want: Want) 
     let (sender, awaited) = answer();
     let core = alive.core();
     let requester = Requester { answer: sender, alive: alive.clone() };
-    let (ticket, effects) = core.engine.acquire(now, &key, want, requester);
+    let (ticket, effects) = core.engine.on_key(now, &key, |step| step.acquire(want, requester));
     let command = AwaitedCommand::new(AwaitedKind::Acquire);
     let mut acquiring =
         Acquiring { core: core.clone(), key, ticket, command, answer: awaited, answered: false };
@@ -96,7 +96,9 @@ impl Drop for Acquiring {
             // Closed first: otherwise the engine, which drops the other end while it holds its mutex, would wake
             // a task there.
             self.answer.close();
-            let effects = self.core.engine.cancel(clock::now(), &self.key, self.ticket);
+            let (requester, effects) =
+                self.core.engine.on_key(clock::now(), &self.key, |step| step.cancel(self.ticket));
+            drop(requester);
             self.core.perform(effects, None);
         }
     }

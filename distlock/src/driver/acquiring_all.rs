@@ -153,7 +153,9 @@ impl Drop for AcquiringAll {
             // Dropped first: otherwise the engine, which drops the other end while it holds its mutex, would
             // wake a task there.
             drop(answer);
-            let effects = self.core.engine.cancel(clock::now(), &key, ticket);
+            let (requester, effects) =
+                self.core.engine.on_key(clock::now(), &key, |step| step.cancel(ticket));
+            drop(requester);
             self.core.perform(effects, None);
         }
         while self.acquired.pop().is_some() {}

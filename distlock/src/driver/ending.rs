@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use super::{Core, LinkSeen};
 use crate::contained::contained;
+use crate::error::LostReason;
 use crate::observe::Event;
 use crate::process;
 use crate::protocol::{Failure, StoreError};
@@ -23,7 +24,7 @@ impl Core {
     }
 
     pub(crate) fn lose_all(self: &Arc<Self>) {
-        drop(self.event(|engine, now| engine.lose_all(now)));
+        drop(self.event(|engine, now| engine.on_every_key(now, |step| step.lose_all(LostReason::Shutdown))));
     }
 
     /// The I/O thread has ended although this manager is in use. Nothing is renewed and no waiter is woken
@@ -34,7 +35,9 @@ impl Core {
         let cause = StoreError::new(Failure::Refused, defect.clone());
         self.io.ended(defect);
         drop(contained(|| self.link.send_replace(LinkSeen::Down(cause.clone()))));
-        drop(self.event(|engine, now| engine.fail(now, &cause)));
+        drop(
+            self.event(|engine, now| engine.on_every_machine(|machine, out| machine.fail(now, &cause, out))),
+        );
         self.notify_idle_waiters();
     }
 

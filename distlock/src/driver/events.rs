@@ -59,12 +59,12 @@ impl Events for Core {
     fn push(&self, push: Push) {
         let Some(core) = self.io.core() else { return };
         // If a push is lost by a panic, the waiter's own timer asks again.
-        drop(core.event(|engine, now| engine.push(now, push)));
+        drop(core.event(|engine, now| engine.push(now, &push)));
     }
 
     fn notice(&self, notice: Notice) {
         let Some(core) = self.io.core() else { return };
-        drop(core.event(|engine, now| engine.notice(now, &notice)));
+        drop(core.event(|engine, now| engine.on_key(now, notice.key(), |step| step.on_notice(&notice)).1));
     }
 
     fn who(&self) -> Option<Who> {
@@ -74,6 +74,6 @@ impl Events for Core {
     fn session_lost(&self) {
         let Some(core) = self.io.core() else { return };
         // The session itself reports the loss already. If this event is lost by a panic, the timers find it.
-        drop(core.event(|engine, now| engine.session_lost(now)));
+        drop(core.event(|engine, now| engine.on_every_key(now, |step| step.lose_session())));
     }
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
-use super::{Alive, Core, SHARDS};
+use super::{Alive, Core, Requester, SHARDS, Shards};
 use crate::backend::Backend;
+use crate::error::LostReason;
 use crate::observe::Observers;
 use crate::protocol::Tuning;
 
@@ -26,6 +27,9 @@ impl Core {
 
     /// Every lease that this process has of `key` is lost, as if no renewal had got through in time.
     pub(crate) fn lose_key(self: &Arc<Self>, key: &Arc<str>) {
-        drop(self.event(|engine, now| engine.lose_key(now, key)));
+        let expired = |engine: &Shards<Requester>, now| {
+            engine.on_key(now, key, |step| step.lose_all(LostReason::Expired)).1
+        };
+        drop(self.event(expired));
     }
 }

@@ -59,7 +59,7 @@ impl LeaseHandle {
         let report = EndReport::begin(core, &self.cell);
         let mut released = Release::Sent;
         let release = |engine: &Shards<Requester>, now| {
-            let (release, effects) = engine.release(now, &self.cell);
+            let (release, effects) = engine.on_key(now, &self.cell.key, |step| step.release(&self.cell));
             released = release;
             effects
         };

@@ -390,7 +390,9 @@ impl Core {
 
     /// Fires what is due. Renewals are sent as one batch. `Err`: the engine itself has panicked.
     fn fire_timers(self: &Arc<Self>) -> Result<(), Panicked> {
-        let effects = contained(|| self.engine.timer(clock::now())).inspect_err(|_| self.io.rearm())?;
+        let now = clock::now();
+        let fired = contained(|| self.engine.on_every_machine(|machine, out| machine.timer(now, out)));
+        let effects = fired.inspect_err(|_| self.io.rearm())?;
         self.perform_batched(effects);
         Ok(())
     }
@@ -486,7 +488,7 @@ impl Core {
     /// The key was, or may have been, taken away from its holder.
     pub(crate) fn ask_whether_held(self: &Arc<Self>, key: &Arc<str>) {
         if !self.is_forked() {
-            drop(self.event(|engine, now| engine.ask_whether_held(now, key)));
+            drop(self.event(|engine, now| engine.on_key(now, key, |step| step.ask_whether_held()).1));
         }
     }
 }

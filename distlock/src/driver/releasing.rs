@@ -96,7 +96,7 @@ pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
         return ended(Word::Known(Ok(())), EndReport::over());
     };
     let report = EndReport::begin(core, cell);
-    let (release, effects) = core.engine.release(clock::now(), &lease_handle.cell);
+    let (release, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.release(cell));
     let known = match release {
         Release::HandedOn => Ok(()),
         Release::WasLost(reason) => Err(Failed::Lost(reason)),
@@ -113,8 +113,8 @@ pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
 
 /// The guard that this hold belongs to exists now: the time limits in `want` count from here.
 pub(crate) fn begin_hold(lease_handle: &LeaseHandle, want: &Want) {
-    let core = lease_handle.alive.core();
-    let effects = core.engine.begin(clock::now(), &lease_handle.cell, want);
+    let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
+    let ((), effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.begin_hold(cell, want));
     core.perform(effects, None);
 }
 
@@ -248,7 +248,7 @@ pub(crate) struct Extending<'a> {
 /// Asks for the lease to last at least `ttl` from now. The command has been sent when this returns.
 pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
-    let (held, effects) = core.engine.extend(clock::now(), cell, ttl);
+    let (held, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.extend(cell, ttl));
     let command = AwaitedCommand::new(AwaitedKind::Renew(cell.token));
     let mut awaited = Awaited { core: core.clone(), command, in_hand: None };
     core.perform(effects, Some(&mut awaited.command));

@@ -39,7 +39,7 @@ impl Core {
         if self.observers.want_nothing() {
             return;
         }
-        if let Some(waiting) = self.engine.waiting_behind_others(key) {
+        if let Some(waiting) = self.engine.look(key, |machine| machine.waiting_behind_others(key)) {
             let behind = Behind::ThisProcess;
             self.observers.tell(&Event::Queued { label, key, kind, waiting, behind });
         }

@@ -40,7 +40,8 @@ impl Core {
 
     /// What this client holds and waits for under one key.
     pub(crate) fn account(&self, key: &Arc<str>) -> Option<Account> {
-        self.engine.account(clock::now(), key)
+        let now = clock::now();
+        self.engine.look(key, |machine| machine.account(now, key))
     }
 
     /// What others may learn of a lease that is being renewed.

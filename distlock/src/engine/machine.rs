@@ -3,20 +3,15 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::rules;
 use super::state::{Env, KeyState, PendingRelease, PendingReleases, SpareQueue};
 use super::step::Step;
-use super::{
-    Answer, Confirmation, Context, EffectList, InBatch, Outcome, Outstanding, Release, Releasing, Want,
-};
+use super::{EffectList, Outcome, Outstanding};
 use crate::error::LostReason;
-use crate::lease_cell::{LeaseCell, Ticket};
-use crate::protocol::{
-    Account, BatchReply, LATE_COMMANDS_BOUND, LinkEvent, Notice, Push, Pushes, StoreError, Time, Token,
-    Tuning, When,
-};
+#[cfg(test)]
+use crate::lease_cell::LeaseCell;
+use crate::protocol::{Account, LATE_COMMANDS, LinkEvent, Pushes, StoreError, Time, Token, Tuning};
 use distlock_store::kit::shrink::shrink;
 
 #[derive(Debug)]
@@ -73,132 +68,15 @@ impl<W> Machine<W> {
         Outstanding { holds, pending_releases: self.pending.len() }
     }
 
-    pub(crate) fn acquire(
-        &mut self,
-        now: Time,
-        key: &Arc<str>,
-        want: Want,
-        who: W,
-        out: &mut EffectList<W>,
-    ) -> Ticket {
-        self.step(now, key, out, |step| step.acquire(want, who))
-    }
-
     /// No task of this process waits for the key or holds it, and no other process is known to want it.
     pub(crate) fn is_untouched(&self, now: Time, key: &Arc<str>) -> bool {
         let able = self.env.refusal.is_none() && !self.env.link.is_down();
         able && !self.keys.contains_key(key) && !self.env.hints.is_contended(key, now)
     }
 
-    /// Requests the key as one of several in a batch.
-    pub(crate) fn acquire_part(
-        &mut self,
-        now: Time,
-        key: &Arc<str>,
-        place: InBatch,
-        want: &Want,
-        who: impl FnOnce() -> W,
-        out: &mut EffectList<W>,
-    ) -> Option<Ticket> {
-        self.step(now, key, out, |step| step.acquire_part(place, want, who))
-    }
-
-    pub(crate) fn withdraw(
-        &mut self,
-        now: Time,
-        key: &Arc<str>,
-        token: Token,
-        out: &mut EffectList<W>,
-    ) -> bool {
-        self.step(now, key, out, |step| step.withdraw(token))
-    }
-
     /// True if the lease of `token` is ours and has a holder.
     pub(crate) fn holds(&mut self, key: &Arc<str>, token: Token) -> bool {
         self.keys.get_mut(key).is_some_and(|state| state.lease(token).is_some_and(|lease| lease.is_held()))
-    }
-
-    /// Returns who has waited, to be dropped by the caller.
-    pub(crate) fn cancel(
-        &mut self,
-        now: Time,
-        key: &Arc<str>,
-        ticket: Ticket,
-        out: &mut EffectList<W>,
-    ) -> Option<W> {
-        self.step(now, key, out, |step| step.cancel(ticket))
-    }
-
-    pub(crate) fn release(&mut self, now: Time, cell: &LeaseCell, out: &mut EffectList<W>) -> Release {
-        self.step(now, &cell.key, out, |step| step.release(cell))
-    }
-
-    pub(crate) fn begin(&mut self, now: Time, cell: &LeaseCell, want: &Want, out: &mut EffectList<W>) {
-        self.step(now, &cell.key, out, |step| step.begin_hold(cell, want));
-    }
-
-    pub(crate) fn extend(
-        &mut self,
-        now: Time,
-        cell: &LeaseCell,
-        ttl: Duration,
-        out: &mut EffectList<W>,
-    ) -> bool {
-        self.step(now, &cell.key, out, |step| step.extend(cell, ttl))
-    }
-
-    pub(crate) fn ask_whether_held(&mut self, now: Time, key: &Arc<str>, out: &mut EffectList<W>) {
-        self.step(now, key, out, |step| step.ask_whether_held());
-    }
-
-    pub(crate) fn reply(
-        &mut self,
-        now: Time,
-        context: Context,
-        answer: Answer,
-        out: &mut EffectList<W>,
-    ) -> Confirmation {
-        let key = context.key.clone();
-        self.step(now, &key, out, |step| match answer {
-            Answer::Acquire(asked, result) => step.on_acquire_reply(&context, asked, result),
-            Answer::AcquireInBatch(asked, Ok(BatchReply::Tried(reply))) => {
-                step.on_acquire_reply(&context, asked, Ok(reply))
-            }
-            Answer::AcquireInBatch(asked, Err(error)) => step.on_acquire_reply(&context, asked, Err(error)),
-            Answer::AcquireInBatch(asked, Ok(BatchReply::Skipped)) => step.on_skipped(&context, asked),
-            Answer::Release(Releasing { sends, deadline, until, keep_until }, result) => {
-                let (key, token) = (context.key.clone(), context.token);
-                let release = PendingRelease { key, token, sends, at: When::OnLinkUp, until, keep_until };
-                step.on_release_reply(release, deadline, result)
-            }
-            Answer::Renew(asked, result) => step.on_renew_reply(&context, asked, result),
-        })
-    }
-
-    pub(crate) fn push(&mut self, now: Time, push: Push, out: &mut EffectList<W>) {
-        let key = push.key().clone();
-        self.step(now, &key, out, |step| match push {
-            Push::Gap { token, .. } => step.on_gap(token),
-            Push::Wanted { token, .. } => step.on_wanted(token),
-            Push::Grant { token, server_time, handoffs_began, fence, .. } => {
-                if step.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token) {
-                    step.on_grant(token, server_time, handoffs_began, fence);
-                } else if step.state.lease(token).is_none() {
-                    step.on_unknown_grant(token);
-                }
-            }
-        });
-    }
-
-    pub(crate) fn notice(&mut self, now: Time, notice: &Notice, out: &mut EffectList<W>) {
-        match notice {
-            Notice::Free { key } => self.step(now, key, out, |step| step.may_be_free()),
-            Notice::Unproven { key, token } => self.step(now, key, out, |step| step.given(*token)),
-        }
-    }
-
-    pub(crate) fn session_lost(&mut self, now: Time, out: &mut EffectList<W>) {
-        self.each(now, out, |step| step.lose_session());
     }
 
     pub(crate) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut EffectList<W>) {
@@ -215,8 +93,7 @@ impl<W> Machine<W> {
                 self.env.link.down = None;
                 self.env.link.pushes = *pushes;
                 if !*former_links_dead {
-                    self.env.link.former_links_alive =
-                        Some((now.after(LATE_COMMANDS_BOUND), Token(self.env.next)));
+                    self.env.link.former_links_alive = Some((now.after(LATE_COMMANDS), Token(self.env.next)));
                 }
                 let all = self.pending.take_all();
                 self.leave_again(now, all, out);
@@ -241,36 +118,20 @@ impl<W> Machine<W> {
         }
     }
 
-    pub(crate) fn stepped(&mut self, now: Time, by: Duration, out: &mut EffectList<W>) {
-        self.each(now, out, |step| step.clock_stepped(by));
-    }
-
-    pub(crate) fn close(&mut self, now: Time, out: &mut EffectList<W>) {
-        self.refuse(now, Outcome::Closed, out);
-    }
-
     /// From now on nothing renews leases, delivers pushes or fires timers.
     pub(crate) fn fail(&mut self, now: Time, cause: &StoreError, out: &mut EffectList<W>) {
-        self.refuse(now, Outcome::Unavailable(cause.clone()), out);
+        self.refuse(now, &Outcome::Unavailable(cause.clone()), out);
         self.each(now, out, |step| step.lose_all(LostReason::Expired));
     }
 
-    fn refuse(&mut self, now: Time, outcome: Outcome, out: &mut EffectList<W>) {
-        let refusal = self.env.refusal.get_or_insert(outcome).clone();
+    /// Ends new and waiting requests with `outcome`, or as an earlier call has said.
+    pub(crate) fn refuse(&mut self, now: Time, outcome: &Outcome, out: &mut EffectList<W>) {
+        let refusal = self.env.refusal.get_or_insert_with(|| outcome.clone()).clone();
         self.each(now, out, |step| step.refuse_all(&refusal));
-    }
-
-    pub(crate) fn lose_all(&mut self, now: Time, out: &mut EffectList<W>) {
-        self.each(now, out, |step| step.lose_all(LostReason::Shutdown));
     }
 
     pub(crate) fn has_leases(&self, key: &Arc<str>) -> bool {
         self.keys.get(key).is_some_and(|state| !state.leases.is_empty())
-    }
-
-    /// Every lease of `key` ends as if no renewal had got through.
-    pub(crate) fn lose_key(&mut self, now: Time, key: &Arc<str>, out: &mut EffectList<W>) {
-        self.step(now, key, out, |step| step.lose_all(LostReason::Expired));
     }
 
     pub(crate) fn timer(&mut self, now: Time, out: &mut EffectList<W>) {
@@ -328,7 +189,7 @@ impl<W> Machine<W> {
     }
 
     /// Handles one event on one key. A key that is idle afterwards is forgotten.
-    fn step<R>(
+    pub(crate) fn step<R>(
         &mut self,
         now: Time,
         key: &Arc<str>,
@@ -370,7 +231,7 @@ impl<W> Machine<W> {
     }
 
     /// Handles the same event on every key, in an order that does not depend on the map.
-    fn each(&mut self, now: Time, out: &mut EffectList<W>, event: impl Fn(&mut Step<'_, W>)) {
+    pub(crate) fn each(&mut self, now: Time, out: &mut EffectList<W>, event: impl Fn(&mut Step<'_, W>)) {
         let mut keys: Vec<Arc<str>> = self.keys.keys().cloned().collect();
         keys.sort_unstable();
         for key in keys {

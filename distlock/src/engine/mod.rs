@@ -42,3 +42,4 @@ pub(crate) use params::{
     ACQUIRE_RESEND_AFTER, CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM,
 };
 pub(crate) use request::{InBatch, KnownHolder, Outcome, Renewal, WaitLimit, Want};
+pub(crate) use step::Step;

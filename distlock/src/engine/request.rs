@@ -41,7 +41,7 @@ pub(crate) struct Want {
     /// How long the lease may stay with this process after its last section; only of an exclusive lock.
     pub(crate) linger: Option<Duration>,
     /// Set if this is one of several keys. `renewal`, `max_hold` and `min_hold` then come later, with
-    /// [`Machine::begin`](super::Machine::begin).
+    /// [`Step::begin_hold`](super::Step::begin_hold).
     pub(crate) collection: Option<Arc<KeyCollection>>,
     pub(crate) label: Cow<'static, str>,
 }

@@ -145,9 +145,9 @@ impl LeaderWatch {
         let Ok(key) = &self.key else { return Leadership::Unknown };
         match self.manager.look_up(key).await {
             // Its release is under way.
-            Ok(Some(found)) if self.own.as_deref() == Some(&*found.holder) => Leadership::Vacant,
+            Ok(Some(found)) if self.own.as_deref() == Some(found.first_holder()) => Leadership::Vacant,
             Ok(Some(found)) => Leadership::Elsewhere {
-                owner: found.holder.to_string(),
+                owner: found.first_holder().to_owned(),
                 // What it counts is no news of who leads.
                 client: holder(&found).map(|client| LockClient { busy: None, lost: None, ..client }),
             },

@@ -4,7 +4,7 @@ use super::LockManager;
 use super::lock_info::{LockInfo, OwnAccount, client};
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
-use crate::protocol::Inspection;
+use crate::protocol::StoredLock;
 
 impl LockManager {
     /// Reads who holds `key` and who waits for it. `None`: it is free.
@@ -49,11 +49,12 @@ impl LockManager {
         let account = core.account(key.shared());
         let told = account.map(|account| OwnAccount { client: client(&core.client, &core.who()), account });
         let info = LockInfo::of(key.as_str(), core.backend.prefix(), &found, told.as_ref());
-        Ok(Some(LockInfo { waiters_here: core.engine.waiting_here(key.shared()), ..info }))
+        let waiters_here = core.engine.look(key.shared(), |machine| machine.waiting(key.shared()));
+        Ok(Some(LockInfo { waiters_here, ..info }))
     }
 
     /// What the store knows of a key.
-    pub(crate) async fn look_up(&self, key: &LockKey) -> Result<Option<Inspection>, LockError> {
+    pub(crate) async fn look_up(&self, key: &LockKey) -> Result<Option<StoredLock>, LockError> {
         self.reaching(key, |core, key| core.backend.inspect(key.shared())).await
     }
 }

@@ -16,7 +16,7 @@ use crate::backend::{BoxFuture, Others};
 use crate::driver::{Core, LinkSeen};
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::protocol::{Failure, Inspections, LONGEST_PATTERN, ListPage, Pattern, StoreError};
+use crate::protocol::{Failure, LONGEST_PATTERN, ListPage, Pattern, StoreError, StoredLocks};
 
 /// So many entries are ready before somebody takes them.
 const AHEAD: usize = 16;
@@ -343,14 +343,14 @@ impl Items {
 
     async fn locks(
         &self,
-        locks: Inspections,
+        locks: StoredLocks,
         pattern: &Pattern,
-        silent: &mut HashSet<Arc<str>>,
+        silent: &mut HashSet<String>,
     ) -> Result<(), Unread> {
         for (key, found) in locks.iter().filter(|(key, _)| pattern.matches(key)) {
-            for client in found.silent.iter().filter(|client| **client != self.core.client) {
+            for client in found.silent.iter().filter(|client| ***client != *self.core.client) {
                 if silent.len() < MOST_SILENT && silent.insert(client.clone()) {
-                    self.send(ListEvent::Unanswered(client.to_string())).await?;
+                    self.send(ListEvent::Unanswered(client.clone())).await?;
                 }
             }
             let told = self.told(key);

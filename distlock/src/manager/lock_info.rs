@@ -1,10 +1,9 @@
 //! What is known of locks, for those who look: who holds them and who waits, put together of what the store knows and
 //! of what this process knows of its own.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::protocol::{Account, HoldAccount, Inspection, OwnerDetails, Who, client_of, token_text};
+use crate::protocol::{Account, HoldAccount, OwnerDetails, StoredLock, Who, client_of, kind_of, token_text};
 use distlock_store::LockKind;
 
 /// A process that holds a lock or waits for it, as far as the store knows it.
@@ -248,16 +247,15 @@ impl LockWaiter {
 }
 
 /// The process that holds a lock, as the store knows it.
-pub(crate) fn holder(found: &Inspection) -> Option<LockClient> {
-    let is_holder = |(owner, _): &&(Arc<str>, OwnerDetails)| *owner == found.holder;
-    let details = found.details.iter().find(is_holder).map(|(_, details)| details);
-    LockHolder::stored(&found.holder, None, details).client
+pub(crate) fn holder(found: &StoredLock) -> Option<LockClient> {
+    let details =
+        found.details.iter().find(|(owner, _)| owner == found.first_holder()).map(|(_, details)| details);
+    LockHolder::stored(found.first_holder(), None, details).client
 }
 
 /// Holders and waiters as the store knows them, with what this client knows of its own.
-fn parties(found: &Inspection, told: Option<&OwnAccount>) -> (Vec<LockHolder>, Vec<LockWaiter>) {
-    let details =
-        |token: &str| found.details.iter().find(|(of, _)| **of == *token).map(|(_, details)| details);
+fn parties(found: &StoredLock, told: Option<&OwnAccount>) -> (Vec<LockHolder>, Vec<LockWaiter>) {
+    let details = |token: &str| found.details.iter().find(|(of, _)| of == token).map(|(_, details)| details);
     let own: Vec<LockHolder> =
         told.iter().flat_map(|told| told.account.holds.iter().map(|hold| told.holder(hold))).collect();
     let holder = |token: &str, remaining| match own.iter().find(|own| own.token == token) {
@@ -265,11 +263,15 @@ fn parties(found: &Inspection, told: Option<&OwnAccount>) -> (Vec<LockHolder>, V
         None => LockHolder::stored(token, remaining, details(token)),
     };
     let holders = match found.kind {
-        LockKind::Exclusive if found.holders.is_empty() => vec![holder(&found.holder, found.remaining)],
-        _ => found.holders.iter().map(|(token, left)| holder(token, *left)).collect(),
+        LockKind::Exclusive if found.holders.is_empty() => vec![holder(found.first_holder(), None)],
+        // A marker is the value of the key itself: its holders could not be read.
+        _ => {
+            let named = found.holders.iter().filter(|(token, _)| kind_of(token) == LockKind::Exclusive);
+            named.map(|(token, left)| holder(token, *left)).collect()
+        }
     };
     let own = told.and_then(OwnAccount::waiter);
-    let waiter = |token: &Arc<str>| match &own {
+    let waiter = |token: &String| match &own {
         Some(own) if own.token.as_deref() == Some(token) => own.clone(),
         _ => LockWaiter::stored(token, details(token)),
     };
@@ -279,21 +281,21 @@ fn parties(found: &Inspection, told: Option<&OwnAccount>) -> (Vec<LockHolder>, V
 }
 
 impl LockInfo {
-    pub(super) fn of(key: &str, prefix: &str, found: &Inspection, told: Option<&OwnAccount>) -> Self {
+    pub(super) fn of(key: &str, prefix: &str, found: &StoredLock, told: Option<&OwnAccount>) -> Self {
         let (holders, waiting) = parties(found, told);
         let own = told.map(|told| &*told.client.id);
-        let silent = found.silent.iter().filter(|client| Some(&***client) != own);
+        let silent = found.silent.iter().filter(|client| Some(&***client) != own).cloned();
         LockInfo {
             key: key.to_owned(),
             full_key: format!("{prefix}{key}"),
             kind: found.kind,
-            holder: found.holder.to_string(),
+            holder: found.first_holder().to_owned(),
             holders,
-            remaining: found.remaining,
+            remaining: found.remaining(),
             waiters: found.waiters,
             waiters_here: 0,
             waiting,
-            unanswered: silent.map(|client| client.to_string()).collect(),
+            unanswered: silent.collect(),
         }
     }
 }
@@ -303,7 +305,7 @@ impl LockEntry {
     pub(super) fn listed(
         key: &str,
         prefix: &str,
-        found: &Inspection,
+        found: &StoredLock,
         told: Option<&OwnAccount>,
     ) -> LockEntry {
         let (holders, waiting) = parties(found, told);

@@ -178,7 +178,7 @@ impl LockManager {
             match self.look_up(&key).await? {
                 None => return Ok(ForcedRelease::NotHeld),
                 Some(found) if !found.is_held_by(&owner) => {
-                    return Ok(ForcedRelease::HeldByAnother { holder: found.holder.to_string() });
+                    return Ok(ForcedRelease::HeldByAnother { holder: found.first_holder().to_owned() });
                 }
                 // It has taken the lock in between, under the same name.
                 Some(_) => {}

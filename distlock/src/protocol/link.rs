@@ -1,10 +1,6 @@
 //! Events of the connection to a store.
 
 use super::StoreError;
-use std::time::Duration;
-
-/// A command of a broken connection is applied within this time or never.
-pub(crate) const LATE_COMMANDS_BOUND: Duration = distlock_store::LATE_COMMANDS;
 
 /// Whether grants are pushed to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@
 
 mod account;
 mod failure;
-mod inspection;
 mod kind;
 mod link;
+mod list_page;
 pub(crate) mod mutant;
 pub(crate) mod op;
 mod pattern;
@@ -29,11 +29,11 @@ pub(crate) use distlock_store::engine::{
     Escaping, Failure, GaveUp, LIMITED_MARKER, MARK, Met, ServerTime, Time, Token, Who, client_of, drift,
     parse_owner, parse_token, shared_token_text, show_cause, token_text,
 };
-pub(crate) use distlock_store::{KEPT, LockKind, OwnerDetails, StoreError};
+pub(crate) use distlock_store::{KEPT, LATE_COMMANDS, LockKind, OwnerDetails, StoreError, StoredLock};
 pub(crate) use failure::may_be_applied;
-pub(crate) use inspection::{Inspection, Inspections, ListPage};
 pub(crate) use kind::{SHARED_MARKER, kind_of};
-pub(crate) use link::{LATE_COMMANDS_BOUND, LinkEvent, Pushes};
+pub(crate) use link::{LinkEvent, Pushes};
+pub(crate) use list_page::{ListPage, StoredLocks};
 pub(crate) use mutant::mutated;
 pub(crate) use op::AcquireMode;
 pub(crate) use pattern::{LONGEST_PATTERN, Pattern};

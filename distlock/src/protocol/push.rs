@@ -38,3 +38,11 @@ pub(crate) enum Notice {
     /// The lock, or a place in the queue, was given to `token` at an unknown time.
     Unproven { key: Arc<str>, token: Token },
 }
+
+impl Notice {
+    pub(crate) fn key(&self) -> &Arc<str> {
+        match self {
+            Notice::Free { key } | Notice::Unproven { key, .. } => key,
+        }
+    }
+}

@@ -18,7 +18,8 @@ pub(crate) enum Remaining {
     For(Duration),
 }
 
-/// Who holds a lock that another token asks for.
+/// Who holds a lock that another token asks for. The contract's [`Busy`](distlock_store::Busy) leaves it open how the
+/// holder's text is judged; this says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CurrentHolder {
     pub(crate) text: Arc<str>,
@@ -42,7 +43,8 @@ impl From<&str> for CurrentHolder {
     }
 }
 
-/// The reply to an [`Ask`](super::op::Ask).
+/// The reply to an [`Ask`](super::op::Ask): the contract's, with the time on the server's clock, and with locks that never
+/// expire, which clients of other libraries leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AcquireReply {
     /// The lock was free and is ours. `fence` is the first of the reserved tokens.
@@ -96,7 +98,7 @@ impl BatchReply {
     }
 }
 
-/// The reply to a [`Release`](super::op::Release).
+/// The reply to a [`Release`](super::op::Release): the contract's, with what the queue of a Redis server tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseReply {
     /// The lock was ours and is not any more. `gap`: it was left free for plain pollers; or, on one of
@@ -108,7 +110,7 @@ pub(crate) enum ReleaseReply {
     NotHeld,
 }
 
-/// The reply to a [`Renew`](super::op::Renew).
+/// The reply to a [`Renew`](super::op::Renew): the contract's, with the time on the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RenewReply {
     Renewed { server_time: ServerTime },

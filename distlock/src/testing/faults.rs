@@ -64,7 +64,7 @@ pub fn planned(manager: &LockManager) -> usize {
 /// ```
 pub fn lose(manager: &LockManager, key: impl AsRef<str>) -> bool {
     let (core, key) = (manager.core(), key.as_ref().into());
-    let held = core.engine.has_leases(&key);
+    let held = core.engine.look(&key, |machine| machine.has_leases(&key));
     core.lose_key(&key);
     held
 }

@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::lanes::{CommandId, Lanes};
-use super::{lock, translate};
-use crate::backend::{BoxFuture, Failure, LATE_COMMANDS_BOUND};
+use super::lock;
+use crate::backend::{BoxFuture, Failure, LATE_COMMANDS};
 use crate::contained::{Panicked, poll_contained};
 use distlock_store::StoreError;
 use distlock_store::clock;
@@ -80,19 +80,19 @@ impl Submitted {
 
     /// The request that it was sent for has given it up.
     pub(super) fn is_outdated(self) -> bool {
-        clock::now().duration_since(self.0) > LATE_COMMANDS_BOUND
+        clock::now().duration_since(self.0) > LATE_COMMANDS
     }
 
     /// How long its answer may take from now on.
     pub(super) fn left(self) -> Duration {
-        LATE_COMMANDS_BOUND.saturating_sub(clock::now().duration_since(self.0))
+        LATE_COMMANDS.saturating_sub(clock::now().duration_since(self.0))
     }
 }
 
 /// What the store has said; a panic of its future is a reply that did not come.
 pub(super) fn failed<T>(said: Result<Result<T, StoreError>, Panicked>) -> Result<T, StoreError> {
     match said {
-        Ok(said) => said.map_err(translate::error),
+        Ok(said) => said,
         Err(panicked) => Err(StoreError::new(Failure::Unknown, panicked)),
     }
 }
@@ -110,7 +110,7 @@ pub(super) async fn in_time<T>(
         answer(said);
         return;
     }
-    let silence = format!("the store did not answer within {LATE_COMMANDS_BOUND:?}");
+    let silence = format!("the store did not answer within {LATE_COMMANDS:?}");
     answer(Err(StoreError::new(Failure::Unknown, silence)));
     let said = match timeout(LATE_COMMANDS, &mut said).await {
         Ok(said) => {
@@ -129,6 +129,3 @@ pub(super) async fn in_time<T>(
         late(said);
     }
 }
-
-/// After its time-out a command may be carried out for so long, and keeps its turn.
-const LATE_COMMANDS: Duration = LATE_COMMANDS_BOUND;

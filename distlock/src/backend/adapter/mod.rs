@@ -2,7 +2,7 @@
 //!
 //! Commands take their place in the order when they are sent (see [`lanes`]). Those that have their turn at once are
 //! polled by their callers for a moment, where the store allows that (see [`lent`]). All others are carried out on the
-//! I/O thread, each by a task of its own, which always answers: when the store does, or after [`LATE_COMMANDS_BOUND`]
+//! I/O thread, each by a task of its own, which always answers: when the store does, or after [`LATE_COMMANDS`]
 //! with [`Failure::Unknown`]. The store's future goes on all the same. While it does, its keys wait for it, so that a
 //! release cannot overtake the acquisition that it undoes; for as long again, after which the contract says that
 //! nothing of the command can be carried out any more.
@@ -26,8 +26,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Backend, BatchReply, BoxFuture, Demand, Events, Failure, Inspection, LATE_COMMANDS_BOUND, ListPage,
-    Notice, OpResult, Others, Sending, ServerTime, Token, Tuning, op,
+    Backend, BatchReply, BoxFuture, Demand, Events, Failure, LATE_COMMANDS, ListPage, Notice, OpResult,
+    Others, Sending, ServerTime, StoredLock, Token, Tuning, op,
 };
 use crate::backend::{ConnectOn, not_examined};
 use crate::error::LockError;
@@ -229,7 +229,7 @@ impl<S: LockStore> StoreBackend<S> {
             let asked = self.ask();
             let tell = |said: Result<T, StoreError>| drop(sender.send(said.map(|said| (said, asked))));
             let call = call(self.clone(), asked);
-            in_time(call, LATE_COMMANDS_BOUND, turn, tell, |said| late(&self, said)).await;
+            in_time(call, LATE_COMMANDS, turn, tell, |said| late(&self, said)).await;
         };
         (Box::new(move |turn| Box::pin(work(turn))), answer)
     }
@@ -332,12 +332,12 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         self.begin_acquire_all(batch)
     }
 
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
         let full = self.translator.full(key);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.inspect(&full).await });
         // It waits for no other command, so it may show the state before one that is under way.
         let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
-        Box::pin(async { answer?.await.map(|(found, _)| found.map(translate::inspection)) })
+        Box::pin(async { answer?.await.map(|(found, _)| found.map(StoredLock::longest_first)) })
     }
 
     fn others(&self) -> Others {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 
 use super::translate::Translator;
-use super::{StoreBackend, lock, translate};
+use super::{StoreBackend, lock};
 use crate::backend::{Events, Failure, LinkEvent, Notice, Push, Pushes, ServerTime, parse_token};
 use distlock_store::clock;
 use distlock_store::engine::Report;
@@ -155,7 +155,6 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     fn is_down(&self, cause: StoreError, events: &dyn Events) {
-        let cause = translate::error(cause);
         let mut link = lock(&self.link);
         (link.state, link.unannounced) = (State::Down(cause.clone()), None);
         drop(link);

@@ -4,21 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{
-    AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, Inspection, LeaseEnds, ListPage,
-    LockKind, OpResult, PollPauses, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted,
-    op,
+    AcquireMode, AcquireReply, Clocks, CurrentHolder, Demand, Failure, LeaseEnds, ListPage, LockKind,
+    OpResult, PollPauses, ReleaseReply, Remaining, RenewReply, ServerTime, Token, Tuning, Wanted, op,
 };
 use crate::error::LockError;
 use crate::protocol::Fences;
 use crate::protocol::session::Session;
-use distlock_store::engine::HolderRelease;
+use distlock_store::engine::{HolderRelease, SOMEBODY};
 use distlock_store::{
     self as store, Abilities, Ability, Acquire, Fencing, LeaseRule, Owner, Queue, Release, Renew, StoreError,
     StoredLock, StoredPage, Waiting,
 };
-
-/// Who holds a lock if the store does not say: one of ours.
-const SOMEBODY: &str = "dl1:unknown";
 
 /// What the requests to one store have in common.
 #[derive(Debug)]
@@ -81,7 +77,7 @@ impl Translator {
     pub(super) fn page(&self, page: StoredPage) -> ListPage {
         let StoredPage { locks, more } = page;
         let next = locks.last().filter(|_| more).and_then(|(key, _)| self.logical(key));
-        let ours = |(key, lock): (String, StoredLock)| Some((self.logical(&key)?, inspection(lock)));
+        let ours = |(key, lock): (String, StoredLock)| Some((self.logical(&key)?, lock.longest_first()));
         ListPage { locks: locks.into_iter().filter_map(ours).collect(), next, ..ListPage::default() }
     }
 
@@ -192,30 +188,6 @@ fn current_holder(text: Option<String>, release: HolderRelease) -> CurrentHolder
 /// The store breaks a rule: what it has done is not known.
 fn broken(text: String) -> StoreError {
     StoreError::new(Failure::Unknown, format!("the store breaks its contract: {text}"))
-}
-
-pub(super) fn error(error: StoreError) -> StoreError {
-    StoreError { kind: error.kind, source: error.source }
-}
-
-pub(super) fn inspection(found: StoredLock) -> Inspection {
-    let StoredLock { kind, mut holders, waiters, waiting, details } = found;
-    // Those without an end last longest.
-    holders.sort_by_key(|(_, remaining)| std::cmp::Reverse(remaining.unwrap_or(Duration::MAX)));
-    let (holder, remaining) = match holders.first() {
-        Some((holder, remaining)) => (Arc::from(holder.as_str()), *remaining),
-        None => (Arc::from(SOMEBODY), None),
-    };
-    Inspection {
-        kind,
-        holder,
-        holders: holders.into_iter().map(|(holder, left)| (Arc::from(holder), left)).collect(),
-        remaining,
-        waiters,
-        waiting: waiting.into_iter().map(Arc::from).collect(),
-        details: details.into_iter().map(|(owner, details)| (Arc::from(owner), details)).collect(),
-        silent: Vec::new(),
-    }
 }
 
 /// Refuses what the store cannot do.

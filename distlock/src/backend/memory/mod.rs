@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use once_cell::sync::OnceCell;
 
 use super::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Inspection, LinkEvent, OpResult, StoreError,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, LinkEvent, OpResult, StoreError, StoredLock,
 };
 use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use distlock_store::Finding;
@@ -167,7 +167,7 @@ impl Backend for Memory {
         Box::pin(std::future::ready(replies.into_iter().map(Ok).collect()))
     }
 
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
         let found = self.server().inspect(self.now(), key);
         Box::pin(std::future::ready(Ok(found)))
     }

@@ -14,8 +14,8 @@ pub(crate) use key_entry::{HOLD, Sender};
 pub(crate) use probe::Queued;
 
 use crate::backend::{
-    AcquireMode, AcquireReply, BatchReply, Inspection, LockKind, Push, ReleaseReply, Remaining, RenewReply,
-    ServerTime, Token, Tuning, kind_of, op, parse_owner, shared_token_text,
+    AcquireMode, AcquireReply, BatchReply, LockKind, Push, ReleaseReply, Remaining, RenewReply, ServerTime,
+    StoredLock, Token, Tuning, kind_of, op, parse_owner, shared_token_text, token_text,
 };
 use crate::protocol::mutated;
 use distlock_store::kit::shrink::shrink;
@@ -438,24 +438,22 @@ impl ModelServer {
         Some(first)
     }
 
-    pub(crate) fn inspect(&mut self, server_time: ServerTime, key: &Arc<str>) -> Option<Inspection> {
+    pub(crate) fn inspect(&mut self, server_time: ServerTime, key: &Arc<str>) -> Option<StoredLock> {
         let slot = self.slots.get_mut(key)?;
         let alive = slot.queue.iter().filter(|entry| entry.until > server_time);
-        let waiting: Vec<Arc<str>> =
-            alive.map(|entry| shared_token_text(&entry.client, entry.token)).collect();
-        let waiters = u64::try_from(waiting.len()).unwrap_or(0);
+        let waiting: Vec<String> = alive.map(|entry| token_text(&entry.client, entry.token)).collect();
         let value = slot.live(server_time)?.clone();
         let left = |until: ServerTime| Duration::from_micros(until.0.saturating_sub(server_time.0));
         let kind = kind_of(&value.holder);
-        let mut holders = Vec::new();
+        let mut found = waiting.into_iter().fold(StoredLock::new(kind), StoredLock::waiter);
         if kind != LockKind::Exclusive {
             let alive = slot.members.iter().filter(|(_, until)| *until > server_time);
-            holders.extend(alive.map(|(member, until)| (member.clone(), Some(left(*until)))));
-            holders.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
+            found.holders.extend(alive.map(|(member, until)| (member.to_string(), Some(left(*until)))));
         }
-        let holder = holders.first().map_or(value.holder, |(holder, _)| holder.clone());
-        let (remaining, details, silent) = (value.until.map(left), Vec::new(), Vec::new());
-        Some(Inspection { kind, holder, holders, remaining, waiters, waiting, details, silent })
+        if found.holders.is_empty() {
+            found = found.holder(&*value.holder, value.until.map(left));
+        }
+        Some(found.longest_first())
     }
 
     /// Takes the lock away from its holder. False: it was free.

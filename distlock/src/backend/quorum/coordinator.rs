@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
-    AcquireReply, Failure, FenceReply, LATE_COMMANDS_BOUND, OpResult, RenewReply, ServerTime, StoreError,
-    Token, Tuning, op,
+    AcquireReply, Failure, FenceReply, LATE_COMMANDS, OpResult, RenewReply, ServerTime, StoreError, Token,
+    Tuning, op,
 };
 use super::effect::{Answer, AskJob, Command, Effect, FenceJob, Now, Outcome, ReleaseJob, Request};
 use super::formation::Formation;
@@ -438,7 +438,7 @@ impl Coordinator {
     /// How long something of a token may stay on a server: a lease of `ttl`, or a place in the queue.
     pub(super) fn lives(&self, ttl: Duration) -> Duration {
         let longest = ttl.max(self.queue_entry_ttl);
-        longest + drift(longest) + LATE_COMMANDS_BOUND
+        longest + drift(longest) + LATE_COMMANDS
     }
 
     /// Forgets an attempt of which nothing is left: it did not queue, and no round for it is open.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::redis::{Mark, Note, Origin};
-use super::super::{Failure, LATE_COMMANDS_BOUND, LinkEvent, Pushes, ServerTime, StoreError};
+use super::super::{Failure, LATE_COMMANDS, LinkEvent, Pushes, ServerTime, StoreError};
 use super::coordinator::Coordinator;
 use super::effect::{Effect, NewLink, Now, Writing};
 use super::formation::Stage;
@@ -41,7 +41,7 @@ impl Coordinator {
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = true;
         if !former_links_dead {
-            member.former_commands_until = Some(now.time.after(LATE_COMMANDS_BOUND));
+            member.former_commands_until = Some(now.time.after(LATE_COMMANDS));
         }
         member.misconfigured = None;
         member.cause = None;

@@ -84,9 +84,9 @@ use tokio::task::JoinSet;
 use super::fail_all::fail_all;
 use super::redis::{ConfigError, Note, Origin, RedisBackend, RedisConfig, ScanResult, Search};
 use super::{
-    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, Inspection, Inspections, LinkEvent,
-    ListPage, LockKind, OpResult, Others, OwnerDetails, Push, Pushes, ReleaseReply, RenewReply, Sending,
-    StoreError, Tuning, Who, op,
+    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, LinkEvent, ListPage, LockKind,
+    OpResult, Others, OwnerDetails, Push, Pushes, ReleaseReply, RenewReply, Sending, StoreError, StoredLock,
+    StoredLocks, Tuning, Who, op,
 };
 use crate::error::LockError;
 use coordinator::Coordinator;
@@ -255,7 +255,7 @@ impl Backend for QuorumBackend {
     }
 
     /// The holder is the token that a majority reports.
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.inspect(key)).collect();
         Box::pin(async move {
             let most = round::majority(asked.len());
@@ -287,11 +287,11 @@ impl Backend for QuorumBackend {
         })
     }
 
-    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, StoreError>> {
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<StoredLocks, StoreError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.inspect_all(keys.clone())).collect();
         Box::pin(async move {
             let most = round::majority(asked.len());
-            let mut told: HashMap<Arc<str>, Vec<Inspection>> = HashMap::new();
+            let mut told: HashMap<Arc<str>, Vec<StoredLock>> = HashMap::new();
             for (key, found) in of_a_majority(asked, most).await?.into_iter().flatten() {
                 told.entry(key).or_default().push(found);
             }
@@ -419,7 +419,7 @@ async fn of_a_majority<T>(
 }
 
 /// What a majority says of one lock; `None`: a majority does not agree on a holder.
-fn agreed(found: Vec<Inspection>, most: usize) -> Option<Inspection> {
+fn agreed(found: Vec<StoredLock>, most: usize) -> Option<StoredLock> {
     let waiters = found.iter().map(|one| one.waiters).max().unwrap_or(0);
     // They stand in the queue of one server, but for a moment after that was lost.
     let waiting = found.iter().map(|one| &one.waiting).max_by_key(|waiting| waiting.len());
@@ -431,13 +431,17 @@ fn agreed(found: Vec<Inspection>, most: usize) -> Option<Inspection> {
     let silent = found.first().map(|one| one.silent.clone()).unwrap_or_default();
     let silent =
         silent.into_iter().filter(|client| found.iter().all(|one| one.silent.contains(client))).collect();
-    let one =
-        found.iter().find(|one| found.iter().filter(|other| other.holder == one.holder).count() >= most)?;
+    let same = |one: &StoredLock| {
+        let holder = one.first_holder().to_owned();
+        found.iter().filter(move |other| other.first_holder() == holder)
+    };
+    let one = found.iter().find(|one| same(one).count() >= most)?;
     // The key is free again when it is free on a majority.
-    let mut same: Vec<_> = found.iter().filter(|other| other.holder == one.holder).collect();
-    same.sort_unstable_by_key(|one| one.remaining.unwrap_or(Duration::MAX));
-    let remaining = same.get(same.len() - most).and_then(|one| one.remaining);
-    Some(Inspection { remaining, waiters, waiting, details, silent, ..one.clone() })
+    let mut lasts: Vec<_> = same(one).map(StoredLock::remaining).collect();
+    lasts.sort_unstable_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
+    let remaining = lasts.get(lasts.len() - most).copied().flatten();
+    let lock = StoredLock::new(one.kind).holder(one.first_holder(), remaining);
+    Some(StoredLock { waiters, waiting, details, silent, ..lock })
 }
 
 /// All replies that came, and one of the errors.

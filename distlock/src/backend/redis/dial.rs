@@ -25,7 +25,7 @@ pub(super) async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
     let socket = SockRef::from(&stream);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER))?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    socket.set_tcp_user_timeout(Some(crate::protocol::LATE_COMMANDS_BOUND))?;
+    socket.set_tcp_user_timeout(Some(crate::protocol::LATE_COMMANDS))?;
     Ok(stream)
 }
 

@@ -12,7 +12,7 @@ use super::link::Link;
 use super::names::Names;
 use super::operation::{Look, Operation, Read};
 use crate::backend::{
-    BoxFuture, Failure, Inspection, Inspections, ListPage, MARK, OpResult, OwnerDetails, StoreError, Who,
+    BoxFuture, Failure, ListPage, MARK, OpResult, OwnerDetails, StoreError, StoredLock, StoredLocks, Who,
     client_of,
 };
 use crate::protocol::records::{LONGEST_CLIENT, LONGEST_KEY, read_hold_record, read_process_record};
@@ -174,14 +174,14 @@ async fn processes(store: &impl Batches, clients: BTreeSet<Arc<str>>) -> HashMap
 }
 
 /// Who holds these keys and who waits, with what they have written about themselves: two round trips.
-pub(super) async fn inspect(store: &impl Batches, keys: &[Arc<str>]) -> Vec<OpResult<Option<Inspection>>> {
+pub(super) async fn inspect(store: &impl Batches, keys: &[Arc<str>]) -> Vec<OpResult<Option<StoredLock>>> {
     let mut looks = store.batch(keys.iter().map(|key| (key.clone(), Look)).collect()).await;
     let (mut holds, mut clients) = (Vec::new(), BTreeSet::new());
     for (key, look) in keys.iter().zip(&looks) {
         let Ok(Some(found)) = look else { continue };
         for token in holders(found) {
             if let Some(client) = client_of(token) {
-                holds.push((key.clone(), Read::Beside(token.clone())));
+                holds.push((key.clone(), Read::Beside(Arc::from(token))));
                 clients.insert(Arc::from(client));
             }
         }
@@ -208,28 +208,28 @@ pub(super) async fn inspect(store: &impl Batches, keys: &[Arc<str>]) -> Vec<OpRe
     looks
 }
 
-fn holders(found: &Inspection) -> impl Iterator<Item = &Arc<str>> {
-    let alone = found.holders.is_empty().then_some(&found.holder);
-    alone.into_iter().chain(found.holders.iter().map(|(token, _)| token))
+fn holders(found: &StoredLock) -> impl Iterator<Item = &str> {
+    found.holders.iter().map(|(token, _)| &**token)
 }
 
 fn describe(
-    found: &mut Inspection,
+    found: &mut StoredLock,
     records: &HashMap<Arc<str>, OwnerDetails>,
     processes: &HashMap<Arc<str>, Process>,
 ) {
     let mut silent = BTreeSet::new();
     let mut details = Vec::new();
-    for token in holders(found).chain(&found.waiting) {
+    for token in holders(found).chain(found.waiting.iter().map(|token| &**token)) {
         let Some((client, process)) = client_of(token).and_then(|client| processes.get_key_value(client))
         else {
             continue;
         };
         if process.is_silent {
-            silent.insert(client.clone());
+            silent.insert(client.to_string());
         }
         let known = records.get(token).cloned().unwrap_or_default();
-        details.push((token.clone(), OwnerDetails { who: process.who.clone().unwrap_or_default(), ..known }));
+        details
+            .push((token.to_owned(), OwnerDetails { who: process.who.clone().unwrap_or_default(), ..known }));
     }
     found.details = details;
     found.silent = silent.into_iter().collect();
@@ -238,8 +238,8 @@ fn describe(
 /// The locks among these keys. What is none, or what the user may not read, is left out.
 pub(super) fn locks(
     keys: Vec<Arc<str>>,
-    looks: Vec<OpResult<Option<Inspection>>>,
-) -> Result<Inspections, StoreError> {
+    looks: Vec<OpResult<Option<StoredLock>>>,
+) -> Result<StoredLocks, StoreError> {
     let mut locks = Vec::new();
     for (key, look) in keys.into_iter().zip(looks) {
         match look {

@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use super::command::{ScriptRef, Wire};
 use super::reply::{self, Garbled};
 use super::scripts::SCRIPTS;
-use crate::backend::{AcquireReply, FenceReply, Inspection, LockKind, ReleaseReply, RenewReply, op};
+use crate::backend::{AcquireReply, FenceReply, LockKind, ReleaseReply, RenewReply, StoredLock, op};
 
 /// How an operation was encoded as a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,7 +216,7 @@ impl Encode for Look {
 }
 
 impl Operation for Look {
-    type Reply = Option<Inspection>;
+    type Reply = Option<StoredLock>;
 
     fn encoder(&self) -> &dyn Encode {
         self

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::backend::{
-    AcquireReply, BatchReply, FenceReply, Inspection, LockKind, ReleaseReply, Remaining, RenewReply,
-    ServerTime, Token, kind_of, op, parse_token,
+    AcquireReply, BatchReply, FenceReply, LockKind, ReleaseReply, Remaining, RenewReply, ServerTime,
+    StoredLock, Token, kind_of, op, parse_token,
 };
 
 /// A reply that cannot belong to the command.
@@ -177,7 +177,7 @@ fn other_kind(wanted: LockKind, holder: &str) -> Arc<str> {
 }
 
 /// The reply of the script that looks at a lock.
-pub(super) fn of_look(value: &Value) -> Result<Option<Inspection>, Garbled> {
+pub(super) fn of_look(value: &Value) -> Result<Option<StoredLock>, Garbled> {
     let fields = match value {
         Value::Nil => return Ok(None),
         Value::Array(fields) => fields.as_slice(),
@@ -190,17 +190,15 @@ pub(super) fn of_look(value: &Value) -> Result<Option<Inspection>, Garbled> {
     let text = String::from_utf8_lossy(holder);
     let kind = kind_of(&text);
     let remaining = u64::try_from(*remaining).ok().map(Duration::from_millis);
-    let holders = if kind == LockKind::Exclusive { Vec::new() } else { of_members(members, remaining) };
-    Ok(Some(Inspection {
-        holder: holders.first().map_or_else(|| Arc::from(&*text), |(holder, _)| Arc::clone(holder)),
-        kind,
-        holders: holders.into_iter().map(|(holder, left)| (holder, Some(left))).collect(),
-        remaining,
-        waiters: u64::try_from(*waiters).unwrap_or(0),
-        waiting: of_queue(queue),
-        details: Vec::new(),
-        silent: Vec::new(),
-    }))
+    let mut found = StoredLock::new(kind).waiters(u64::try_from(*waiters).unwrap_or(0));
+    if kind != LockKind::Exclusive {
+        found.holders = of_members(members, remaining);
+    }
+    if found.holders.is_empty() {
+        found = found.holder(text, remaining);
+    }
+    found.waiting = of_queue(queue);
+    Ok(Some(found))
 }
 
 /// The reply of the script that looks at a record. One that does not expire is not ours.
@@ -224,24 +222,24 @@ pub(super) fn of_scan(value: &Value) -> Result<(String, Vec<String>), Garbled> {
 }
 
 /// Members and their expiry, the latest first, which is `remaining` away.
-fn of_members(value: &Value, remaining: Option<Duration>) -> Vec<(Arc<str>, Duration)> {
+fn of_members(value: &Value, remaining: Option<Duration>) -> Vec<(String, Option<Duration>)> {
     let Value::Array(parts) = value else { return Vec::new() };
     let read = |pair: &[Value]| match pair {
         [Value::BulkString(token), score] => {
-            Some((Arc::from(String::from_utf8_lossy(token)), number(score).ok()?))
+            Some((String::from_utf8_lossy(token).into_owned(), number(score).ok()?))
         }
         _ => None,
     };
-    let members: Vec<(Arc<str>, u64)> = parts.chunks(2).filter_map(read).collect();
+    let members: Vec<(String, u64)> = parts.chunks(2).filter_map(read).collect();
     let last = members.first().map_or(0, |(_, expiry)| *expiry);
     let left = |expiry: u64| remaining?.checked_sub(Duration::from_micros(last.saturating_sub(expiry)));
-    members.into_iter().filter_map(|(token, expiry)| Some((token, left(expiry)?))).collect()
+    members.into_iter().filter_map(|(token, expiry)| Some((token, Some(left(expiry)?)))).collect()
 }
 
 /// The tokens of those who wait.
-fn of_queue(value: &Value) -> Vec<Arc<str>> {
+fn of_queue(value: &Value) -> Vec<String> {
     let Value::Array(tokens) = value else { return Vec::new() };
-    tokens.iter().filter_map(|token| text(Some(token)).ok()).map(Arc::from).collect()
+    tokens.iter().filter_map(|token| text(Some(token)).ok()).map(str::to_owned).collect()
 }
 
 /// The reply to ZREVRANGE for one member.
@@ -321,15 +319,15 @@ mod tests {
             of_look(&Value::Array(fields)).unwrap().unwrap()
         };
         let found = look("dl1:s", 4_000, 2, Value::Array(members), queue);
-        assert_eq!((found.kind, &*found.holder, found.waiters), (LockKind::Shared, "b", 2));
-        assert_eq!(found.waiting, [Arc::from("dl1:w:1"), Arc::from("dl1:v:2")]);
+        assert_eq!((found.kind, found.first_holder(), found.waiters), (LockKind::Shared, "b", 2));
+        assert_eq!(found.waiting, ["dl1:w:1", "dl1:v:2"]);
         let left = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(found.holders, [(Arc::from("b"), left(4)), (Arc::from("a"), left(2))]);
+        assert_eq!(found.holders, [("b".to_owned(), left(4)), ("a".to_owned(), left(2))]);
         // What may not be read is empty.
         let nothing = || Value::Array(Vec::new());
         let found = look("dl1:p:2", 4_000, 0, nothing(), nothing());
-        assert_eq!((found.kind, &*found.holder), (LockKind::Limited { max_holders: 2 }, "dl1:p:2"));
-        assert_eq!(look("x", -1, 0, nothing(), nothing()).remaining, None);
+        assert_eq!((found.kind, found.first_holder()), (LockKind::Limited { max_holders: 2 }, "dl1:p:2"));
+        assert_eq!(look("x", -1, 0, nothing(), nothing()).remaining(), None);
         assert_eq!(of_look(&Value::Nil).unwrap(), None);
         assert!(of_look(&bulk("x")).is_err() && of_look(&nothing()).is_err());
     }

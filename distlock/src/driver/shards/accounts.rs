@@ -4,14 +4,9 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::{Shards, lock};
-use crate::protocol::{Account, Pattern, Time};
+use crate::protocol::Pattern;
 
 impl<W> Shards<W> {
-    /// What is known here of a key. `None`: it is neither held nor waited for here.
-    pub(crate) fn account(&self, now: Time, key: &Arc<str>) -> Option<Account> {
-        lock(self.shard(key)).account(now, key)
-    }
-
     /// The first `most` keys behind `after` that match, in order.
     pub(crate) fn keys_behind(&self, after: Option<&str>, pattern: &Pattern, most: usize) -> Vec<Arc<str>> {
         let mut first: BinaryHeap<Arc<str>> = BinaryHeap::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Effects, Shards, lock};
+use super::{Effects, Shards};
 use crate::engine::{Acquiring, Answer, Command, Context, Effect, InBatch, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireReply, BatchReply, OpResult, Time, op};
@@ -13,8 +13,8 @@ pub(crate) type BatchAnswer = (Context, Acquiring, OpResult<BatchReply>);
 impl<W> Shards<W> {
     /// Requests as many of `keys`, which are sorted and without duplicates, as one command can acquire now:
     /// from the first on, and at least that one. Each request, one for each ticket, ends like one of
-    /// [`Shards::acquire`]; all but the first may also end as [`Skipped`](crate::engine::Outcome::Skipped).
-    /// None is acquired unless all before it are.
+    /// [`Step::acquire`](crate::engine::Step::acquire). All but the first may also end as
+    /// [`Skipped`](crate::engine::Outcome::Skipped). None is acquired unless all before it are.
     pub(crate) fn acquire_all(
         &self,
         now: Time,
@@ -22,15 +22,14 @@ impl<W> Shards<W> {
         want: &Want,
         mut who: impl FnMut() -> W,
     ) -> (Vec<Ticket>, Effects<W>) {
-        let is_free = |key: &&Arc<str>| lock(self.shard(key)).is_untouched(now, key);
+        let is_free = |key: &&Arc<str>| self.look(key, |machine| machine.is_untouched(now, key));
         let free = if want.fenced { 0 } else { keys.iter().take_while(is_free).count() };
         let mut tickets = Vec::with_capacity(free.max(1));
         let mut batch = Vec::with_capacity(free);
         let mut effects = Effects::default();
         for key in keys.iter().take(if free > 1 { free } else { 0 }) {
             let place = if tickets.is_empty() { InBatch::First } else { InBatch::Behind };
-            let (ticket, more) =
-                self.enter(key, |machine, out| machine.acquire_part(now, key, place, want, &mut who, out));
+            let (ticket, more) = self.on_key(now, key, |step| step.acquire_part(place, want, &mut who));
             effects.rearm |= more.rearm;
             for effect in more.list {
                 match effect {
@@ -44,7 +43,7 @@ impl<W> Shards<W> {
             tickets.push(ticket);
         }
         if let (true, Some(key)) = (tickets.is_empty(), keys.first()) {
-            let (ticket, more) = self.acquire(now, key, want.clone(), who());
+            let (ticket, more) = self.on_key(now, key, |step| step.acquire(want.clone(), who()));
             tickets.push(ticket);
             effects.join(more);
         }
@@ -66,8 +65,7 @@ impl<W> Shards<W> {
             let (key, token) = (context.key.clone(), context.token);
             if !all_held && matches!(&result, Ok(BatchReply::Tried(_))) {
                 // A key in front of it was acquired, but is not held here any more.
-                let (withdrawn, more) =
-                    self.enter(&key, |machine, out| machine.withdraw(now, &key, token, out));
+                let (withdrawn, more) = self.on_key(now, &key, |step| step.withdraw(token));
                 effects.join(more);
                 if withdrawn {
                     continue;
@@ -76,7 +74,7 @@ impl<W> Shards<W> {
             let tried = result.as_ref().ok().and_then(BatchReply::tried);
             let acquired = tried.is_some_and(AcquireReply::is_acquired);
             effects.join(self.reply(now, context, Answer::AcquireInBatch(asked, result)).1);
-            all_held &= acquired && lock(self.shard(&key)).holds(&key, token);
+            all_held &= acquired && self.look(&key, |machine| machine.holds(&key, token));
         }
         effects
     }

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use crate::engine::{Answer, Confirmation, Context, EffectList, Machine, Outstanding, Release, Want};
-use crate::lease_cell::{LeaseCell, Ticket};
+use crate::engine::{Answer, Confirmation, Context, EffectList, Machine, Outcome, Outstanding, Step};
+#[cfg(test)]
+use crate::lease_cell::LeaseCell;
 #[cfg(test)]
 use crate::protocol::Token;
-use crate::protocol::{Clocks, LinkEvent, Notice, Push, StoreError, Time, Tuning};
-use distlock_store::engine::{ClockOffset, Step};
+use crate::protocol::{Clocks, LinkEvent, Push, Time, Tuning};
+use distlock_store::engine::{ClockOffset, Step as ClockStep};
 
 pub(crate) use acquire_all::BatchAnswer;
 
@@ -71,40 +72,6 @@ impl<W> Shards<W> {
         }
     }
 
-    /// A request. It ends with one `Done`, unless it is cancelled before.
-    pub(crate) fn acquire(&self, now: Time, key: &Arc<str>, want: Want, waiter: W) -> (Ticket, Effects<W>) {
-        self.enter(key, |machine, out| machine.acquire(now, key, want, waiter, out))
-    }
-
-    /// Cancels a request. No effect if it was completed.
-    pub(crate) fn cancel(&self, now: Time, key: &Arc<str>, ticket: Ticket) -> Effects<W> {
-        // Who has waited is dropped outside of the mutex: it may be the last one that keeps the manager alive.
-        self.enter(key, |machine, out| machine.cancel(now, key, ticket, out)).1
-    }
-
-    /// The hold ends: it is released, or its owner was dropped.
-    pub(crate) fn release(&self, now: Time, cell: &LeaseCell) -> (Release, Effects<W>) {
-        self.enter(&cell.key, |machine, out| machine.release(now, cell, out))
-    }
-
-    /// All locks of a request for several keys are acquired: `renewal`, `max_hold` and `min_hold` of `want`
-    /// count for this one from now on.
-    pub(crate) fn begin(&self, now: Time, cell: &LeaseCell, want: &Want) -> Effects<W> {
-        self.enter(&cell.key, |machine, out| machine.begin(now, cell, want, out)).1
-    }
-
-    /// Asks for the lease to last at least `ttl` from now. Later renewals use that ttl too, if it is the
-    /// longer one. False: not held any more.
-    pub(crate) fn extend(&self, now: Time, cell: &LeaseCell, ttl: Duration) -> (bool, Effects<W>) {
-        self.enter(&cell.key, |machine, out| machine.extend(now, cell, ttl, out))
-    }
-
-    /// The key was taken away from its holder. If a task of this process holds it, that task has to learn so
-    /// at once.
-    pub(crate) fn ask_whether_held(&self, now: Time, key: &Arc<str>) -> Effects<W> {
-        self.enter(key, |machine, out| machine.ask_whether_held(now, key, out)).1
-    }
-
     /// A command was answered, or failed.
     pub(crate) fn reply(&self, now: Time, context: Context, answer: Answer) -> (Confirmation, Effects<W>) {
         let stepped = self.step_seen(now, &context, &answer);
@@ -113,7 +80,7 @@ impl<W> Shards<W> {
 
     /// What a reply shows about the server's clock. Until leases were shortened accordingly, other threads
     /// may get here.
-    pub(crate) fn step_seen(&self, now: Time, context: &Context, answer: &Answer) -> Option<Step> {
+    pub(crate) fn step_seen(&self, now: Time, context: &Context, answer: &Answer) -> Option<ClockStep> {
         let server_time = answer.server_time().filter(|_| self.clocks == Clocks::One)?;
         lock(&self.server_clock).observe(server_time, context.sent, now)
     }
@@ -121,24 +88,21 @@ impl<W> Shards<W> {
     pub(crate) fn reply_after(
         &self,
         now: Time,
-        stepped: Option<Step>,
+        stepped: Option<ClockStep>,
         mut context: Context,
         answer: Answer,
     ) -> (Confirmation, Effects<W>) {
-        if let Some(Step::Before(by)) = stepped {
+        if let Some(ClockStep::Before(by)) = stepped {
             // The server has counted from before the step: what it grants ends earlier by that much.
             context.sent = context.sent.before(by);
         }
         let before = stepped.map(|step| self.allow_for(now, step));
-        let key = context.key.clone();
-        let (confirmation, effects) =
-            self.enter(&key, |machine, out| machine.reply(now, context, answer, out));
+        let (confirmation, effects) = self.on_key(now, &context.key, |step| step.on_reply(&context, answer));
         (confirmation, joined(before, effects))
     }
 
-    pub(crate) fn push(&self, now: Time, push: Push) -> Effects<W> {
-        let key = push.key().clone();
-        let stepped = match &push {
+    pub(crate) fn push(&self, now: Time, push: &Push) -> Effects<W> {
+        let stepped = match push {
             // Before the grant is believed: its age is counted on the server's clock.
             Push::Grant { server_time, .. } if self.clocks == Clocks::One => {
                 lock(&self.server_clock).received(*server_time, now)
@@ -146,66 +110,30 @@ impl<W> Shards<W> {
             Push::Grant { .. } | Push::Gap { .. } | Push::Wanted { .. } => None,
         };
         let before = stepped.map(|step| self.allow_for(now, step));
-        joined(before, self.enter(&key, |machine, out| machine.push(now, push, out)).1)
-    }
-
-    pub(crate) fn notice(&self, now: Time, notice: &Notice) -> Effects<W> {
-        let (Notice::Free { key } | Notice::Unproven { key, .. }) = notice;
-        self.enter(key, |machine, out| machine.notice(now, notice, out)).1
-    }
-
-    /// The session has ended and reports that itself: every lease has ended with it.
-    pub(crate) fn session_lost(&self, now: Time) -> Effects<W> {
-        self.on_every_shard(|machine, out| machine.session_lost(now, out))
+        joined(before, self.on_key(now, push.key(), |step| step.on_push(push)).1)
     }
 
     /// Adjusts leases to a step of the server's clock.
-    fn allow_for(&self, now: Time, step: Step) -> Effects<W> {
-        match step {
-            Step::Forward(by) => self.on_every_shard(|machine, out| machine.stepped(now, by, out)),
-            Step::Backward(_) => {
-                self.on_every_shard(|machine, out| machine.stepped(now, Duration::ZERO, out))
-            }
-            Step::Before(_) => Effects::default(),
-        }
+    fn allow_for(&self, now: Time, step: ClockStep) -> Effects<W> {
+        let by = match step {
+            ClockStep::Forward(by) => by,
+            ClockStep::Backward(_) => Duration::ZERO,
+            ClockStep::Before(_) => return Effects::default(),
+        };
+        self.on_every_key(now, |step| step.clock_stepped(by))
     }
 
     pub(crate) fn link(&self, now: Time, event: &LinkEvent) -> Effects<W> {
         if matches!(event, LinkEvent::Up { .. }) {
             lock(&self.server_clock).forget();
         }
-        self.on_every_shard(|machine, out| machine.link(now, event, out))
-    }
-
-    /// Fires everything that is due.
-    pub(crate) fn timer(&self, now: Time) -> Effects<W> {
-        self.on_every_shard(|machine, out| machine.timer(now, out))
+        self.on_every_machine(|machine, out| machine.link(now, event, out))
     }
 
     /// Refuses all acquisitions from now on: new and waiting requests end as `Closed`. Holders keep their
     /// leases.
     pub(crate) fn close(&self, now: Time) -> Effects<W> {
-        self.on_every_shard(|machine, out| machine.close(now, out))
-    }
-
-    /// From now on nothing renews leases, delivers pushes or fires timers: all requests, also later ones, end
-    /// as `Unavailable`, and every hold is lost.
-    pub(crate) fn fail(&self, now: Time, cause: &StoreError) -> Effects<W> {
-        self.on_every_shard(|machine, out| machine.fail(now, cause, out))
-    }
-
-    /// Every hold is lost with the reason `Shutdown`. Leases end when their holders release them, or with
-    /// their ttl.
-    pub(crate) fn lose_all(&self, now: Time) -> Effects<W> {
-        self.on_every_shard(|machine, out| machine.lose_all(now, out))
-    }
-
-    pub(crate) fn has_leases(&self, key: &Arc<str>) -> bool {
-        lock(self.shard(key)).has_leases(key)
-    }
-
-    pub(crate) fn lose_key(&self, now: Time, key: &Arc<str>) -> Effects<W> {
-        self.enter(key, |machine, out| machine.lose_key(now, key, out)).1
+        self.on_every_machine(|machine, out| machine.refuse(now, &Outcome::Closed, out))
     }
 
     /// Holds, and releases that the server has not confirmed yet.
@@ -225,16 +153,7 @@ impl<W> Shards<W> {
         self.shards.iter().flat_map(|shard| lock(shard).pending_releases()).collect()
     }
 
-    /// The number of requests of this process that wait for `key`.
-    pub(crate) fn waiting_here(&self, key: &Arc<str>) -> usize {
-        lock(self.shard(key)).waiting(key)
-    }
-
-    pub(crate) fn waiting_behind_others(&self, key: &Arc<str>) -> Option<usize> {
-        lock(self.shard(key)).waiting_behind_others(key)
-    }
-
-    /// When to call [`Shards::timer`] next, unless [`Effects::rearm`] says otherwise before.
+    /// When to call [`Machine::timer`] next, unless [`Effects::rearm`] says otherwise before.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.alarm.disarm();
         let due = (0..self.shards.len()).filter_map(|index| self.due_of(index)).min();
@@ -244,11 +163,6 @@ impl<W> Shards<W> {
 
     pub(crate) fn due_of(&self, index: usize) -> Option<Time> {
         lock(&self.shards[index]).next_due()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
-        lock(self.shard(key)).knows(key, token)
     }
 
     /// All holds: by key, and those of one key in the order in which they were asked for.
@@ -278,26 +192,51 @@ impl<W> Shards<W> {
         &self.shards[index]
     }
 
-    fn enter<R>(
+    /// Handles an event of one key.
+    pub(crate) fn on_key<R>(
         &self,
+        now: Time,
         key: &Arc<str>,
-        event: impl FnOnce(&mut Machine<W>, &mut EffectList<W>) -> R,
+        event: impl FnOnce(&mut Step<'_, W>) -> R,
     ) -> (R, Effects<W>) {
-        let mut list = EffectList::default();
-        let mut shard = lock(self.shard(key));
-        let result = event(&mut shard, &mut list);
-        let rearm = self.alarm.arm(shard.next_due());
-        (result, Effects { list, rearm })
+        let mut effects = Effects::default();
+        let result =
+            self.enter(self.shard(key), &mut effects, |machine, out| machine.step(now, key, out, event));
+        (result, effects)
     }
 
-    fn on_every_shard(&self, mut event: impl FnMut(&mut Machine<W>, &mut EffectList<W>)) -> Effects<W> {
+    /// Handles an event that every key notices.
+    pub(crate) fn on_every_key(&self, now: Time, event: impl Fn(&mut Step<'_, W>)) -> Effects<W> {
+        self.on_every_machine(|machine, out| machine.each(now, out, &event))
+    }
+
+    /// Handles an event that every machine notices.
+    pub(crate) fn on_every_machine(
+        &self,
+        mut event: impl FnMut(&mut Machine<W>, &mut EffectList<W>),
+    ) -> Effects<W> {
         let mut effects = Effects::default();
         for shard in &self.shards {
-            let mut shard = lock(shard);
-            event(&mut shard, &mut effects.list);
-            effects.rearm |= self.alarm.arm(shard.next_due());
+            self.enter(shard, &mut effects, &mut event);
         }
         effects
+    }
+
+    /// Looks at the machine of `key`.
+    pub(crate) fn look<R>(&self, key: &Arc<str>, look: impl FnOnce(&mut Machine<W>) -> R) -> R {
+        look(&mut lock(self.shard(key)))
+    }
+
+    fn enter<R>(
+        &self,
+        shard: &Mutex<Machine<W>>,
+        effects: &mut Effects<W>,
+        event: impl FnOnce(&mut Machine<W>, &mut EffectList<W>) -> R,
+    ) -> R {
+        let mut shard = lock(shard);
+        let result = event(&mut shard, &mut effects.list);
+        effects.rearm |= self.alarm.arm(shard.next_due());
+        result
     }
 }
 

@@ -258,7 +258,9 @@ impl Fleet {
                     self.reply(process, context, &command, answer);
                 }
                 Event::Push { process, push } => {
-                    self.enter(process, |machine, now, out| machine.push(now, push, out));
+                    self.enter(process, |machine, now, out| {
+                        machine.step(now, push.key(), out, |step| step.on_push(&push))
+                    });
                 }
                 Event::Timer { process, number } => {
                     if self.processes[process].timer.1 == number {
@@ -276,7 +278,7 @@ impl Fleet {
         self.tasks[task].asked = self.kernel.now;
         let name = self.keys[key].clone();
         self.enter(process, |machine, now, out| {
-            machine.acquire(now, &name, want(kind), task, out);
+            machine.step(now, &name, out, |step| step.acquire(want(kind), task));
         });
     }
 
@@ -367,7 +369,7 @@ impl Fleet {
     fn reply(&mut self, process: usize, context: Context, command: &Command, answer: Answer) {
         let token = context.token;
         self.enter(process, |machine, now, out| {
-            machine.reply(now, context, answer, out);
+            machine.step(now, &context.key, out, |step| step.on_reply(&context, answer));
         });
         // The section has ended when its release is confirmed.
         if let Some(task) = self.processes[process].leaving.remove(&token)
@@ -396,7 +398,9 @@ impl Fleet {
         self.tally.last_end = self.kernel.now;
         let mut release = None;
         self.processes[process].leaving.insert(cell.token, task);
-        self.enter(process, |machine, now, out| release = Some(machine.release(now, cell, out)));
+        self.enter(process, |machine, now, out| {
+            release = Some(machine.step(now, &cell.key, out, |step| step.release(cell)));
+        });
         if release != Some(Release::Sent) {
             self.processes[process].leaving.remove(&cell.token);
             self.has_left(task);

@@ -13,6 +13,7 @@ use super::workload::BodyStep;
 use super::world::{Event, World};
 use crate::driver::shards::{Effects, Shards};
 use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Effect};
+use crate::error::LostReason;
 use crate::protocol::{AcquireReply, BatchReply, LinkEvent, Push, Time, Token, op};
 use crate::simulation::Notice;
 use crate::simulation::clocks::LocalClock;
@@ -106,8 +107,8 @@ impl Client {
     /// True if `token` belongs to an attempt or a lease of this process.
     pub(super) fn knows(&self, key: &Arc<str>, token: Token) -> bool {
         match &self.driver {
-            Some(driver) => driver.core().engine.knows(key, token),
-            None => self.engine.knows(key, token),
+            Some(driver) => driver.core().engine.look(key, |machine| machine.knows(key, token)),
+            None => self.engine.look(key, |machine| machine.knows(key, token)),
         }
     }
 
@@ -120,8 +121,8 @@ impl Client {
 
     pub(super) fn waiting_here(&self, key: &Arc<str>) -> usize {
         match &self.driver {
-            Some(driver) => driver.core().engine.waiting_here(key),
-            None => self.engine.waiting_here(key),
+            Some(driver) => driver.core().engine.look(key, |machine| machine.waiting(key)),
+            None => self.engine.look(key, |machine| machine.waiting(key)),
         }
     }
 
@@ -268,7 +269,7 @@ impl World {
             What::Push(push) => {
                 note!(self, "process {c}: push {push:?}");
                 self.count_unknown(c, &push);
-                let effects = self.clients[c].engine.push(local, push);
+                let effects = self.clients[c].engine.push(local, &push);
                 self.perform(c, effects, None);
             }
             What::Link(event) => {
@@ -282,7 +283,8 @@ impl World {
                     return;
                 }
                 self.count_spin(c);
-                let effects = self.clients[c].engine.timer(local);
+                let effects =
+                    self.clients[c].engine.on_every_machine(|machine, out| machine.timer(local, out));
                 self.perform(c, effects, None);
                 self.arm(c);
             }
@@ -304,7 +306,8 @@ impl World {
                 self.perform(c, effects, None);
             }
             What::LoseAll => {
-                let effects = self.clients[c].engine.lose_all(local);
+                let effects =
+                    self.clients[c].engine.on_every_key(local, |step| step.lose_all(LostReason::Shutdown));
                 self.perform(c, effects, None);
             }
         }

@@ -131,7 +131,8 @@ impl World {
                 self.begin_driven(c, local, *index, &want);
                 continue;
             }
-            let effects = self.clients[c].engine.begin(local, &cell, &want);
+            let ((), effects) =
+                self.clients[c].engine.on_key(local, &cell.key, |step| step.begin_hold(&cell, &want));
             self.perform(c, effects, None);
         }
     }

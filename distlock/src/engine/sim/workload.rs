@@ -184,9 +184,10 @@ impl World {
         let want = self.requests[index].want(local);
         let key = self.keys[self.requests[index].key].name.clone();
         note!(self, "process {c}: request {index} for {key}: {want:?}");
-        let waiting = self.clients[c].engine.waiting_here(&key);
+        let waiting = self.clients[c].engine.look(&key, |machine| machine.waiting(&key));
         self.requests[index].crowded = want.max_waiters.is_some_and(|most| waiting >= most as usize);
-        let (ticket, effects) = self.clients[c].engine.acquire(local, &key, want.clone(), index);
+        let (ticket, effects) =
+            self.clients[c].engine.on_key(local, &key, |step| step.acquire(want.clone(), index));
         self.requested(local, index, ticket, want.wait_limit);
         if let Some(late) = self.requests[index].cancel_after {
             self.post(c, late, What::Cancel(index));
@@ -230,7 +231,7 @@ impl World {
                 if self.is_driven(c) {
                     self.stop_waiting(c, local, index);
                 } else if let Some(ticket) = self.requests[index].ticket {
-                    let effects = self.clients[c].engine.cancel(local, &key, ticket);
+                    let (_, effects) = self.clients[c].engine.on_key(local, &key, |step| step.cancel(ticket));
                     self.perform(c, effects, None);
                 }
             }
@@ -352,7 +353,8 @@ impl World {
                 let (held, effects) = if self.is_driven(c) {
                     (self.extend_driven(c, local, index, ttl), None)
                 } else {
-                    let (held, effects) = self.clients[c].engine.extend(local, &cell, ttl);
+                    let (held, effects) =
+                        self.clients[c].engine.on_key(local, &cell.key, |step| step.extend(&cell, ttl));
                     (held, Some(effects))
                 };
                 // The thread may have been preempted since it looked at the clock: another one may have sent a renewal.
@@ -381,7 +383,7 @@ impl World {
         if self.is_driven(c) {
             return self.release_driven(c, local, index);
         }
-        let (release, effects) = self.clients[c].engine.release(local, &cell);
+        let (release, effects) = self.clients[c].engine.on_key(local, &cell.key, |step| step.release(&cell));
         note!(self, "process {c}: request {index} lets go: {release:?}");
         self.perform(c, effects, (release == Release::Sent).then_some(index));
     }

@@ -12,7 +12,7 @@ impl<W> Step<'_, W> {
     /// Makes sure that the first waiter gets the lock, now or later: through a lease of this process that it
     /// can share, or through an attempt on the server. An attempt that no longer serves the first waiter is
     /// given up: its waiter has left, or the kind of lock at the front has changed.
-    pub(crate) fn serve_here(&mut self) {
+    pub(super) fn serve_here(&mut self) {
         self.take_up();
         self.join_readers();
         let wanted = self.state.waiters.front().map(|head| head.want.kind);
@@ -50,7 +50,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Asks with the cheapest command that is sufficient.
-    pub(crate) fn ask_first(&mut self, attempt: &mut Attempt) {
+    pub(super) fn ask_first(&mut self, attempt: &mut Attempt) {
         let alone = self.state.leases.is_empty() && self.state.waiters.len() == 1;
         let plain = attempt.kind == LockKind::Exclusive
             && alone
@@ -61,7 +61,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Called after an exclusive lease of ours ended while others wait here.
-    pub(crate) fn next_attempt(&mut self, delay: Option<Duration>) {
+    pub(super) fn next_attempt(&mut self, delay: Option<Duration>) {
         self.env.hints.contended(self.key, self.now);
         let Some(delay) = delay else { return self.serve_here() };
         let Some(head) = self.state.waiters.front() else { return };
@@ -83,7 +83,7 @@ impl<W> Step<'_, W> {
 
     /// Asks for the lock on behalf of the first waiter. This one command acquires, queues, keeps the queue
     /// entry alive, and claims a grant.
-    pub(crate) fn ask(&mut self, attempt: &mut Attempt) {
+    pub(super) fn ask(&mut self, attempt: &mut Attempt) {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
         // An existing queue entry is kept up to date even if no waiter needs it any more: acquiring the lock
@@ -114,7 +114,7 @@ impl<W> Step<'_, W> {
         self.send(attempt.token, Command::Acquire(purpose, op.into()));
     }
 
-    pub(crate) fn number(&mut self, attempt: &mut Attempt, queueing: Queueing) -> u64 {
+    pub(super) fn number(&mut self, attempt: &mut Attempt, queueing: Queueing) -> u64 {
         self.state.seq += 1;
         attempt.phase = Phase::InFlight { seq: self.state.seq, sent: self.now, ask_at: None };
         attempt.traces.sent(queueing);
@@ -125,7 +125,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The attempt has no waiter any more: cancels it, and what it may have left on the server.
-    pub(crate) fn abandon_attempt(&mut self) {
+    pub(super) fn abandon_attempt(&mut self) {
         if let Some(attempt) = self.state.attempt.take()
             && attempt.may_be_applied()
         {
@@ -133,7 +133,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    pub(crate) fn attempt_is_due(&mut self) {
+    pub(in crate::engine) fn attempt_is_due(&mut self) {
         if let Some(attempt) = &self.state.attempt
             && attempt.follows()
         {
@@ -151,7 +151,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Asks again after a new link, or after a time in which pushes may have been missed.
-    pub(crate) fn ask_afresh(&mut self) {
+    pub(in crate::engine) fn ask_afresh(&mut self) {
         if let Some(attempt) = &self.state.attempt
             && attempt.follows()
         {
@@ -171,7 +171,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The link broke: unanswered commands may have been applied.
-    pub(crate) fn attempt_lost_link(&mut self, cause: &StoreError) {
+    pub(in crate::engine) fn attempt_lost_link(&mut self, cause: &StoreError) {
         if let Some(attempt) = &mut self.state.attempt {
             if rules::clock_is_forgotten_with_the_link() {
                 attempt.pair = None;
@@ -181,14 +181,14 @@ impl<W> Step<'_, W> {
         }
     }
 
-    pub(crate) fn forget_pair(&mut self) {
+    pub(super) fn forget_pair(&mut self) {
         if let Some(attempt) = &mut self.state.attempt {
             attempt.pair = None;
         }
     }
 
     /// Takes the attempt out, runs `step` on it, and puts back what is left of it.
-    pub(crate) fn with_attempt(
+    pub(super) fn with_attempt(
         &mut self,
         change: impl FnOnce(&mut Self, Box<Attempt>) -> Option<Box<Attempt>>,
     ) {

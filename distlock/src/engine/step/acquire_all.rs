@@ -55,7 +55,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The reply to a command for several keys.
-    pub(crate) fn on_batch_reply(
+    pub(super) fn on_batch_reply(
         &mut self,
         batch_role: BatchRole,
         mut attempt: Box<Attempt>,
@@ -89,7 +89,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The command for several keys ended at a key in front of this one.
-    pub(crate) fn on_skipped(&mut self, context: &Context, asked: Acquiring) -> Confirmation {
+    pub(super) fn on_skipped(&mut self, context: &Context, asked: Acquiring) -> Confirmation {
         if self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
             self.with_attempt(|step, mut attempt| {
                 if !attempt.takes_in(asked, None) {

@@ -5,16 +5,16 @@ use std::time::Duration;
 use super::Step;
 use super::acquire_all::Handled;
 use crate::engine::rules;
-use crate::engine::state::{Attempt, Grant, QueuedReport};
+use crate::engine::state::{Attempt, Grant, PendingRelease, QueuedReport};
 use crate::engine::{
-    Acquiring, Confirmation, Context, Effect, KnownHolder, LINGER_ENDS_EARLY, LONGEST_CLAIM, Outcome,
-    Queueing, Telling,
+    Acquiring, Answer, Confirmation, Context, Effect, KnownHolder, LINGER_ENDS_EARLY, LONGEST_CLAIM, Outcome,
+    Queueing, Releasing, Telling,
 };
 use crate::error::LostReason;
 use crate::lease_cell::How;
 use crate::protocol::{
-    AcquireReply, CurrentHolder, Failure, OpResult, PollPauses, Pushes, Remaining, ServerTime, StoreError,
-    Time, When, lease_end, may_be_applied,
+    AcquireReply, BatchReply, CurrentHolder, Failure, OpResult, PollPauses, Pushes, Remaining, ServerTime,
+    StoreError, Time, When, lease_end, may_be_applied,
 };
 
 /// A server that refuses temporarily is asked at this interval at first …
@@ -69,8 +69,26 @@ fn until_lingering_ends(attempt: &mut Attempt, holder: &CurrentHolder) -> Option
 }
 
 impl<W> Step<'_, W> {
+    /// A command was answered, or failed.
+    pub(crate) fn on_reply(&mut self, context: &Context, answer: Answer) -> Confirmation {
+        match answer {
+            Answer::Acquire(asked, result) => self.on_acquire_reply(context, asked, result),
+            Answer::AcquireInBatch(asked, Ok(BatchReply::Tried(reply))) => {
+                self.on_acquire_reply(context, asked, Ok(reply))
+            }
+            Answer::AcquireInBatch(asked, Err(error)) => self.on_acquire_reply(context, asked, Err(error)),
+            Answer::AcquireInBatch(asked, Ok(BatchReply::Skipped)) => self.on_skipped(context, asked),
+            Answer::Release(Releasing { sends, deadline, until, keep_until }, result) => {
+                let (key, token) = (context.key.clone(), context.token);
+                let release = PendingRelease { key, token, sends, at: When::OnLinkUp, until, keep_until };
+                self.on_release_reply(release, deadline, result)
+            }
+            Answer::Renew(asked, result) => self.on_renew_reply(context, asked, result),
+        }
+    }
+
     /// The reply to an acquire command.
-    pub(crate) fn on_acquire_reply(
+    pub(super) fn on_acquire_reply(
         &mut self,
         context: &Context,
         asked: Acquiring,

@@ -10,7 +10,7 @@ use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, Releasing};
 use crate::error::LostReason;
 use crate::protocol::op::Ends;
 use crate::protocol::{
-    Failure, LATE_COMMANDS_BOUND, LeaseEnds, LockKind, OpResult, ReleaseReply, ServerTime, Time, Token, When,
+    Failure, LATE_COMMANDS, LeaseEnds, LockKind, OpResult, ReleaseReply, ServerTime, Time, Token, When,
     drift, op,
 };
 
@@ -31,25 +31,25 @@ pub(crate) struct ReleaseRequest {
 
 impl<W> Step<'_, W> {
     /// Releases whatever may be left of a token that no request wants any more.
-    pub(crate) fn compensate(&mut self, token: Token, longest: Duration) {
+    pub(super) fn compensate(&mut self, token: Token, longest: Duration) {
         self.compensate_and_keep(token, longest, None);
     }
 
     /// The same, but the key stays taken until `keep_until`.
-    pub(crate) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
+    pub(super) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
         let (handoffs_began, deadline, ends) = (None, None, Ends::Other);
         self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest, ends });
     }
 
     /// The same for a token that may be queued.
-    pub(crate) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
+    pub(super) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
         let handoffs_began = rules::mark_of_a_cancellation();
         let (keep_until, deadline, ends) = (None, None, Ends::Other);
         self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest, ends });
     }
 
     /// Sends a release command.
-    pub(crate) fn leave(&mut self, request: &ReleaseRequest) {
+    pub(super) fn leave(&mut self, request: &ReleaseRequest) {
         let ReleaseRequest { token, handoffs_began, deadline, longest, ends, .. } = *request;
         let keep_until = self.keep_until(request);
         // A queue entry may still be granted while it lives.
@@ -57,7 +57,7 @@ impl<W> Step<'_, W> {
         let until = match self.env.tuning.leases {
             LeaseEnds::WithTtl { granularity } => {
                 let longest = longest.saturating_add(granularity);
-                Some(self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS_BOUND))
+                Some(self.now.after(longest).after(drift(longest)).after(LATE_COMMANDS))
             }
             // A lease of a session does not end with its ttl while this process lives.
             LeaseEnds::WithSession(_) => None,
@@ -81,7 +81,7 @@ impl<W> Step<'_, W> {
         keep_until.max(earlier.filter(|until| *until > self.now))
     }
 
-    pub(crate) fn leave_again(&mut self, release: PendingRelease) {
+    pub(in crate::engine) fn leave_again(&mut self, release: PendingRelease) {
         self.send_leave(release, None, None, Ends::Other);
     }
 
@@ -112,7 +112,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The reply to a release command.
-    pub(crate) fn on_release_reply(
+    pub(super) fn on_release_reply(
         &mut self,
         release: PendingRelease,
         deadline: Option<Time>,
@@ -159,7 +159,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Releases a grant that no task of this process holds.
-    pub(crate) fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
+    pub(super) fn give_back(&mut self, grant: &Grant, keep_until: Option<Time>) {
         let handoffs_began = grant.handoffs_began.filter(|_| grant.kind == LockKind::Exclusive);
         let ends = match grant.kind {
             LockKind::Exclusive => Ends::ExclusiveLease,
@@ -171,7 +171,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Refuses every acquisition from now on: waiting requests end now. Holds end only with `lose_all`.
-    pub(crate) fn refuse_all(&mut self, outcome: &Outcome) {
+    pub(in crate::engine) fn refuse_all(&mut self, outcome: &Outcome) {
         self.dismiss_all(outcome);
         self.abandon_attempt();
         self.end_lingering();

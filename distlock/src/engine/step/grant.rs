@@ -7,11 +7,32 @@ use crate::engine::LONGEST_CLAIM;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant};
 use crate::lease_cell::How;
-use crate::protocol::{Clocks, ServerTime, Time, Token, lease_end};
+use crate::protocol::{Clocks, Notice, Push, ServerTime, Time, Token, lease_end};
 
 impl<W> Step<'_, W> {
+    pub(crate) fn on_push(&mut self, push: &Push) {
+        match *push {
+            Push::Gap { token, .. } => self.on_gap(token),
+            Push::Wanted { token, .. } => self.on_wanted(token),
+            Push::Grant { token, server_time, handoffs_began, fence, .. } => {
+                if self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token) {
+                    self.on_grant(token, server_time, handoffs_began, fence);
+                } else if self.state.lease(token).is_none() {
+                    self.on_unknown_grant(token);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn on_notice(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Free { .. } => self.may_be_free(),
+            Notice::Unproven { token, .. } => self.given(*token),
+        }
+    }
+
     /// A push says that the lock has been ours since `server_time`.
-    pub(crate) fn on_grant(
+    pub(super) fn on_grant(
         &mut self,
         token: Token,
         server_time: ServerTime,
@@ -79,7 +100,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The key may be free: an attempt that is queued or polls asks at once.
-    pub(crate) fn may_be_free(&mut self) {
+    pub(super) fn may_be_free(&mut self) {
         let now = self.now;
         if let Some(attempt) = &mut self.state.attempt
             && attempt.traces.is_queued()
@@ -90,7 +111,7 @@ impl<W> Step<'_, W> {
 
     /// The server gave something to `token`. If an attempt uses the token, it asks what; otherwise it is
     /// released.
-    pub(crate) fn given(&mut self, token: Token) {
+    pub(super) fn given(&mut self, token: Token) {
         let awaited = self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token);
         if !awaited && self.state.lease(token).is_none() {
             return self.on_unknown_grant(token);
@@ -104,7 +125,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A push says that the key is left free for plain pollers for a moment.
-    pub(crate) fn on_gap(&mut self, token: Token) {
+    pub(super) fn on_gap(&mut self, token: Token) {
         let gap = self.env.tuning.poll_gap;
         let now = self.now;
         if let Some(attempt) = &mut self.state.attempt
@@ -116,7 +137,7 @@ impl<W> Step<'_, W> {
 
     /// The lease is ours but is not sufficient for the first waiter: asks for one that is, with the same
     /// token.
-    pub(crate) fn ask_for_more(&mut self, grant: Grant) {
+    pub(super) fn ask_for_more(&mut self, grant: Grant) {
         let mut attempt = Attempt::new(grant.token, grant.kind);
         attempt.entered = Some(grant.entered);
         attempt.handoffs_began = grant.handoffs_began;
@@ -131,7 +152,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A push for a token that no attempt of this process uses: whatever was granted to it is released.
-    pub(crate) fn on_unknown_grant(&mut self, token: Token) {
+    pub(super) fn on_unknown_grant(&mut self, token: Token) {
         if rules::unknown_grants_are_given_back() {
             self.compensate(token, LONGEST_CLAIM);
         }

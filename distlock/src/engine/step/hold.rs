@@ -17,7 +17,7 @@ const SHORT_OF_ITS_TTL: u32 = 20;
 impl<W> Step<'_, W> {
     /// Gives a lease to the first waiter. `covered` is the ttl that was requested from the server on behalf
     /// of that waiter; zero for a lease that was granted or handed on.
-    pub(crate) fn start(&mut self, grant: Grant, covered: Duration) {
+    pub(super) fn start(&mut self, grant: Grant, covered: Duration) {
         let Some(head) = self.state.waiters.front() else {
             self.give_back(&grant, None);
             return;
@@ -61,7 +61,7 @@ impl<W> Step<'_, W> {
     /// Gives an exclusive lease that nobody here holds any more to the first waiter, if it may be passed on and is
     /// sufficient for that waiter. It comes to the same as [`Step::start`], but the lease stays where it is: on a key
     /// that many tasks want, moving it takes a good part of the time.
-    pub(crate) fn hand_on(&mut self, token: Token) -> bool {
+    pub(super) fn hand_on(&mut self, token: Token) -> bool {
         let now = self.now;
         let Some(head) = self.state.waiters.front() else { return false };
         let Some(lease) = self.state.leases.iter_mut().find(|lease| lease.grant.token == token) else {
@@ -160,7 +160,7 @@ impl<W> Step<'_, W> {
     /// acquired. After that time a writer may be waiting: in another process, most likely, if the key was found busy a
     /// moment ago. Then the time is shorter still, and ends when the first of them leaves. If one is known to
     /// wait, none joins.
-    pub(crate) fn join_readers(&mut self) {
+    pub(super) fn join_readers(&mut self) {
         let now = self.now;
         let first = self.state.waiters.front().filter(|head| head.want.kind == LockKind::Shared);
         let contended = first.is_some() && self.env.hints.is_contended(self.key, now);

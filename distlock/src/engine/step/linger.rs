@@ -13,7 +13,7 @@ use crate::protocol::{LockKind, Pushes, Time, Token, Wanted};
 
 impl<W> Step<'_, W> {
     /// The token of a new attempt on behalf of the first waiter.
-    pub(crate) fn attempt_token(&mut self) -> Token {
+    pub(super) fn attempt_token(&mut self) -> Token {
         let token = self.next_token();
         let head = self.state.waiters.front().filter(|head| head.want.kind == LockKind::Exclusive);
         match head.and_then(|head| head.want.linger) {
@@ -26,7 +26,7 @@ impl<W> Step<'_, W> {
     /// Until when a lease may stay whose last holder here has just released it. It counts from the first release
     /// since the server gave the lease: so others get it in that time even if no push arrives and sections follow
     /// each other.
-    pub(crate) fn stays_until(&self, grant: &mut Grant, linger: Option<Duration>) -> Option<Time> {
+    pub(super) fn stays_until(&self, grant: &mut Grant, linger: Option<Duration>) -> Option<Time> {
         let from_now = self.now.after(rules::time_without_a_section(linger?));
         let until = match grant.linger {
             Linger::Never => return None,
@@ -45,14 +45,14 @@ impl<W> Step<'_, W> {
     }
 
     /// Keeps a lease that nobody here holds or waits for.
-    pub(crate) fn keep(&mut self, mut lease: Lease, until: Time) {
+    pub(super) fn keep(&mut self, mut lease: Lease, until: Time) {
         lease.renew_at = None;
         lease.lingers_until = Some(until);
         self.state.leases.push(lease);
     }
 
     /// Gives a lease that lingers to the first waiter.
-    pub(crate) fn take_up(&mut self) {
+    pub(super) fn take_up(&mut self) {
         let Some(ttl) = self.state.waiters.front().map(|head| head.want.ttl) else { return };
         let Some(Lease { grant, .. }) = self.take_lingering() else { return };
         let deadline = rules::end_after_lingering(grant.deadline, self.now, ttl);
@@ -66,14 +66,14 @@ impl<W> Step<'_, W> {
     }
 
     /// Gives back a lease that lingers.
-    pub(crate) fn end_lingering(&mut self) {
+    pub(super) fn end_lingering(&mut self) {
         if let Some(lease) = self.take_lingering() {
             self.give_back(&lease.grant, None);
         }
     }
 
     /// Gives back a lease whose time of lingering is over, or whose session.
-    pub(crate) fn lingering_may_end(&mut self) {
+    pub(super) fn lingering_may_end(&mut self) {
         let now = self.now;
         let session_over = self.env.session().is_some_and(|session| session.is_over(now));
         let ends = |lease: &Lease| lease.lingers_until.is_some_and(|until| until <= now || session_over);
@@ -84,7 +84,7 @@ impl<W> Step<'_, W> {
 
     /// Other clients may have asked, or may ask, without being heard: no lease that this process has or is about
     /// to get lingers.
-    pub(crate) fn lingers_no_longer(&mut self) {
+    pub(in crate::engine) fn lingers_no_longer(&mut self) {
         self.end_lingering();
         for lease in &mut self.state.leases {
             lease.grant.linger = Linger::Never;
@@ -111,7 +111,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A push says that another client wants the lock that `token` has.
-    pub(crate) fn on_wanted(&mut self, token: Token) {
+    pub(super) fn on_wanted(&mut self, token: Token) {
         if !rules::wanted_leases_are_given_back() {
             return;
         }

@@ -10,7 +10,7 @@ use crate::protocol::{LockKind, Time, Token, When, ttl_end};
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
-    pub(crate) fn advance(&mut self) {
+    pub(in crate::engine) fn advance(&mut self) {
         let now = self.now;
         self.state.kept.retain(|(_, until)| now < *until);
         let is_over =
@@ -29,7 +29,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Ends a hold as lost.
-    pub(crate) fn lose(&mut self, token: Token, ticket: Ticket, reason: LostReason) {
+    pub(super) fn lose(&mut self, token: Token, ticket: Ticket, reason: LostReason) {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
         let Some(holder) = lease.remove(ticket) else { return };
@@ -108,7 +108,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The lease itself is lost: all its holders have lost it.
-    pub(crate) fn lose_lease(&mut self, token: Token, reason: LostReason) {
+    pub(super) fn lose_lease(&mut self, token: Token, reason: LostReason) {
         while let Some(ticket) =
             self.state.lease(token).and_then(|lease| lease.holders.first()).map(|holder| holder.cell.ticket)
         {
@@ -122,6 +122,7 @@ impl<W> Step<'_, W> {
         }
     }
 
+    /// Every hold is lost. Leases end when their holders release them, or with their ttl.
     pub(crate) fn lose_all(&mut self, reason: LostReason) {
         while let Some(token) = self.state.leases.first().map(|lease| lease.grant.token) {
             self.lose_lease(token, reason);

@@ -22,34 +22,34 @@ use super::{Command, Context, Effect, EffectList, Outcome};
 use crate::engine::rules;
 use crate::protocol::{Time, Token, shared_token_text};
 
-/// One event on one key.
+/// One event on one key. What is `pub(crate)` is an event; the driver passes it to a machine.
 pub(crate) struct Step<'a, W> {
-    pub(crate) now: Time,
-    pub(crate) key: &'a Arc<str>,
-    pub(crate) state: &'a mut KeyState<W>,
-    pub(crate) env: &'a mut Env,
-    pub(crate) pending: &'a mut PendingReleases,
-    pub(crate) out: &'a mut EffectList<W>,
+    pub(super) now: Time,
+    pub(super) key: &'a Arc<str>,
+    pub(super) state: &'a mut KeyState<W>,
+    pub(super) env: &'a mut Env,
+    pub(super) pending: &'a mut PendingReleases,
+    pub(super) out: &'a mut EffectList<W>,
 }
 
 impl<W> Step<'_, W> {
     /// Completes a request that waits, or that was about to wait.
-    pub(crate) fn complete(&mut self, waiter: Waiter<W>, outcome: Outcome) {
+    fn complete(&mut self, waiter: Waiter<W>, outcome: Outcome) {
         if let Some(collection) = &waiter.want.collection {
             collection.answered();
         }
         self.out.push(Effect::Done(waiter.who, outcome));
     }
 
-    pub(crate) fn own_text(&self, token: Token) -> Arc<str> {
+    fn own_text(&self, token: Token) -> Arc<str> {
         shared_token_text(&self.env.client, token)
     }
 
-    pub(crate) fn next_token(&mut self) -> Token {
+    fn next_token(&mut self) -> Token {
         if rules::tokens_are_new() { self.env.next_token() } else { Token(1) }
     }
 
-    pub(crate) fn send(&mut self, token: Token, command: Command) {
+    fn send(&mut self, token: Token, command: Command) {
         self.out.push(Effect::Send(Context { key: self.key.clone(), token, sent: self.now }, command));
     }
 }

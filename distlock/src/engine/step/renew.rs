@@ -14,7 +14,7 @@ const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
 impl<W> Step<'_, W> {
     /// The server has promised the lease until `deadline` (on our clock).
-    pub(crate) fn extended(&mut self, token: Token, deadline: Time) {
+    pub(super) fn extended(&mut self, token: Token, deadline: Time) {
         let now = self.now;
         let Some(lease) = self.state.lease(token) else { return };
         lease.grant.deadline = lease.grant.deadline.max(deadline);
@@ -42,7 +42,8 @@ impl<W> Step<'_, W> {
         lease.plan_renewal(now);
     }
 
-    /// A holder asks for its lease to last at least `ttl` from now.
+    /// A holder asks for its lease to last at least `ttl` from now. Later renewals use that ttl, too, if it is the
+    /// longer one. False: not held any more.
     pub(crate) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         let kind = lease.grant.kind;
@@ -56,7 +57,7 @@ impl<W> Step<'_, W> {
         true
     }
 
-    pub(crate) fn renewals_are_due(&mut self) {
+    pub(in crate::engine) fn renewals_are_due(&mut self) {
         if self.env.link.is_down() {
             return;
         }
@@ -81,7 +82,7 @@ impl<W> Step<'_, W> {
     }
 
     /// What is known about the leases may be wrong: renews all of them now.
-    pub(crate) fn renew_now(&mut self) {
+    pub(in crate::engine) fn renew_now(&mut self) {
         for lease in &mut self.state.leases {
             if lease.renewal_ttl().is_some() {
                 lease.renew_at = Some(self.now);
@@ -103,7 +104,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The reply to a renewal.
-    pub(crate) fn on_renew_reply(
+    pub(super) fn on_renew_reply(
         &mut self,
         context: &Context,
         asked: Renewing,

@@ -10,6 +10,7 @@ use crate::lease_cell::Ticket;
 use crate::protocol::{Failure, LockKind, StoreError};
 
 impl<W> Step<'_, W> {
+    /// A request. It ends with one `Done`, unless it is cancelled before.
     pub(crate) fn acquire(&mut self, want: Want, who: W) -> Ticket {
         let ticket = self.env.next_ticket();
         let newcomer = Waiter { ticket, waiting_since: self.now, want, who };
@@ -61,7 +62,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A holder of this process.
-    pub(crate) fn held_here(&self) -> Option<KnownHolder> {
+    pub(super) fn held_here(&self) -> Option<KnownHolder> {
         self.state.leases.first().map(|lease| self.own(lease))
     }
 
@@ -70,6 +71,8 @@ impl<W> Step<'_, W> {
         KnownHolder { text: self.own_text(lease.grant.token), until: until.or(Some(lease.grant.deadline)) }
     }
 
+    /// Cancels a request. No effect if it was completed. Returns who has waited, to be dropped outside of the mutex:
+    /// it may be the last one that keeps the manager alive.
     pub(crate) fn cancel(&mut self, ticket: Ticket) -> Option<W> {
         let gone = self.state.waiters.remove(ticket)?;
         self.serve_here();
@@ -77,7 +80,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Ends waiters whose time limit is over: for the lock, or for an unreachable server.
-    pub(crate) fn expire_waiters(&mut self) {
+    pub(in crate::engine) fn expire_waiters(&mut self) {
         let (now, silent) = (self.now, self.state.silent());
         if !self.state.waiters.ends(silent).have_come(now) {
             return;
@@ -108,14 +111,14 @@ impl<W> Step<'_, W> {
     }
 
     /// Ends all waiting requests with the same outcome.
-    pub(crate) fn dismiss_all(&mut self, outcome: &Outcome) {
+    pub(super) fn dismiss_all(&mut self, outcome: &Outcome) {
         for waiter in self.state.waiters.take_all() {
             self.complete(waiter, outcome.clone());
         }
     }
 
     /// Ends the requests that do not wait: the lock is busy.
-    pub(crate) fn dismiss_impatient(&mut self, holder: &KnownHolder) {
+    pub(super) fn dismiss_impatient(&mut self, holder: &KnownHolder) {
         if !(self.state.waiters.any_impatient() && rules::impatient_are_dismissed()) {
             return;
         }

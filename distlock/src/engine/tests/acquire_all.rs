@@ -195,7 +195,7 @@ fn a_key_whose_predecessor_was_cancelled_meanwhile_is_given_back() {
     let mut desk = Desk::new();
     let tickets = desk.acquire_all(&want());
     let batch = desk.next_acquire_all();
-    let effects = desk.engine.cancel(desk.now, &keys()[0], tickets[0]);
+    let (_, effects) = desk.engine.on_key(desk.now, &keys()[0], |step| step.cancel(tickets[0]));
     desk.take(effects);
     assert_eq!(&*desk.next_leave().0.key, "a");
     let results = vec![desk.fresh_reply(); 3];

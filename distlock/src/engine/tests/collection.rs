@@ -35,7 +35,7 @@ fn renew_for(desk: &mut Desk, d: Duration) -> usize {
 }
 
 fn begin(desk: &mut Desk, cell: &LeaseCell, want: &Want) {
-    let effects = desk.engine.begin(desk.now, cell, want);
+    let ((), effects) = desk.engine.on_key(desk.now, &cell.key, |step| step.begin_hold(cell, want));
     desk.take(effects);
 }
 

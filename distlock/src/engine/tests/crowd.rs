@@ -53,7 +53,7 @@ fn leaving_in_any_order_costs_little() {
         }
     });
     assert!(total / u64::from(CROWD) < FEW / 4, "{total}");
-    assert_eq!(desk.engine.waiting_here(&desk.key), 0);
+    assert_eq!(desk.engine.look(&desk.key, |machine| machine.waiting(&desk.key)), 0);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn giving_up_one_after_the_other_costs_little() {
     gather(&mut desk, ms(3_000));
     let mut total = 0;
     let mut ticks = 0;
-    while desk.engine.waiting_here(&desk.key) > 95_000 {
+    while desk.engine.look(&desk.key, |machine| machine.waiting(&desk.key)) > 95_000 {
         desk.now = desk.now.max(desk.engine.next_due().unwrap());
         total += cost(|| desk.timer());
         ticks += 1;

@@ -130,7 +130,7 @@ fn nothing_lingers_where_others_may_not_be_heard() {
         |desk| desk.up(FormerLinks::Dead),
         |desk| desk.ask_whether_held(),
         |desk| {
-            let effects = desk.engine.lose_all(desk.now);
+            let effects = desk.engine.on_every_key(desk.now, |step| step.lose_all(LostReason::Shutdown));
             desk.take(effects);
         },
         |desk| {
@@ -360,7 +360,7 @@ fn it_ends_with_the_session_and_no_section_begins_after_that() {
         desk.release(&cell);
         session.lose(desk.now);
         if reported {
-            let effects = desk.engine.session_lost(desk.now);
+            let effects = desk.engine.on_every_key(desk.now, |step| step.lose_session());
             desk.take(effects);
         }
         desk.acquire(0, lingering());

@@ -1,5 +1,5 @@
 use super::*;
-use crate::protocol::LATE_COMMANDS_BOUND;
+use crate::protocol::LATE_COMMANDS;
 
 #[test]
 fn a_release_that_failed_is_pending_until_there_is_a_link() {
@@ -48,7 +48,7 @@ fn what_an_old_link_may_still_do_is_undone_later_once_more() {
     for (context, _) in leaves {
         desk.answer(context, Ok(ReleaseReply::Cancelled));
     }
-    desk.pass(LATE_COMMANDS_BOUND);
+    desk.pass(LATE_COMMANDS);
     desk.timer();
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, token);
@@ -70,7 +70,7 @@ fn a_pending_release_is_repeated_too_while_an_old_link_may_overtake_it() {
     desk.up(FormerLinks::Alive);
     let (context, _) = desk.next_leave();
     desk.answer(context, Ok(ReleaseReply::NotHeld));
-    desk.pass(LATE_COMMANDS_BOUND);
+    desk.pass(LATE_COMMANDS);
     desk.timer();
     assert_eq!(desk.next_leave().0.token, cell.token);
 }

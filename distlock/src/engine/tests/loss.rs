@@ -90,7 +90,7 @@ pub(super) fn a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none(
     let mut desk = Desk::new();
     let first = desk.hold(want());
     desk.acquire(1, Want { renewal: Renewal::Never, ttl: TTL * 2, ..want() });
-    let (_, effects) = desk.engine.extend(desk.now, &first, TTL);
+    let (_, effects) = desk.engine.on_key(desk.now, &first.key, |step| step.extend(&first, TTL));
     desk.take(effects);
     let (renewal, _) = desk.next();
     desk.pass(ms(10));
@@ -124,7 +124,7 @@ fn a_shutdown_takes_the_lock_from_its_holder_and_nothing_from_those_who_wait() {
     let (context, ..) = desk.next_enter();
     let token = context.token;
     desk.busy(context);
-    let effects = desk.engine.lose_all(desk.now);
+    let effects = desk.engine.on_every_key(desk.now, |step| step.lose_all(LostReason::Shutdown));
     desk.take(effects);
     desk.cancel(ticket);
     assert_eq!(desk.next_leave().0.token, token);
@@ -151,7 +151,7 @@ fn a_renewal_from_before_the_lock_was_taken_anew_extends_nothing() {
     desk.acquire(2, fenced());
     desk.release(&first);
     let second = desk.acquired();
-    let (_, effects) = desk.engine.extend(desk.now, &second, TTL * 3);
+    let (_, effects) = desk.engine.on_key(desk.now, &second.key, |step| step.extend(&second, TTL * 3));
     desk.take(effects);
     let (renewal, _) = desk.next();
     desk.pass(ms(10));

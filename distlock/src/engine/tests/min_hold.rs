@@ -33,7 +33,7 @@ fn it_outlives_a_shutdown() {
         let mut desk = Desk::new();
         let cell = desk.hold(Want { kind, ..held_for(4_000) });
         desk.pass(ms(200));
-        let effects = desk.engine.lose_all(desk.now);
+        let effects = desk.engine.on_every_key(desk.now, |step| step.lose_all(LostReason::Shutdown));
         desk.take(effects);
         assert_eq!(desk.release(&cell), Release::WasLost(LostReason::Shutdown));
         assert_eq!(desk.next_leave().1, Some(ms(3_800)), "{kind}");
@@ -75,7 +75,7 @@ fn readers_who_lose_their_lease_keep_it_for_the_longest_of_them() {
     desk.acquire(1, Want { kind: LockKind::Shared, ..held_for(1_000) });
     let second = desk.acquired();
     desk.pass(ms(200));
-    let effects = desk.engine.lose_all(desk.now);
+    let effects = desk.engine.on_every_key(desk.now, |step| step.lose_all(LostReason::Shutdown));
     desk.take(effects);
     let (context, keep_taken_for) = desk.next_leave();
     assert_eq!(keep_taken_for, Some(ms(3_800)));

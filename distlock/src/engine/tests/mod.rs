@@ -187,29 +187,29 @@ impl Desk {
     }
 
     fn acquire(&mut self, who: u32, want: Want) -> Ticket {
-        let (ticket, effects) = self.engine.acquire(self.now, &self.key, want, who);
+        let (ticket, effects) = self.engine.on_key(self.now, &self.key, |step| step.acquire(want, who));
         self.take(effects);
         ticket
     }
 
     fn cancel(&mut self, ticket: Ticket) {
-        let effects = self.engine.cancel(self.now, &self.key, ticket);
+        let (_, effects) = self.engine.on_key(self.now, &self.key, |step| step.cancel(ticket));
         self.take(effects);
     }
 
     fn release(&mut self, cell: &LeaseCell) -> Release {
-        let (release, effects) = self.engine.release(self.now, cell);
+        let (release, effects) = self.engine.on_key(self.now, &cell.key, |step| step.release(cell));
         self.take(effects);
         release
     }
 
     fn ask_whether_held(&mut self) {
-        let effects = self.engine.ask_whether_held(self.now, &self.key);
+        let ((), effects) = self.engine.on_key(self.now, &self.key, |step| step.ask_whether_held());
         self.take(effects);
     }
 
     fn timer(&mut self) {
-        let effects = self.engine.timer(self.now);
+        let effects = self.engine.on_every_machine(|machine, out| machine.timer(self.now, out));
         self.take(effects);
     }
 
@@ -240,7 +240,7 @@ impl Desk {
     }
 
     fn push(&mut self, push: Push) {
-        let effects = self.engine.push(self.now, push);
+        let effects = self.engine.push(self.now, &push);
         self.take(effects);
     }
 

@@ -12,7 +12,7 @@ fn released_twice(desk: &mut Desk, want: Want) -> (Sent, Sent) {
     let (first, _) = desk.next();
     let token = first.token;
     let hint = Notice::Unproven { key: desk.key.clone(), token };
-    let effects = desk.engine.notice(desk.now, &hint);
+    let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
     desk.take(effects);
     let (second, ..) = desk.next_enter();
     desk.fresh(first);
@@ -105,7 +105,7 @@ fn a_release_that_overtakes_one_with_min_hold_keeps_the_key_as_well() {
     desk.acquire(0, Want { min_hold: Some(ms(4_000)), ..want() });
     let (first, _) = desk.next();
     let hint = Notice::Unproven { key: desk.key.clone(), token: first.token };
-    let effects = desk.engine.notice(desk.now, &hint);
+    let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
     desk.take(effects);
     let (second, ..) = desk.next_enter();
     desk.fresh(first);
@@ -129,7 +129,7 @@ fn a_renewal_that_an_extension_overtakes_leaves_the_holder_what_was_promised() {
         desk.sleep();
         let (renewal, _) = desk.next();
         desk.pass(ms(1));
-        let (held, effects) = desk.engine.extend(desk.now, &cell, TTL * 3);
+        let (held, effects) = desk.engine.on_key(desk.now, &cell.key, |step| step.extend(&cell, TTL * 3));
         assert!(held);
         desk.take(effects);
         let (extension, _) = desk.next();

@@ -95,7 +95,7 @@ fn one_is_forgotten_when_nothing_of_its_own_token_can_be_left() {
 fn a_longer_extension_is_remembered_as_long_as_it_may_last() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
-    let (_, effects) = desk.engine.extend(desk.now, &cell, ms(60_000));
+    let (_, effects) = desk.engine.on_key(desk.now, &cell.key, |step| step.extend(&cell, ms(60_000)));
     desk.take(effects);
     desk.next();
     desk.down();

@@ -43,7 +43,7 @@ fn an_extension_never_shortens() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     let until = desk.until(&cell);
-    let (held, effects) = desk.engine.extend(desk.now, &cell, ms(1_000));
+    let (held, effects) = desk.engine.on_key(desk.now, &cell.key, |step| step.extend(&cell, ms(1_000)));
     assert!(held);
     desk.take(effects);
     let (context, _) = desk.next();
@@ -116,7 +116,7 @@ fn a_key_that_is_not_held_is_not_asked_about() {
 fn later_renewals_use_the_ttl_of_an_extension() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
-    let (_, effects) = desk.engine.extend(desk.now, &cell, TTL * 3);
+    let (_, effects) = desk.engine.on_key(desk.now, &cell.key, |step| step.extend(&cell, TTL * 3));
     desk.take(effects);
     let (context, _) = desk.next();
     let server_time = desk.server_time();

@@ -18,7 +18,7 @@ fn a_step_forward_in_a_reply_brings_deadlines_forward() {
     let until = desk.until(&cell);
     desk.pass(ms(10));
     let other: Arc<str> = "other".into();
-    let (_, effects) = desk.engine.acquire(desk.now, &other, fenced(), 5);
+    let (_, effects) = desk.engine.on_key(desk.now, &other, |step| step.acquire(fenced(), 5));
     desk.take(effects);
     let (context, ..) = desk.next_enter();
     let server_time = Some(stepped(&desk, ms(4_000)));
@@ -53,7 +53,7 @@ fn after_a_step_backward_grants_are_confirmed() {
     let token = desk.queue(want());
     desk.pass(ms(10));
     let other: Arc<str> = "other".into();
-    let (_, effects) = desk.engine.acquire(desk.now, &other, fenced(), 5);
+    let (_, effects) = desk.engine.on_key(desk.now, &other, |step| step.acquire(fenced(), 5));
     desk.take(effects);
     let (context, ..) = desk.next_enter();
     let ServerTime(server_time) = desk.server_time();
@@ -78,7 +78,7 @@ fn a_reply_from_before_a_step_that_is_noticed_after_it_is_shortened_too() {
     desk.release(&known);
     desk.next_leave();
     let ask = |desk: &mut Desk, key: &str| {
-        let (_, effects) = desk.engine.acquire(desk.now, &key.into(), fenced(), 5);
+        let (_, effects) = desk.engine.on_key(desk.now, &key.into(), |step| step.acquire(fenced(), 5));
         desk.take(effects);
         desk.next_enter().0
     };

@@ -17,7 +17,7 @@ fn with_session() -> (Desk, Arc<Session>) {
 
 fn lose_session(desk: &mut Desk, session: &Session) {
     session.lose(desk.now);
-    let effects = desk.engine.session_lost(desk.now);
+    let effects = desk.engine.on_every_key(desk.now, |step| step.lose_session());
     desk.take(effects);
 }
 
@@ -146,7 +146,7 @@ fn who_may_get_in_asks_and_what_nobody_waits_for_goes_back() {
     let (mut desk, _session) = with_session();
     let token = desk.queue(want());
     let notice = |desk: &mut Desk, notice: Notice| {
-        let effects = desk.engine.notice(desk.now, &notice);
+        let ((), effects) = desk.engine.on_key(desk.now, notice.key(), |step| step.on_notice(&notice));
         desk.take(effects);
     };
     let key = desk.key.clone();

@@ -11,7 +11,7 @@ use super::*;
 use crate::backend::{BoxFuture, Failure};
 use crate::take_over::TICK;
 
-const TIME_OUT: Duration = crate::backend::LATE_COMMANDS_BOUND;
+const TIME_OUT: Duration = crate::backend::LATE_COMMANDS;
 
 fn lending() -> Abilities {
     queueing().polled_by_callers()

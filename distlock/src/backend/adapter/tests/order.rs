@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::backend::Failure;
 
-const TIME_OUT: Duration = crate::backend::LATE_COMMANDS_BOUND;
+const TIME_OUT: Duration = crate::backend::LATE_COMMANDS;
 
 #[tokio::test(start_paused = true)]
 async fn operations_on_one_key_follow_each_other_and_others_do_not_wait() {

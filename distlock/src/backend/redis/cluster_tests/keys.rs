@@ -26,7 +26,7 @@ fn a_lock_and_all_that_belongs_to_it_live_in_one_slot_for_every_key() {
             Ok(AcquireReply::Busy { front: true, .. })
         ));
         let seen = block_on(b.backend.inspect(&Arc::from(key))).unwrap().unwrap();
-        assert_eq!((&*seen.holder, seen.waiters), ("dl1:a:1", 1));
+        assert_eq!((seen.first_holder(), seen.waiters), ("dl1:a:1", 1));
         assert!(matches!(a.send(key, renew(1)), Ok(RenewReply::Renewed { .. })));
         assert_eq!(a.send(key, leave(1)).unwrap(), ReleaseReply::Released { gap: false });
         match b.wait_for_push() {

@@ -25,8 +25,8 @@ use super::{ConfigError, errors};
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, Inspection,
-    Inspections, ListPage, OpResult, Others, Pushes, ReleaseReply, RenewReply, Sending, StoreError, op,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, ListPage, OpResult,
+    Others, Pushes, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, op,
 };
 use distlock_store::Finding;
 
@@ -304,7 +304,7 @@ impl Backend for RedisBackend {
         }
     }
 
-    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
+    fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
         let (this, key) = (self.again(), Arc::clone(key));
         Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
     }
@@ -321,7 +321,7 @@ impl Backend for RedisBackend {
         })
     }
 
-    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Inspections, StoreError>> {
+    fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<StoredLocks, StoreError>> {
         let this = self.again();
         Box::pin(async move {
             let looks = listing::inspect(&this, &keys).await;

@@ -136,8 +136,8 @@ fn inspect_tells_holder_time_and_waiters() {
     a.send("k", set(1)).unwrap();
     busy(b.send("k", enter(2, AcquireMode::Wait)));
     let seen = block_on(a.backend.inspect(&key)).unwrap().unwrap();
-    assert_eq!((&*seen.holder, seen.waiters), ("dl1:a:1", 1));
-    assert!(seen.remaining.unwrap() > Duration::from_secs(9));
+    assert_eq!((seen.first_holder(), seen.waiters), ("dl1:a:1", 1));
+    assert!(seen.remaining().unwrap() > Duration::from_secs(9));
 }
 
 #[test]

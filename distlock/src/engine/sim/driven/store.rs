@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::super::answers::failure;
-use crate::backend::{Backend, BoxFuture, Events, Inspection, Sending};
+use crate::backend::{Backend, BoxFuture, Events, Sending, StoredLock};
 use crate::engine::Answer;
 use crate::protocol::{
     AcquireReply, BatchReply, Failure, OpResult, ReleaseReply, RenewReply, StoreError, op,
@@ -235,7 +235,7 @@ impl Backend for SimulatedStore {
         self.send_all(batch, Outgoing::AcquireAll)
     }
 
-    fn inspect(&self, _: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
+    fn inspect(&self, _: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
 
