@@ -1,6 +1,5 @@
 //! What the backend reports.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::{Core, LinkSeen};
@@ -14,7 +13,7 @@ use distlock_store::clock;
 impl Core {
     fn link_change<'a>(&self, event: &'a LinkEvent) -> LinkChange<'a> {
         let before = if matches!(*self.link.borrow(), LinkSeen::Up) { Before::Link } else { Before::Nothing };
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage.lock();
         LinkChange::of(event, clock::now(), &mut outage, before)
     }
 

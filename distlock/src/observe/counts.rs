@@ -1,10 +1,11 @@
 //! Counts sections, for tests: how many have begun, and how many were inside at once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use super::{Event, Lock, Observer};
 use crate::lease_cell::How;
+use distlock_store::kit::sync::Locked;
 
 /// What was counted for a key.
 ///
@@ -37,7 +38,7 @@ pub struct SectionCount {
 
 /// Of some managers together.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(Mutex<Table>);
+pub(crate) struct Counts(Locked<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -65,7 +66,7 @@ impl Lease {
 
 impl Counts {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn of(&self, key: &str) -> SectionCount {
