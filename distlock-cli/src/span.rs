@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use distlock::store::kit::duration;
+
 /// A time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
@@ -11,20 +13,9 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(end);
-        let number: u64 =
-            number.parse().map_err(|_| format!("`{text}` is no time: write it like 250ms, 30s, 5m, 2h"))?;
-        let millis = match unit {
-            "ms" => 1,
-            "" | "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return Err(format!("`{unit}` is no unit of time: use ms, s, m, h or d")),
-        };
-        let millis = number.checked_mul(millis).ok_or_else(|| format!("`{text}` is too long"))?;
-        Ok(Span(Duration::from_millis(millis)))
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let time = if is_number { duration::parse(&format!("{text}s")) } else { duration::parse(text) };
+        time.map(Span).ok_or_else(|| format!("`{text}` is no time: write it like 250ms, 30s, 5m, 2h or 1d"))
     }
 }
 
@@ -52,11 +43,13 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        for (text, millis) in [("0", 0), ("3", 3_000), ("250ms", 250), ("5m", 300_000), ("1d", 86_400_000)] {
+        for (text, millis) in
+            [("0", 0), ("3", 3_000), ("3 s", 3_000), ("250ms", 250), ("5m", 300_000), ("1d", 86_400_000)]
+        {
             assert_eq!(text.parse(), Ok(Span(Duration::from_millis(millis))), "{text}");
         }
         assert_eq!("forever".parse(), Ok(Wait::Forever));
-        for text in ["", "s", "-1", "1.5s", "3 s", "99999999999999999999", "18446744073709551615d", "5w"] {
+        for text in ["", "s", "-1", "1.5s", "99999999999999999999", "18446744073709551615d", "5w"] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
     }

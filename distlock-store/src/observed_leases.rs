@@ -1,10 +1,10 @@
 //! Leases in a store that has no clock.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock;
+use crate::kit::sync::Locked;
 use crate::time::Time;
 
 /// More are not remembered: all are forgotten at once, and each then lasts for its ttl anew.
@@ -56,7 +56,7 @@ const MOST: usize = 100_000;
 /// assert!(!acquire(&mut items, &seen, "order:42", "dl1:other:1").is_acquired());
 /// ```
 #[derive(Debug, Default)]
-pub struct ObservedLeases(Mutex<HashMap<String, Seen>>);
+pub struct ObservedLeases(Locked<HashMap<String, Seen>>);
 
 /// A version, and the end of its lease.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl ObservedLeases {
     /// ```
     pub fn remaining(&self, key: &str, version: &str, ttl: Duration) -> Duration {
         let now = clock::now();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         if let Some(seen) = all.get(key).filter(|seen| seen.version == version) {
             return seen.end.duration_since(now);
         }
@@ -108,7 +108,7 @@ impl ObservedLeases {
     /// seen.forget("order:42");
     /// ```
     pub fn forget(&self, key: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.0.lock().remove(key);
     }
 }
 
@@ -153,6 +153,6 @@ mod tests {
         for number in 0..=MOST {
             leases.remaining(&number.to_string(), "a", TTL);
         }
-        assert!(leases.0.lock().unwrap().len() <= MOST);
+        assert!(leases.0.lock().len() <= MOST);
     }
 }

@@ -1,11 +1,11 @@
 //! How old a grant is, by the clock of the server that made it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock;
 use crate::clock_offset::ClockOffset;
 use crate::events::Grant;
+use crate::kit::sync::Locked;
 use crate::time::{ServerTime, Time};
 
 /// Compares a server's clock with that of this process, so that the age of a grant can be told: for stores whose
@@ -30,7 +30,7 @@ use crate::time::{ServerTime, Time};
 /// assert_ne!(clock.grant(Duration::from_secs(1_000)), Grant::new());
 /// ```
 #[derive(Debug, Default)]
-pub struct ServerClock(Mutex<ClockOffset>);
+pub struct ServerClock(Locked<ClockOffset>);
 
 impl ServerClock {
     /// Nothing is known of the server's clock.
@@ -86,13 +86,13 @@ impl ServerClock {
     /// assert_eq!(clock.grant(Duration::from_secs(1_000)), Grant::new());
     /// ```
     pub fn forget(&self) {
-        self.lock().forget();
+        self.0.lock().forget();
     }
 
     /// The longest time that may have passed since the server's clock showed this.
     fn age(&self, made: Duration) -> Option<Duration> {
         let (now, made) = (clock::now(), server_time(made));
-        let mut clock = self.lock();
+        let mut clock = self.0.lock();
         if clock.received(made, now).is_some() {
             // Only the next answer says by how much the clock was set forward.
             clock.forget();
@@ -100,10 +100,6 @@ impl ServerClock {
         let (_, high) = clock.offset(now)?;
         let nanos = i128::from(now.0) + high - i128::from(made.0) * 1_000;
         Some(Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ClockOffset> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -140,7 +136,7 @@ impl Asking<'_> {
     /// ```
     pub fn answered(self, server_time: Duration) {
         // A step that it shows changes what is known; nothing else counts on the former bounds.
-        let _ = self.clock.lock().observe(self::server_time(server_time), self.sent, clock::now());
+        let _ = self.clock.0.lock().observe(self::server_time(server_time), self.sent, clock::now());
     }
 }
 

@@ -1,7 +1,9 @@
 //! What a test has in store for the next requests of a manager.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use distlock_store::kit::sync::Locked;
 
 /// How the next request for a key ends; see [`fail_next`](crate::testing::fail_next).
 ///
@@ -30,11 +32,11 @@ pub enum Fault {
 
 /// By key, in the order in which they happen.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Mutex<HashMap<String, VecDeque<Fault>>>);
+pub(crate) struct Faults(Locked<HashMap<String, VecDeque<Fault>>>);
 
 impl Faults {
     fn all(&self) -> MutexGuard<'_, HashMap<String, VecDeque<Fault>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn add(&self, key: &str, fault: Fault) {

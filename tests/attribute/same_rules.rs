@@ -44,6 +44,19 @@ async fn the_same_leases_are_possible() {
     }
 }
 
+/// Apart from `1_000ms`, which is a literal, and from the limits, which an option has.
+#[test]
+fn the_same_durations_are_read() {
+    let right = ["0ms", "250ms", "10s", "3 s", "5m", "1h", "2d", "007s", "365d"];
+    let wrong = ["", "s", "7", "-1s", "+1s", "1.5s", "1h30m", "1 h 30 m", "1S", "5w", "1sec", "s1", "1s1"];
+    let too_long = ["99999999999999999999s", "18446744073709551615d"];
+    for text in right.into_iter().chain(wrong).chain(too_long) {
+        let read = duration::parse(text).ok().map(Duration::from_millis);
+        assert_eq!(distlock::store::kit::duration::parse(text), read, "{text}");
+        assert_eq!(read.is_some(), right.contains(&text), "{text}");
+    }
+}
+
 /// The longest literal of each other kind is accepted by the runtime as well.
 #[tokio::test]
 async fn the_longest_times_of_other_kinds_are_possible() {

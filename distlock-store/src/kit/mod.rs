@@ -8,9 +8,12 @@ pub mod backoff;
 pub mod certificates;
 pub mod connection;
 pub mod contended;
+pub mod duration;
 pub mod nearest;
 pub mod remembered;
 pub mod shrink;
+#[doc(hidden)]
+pub mod sync;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod url;

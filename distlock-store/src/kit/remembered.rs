@@ -1,12 +1,14 @@
 //! What a process remembers of keys, as hints that may be wrong: no more than a certain number.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+
+use crate::kit::sync::Locked;
 
 /// Something about each of some keys. When there are too many, all are forgotten at once.
 #[derive(Debug)]
 pub struct Remembered<T> {
-    keys: Mutex<HashMap<String, T>>,
+    keys: Locked<HashMap<String, T>>,
     most: usize,
 }
 
@@ -14,11 +16,11 @@ impl<T: Copy> Remembered<T> {
     /// Remembers this many keys.
     #[must_use]
     pub fn at_most(most: usize) -> Self {
-        Remembered { keys: Mutex::default(), most }
+        Remembered { keys: Locked::default(), most }
     }
 
     fn keys(&self) -> MutexGuard<'_, HashMap<String, T>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keys.lock()
     }
 
     /// What was remembered of the key last.

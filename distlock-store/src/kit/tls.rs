@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 use tokio_rustls::rustls::crypto::ring;
@@ -12,11 +12,12 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::connection::{Pem, Roots, TlsOptions};
+use crate::kit::sync::Locked;
 
 /// What [`TlsOptions`] name, and what it held when it was read last.
 pub struct TlsFiles {
     options: TlsOptions,
-    last: Mutex<Loaded>,
+    last: Locked<Loaded>,
 }
 
 /// What the options named when they were read: checked, and in the forms that clients take.
@@ -46,7 +47,7 @@ impl TlsFiles {
         if options.certificate.is_some() != options.key.is_some() {
             return Err("TLS: a client certificate needs both `cert=` and `key=`".to_owned());
         }
-        let last = Mutex::new(load(&options, None)?);
+        let last = Locked::new(load(&options, None)?);
         Ok(TlsFiles { options, last })
     }
 
@@ -65,7 +66,7 @@ impl TlsFiles {
     /// What was there when it could be used last.
     #[must_use]
     pub fn last(&self) -> Loaded {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last.lock().clone()
     }
 
     /// For the next connection: what is there now. Files may be on a slow device, so another thread reads them. If this
@@ -81,7 +82,7 @@ impl TlsFiles {
         let files = Arc::clone(self);
         let read = spawn_blocking(move || {
             let loaded = load(&files.options, Some(files.last()))?;
-            *files.last.lock().unwrap_or_else(PoisonError::into_inner) = loaded.clone();
+            *files.last.lock() = loaded.clone();
             Ok(loaded)
         });
         read.await.unwrap_or_else(|error| Err(format!("TLS: the files were not read: {error}")))

@@ -5,16 +5,18 @@
 //! wakes another thread for it. So a task takes its waker back before it does anything that may answer it:
 //! see [`Awaited::pause`].
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+use distlock_store::kit::sync::Locked;
 
 /// Gives the answer.
 #[derive(Debug)]
-pub(crate) struct Answer<T>(Arc<Mutex<State<T>>>);
+pub(crate) struct Answer<T>(Arc<Locked<State<T>>>);
 
 /// Awaits the answer. If it is dropped, the answer goes back to the one who gives it.
 #[derive(Debug)]
-pub(crate) struct Awaited<T>(Arc<Mutex<State<T>>>);
+pub(crate) struct Awaited<T>(Arc<Locked<State<T>>>);
 
 #[derive(Debug)]
 enum State<T> {
@@ -30,7 +32,7 @@ enum State<T> {
 pub(crate) struct NoAnswer;
 
 pub(crate) fn answer<T>() -> (Answer<T>, Awaited<T>) {
-    let state = Arc::new(Mutex::new(State::Awaited(None)));
+    let state = Arc::new(Locked::new(State::Awaited(None)));
     (Answer(Arc::clone(&state)), Awaited(state))
 }
 
@@ -42,7 +44,7 @@ impl<T> Answer<T> {
 
     /// What could not be given.
     fn end(&self, last: State<T>) -> Option<T> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let State::Awaited(waker) = &mut *state else {
             return match last {
                 State::Given(answer) => Some(answer),
@@ -69,7 +71,7 @@ impl<T> Drop for Answer<T> {
 impl<T> Awaited<T> {
     /// The task runs: it need not be woken before it polls again.
     pub(crate) fn pause(&mut self) {
-        let former = match &mut *lock(&self.0) {
+        let former = match &mut *self.0.lock() {
             State::Awaited(waker) => waker.take(),
             State::Given(_) | State::Over => None,
         };
@@ -82,7 +84,7 @@ impl<T> Awaited<T> {
         }
         // Neither cloned nor dropped while the mutex is held: a waker is foreign code.
         let waker = cx.waker().clone();
-        let before = match &mut *lock(&self.0) {
+        let before = match &mut *self.0.lock() {
             State::Awaited(known) => known.replace(waker),
             // It has come since: below.
             State::Given(_) | State::Over => Some(waker),
@@ -93,7 +95,7 @@ impl<T> Awaited<T> {
 
     /// The answer, if it has come.
     pub(crate) fn now(&mut self) -> Option<Result<T, NoAnswer>> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         match std::mem::replace(&mut *state, State::Over) {
             State::Given(answer) => Some(Ok(answer)),
             State::Over => Some(Err(NoAnswer)),
@@ -106,19 +108,19 @@ impl<T> Awaited<T> {
 
     /// Whether the answer has still to be given.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(&*lock(&self.0), State::Awaited(_))
+        matches!(&*self.0.lock(), State::Awaited(_))
     }
 
     /// From now on no answer can be given, and nobody is woken. Drops an answer that was given and not taken.
     pub(crate) fn close(&mut self) {
-        let last = std::mem::replace(&mut *lock(&self.0), State::Over);
+        let last = std::mem::replace(&mut *self.0.lock(), State::Over);
         drop(last);
     }
 
     /// For a forked process: the parent has the answer, and a thread that does not exist here may have held the
     /// mutex. What it protects is never freed here.
     pub(crate) fn leave_to_parent(&mut self) {
-        std::mem::forget(std::mem::replace(&mut self.0, Arc::new(Mutex::new(State::Over))));
+        std::mem::forget(std::mem::replace(&mut self.0, Arc::new(Locked::new(State::Over))));
     }
 }
 
@@ -126,11 +128,6 @@ impl<T> Drop for Awaited<T> {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// A panic while it is held would be a bug of ours: no foreign code runs meanwhile.
-fn lock<T>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -232,7 +229,7 @@ mod tests {
     #[test]
     fn a_forked_process_does_not_wait_for_a_mutex_that_nobody_gives_back() {
         let (answer, mut awaited) = answer::<u8>();
-        let held_by_the_parent = lock(&answer.0);
+        let held_by_the_parent = answer.0.lock();
         awaited.leave_to_parent();
         drop(awaited);
         drop(held_by_the_parent);

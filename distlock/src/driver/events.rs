@@ -1,6 +1,5 @@
 //! What the backend reports.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::{Core, LinkSeen};
@@ -18,7 +17,7 @@ impl Core {
         } else {
             BeforeOutage::Nothing
         };
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage.lock();
         LinkChange::of(event, clock::now(), &mut outage, before)
     }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use super::Core;
@@ -15,6 +15,7 @@ use crate::lease_cell::LeaseCell;
 use crate::observe::{Event, Lock};
 use crate::protocol::Time;
 use distlock_store::clock;
+use distlock_store::kit::sync::Locked;
 
 /// The longest time between two looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -39,7 +40,7 @@ struct Entry {
 /// Those that are under way.
 #[derive(Debug, Default)]
 pub(crate) struct LongLasting {
-    entries: Mutex<Entries>,
+    entries: Locked<Entries>,
     looks: AtomicBool,
 }
 
@@ -66,7 +67,7 @@ impl Drop for Watched {
 
 impl LongLasting {
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Those that have lasted for longer than their limits, and when to look again.

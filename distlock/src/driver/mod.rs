@@ -26,8 +26,8 @@ mod vitals;
 mod who;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use event_listener::Event;
@@ -47,6 +47,7 @@ pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
 use distlock_store::clock;
+use distlock_store::kit::sync::Locked;
 use idle::HandedOver;
 use in_flight::{
     Answered, AwaitedCommand, Begun, InFlight, all_unanswered, batch_answers, begin, begin_one, pair,
@@ -96,7 +97,7 @@ pub(crate) struct Core {
     /// Whether the manager was shut down.
     closed: watch::Sender<bool>,
     /// The current outage.
-    outage: Mutex<Option<Outage>>,
+    outage: Locked<Option<Outage>>,
     /// The backend's task was started again: commands of earlier links may still be applied.
     begun_anew: AtomicBool,
     /// The backend was told that the manager ends.
@@ -178,7 +179,7 @@ impl Core {
             io: IoThread::new(),
             link: watch::Sender::new(LinkSeen::NotYet),
             closed: watch::Sender::new(false),
-            outage: Mutex::default(),
+            outage: Locked::default(),
             begun_anew: AtomicBool::new(false),
             backend_closed: AtomicBool::new(false),
             made_in: Process::current(),

@@ -1,12 +1,12 @@
 //! What is known of the store's health.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::protocol::{LinkEvent, Pushes, StoreError};
 use distlock_store::clock;
 use distlock_store::engine::Time;
+use distlock_store::kit::sync::Locked;
 
 /// No command was answered yet.
 const NEVER: u64 = 0;
@@ -14,7 +14,7 @@ const NEVER: u64 = 0;
 /// Kept up to date by the link and by every answer.
 #[derive(Debug)]
 pub(crate) struct Vitals {
-    link: Mutex<LinkState>,
+    link: Locked<LinkState>,
     /// When the store has carried out a command, last.
     answered: AtomicU64,
 }
@@ -40,11 +40,11 @@ pub(crate) struct Look {
 impl Vitals {
     pub(super) fn new() -> Self {
         let link = LinkState { up: false, since: clock::now(), pushes: Pushes::Off, cause: None };
-        Vitals { link: Mutex::new(link), answered: AtomicU64::new(NEVER) }
+        Vitals { link: Locked::new(link), answered: AtomicU64::new(NEVER) }
     }
 
     pub(super) fn link(&self, event: &LinkEvent) {
-        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut link = self.link.lock();
         let was_up = link.up;
         match event {
             LinkEvent::Up { pushes, .. } => {
@@ -65,7 +65,7 @@ impl Vitals {
     }
 
     pub(crate) fn look(&self) -> Look {
-        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let link = self.link.lock().clone();
         let now = clock::now();
         let answered = match self.answered.load(Ordering::Relaxed) {
             NEVER => None,

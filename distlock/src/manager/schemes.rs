@@ -1,6 +1,6 @@
 //! The URL schemes: which store each of them stands for, and how a manager for it is created.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use distlock_store::LockStore;
 use distlock_store::kit::connection::ConnectionOptions;
@@ -19,6 +19,7 @@ use crate::backend::{
 };
 use crate::error::LockError;
 use crate::observe::Observers;
+use distlock_store::kit::sync::Locked;
 
 type OpenStore = dyn Fn(&str, &ConnectionOptions) -> Result<StoreSlot, String> + Send + Sync;
 
@@ -102,7 +103,7 @@ const SCHEMES: &[Scheme] = &[
 const HOSTLESS: &[&str] = &["memory", "sqlite"];
 
 /// Those that a program has registered.
-static REGISTERED: Mutex<Vec<(&'static str, Open)>> = Mutex::new(Vec::new());
+static REGISTERED: Locked<Vec<(&'static str, Open)>> = Locked::new(Vec::new());
 
 fn store<S: LockStore>(
     open: impl Fn(&str, &ConnectionOptions) -> Result<S, String> + Send + Sync + 'static,
@@ -151,7 +152,7 @@ pub fn register<S: LockStore>(
     schemes: &[&'static str],
     open: impl Fn(&str, &ConnectionOptions) -> Result<S, String> + Send + Sync + 'static,
 ) -> Result<(), LockError> {
-    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut registered = REGISTERED.lock();
     for (index, name) in schemes.iter().enumerate() {
         let is_scheme = name.starts_with(|first: char| first.is_ascii_lowercase())
             && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c));
@@ -171,7 +172,7 @@ pub fn register<S: LockStore>(
 }
 
 fn registered(name: &str) -> Option<Open> {
-    let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let registered = REGISTERED.lock();
     registered.iter().find(|(other, _)| *other == name).map(|(_, open)| open.clone())
 }
 

@@ -1,17 +1,18 @@
 //! A store that the program brings along.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::adapter::StoreBackend;
 use crate::backend::{Backend, ConnectOn, Tuning};
 use crate::error::LockError;
 use distlock_store::LockStore;
+use distlock_store::kit::sync::Locked;
 
 /// A store that no manager has taken yet. Clones of a builder share it.
 #[derive(Clone)]
-pub(super) struct StoreSlot(Arc<Mutex<Option<Open>>>);
+pub(super) struct StoreSlot(Arc<Locked<Option<Open>>>);
 
 /// Opens the store for a client, with a key prefix.
 type Open = Box<dyn FnOnce(Arc<str>, String, ConnectOn) -> Opened + Send>;
@@ -34,7 +35,7 @@ impl StoreSlot {
             let longest_attempt = abilities.connects_within.unwrap_or_default();
             Opened { backend, tuning, longest_ttl, longest_attempt }
         };
-        StoreSlot(Arc::new(Mutex::new(Some(Box::new(open)))))
+        StoreSlot(Arc::new(Locked::new(Some(Box::new(open)))))
     }
 
     /// # Errors
@@ -46,7 +47,7 @@ impl StoreSlot {
         prefix: String,
         connect: ConnectOn,
     ) -> Result<Opened, LockError> {
-        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let open = self.0.lock().take();
         let open = open.ok_or_else(|| {
             LockError::options("the store has a manager already: give each builder a store of its own")
         })?;

@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use once_cell::sync::OnceCell;
 
 use super::{Event, Lock, Observer};
 use crate::lease_cell::How;
+use distlock_store::kit::sync::Locked;
 
 /// What was counted for a key.
 ///
@@ -40,7 +41,7 @@ pub struct SectionCount {
 
 /// Of some managers together.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(Mutex<Table>);
+pub(crate) struct Counts(Locked<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -68,7 +69,7 @@ impl Lease {
 
 impl Counts {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn of(&self, key: &str) -> SectionCount {

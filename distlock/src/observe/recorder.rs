@@ -1,9 +1,10 @@
 //! An observer that keeps what it is told.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::{Behind, Event, LeaderStep, Lock, Observer, ReleaseOutcome};
 use crate::lease_cell::How;
+use distlock_store::kit::sync::Locked;
 
 /// An event without its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub(crate) enum Ended {
 
 /// Keeps the events of locks and requests, each with its label, and what was noticed, under none.
 #[derive(Debug, Default)]
-pub(crate) struct Recorder(Mutex<Vec<(String, Seen)>>);
+pub(crate) struct Recorder(Locked<Vec<(String, Seen)>>);
 
 impl Recorder {
     pub(crate) fn new() -> Arc<Self> {
@@ -64,7 +65,7 @@ impl Recorder {
     }
 
     pub(crate) fn all(&self) -> Vec<(String, Seen)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -100,7 +101,7 @@ impl Observer for Recorder {
             Event::Link { .. } | Event::Failed { .. } | Event::LiteralPlaceholder { .. } => return,
             Event::Notice { notice } => (String::new(), Seen::Noticed { text: notice.to_string() }),
         };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((label, seen));
+        self.0.lock().push((label, seen));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Keys: rendered templates, and expressions.
 
 use std::fmt::{self, Display, Write};
-use std::sync::{Mutex, PoisonError};
 
 use crate::observe::Event;
 use crate::{IntoLockKey, LockError, LockKey, LockManager};
+use distlock_store::kit::sync::Locked;
 
 /// A piece of a key.
 #[derive(Clone, Copy)]
@@ -220,14 +220,14 @@ pub fn literal_placeholder(
 
 #[cold]
 fn warn_of_placeholder(manager: &LockManager, label: &str, key: &str, names: &'static [&'static str]) {
-    static WARNED: Mutex<Vec<&[&str]>> = Mutex::new(Vec::new());
+    static WARNED: Locked<Vec<&[&str]>> = Locked::new(Vec::new());
     let is_placeholder = |name: &&str| {
         let mut behind = key.match_indices('<').filter_map(|(at, _)| key[at + 1..].strip_prefix(name));
         behind.any(|behind| behind.starts_with(['>', '.', ':']))
     };
     let Some(name) = names.iter().copied().find(is_placeholder) else { return };
     {
-        let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = WARNED.lock();
         if warned.iter().any(|before| std::ptr::eq(*before, names)) {
             return;
         }

@@ -43,8 +43,8 @@ impl From<&str> for CurrentHolder {
     }
 }
 
-/// The reply to an [`Ask`](super::op::Ask): the contract's, with the time on the server's clock, and with locks that never
-/// expire, which clients of other libraries leave.
+/// The reply to an [`Ask`](super::op::Ask): the contract's, with the time on the server's clock, and with locks that
+/// never expire, which clients of other libraries leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AcquireReply {
     /// The lock was free and is ours. `fence` is the first of the reserved tokens.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::protocol::Time;
+use distlock_store::kit::sync::Locked;
 
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -16,7 +17,7 @@ pub(crate) type TaskId = u64;
 
 /// The tasks of one process.
 #[derive(Default)]
-pub(crate) struct Tasks(Mutex<Inner>);
+pub(crate) struct Tasks(Locked<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -44,7 +45,7 @@ impl Alarm {
 
 impl Tasks {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Adds a task, which is to be polled.

@@ -80,6 +80,7 @@ const PURE: &[(&str, &[&str])] = &[
             "distlock_store::LockKind",
             "distlock_store::OwnerDetails",
             "distlock_store::StoreError",
+            "distlock_store::StoredLock",
             "distlock_store::engine",
             "std::collections",
             "std::error",

@@ -21,7 +21,7 @@ mod waiting;
 
 use std::fmt;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use etcd_client::Txn;
@@ -29,6 +29,7 @@ use tokio::sync::Notify;
 
 use config::Config;
 use distlock_store::kit::connection::ConnectionOptions;
+use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, KEPT, LeaseRule, List, LockKind, LockStore,
     Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage,
@@ -51,8 +52,8 @@ const MOST_ATTEMPTS: u32 = 4;
 pub struct EtcdStore {
     config: Config,
     /// `None`: no commands can be sent.
-    link: Mutex<Option<Link>>,
-    waiting: Mutex<Waiters>,
+    link: Locked<Option<Link>>,
+    waiting: Locked<Waiters>,
     /// Told once that the manager has ended.
     closed: Notify,
 }
@@ -64,15 +65,15 @@ impl EtcdStore {
     /// A sentence that says what to write instead.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = Config::read(url, options)?;
-        Ok(EtcdStore { config, link: Mutex::default(), waiting: Mutex::default(), closed: Notify::new() })
+        Ok(EtcdStore { config, link: Locked::default(), waiting: Locked::default(), closed: Notify::new() })
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+        self.link.lock()
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiters> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     fn linked(&self) -> Result<Link, StoreError> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
-use link::{Connection, LONGER, Link, lock};
+use link::{Connection, LONGER, Link};
 use meta::{Cas, Command, Item, LONGEST_KEY, Response};
 
 use distlock_store::kit::connection::ConnectionOptions;
@@ -75,7 +75,7 @@ impl MemcachedStore {
         for _ in 0..TRIES {
             match connection.ask(key, Command::Add { value: owner, ttl }).await? {
                 Response::Done(Some(cas)) => {
-                    lock(&connection.leases).wrote(key, owner, cas, ttl);
+                    connection.leases.lock().wrote(key, owner, cas, ttl);
                     return Ok(Ok(()));
                 }
                 Response::Exists => {}
@@ -98,7 +98,7 @@ impl MemcachedStore {
         owner: &'a str,
         command: impl Fn(Cas, Duration) -> Option<Command<'a>>,
     ) -> Result<Changed, StoreError> {
-        let mut known = lock(&connection.leases).of(key, owner);
+        let mut known = connection.leases.lock().of(key, owner);
         for _ in 0..TRIES {
             let is_remembered = known.is_some();
             let (cas, left) = match known.take() {
@@ -118,11 +118,11 @@ impl MemcachedStore {
             };
             match (connection.ask(key, command).await?, command) {
                 (Response::Done(Some(cas)), Command::Replace { value, ttl, .. }) if value == owner => {
-                    lock(&connection.leases).wrote(key, owner, cas, ttl);
+                    connection.leases.lock().wrote(key, owner, cas, ttl);
                     return Ok(Changed::Done);
                 }
                 (Response::Done(_), _) => {
-                    lock(&connection.leases).ended(key, owner);
+                    connection.leases.lock().ended(key, owner);
                     return Ok(Changed::Done);
                 }
                 (Response::Missing, _) => break,
@@ -131,7 +131,7 @@ impl MemcachedStore {
                 (other, _) => return Err(unexpected(&other)),
             }
         }
-        lock(&connection.leases).ended(key, owner);
+        connection.leases.lock().ended(key, owner);
         Ok(Changed::NotOurs)
     }
 

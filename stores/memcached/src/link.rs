@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
@@ -19,6 +19,7 @@ use super::server_clock::ServerClock;
 use distlock_store::StoreError;
 use distlock_store::clock;
 use distlock_store::engine::Time;
+use distlock_store::kit::sync::Locked;
 
 /// No line of an answer is longer, and no value: what is not ours is not read to its end.
 const MOST_BYTES: usize = 1024 * 1024;
@@ -32,18 +33,18 @@ const READ_TOGETHER: usize = 8 * 1024;
 
 /// The connection, while there is one.
 #[derive(Default)]
-pub(super) struct Link(Mutex<Option<Arc<Connection>>>);
+pub(super) struct Link(Locked<Option<Arc<Connection>>>);
 
 /// A connection to one life of one server.
 #[derive(Debug)]
 pub(super) struct Connection {
     writer: OwnedWriteHalf,
-    queue: Mutex<Queue>,
+    queue: Locked<Queue>,
     /// The driver has something to write.
     unsent: Notify,
     next: AtomicU32,
     /// The items that we wrote over this connection. A version means nothing to another life of the server.
-    pub(super) leases: Mutex<Leases>,
+    pub(super) leases: Locked<Leases>,
 }
 
 /// What those who ask and the driver agree upon.
@@ -78,18 +79,18 @@ pub(super) struct Driver {
 
 impl Link {
     pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
-        *lock(&self.0) = connection;
+        *self.0.lock() = connection;
     }
 
     pub(super) fn connection(&self) -> Result<Arc<Connection>, StoreError> {
-        let connection = lock(&self.0).clone();
+        let connection = self.0.lock().clone();
         connection.ok_or_else(|| StoreError::not_sent("there is no connection to Memcached"))
     }
 }
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &lock(&self.0).is_some()).finish()
+        f.debug_struct("Link").field("is_up", &self.0.lock().is_some()).finish()
     }
 }
 
@@ -101,10 +102,10 @@ impl Connection {
         let clock = ServerClock::accepted_after(begun);
         let connection = Arc::new(Connection {
             writer,
-            queue: Mutex::new(Queue { unsent, awaited, heard, clock, has_ended: false }),
+            queue: Locked::new(Queue { unsent, awaited, heard, clock, has_ended: false }),
             unsent: Notify::new(),
             next: AtomicU32::new(0),
-            leases: Mutex::default(),
+            leases: Locked::default(),
         });
         (connection.clone(), Driver { connection, reader, response_timeout })
     }
@@ -112,7 +113,7 @@ impl Connection {
     /// What makes an item last for so long from now at least, if it is written from now on.
     pub(super) fn lasting(&self, time: Duration) -> Result<Ttl, StoreError> {
         let now = clock::now();
-        let behind = lock(&self.queue).clock.behind(now);
+        let behind = self.queue.lock().clock.behind(now);
         if behind > MOST_BEHIND {
             return Err(StoreError::later(format!(
                 "for {behind:?} nothing has shown that Memcached runs, by whose clock the item would end"
@@ -123,7 +124,7 @@ impl Connection {
 
     /// How long an item lasts at least of which the server says that so much remains.
     pub(super) fn certain(&self, remaining: Duration) -> Duration {
-        let behind = lock(&self.queue).clock.behind(clock::now());
+        let behind = self.queue.lock().clock.behind(clock::now());
         remaining.saturating_sub(behind + TICK)
     }
 
@@ -155,7 +156,7 @@ impl Connection {
 
     /// `false`: the connection has ended.
     fn enqueue(&self, bytes: &[u8], awaited: Awaited) -> bool {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         if queue.has_ended {
             return false;
         }
@@ -214,7 +215,7 @@ struct EndOnDrop<'a>(&'a Connection);
 
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
-        let mut queue = lock(&self.0.queue);
+        let mut queue = self.0.queue.lock();
         queue.has_ended = true;
         let awaited = std::mem::take(&mut queue.awaited);
         drop(queue);
@@ -226,7 +227,7 @@ impl Drop for EndOnDrop<'_> {
 async fn write_all(connection: &Connection) -> io::Result<()> {
     let mut bytes = Vec::new();
     loop {
-        std::mem::swap(&mut bytes, &mut lock(&connection.queue).unsent);
+        std::mem::swap(&mut bytes, &mut connection.queue.lock().unsent);
         let mut written = 0;
         while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
             connection.writer.writable().await?;
@@ -248,7 +249,7 @@ async fn write_all(connection: &Connection) -> io::Result<()> {
 async fn silence(connection: &Connection, response_timeout: Duration) {
     loop {
         let since = {
-            let queue = lock(&connection.queue);
+            let queue = connection.queue.lock();
             queue.awaited.front().map(|oldest| oldest.sent.max(queue.heard))
         };
         let left = since.map_or(response_timeout, |since| response_timeout.saturating_sub(since.elapsed()));
@@ -269,7 +270,7 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut read = 0;
-        let mut queue = lock(&connection.queue);
+        let mut queue = connection.queue.lock();
         queue.heard = Instant::now();
         let now = clock::now();
         while let Some(rest) = bytes.get(read..).filter(|rest| !rest.is_empty()) {
@@ -324,11 +325,6 @@ impl<'a> RawResponse<'a> {
         };
         Some(rest.get(..size + 2).map(answer))
     }
-}
-
-/// A panic while it is locked is a mistake of ours.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::{Protocol, Queryable};
@@ -17,6 +17,7 @@ use tokio::time::timeout_at;
 use super::errors::{self, Phase};
 use super::statements::{CLOCK, Values, column, micros};
 use distlock_store::kit::backoff::Backoff;
+use distlock_store::kit::sync::Locked;
 use distlock_store::{LATE_COMMANDS, StoreError};
 
 /// No command is awaited longer, with all its repetitions.
@@ -32,14 +33,14 @@ const AFTER_CONFLICT: Duration = Duration::from_millis(2);
 /// The connections, while there are any.
 #[derive(Default)]
 pub(super) struct Link {
-    pool: Mutex<Option<Arc<Pool>>>,
+    pool: Locked<Option<Arc<Pool>>>,
 }
 
 /// Connections to one server, which come and go together.
 #[derive(Debug)]
 pub(super) struct Pool {
     /// Those that nobody uses; the one that was used last comes last.
-    idle: Mutex<VecDeque<Idle>>,
+    idle: Locked<VecDeque<Idle>>,
     /// A permit for each of them.
     turns: Semaphore,
     count: AtomicUsize,
@@ -48,7 +49,7 @@ pub(super) struct Pool {
     /// Why all are to be replaced: one has ended, or does not answer, or may not write any more.
     broken: watch::Sender<Option<StoreError>>,
     /// What the server's clock showed, and when it said so.
-    clock: Mutex<(Instant, i64)>,
+    clock: Locked<(Instant, i64)>,
     /// How long an answer may take.
     response_timeout: Duration,
 }
@@ -89,12 +90,12 @@ impl Limit {
 impl Link {
     /// Commands go here from now on. `None`: nowhere.
     pub(super) fn set(&self, pool: Option<Arc<Pool>>) {
-        *lock(&self.pool) = pool;
+        *self.pool.lock() = pool;
     }
 
     /// The connections, if there are any now.
     pub(super) fn pool(&self) -> Result<Arc<Pool>, StoreError> {
-        let pool = lock(&self.pool).clone();
+        let pool = self.pool.lock().clone();
         pool.ok_or_else(|| StoreError::not_sent("there is no connection to MySQL"))
     }
 
@@ -145,7 +146,7 @@ impl Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &lock(&self.pool).is_some()).finish()
+        f.debug_struct("Link").field("is_up", &self.pool.lock().is_some()).finish()
     }
 }
 
@@ -153,12 +154,12 @@ impl Pool {
     /// `clock`: what the server's clock showed, and when it said so.
     pub(super) fn new(conn: Conn, clock: (Instant, i64), response_timeout: Duration) -> Self {
         let pool = Pool {
-            idle: Mutex::default(),
+            idle: Locked::default(),
             turns: Semaphore::new(0),
             count: AtomicUsize::new(0),
             crowded: Notify::new(),
             broken: watch::Sender::new(None),
-            clock: Mutex::new(clock),
+            clock: Locked::new(clock),
             response_timeout,
         };
         pool.add(conn);
@@ -197,7 +198,7 @@ impl Pool {
         match timeout_at(limit.0, self.turns.acquire()).await {
             Ok(Ok(turn)) => {
                 turn.forget();
-                let last = lock(&self.idle).pop_back();
+                let last = self.idle.lock().pop_back();
                 last.ok_or_else(|| StoreError::not_sent("the connections were closed"))
             }
             Ok(Err(_)) => Err(StoreError::not_sent("the connections were closed")),
@@ -209,11 +210,11 @@ impl Pool {
     pub(super) fn take_oldest(&self) -> Option<(Conn, Instant)> {
         let turn = self.turns.try_acquire().ok()?;
         turn.forget();
-        lock(&self.idle).pop_front().map(|idle| (idle.conn, idle.since))
+        self.idle.lock().pop_front().map(|idle| (idle.conn, idle.since))
     }
 
     pub(super) fn give_back(&self, conn: Conn, since: Instant) {
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         let at = idle.partition_point(|other| other.since <= since);
         idle.insert(at, Idle { conn, since });
         self.turns.add_permits(1);
@@ -227,17 +228,17 @@ impl Pool {
     /// Nobody gets one any more. Those that are idle are returned.
     pub(super) fn close(&self) -> Vec<Conn> {
         self.turns.close();
-        lock(&self.idle).drain(..).map(|idle| idle.conn).collect()
+        self.idle.lock().drain(..).map(|idle| idle.conn).collect()
     }
 
     /// The server's clock showed this before now.
     pub(super) fn learn(&self, clock: i64) {
-        *lock(&self.clock) = (Instant::now(), clock);
+        *self.clock.lock() = (Instant::now(), clock);
     }
 
     /// By the server's clock: earlier than it might be by the time that the answer took on its way, never later.
     fn not_after(&self) -> i64 {
-        let (learnt, clock) = *lock(&self.clock);
+        let (learnt, clock) = *self.clock.lock();
         clock.saturating_add(micros(learnt.elapsed() + NOT_AFTER))
     }
 }
@@ -291,9 +292,4 @@ pub(super) async fn clock(conn: &mut Conn) -> Result<(Instant, i64), StoreError>
         conn.query_first(CLOCK).await.map_err(|error| errors::of(&error, Phase::Connecting))?;
     let row = row.ok_or_else(|| StoreError::not_sent("the server does not tell its time"))?;
     Ok((Instant::now(), column(&row, 0)?))
-}
-
-/// A panic while it is locked is a mistake of ours.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,15 @@
 //! Who of this process stands in the queue, and how old a grant to it can be.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::Instant;
 
-use super::link::lock;
+use distlock_store::kit::sync::Locked;
 use distlock_store::{Grant, Owner, StoreEvents};
 
 /// What is known of each that waits.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    waiting: Mutex<HashMap<String, QueuedRequest>>,
+    waiting: Locked<HashMap<String, QueuedRequest>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -24,16 +23,16 @@ struct QueuedRequest {
 impl Grants {
     pub(super) fn waits(&self, owner: &Owner, asked: Instant, fences: u32) {
         let place = QueuedRequest { asked, is_fenced: fences > 0 };
-        lock(&self.waiting).insert(owner.as_str().to_owned(), place);
+        self.waiting.lock().insert(owner.as_str().to_owned(), place);
     }
 
     /// It waits no more, or holds the lock already.
     pub(super) fn ends(&self, owner: &Owner) {
-        lock(&self.waiting).remove(owner.as_str());
+        self.waiting.lock().remove(owner.as_str());
     }
 
     pub(super) fn clear(&self) {
-        lock(&self.waiting).clear();
+        self.waiting.lock().clear();
     }
 
     /// Passes on what one that waits is told. OWNER FENCE KEY: the key is its own; OWNER `free` KEY: it may ask for it.
@@ -53,7 +52,7 @@ impl Grants {
         if fence.parse::<i64>().is_err() {
             return;
         }
-        let grant = match lock(&self.waiting).remove(owner) {
+        let grant = match self.waiting.lock().remove(owner) {
             Some(QueuedRequest { asked, is_fenced: false }) => Grant::new().at_most_old(asked.elapsed()),
             // Or the answer that it waits is still on its way, or it has given up.
             Some(QueuedRequest { is_fenced: true, .. }) | None => Grant::new(),

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,6 +18,7 @@ use super::dial::Connection;
 use super::errors::{self, Phase};
 use super::prepared::{Parameter, Prepared};
 use super::schema::Functions;
+use distlock_store::kit::sync::Locked;
 use distlock_store::{LATE_COMMANDS, StoreError};
 
 /// No command is awaited longer.
@@ -35,7 +36,7 @@ const READ_WITHIN: Duration = Duration::from_millis(10);
 /// The connections for commands, while there are any.
 #[derive(Default)]
 pub(super) struct Link {
-    pool: Mutex<Option<Arc<Pool>>>,
+    pool: Locked<Option<Arc<Pool>>>,
 }
 
 /// Connections to one server, which come and go together.
@@ -43,7 +44,7 @@ pub(super) struct Link {
 pub(super) struct Pool {
     connections: Vec<PooledConnection>,
     /// What the server's clock showed, and when we learnt that.
-    clock: Mutex<(Instant, SystemTime)>,
+    clock: Locked<(Instant, SystemTime)>,
     /// How long a connection may be silent while it owes an answer.
     response_timeout: Duration,
     /// By which waiters are told. `None`: they are not.
@@ -59,18 +60,18 @@ struct PooledConnection {
     prepared: Prepared,
     in_flight: AtomicUsize,
     /// When something was last heard, or nothing was awaited.
-    heard: Mutex<Instant>,
+    heard: Locked<Instant>,
 }
 
 impl Link {
     /// Commands go here from now on. `None`: nowhere.
     pub(super) fn set(&self, pool: Option<Arc<Pool>>) {
-        *lock(&self.pool) = pool;
+        *self.pool.lock() = pool;
     }
 
     /// The connections, if there are any now.
     pub(super) fn pool(&self) -> Result<Arc<Pool>, StoreError> {
-        let pool = lock(&self.pool).clone().filter(|pool| pool.broken.borrow().is_none());
+        let pool = self.pool.lock().clone().filter(|pool| pool.broken.borrow().is_none());
         pool.ok_or_else(|| StoreError::not_sent("there is no connection to PostgreSQL"))
     }
 
@@ -106,7 +107,7 @@ impl Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &lock(&self.pool).is_some()).finish()
+        f.debug_struct("Link").field("is_up", &self.pool.lock().is_some()).finish()
     }
 }
 
@@ -124,10 +125,10 @@ impl Pool {
             connection,
             prepared,
             in_flight: AtomicUsize::new(0),
-            heard: Mutex::new(now),
+            heard: Locked::new(now),
         };
         let connections = connections.into_iter().map(pooled).collect();
-        let clock = Mutex::new((now, clock));
+        let clock = Locked::new((now, clock));
         Pool { connections, clock, response_timeout, channel, functions, broken: watch::Sender::new(None) }
     }
 
@@ -155,7 +156,7 @@ impl Pool {
         for connection in &self.connections {
             let said = connection.ask(self, CLOCK, &[], limit).await;
             let row = said.ok_or_else(|| StoreError::unknown("the server does not answer"))?;
-            *lock(&self.clock) =
+            *self.clock.lock() =
                 row.and_then(|rows| clock_of(&rows)).map_err(|error| errors::of(&error, Phase::Asking))?;
         }
         Ok(())
@@ -193,7 +194,7 @@ impl Pool {
         parameters: &[Parameter<'_>],
         limit: tokio::time::Instant,
     ) -> Option<Result<Vec<Row>, Error>> {
-        let (learnt, clock) = *lock(&self.clock);
+        let (learnt, clock) = *self.clock.lock();
         let not_after = clock + learnt.elapsed() + NOT_AFTER;
         let first: Parameter<'_> = (&not_after, Type::TIMESTAMPTZ);
         let all: Vec<Parameter<'_>> = std::iter::once(first).chain(parameters.iter().cloned()).collect();
@@ -230,13 +231,13 @@ impl PooledConnection {
         limit: tokio::time::Instant,
     ) -> Option<Result<Vec<Row>, Error>> {
         if self.in_flight.fetch_add(1, Ordering::Relaxed) == 0 {
-            *lock(&self.heard) = Instant::now();
+            *self.heard.lock() = Instant::now();
         }
         let _in_flight = InFlight(self);
         let mut asking = std::pin::pin!(self.prepared.query(&self.connection.client, sql, parameters));
         loop {
             let silent_at =
-                tokio::time::Instant::from_std(*lock(&self.heard) + all.response_timeout).min(limit);
+                tokio::time::Instant::from_std(*self.heard.lock() + all.response_timeout).min(limit);
             let said = timeout(silent_at.saturating_duration_since(tokio::time::Instant::now()), &mut asking);
             let mut said = said.await;
             if said.is_err() {
@@ -245,10 +246,10 @@ impl PooledConnection {
                 said = timeout(READ_WITHIN, &mut asking).await;
             }
             if let Ok(said) = said {
-                *lock(&self.heard) = Instant::now();
+                *self.heard.lock() = Instant::now();
                 return Some(said);
             }
-            if lock(&self.heard).elapsed() >= all.response_timeout {
+            if self.heard.lock().elapsed() >= all.response_timeout {
                 let cause = StoreError::unknown("the server has stopped to answer");
                 all.broken.send_replace(Some(cause));
                 return None;
@@ -267,9 +268,4 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// A panic while it is locked is a mistake of ours.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,6 @@
 //! somebody hears what is told by the channel. The server passes over waiters that nobody would hear of.
 
 use std::future::poll_fn;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -15,8 +14,8 @@ use tokio_postgres::types::{ToSql, Type};
 use super::dial::{Connection, Notification, dial};
 use super::errors::{self, Phase};
 use super::grants::Grants;
-use super::link::lock;
 use super::url::{PostgresConfig, Server};
+use distlock_store::kit::sync::Locked;
 use distlock_store::{StoreError, StoreEvents};
 
 /// A notification that does not come within this time does not come at all.
@@ -27,7 +26,7 @@ const TEST: &str = "test";
 pub(super) struct Listener {
     connection: Connection,
     pub(super) channel: i64,
-    notifications: Mutex<Notifications>,
+    notifications: Locked<Notifications>,
 }
 
 /// What the server notifies on one connection.
@@ -45,7 +44,7 @@ impl Listener {
         let channel = new_channel()?;
         let begin = Self::begin(&connection.client, &mut notifications, teller, channel);
         in_time(config, begin).await?;
-        Ok(Listener { connection, channel, notifications: Mutex::new(notifications) })
+        Ok(Listener { connection, channel, notifications: Locked::new(notifications) })
     }
 
     async fn begin(
@@ -85,7 +84,7 @@ impl Listener {
     }
 
     async fn hear(&self) -> Option<Notification> {
-        poll_fn(|cx| lock(&self.notifications).poll_recv(cx)).await
+        poll_fn(|cx| self.notifications.lock().poll_recv(cx)).await
     }
 
     /// Whether the connection is alive.

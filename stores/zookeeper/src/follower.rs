@@ -6,7 +6,7 @@
 //! behind it at most, however many wait.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -15,13 +15,14 @@ use zookeeper_client::{Client, Error, EventType};
 use super::names::PlaceName;
 use super::places::{Came, Places};
 use super::queue::{QueueState, room};
+use distlock_store::kit::sync::Locked;
 use distlock_store::{Grant, LockKind, Owner, StoreEvents};
 
 /// Waits for the turn of one owner.
 pub(super) struct Follower {
     pub(super) client: Client,
     pub(super) events: StoreEvents,
-    pub(super) places: Arc<Mutex<Places>>,
+    pub(super) places: Arc<Locked<Places>>,
     pub(super) key: Arc<str>,
     pub(super) owner: Owner,
     /// The path of the lock's node.
@@ -62,11 +63,7 @@ impl Follower {
             PlaceOutcome::Lost => return self.events.granted(&self.key, self.owner.as_str(), Grant::new()),
             PlaceOutcome::Unknown => return,
         };
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).comes(
-            &self.key,
-            &self.owner,
-            Came::InTurn,
-        );
+        self.places.lock().comes(&self.key, &self.owner, Came::InTurn);
         self.events.granted(&self.key, self.owner.as_str(), grant);
     }
 

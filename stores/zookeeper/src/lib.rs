@@ -18,13 +18,14 @@ mod supervisor;
 
 use std::fmt;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use tokio::sync::Notify;
 use zookeeper_client::{Client, Error, Stat};
 
 use config::Config;
 use distlock_store::kit::connection::ConnectionOptions;
+use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Ability, Acquire, AcquireReply, Fencing, Finding, LeaseRule, List, LockKind, LockStore, Owner,
     Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
@@ -52,8 +53,8 @@ const HANDED_ON: &[u8] = b"handed on";
 pub struct ZooKeeperStore {
     config: Config,
     /// `None`: no commands can be sent.
-    link: Mutex<Option<Link>>,
-    places: Arc<Mutex<Places>>,
+    link: Locked<Option<Link>>,
+    places: Arc<Locked<Places>>,
     /// Told once that the manager has ended.
     closed: Notify,
 }
@@ -82,15 +83,15 @@ impl ZooKeeperStore {
     /// A sentence that says what to write instead.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = Config::read(url, options)?;
-        Ok(ZooKeeperStore { config, link: Mutex::default(), places: Arc::default(), closed: Notify::new() })
+        Ok(ZooKeeperStore { config, link: Locked::default(), places: Arc::default(), closed: Notify::new() })
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+        self.link.lock()
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock()
     }
 
     fn linked(&self) -> Result<Link, StoreError> {

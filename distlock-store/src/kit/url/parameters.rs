@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{NOT_ENCODED, Parts, decoded};
+use crate::kit::duration;
 use crate::kit::nearest::nearest;
 
 /// The parameters of a URL, decoded. Each has a name that is known, and a value. `Debug` shows the names alone:
@@ -84,7 +85,12 @@ impl Parameters {
 
     /// A parameter that is a duration: a whole number and a unit, as in the attribute.
     pub fn duration(&self, name: &str) -> Result<Option<Duration>, String> {
-        self.get(name).map(|value| duration(name, value)).transpose()
+        let Some(value) = self.get(name) else { return Ok(None) };
+        duration::parse(value).map(Some).ok_or_else(|| {
+            format!(
+                "`{name}=` in the URL is not a duration: write a whole number and a unit, `500ms`, `3s`, `1m`"
+            )
+        })
     }
 
     /// A parameter that is a whole number.
@@ -116,23 +122,4 @@ pub fn in_limits(name: &str, time: Duration, valid: &RangeInclusive<Duration>) -
         return Ok(time);
     }
     Err(format!("`{name}` is {time:?}: it must be between {:?} and {:?}", valid.start(), valid.end()))
-}
-
-fn duration(name: &str, value: &str) -> Result<Duration, String> {
-    let digits = value.len() - value.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = value.split_at(digits);
-    let millis = match unit.trim() {
-        "ms" => Some(1),
-        "s" => Some(1_000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        "d" => Some(86_400_000),
-        _ => None,
-    };
-    let total = millis.and_then(|unit: u64| number.parse::<u64>().ok()?.checked_mul(unit));
-    total.map(Duration::from_millis).ok_or_else(|| {
-        format!(
-            "`{name}=` in the URL is not a duration: write a whole number and a unit, `500ms`, `3s`, `1m`"
-        )
-    })
 }

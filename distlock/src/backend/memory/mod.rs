@@ -5,7 +5,7 @@
 pub(crate) mod server;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, SystemTime};
 
 use once_cell::sync::OnceCell;
@@ -17,6 +17,7 @@ use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use distlock_store::Finding;
 use distlock_store::clock;
 use distlock_store::engine::Time;
+use distlock_store::kit::sync::Locked;
 use server::{ModelServer, Note, Sender};
 
 /// The client of a manager, and what hears its news.
@@ -24,21 +25,21 @@ type Receiver = (Arc<str>, Weak<dyn Events>);
 
 /// The locks and their clock: the wall clock at the start, continued monotonically.
 pub(crate) struct MemoryStore {
-    server: Mutex<ModelServer>,
+    server: Locked<ModelServer>,
     started: Time,
     wall_at_start: u64,
     /// Of the managers that share the locks, as the processes of a test do, each with its client.
-    receivers: Mutex<Vec<Receiver>>,
+    receivers: Locked<Vec<Receiver>>,
 }
 
 impl MemoryStore {
     pub(crate) fn new(tuning: Tuning) -> Arc<Self> {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Arc::new(MemoryStore {
-            server: Mutex::new(ModelServer::new(tuning)),
+            server: Locked::new(ModelServer::new(tuning)),
             started: clock::now(),
             wall_at_start: u64::try_from(wall.as_micros()).unwrap_or(0),
-            receivers: Mutex::default(),
+            receivers: Locked::default(),
         })
     }
 
@@ -48,11 +49,11 @@ impl MemoryStore {
     }
 
     fn server(&self) -> MutexGuard<'_, ModelServer> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+        self.server.lock()
     }
 
     fn receivers(&self) -> MutexGuard<'_, Vec<Receiver>> {
-        self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.receivers.lock()
     }
 
     fn receiver(&self, client: &Arc<str>) -> Option<Arc<dyn Events>> {

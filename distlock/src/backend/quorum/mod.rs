@@ -73,8 +73,8 @@ mod worker;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -92,6 +92,7 @@ use crate::error::LockError;
 use coordinator::Coordinator;
 use distlock_store::clock;
 use distlock_store::engine::Time;
+use distlock_store::kit::sync::Locked;
 use distlock_store::{Finding, Severity};
 use effect::{Answer, NewLink, Writing};
 use servers::Servers;
@@ -107,7 +108,7 @@ pub(crate) struct QuorumBackend {
     up: Arc<AtomicBool>,
     inbox: mpsc::UnboundedSender<Input>,
     /// The other end of `inbox`. [`Backend::run`] takes it.
-    outbox: Mutex<Option<mpsc::UnboundedReceiver<Input>>>,
+    outbox: Locked<Option<mpsc::UnboundedReceiver<Input>>>,
 }
 
 /// The input of the coordinator.
@@ -147,7 +148,7 @@ impl QuorumBackend {
             longest_ttl,
             up: Arc::default(),
             inbox,
-            outbox: Mutex::new(Some(outbox)),
+            outbox: Locked::new(Some(outbox)),
         }))
     }
 
@@ -362,7 +363,7 @@ impl Backend for QuorumBackend {
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
         Box::pin(async move {
-            let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let outbox = self.outbox.lock().take();
             let Some(outbox) = outbox else { return };
             // Ends when this future is dropped.
             let mut nodes = JoinSet::new();

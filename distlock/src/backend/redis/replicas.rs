@@ -12,7 +12,7 @@
 //! replica with an old expiry loses the lock early, and the holder learns of that.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -27,6 +27,7 @@ use super::stream::{Liveness, Stream};
 use super::{errors, info};
 use crate::backend::{Failure, OpResult, StoreError};
 use distlock_store::kit::backoff::Backoff;
+use distlock_store::kit::sync::Locked;
 
 /// The longest pause between two attempts to connect within one round.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -44,7 +45,7 @@ pub(super) struct Replicas {
     /// How long one round may take on the server.
     limit: Duration,
     ask: mpsc::UnboundedSender<Ask>,
-    asked: Mutex<Option<mpsc::UnboundedReceiver<Ask>>>,
+    asked: Locked<Option<mpsc::UnboundedReceiver<Ask>>>,
 }
 
 /// A connection used only for confirmations.
@@ -58,7 +59,7 @@ impl Replicas {
     /// `None`: no confirmations are configured.
     pub(super) fn new(config: &RedisConfig) -> Option<Replicas> {
         let (ask, asked) = mpsc::unbounded_channel();
-        let asked = Mutex::new(Some(asked));
+        let asked = Locked::new(Some(asked));
         (config.replicas > 0).then(|| Replicas {
             count: config.replicas,
             // To the server, zero means "no limit".
@@ -122,7 +123,7 @@ impl Replicas {
         mark: &str,
         at: impl Fn() -> Option<Endpoint> + Send + Sync,
     ) {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let asked = self.asked.lock().take();
         let Some(mut asked) = asked else { return };
         let mut pipeline = Pipeline::new();
         pipeline.cmd("SET").arg(mark).arg("").arg("PX").arg(MARK_TTL.as_millis());

@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::{Shards, lock};
+use super::Shards;
 use crate::protocol::Pattern;
 
 impl<W> Shards<W> {
@@ -11,7 +11,7 @@ impl<W> Shards<W> {
     pub(crate) fn keys_behind(&self, after: Option<&str>, pattern: &Pattern, most: usize) -> Vec<Arc<str>> {
         let mut first: BinaryHeap<Arc<str>> = BinaryHeap::new();
         for shard in &self.shards {
-            for key in lock(shard).keys_in_use() {
+            for key in shard.lock().keys_in_use() {
                 let is_behind = after.is_none_or(|after| **key > *after);
                 // The cheap comparisons first: most keys fail them.
                 let is_early = first.len() < most || first.peek().is_some_and(|last| key < last);

@@ -7,7 +7,7 @@ mod accounts;
 mod acquire_all;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::alarm::Alarm;
@@ -18,6 +18,7 @@ use crate::lease_cell::LeaseCell;
 use crate::protocol::Token;
 use crate::protocol::{Clocks, LinkEvent, Push, Time, Tuning};
 use distlock_store::engine::{ClockOffset, Step as ClockStep};
+use distlock_store::kit::sync::Locked;
 
 pub(crate) use acquire_all::BatchAnswer;
 
@@ -45,11 +46,11 @@ impl<W> Effects<W> {
 /// All keys of one manager.
 #[derive(Debug)]
 pub(crate) struct Shards<W> {
-    shards: Vec<Mutex<Machine<W>>>,
+    shards: Vec<Locked<Machine<W>>>,
     /// The seed of the hash that spreads keys over shards: another in every process, the same in every run of
     /// a simulation.
     seed: u64,
-    server_clock: Mutex<ClockOffset>,
+    server_clock: Locked<ClockOffset>,
     /// Whether all replies are read from one clock, so that its steps can be detected.
     clocks: Clocks,
     /// When the driver will next check what is due.
@@ -61,12 +62,12 @@ impl<W> Shards<W> {
     pub(crate) fn new(client: &Arc<str>, tuning: &Tuning, shards: usize, seed: u64) -> Self {
         let count = u64::try_from(shards.max(1)).unwrap_or(1);
         let shards = (0..count)
-            .map(|i| Mutex::new(Machine::new(client.clone(), tuning.clone(), i, count, seed)))
+            .map(|i| Locked::new(Machine::new(client.clone(), tuning.clone(), i, count, seed)))
             .collect();
         Shards {
             shards,
             seed,
-            server_clock: Mutex::new(ClockOffset::default()),
+            server_clock: Locked::new(ClockOffset::default()),
             clocks: tuning.clocks,
             alarm: Alarm::new(),
         }
@@ -82,7 +83,7 @@ impl<W> Shards<W> {
     /// may get here.
     pub(crate) fn step_seen(&self, now: Time, context: &Context, answer: &Answer) -> Option<ClockStep> {
         let server_time = answer.server_time().filter(|_| self.clocks == Clocks::One)?;
-        lock(&self.server_clock).observe(server_time, context.sent, now)
+        self.server_clock.lock().observe(server_time, context.sent, now)
     }
 
     pub(crate) fn reply_after(
@@ -105,7 +106,7 @@ impl<W> Shards<W> {
         let stepped = match push {
             // Before the grant is believed: its age is counted on the server's clock.
             Push::Grant { server_time, .. } if self.clocks == Clocks::One => {
-                lock(&self.server_clock).received(*server_time, now)
+                self.server_clock.lock().received(*server_time, now)
             }
             Push::Grant { .. } | Push::Gap { .. } | Push::Wanted { .. } => None,
         };
@@ -125,7 +126,7 @@ impl<W> Shards<W> {
 
     pub(crate) fn link(&self, now: Time, event: &LinkEvent) -> Effects<W> {
         if matches!(event, LinkEvent::Up { .. }) {
-            lock(&self.server_clock).forget();
+            self.server_clock.lock().forget();
         }
         self.on_every_machine(|machine, out| machine.link(now, event, out))
     }
@@ -140,7 +141,7 @@ impl<W> Shards<W> {
     pub(crate) fn outstanding(&self) -> Outstanding {
         let mut sum = Outstanding::default();
         for shard in &self.shards {
-            let one = lock(shard).outstanding();
+            let one = shard.lock().outstanding();
             sum.holds += one.holds;
             sum.pending_releases += one.pending_releases;
         }
@@ -150,7 +151,7 @@ impl<W> Shards<W> {
     /// The releases that the server has not confirmed.
     #[cfg(test)]
     pub(crate) fn pending_releases(&self) -> Vec<(Arc<str>, Token)> {
-        self.shards.iter().flat_map(|shard| lock(shard).pending_releases()).collect()
+        self.shards.iter().flat_map(|shard| shard.lock().pending_releases()).collect()
     }
 
     /// When to call [`Machine::timer`] next, unless [`Effects::rearm`] says otherwise before.
@@ -162,13 +163,13 @@ impl<W> Shards<W> {
     }
 
     pub(crate) fn due_of(&self, index: usize) -> Option<Time> {
-        lock(&self.shards[index]).next_due()
+        self.shards[index].lock().next_due()
     }
 
     /// All holds: by key, and those of one key in the order in which they were asked for.
     #[cfg(test)]
     pub(crate) fn cells(&self) -> Vec<Arc<LeaseCell>> {
-        let mut cells: Vec<_> = self.shards.iter().flat_map(|shard| lock(shard).cells()).collect();
+        let mut cells: Vec<_> = self.shards.iter().flat_map(|shard| shard.lock().cells()).collect();
         cells.sort_by_key(|cell| (cell.key.clone(), cell.ticket));
         cells
     }
@@ -176,15 +177,15 @@ impl<W> Shards<W> {
     /// For how many keys memory is reserved.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).room()).sum()
+        self.shards.iter().map(|shard| shard.lock().room()).sum()
     }
 
     #[cfg(test)]
     pub(crate) fn rest(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).rest()).sum()
+        self.shards.iter().map(|shard| shard.lock().rest()).sum()
     }
 
-    fn shard(&self, key: &Arc<str>) -> &Mutex<Machine<W>> {
+    fn shard(&self, key: &Arc<str>) -> &Locked<Machine<W>> {
         let count = u64::try_from(self.shards.len()).unwrap_or(1);
         let mut hasher = DefaultHasher::new();
         (self.seed, key).hash(&mut hasher);
@@ -224,16 +225,16 @@ impl<W> Shards<W> {
 
     /// Looks at the machine of `key`.
     pub(crate) fn look<R>(&self, key: &Arc<str>, look: impl FnOnce(&mut Machine<W>) -> R) -> R {
-        look(&mut lock(self.shard(key)))
+        look(&mut self.shard(key).lock())
     }
 
     fn enter<R>(
         &self,
-        shard: &Mutex<Machine<W>>,
+        shard: &Locked<Machine<W>>,
         effects: &mut Effects<W>,
         event: impl FnOnce(&mut Machine<W>, &mut EffectList<W>) -> R,
     ) -> R {
-        let mut shard = lock(shard);
+        let mut shard = shard.lock();
         let result = event(&mut shard, &mut effects.list);
         effects.rearm |= self.alarm.arm(shard.next_due());
         result
@@ -248,11 +249,4 @@ fn joined<W>(before: Option<Effects<W>>, effects: Effects<W>) -> Effects<W> {
             all
         }
     }
-}
-
-/// Ignores poisoning. No foreign code runs while a mutex is held, so a panic there would be a bug of ours.
-/// Going on with a half-applied event is safe, because deadlines end what it forgot, and better than failing
-/// every later operation.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

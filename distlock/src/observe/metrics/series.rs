@@ -2,13 +2,13 @@
 //! a collector sees the increase from 0 to 1, but not a series that begins with 1.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use once_cell::sync::OnceCell;
 
 use super::names;
+use distlock_store::kit::sync::Locked;
 
 /// How a request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) struct Levels {
     held: AtomicI64,
     waiting: AtomicI64,
     /// `None`: the label is that of no office.
-    leaders: Mutex<Option<i64>>,
+    leaders: Locked<Option<i64>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Series {
             gauge.increment(exact(levels.of(level).load(Ordering::Relaxed)));
             gauge
         };
-        let leaders = levels.leaders.lock().unwrap_or_else(PoisonError::into_inner);
+        let leaders = levels.leaders.lock();
         if let Some(leaders) = *leaders {
             gauge!(names::LEADER, "label" => label.to_owned()).set(exact(leaders));
         }
@@ -175,7 +175,7 @@ impl Series {
 
     /// So many more candidates of this process lead.
     pub(super) fn shift_leaders(&self, levels: &Levels, by: i64) {
-        let mut leaders = levels.leaders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut leaders = levels.leaders.lock();
         let now = leaders.unwrap_or_default() + by;
         *leaders = Some(now);
         gauge!(names::LEADER, "label" => self.label.clone()).set(exact(now));

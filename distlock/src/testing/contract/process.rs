@@ -1,7 +1,7 @@
 //! A store as one process has it, and what it has reported.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
@@ -12,6 +12,7 @@ use crate::backend::Failure;
 use crate::testing::BOUND;
 use crate::testing::any_store::AnyStore;
 use distlock_store::engine::{Report, Time};
+use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, LeaseRule, LockStore, Owner, Release, ReleaseReply, Renew, RenewReply,
     StoreError, StoreEvents, StoredLock,
@@ -27,7 +28,7 @@ pub(super) struct Process {
     pub(super) abilities: Abilities,
     client: String,
     owners: AtomicU64,
-    heard: Arc<Mutex<Heard>>,
+    heard: Arc<Locked<Heard>>,
     tasks: [AbortHandle; 2],
     _wanted: watch::Sender<bool>,
 }
@@ -63,7 +64,7 @@ impl Process {
     pub(super) async fn start(store: AnyStore) -> Result<Self, Broken> {
         static PROCESSES: AtomicU64 = AtomicU64::new(1);
         let client = format!("contract.{}", PROCESSES.fetch_add(1, Ordering::Relaxed));
-        let (store, heard) = (Arc::new(store), Arc::new(Mutex::new(Heard::default())));
+        let (store, heard) = (Arc::new(store), Arc::new(Locked::new(Heard::default())));
         let (sender, mut reports) = mpsc::unbounded_channel();
         let (wanted, is_wanted) = watch::channel(true);
         let hints = Arc::new(AtomicUsize::new(0));
@@ -72,7 +73,7 @@ impl Process {
         let run = tokio::spawn(async move { running.run(events).await });
         let hear = tokio::spawn(async move {
             while let Some(report) = reports.recv().await {
-                lock(&hearing).note(report, &hints);
+                hearing.lock().note(report, &hints);
             }
         });
         let tasks = [run.abort_handle(), hear.abort_handle()];
@@ -86,11 +87,11 @@ impl Process {
     async fn is_ready(&self) -> Result<(), Broken> {
         let needs_session = self.abilities.lease == LeaseRule::Session;
         let is_ready = async || {
-            let heard = lock(&self.heard);
+            let heard = self.heard.lock();
             heard.is_up && (heard.has_session || !needs_session)
         };
         let ready = until("the store reports that it is up, with a session if it has them", is_ready).await;
-        ready.map_err(|broken| match &lock(&self.heard).cause {
+        ready.map_err(|broken| match &self.heard.lock().cause {
             Some(cause) => broken.and(&format!("{cause}")),
             None => broken,
         })
@@ -194,7 +195,7 @@ impl Process {
 
     /// What was said of the key, or of the owner who waits for it, so far.
     pub(super) fn told(&self, of: &str, waiter: &Owner) -> Option<Told> {
-        let heard = lock(&self.heard);
+        let heard = self.heard.lock();
         heard.hints.iter().find_map(|hint| match hint {
             Hint::Granted { key, owner, fence, made } if key == of && owner == waiter.as_str() => {
                 Some(Told::Granted { fence: *fence, made: *made })
@@ -237,10 +238,6 @@ impl Heard {
         hints.fetch_sub(1, Ordering::Relaxed);
         self.hints.push(hint);
     }
-}
-
-fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for what a store has to bring about.

@@ -48,7 +48,7 @@ pub(super) use fuzzing::read as fuzz;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::{Notify, watch};
 
@@ -68,6 +68,7 @@ use crate::backend::{
     ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, op,
 };
 use distlock_store::Finding;
+use distlock_store::kit::sync::Locked;
 use map::Map;
 use node::Node;
 
@@ -83,9 +84,9 @@ struct ClusterShared {
     wire: Arc<Wire>,
     map: RwLock<Arc<Map>>,
     /// Every node to which there is, or should be, a link.
-    nodes: Mutex<HashMap<Address, Arc<Node>>>,
+    nodes: Locked<HashMap<Address, Arc<Node>>>,
     /// Slots that have changed hands since the last report to the engine.
-    moved: Mutex<HashSet<u16>>,
+    moved: Locked<HashSet<u16>>,
     wanted: watch::Sender<bool>,
     /// Something has changed that the engine or the link supervisors may have to know.
     changed: Notify,
@@ -93,10 +94,6 @@ struct ClusterShared {
     refresh: Notify,
     /// No supervisor keeps links any more.
     ended: AtomicBool,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ClusterBackend {
@@ -116,8 +113,8 @@ impl ClusterBackend {
             seeds,
             wire,
             map: RwLock::new(Arc::new(Map::empty())),
-            nodes: Mutex::default(),
-            moved: Mutex::default(),
+            nodes: Locked::default(),
+            moved: Locked::default(),
             wanted: watch::Sender::new(config.connect == ConnectOn::Start),
             changed: Notify::new(),
             refresh: Notify::new(),
@@ -161,13 +158,13 @@ impl ClusterShared {
         }
         *map = Arc::new(new);
         drop(map);
-        locked(&self.moved).extend(changes);
+        self.moved.lock().extend(changes);
         self.changed.notify_one();
     }
 
     /// The node at `address`. If it is new, a supervisor starts to keep a link to it.
     fn node(&self, address: &Address) -> Arc<Node> {
-        let mut nodes = locked(&self.nodes);
+        let mut nodes = self.nodes.lock();
         if let Some(node) = nodes.get(address) {
             return Arc::clone(node);
         }

@@ -2,8 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::Cmd;
@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::ClusterShared;
 use super::inquire::{self, MAP_REFRESH_INTERVAL, Schedule, Scope};
 use super::map::{Map, View};
 use super::node::Node;
-use super::{ClusterShared, locked};
 use crate::backend::redis::command::Wire;
 use crate::backend::redis::config::{Address, RedisConfig};
 use crate::backend::redis::endpoint::{Connects, Endpoint};
@@ -26,6 +26,7 @@ use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
 use crate::backend::{Events, Failure, LinkEvent, Push, Pushes, ServerTime, StoreError, Token};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
+use distlock_store::kit::sync::Locked;
 
 /// The longest pause between two attempts to reach a node.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);
@@ -44,11 +45,11 @@ const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 struct Supervisor {
     shared: Arc<ClusterShared>,
     events: Arc<dyn Events>,
-    reported: Mutex<Reported>,
+    reported: Locked<Reported>,
     /// Whether the first attempt to subscribe has ended.
     tried: watch::Sender<bool>,
     /// Pushes delivered recently: each arrives once from every node.
-    recent_pushes: Mutex<RecentPushes>,
+    recent_pushes: Locked<RecentPushes>,
 }
 
 /// Pushes delivered recently.
@@ -126,9 +127,9 @@ pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
     let supervisor = Arc::new(Supervisor {
         shared,
         events,
-        reported: Mutex::new(reported),
+        reported: Locked::new(reported),
         tried: watch::Sender::new(false),
-        recent_pushes: Mutex::default(),
+        recent_pushes: Locked::default(),
     });
     let _end = EndOnDrop(&supervisor.shared);
     // Fails only without a sender, but the sender is part of `supervisor`.
@@ -142,7 +143,7 @@ struct EndOnDrop<'a>(&'a ClusterShared);
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::SeqCst);
-        for node in locked(&self.0.nodes).values() {
+        for node in self.0.nodes.lock().values() {
             node.end();
         }
     }
@@ -153,7 +154,7 @@ impl Supervisor {
     async fn govern(self: &Arc<Self>) {
         let mut keepers = JoinSet::new();
         loop {
-            for node in locked(&self.nodes).values() {
+            for node in self.nodes.lock().values() {
                 if node.keep() {
                     let owner = Arc::new(NodeLink { supervisor: Arc::clone(self), node: Arc::clone(node) });
                     keepers.spawn(async move {
@@ -183,7 +184,7 @@ impl Supervisor {
         let reached = map.nodes.iter().filter(|node| node.link().is_some()).count();
         let decided = map.nodes.iter().all(|node| node.is_decided());
         let (up, unreported, last_up) = {
-            let reported = locked(&self.reported);
+            let reported = self.reported.lock();
             (reported.up, reported.unreported, reported.last_up)
         };
         if reached == 0 {
@@ -209,7 +210,7 @@ impl Supervisor {
         }
         if unreported {
             self.report_up();
-        } else if !locked(&self.moved).is_empty() {
+        } else if !self.moved.lock().is_empty() {
             let since = last_up.map_or(SLOT_MOVE_REPORT_INTERVAL, |at| at.elapsed());
             if since < SLOT_MOVE_REPORT_INTERVAL {
                 return SLOT_MOVE_REPORT_INTERVAL - since;
@@ -220,19 +221,19 @@ impl Supervisor {
     }
 
     fn report_up(&self) {
-        let mut reported = locked(&self.reported);
+        let mut reported = self.reported.lock();
         let former_links_dead = std::mem::replace(&mut reported.former_links_dead, true);
         reported.up = true;
         reported.unreported = false;
         reported.last_up = Some(Instant::now());
         let pushes = if reported.subscribed.is_empty() { Pushes::Off } else { Pushes::On };
         drop(reported);
-        locked(&self.moved).clear();
+        self.moved.lock().clear();
         self.events.link(LinkEvent::Up { former_links_dead, pushes });
     }
 
     fn report_down(&self, cause: StoreError) {
-        let mut reported = locked(&self.reported);
+        let mut reported = self.reported.lock();
         reported.up = false;
         reported.unreported = false;
         drop(reported);
@@ -248,7 +249,7 @@ impl Supervisor {
             match self.read(schedule.scope()).await {
                 Ok((view, scope)) => {
                     backoff = Backoff::default();
-                    schedule.behind = scope == Scope::One && view.epoch < locked(&self.reported).epoch;
+                    schedule.behind = scope == Scope::One && view.epoch < self.reported.lock().epoch;
                     if !schedule.behind {
                         self.adopt(&view);
                         self.retire(&mut idle);
@@ -281,7 +282,7 @@ impl Supervisor {
         // A node that was not a master before has replaced one (a fail-over).
         let failed_over = before.is_known() && masters.iter().any(|master| !old.contains(master));
         self.change_map(|_| Map::new(view, |address| self.node(address)));
-        let mut reported = locked(&self.reported);
+        let mut reported = self.reported.lock();
         reported.unreported |= failed_over;
         reported.members.clone_from(&view.members);
         reported.epoch = view.epoch;
@@ -293,7 +294,7 @@ impl Supervisor {
     fn retire(&self, idle: &mut Option<Instant>) {
         let map = self.map();
         let serves = |node: &Node| map.nodes.iter().any(|other| other.address == node.address);
-        let mut nodes = locked(&self.nodes);
+        let mut nodes = self.nodes.lock();
         if nodes.values().all(|node| serves(node)) {
             *idle = None;
             return;
@@ -313,7 +314,9 @@ impl Supervisor {
 
     /// The view of one node, or the newest of several.
     async fn read(&self, scope: Scope) -> Result<(View, Scope), StoreError> {
-        let linked = locked(&self.nodes)
+        let linked = self
+            .nodes
+            .lock()
             .values()
             .filter_map(|node| Some((node.address.clone(), node.link()?)))
             .collect();
@@ -321,7 +324,7 @@ impl Supervisor {
             return Ok(found);
         }
         let mut named = self.seeds.clone();
-        named.extend(locked(&self.reported).members.iter().filter(|at| !self.seeds.contains(at)).cloned());
+        named.extend(self.reported.lock().members.iter().filter(|at| !self.seeds.contains(at)).cloned());
         let view = inquire::read_anew(&self.config, named).await?;
         Ok((view, Scope::Several))
     }
@@ -371,7 +374,7 @@ impl LinkOwner for NodeLink {
         self.node.exec.handshake_done(&found.server);
         self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
         self.node.up(Arc::clone(&found.link));
-        let mut reported = locked(&self.supervisor.reported);
+        let mut reported = self.supervisor.reported.lock();
         reported.unreported = true;
         reported.former_links_dead &= found.former_links_dead;
         drop(reported);
@@ -418,7 +421,7 @@ impl Listener for NodeLink {
     }
 
     fn subscribed(&self, at: Endpoint) {
-        let mut reported = locked(&self.supervisor.reported);
+        let mut reported = self.supervisor.reported.lock();
         let first = reported.subscribed.is_empty();
         reported.subscribed.insert(at.address);
         let up = reported.up;
@@ -431,7 +434,7 @@ impl Listener for NodeLink {
 
     /// While other subscriptions remain, no push is missed.
     fn unsubscribed(&self) {
-        let mut reported = locked(&self.supervisor.reported);
+        let mut reported = self.supervisor.reported.lock();
         let last = reported.subscribed.remove(&self.node.address) && reported.subscribed.is_empty();
         let up = reported.up;
         drop(reported);
@@ -452,7 +455,7 @@ impl Listener for NodeLink {
 
 impl Supervisor {
     fn deliver(&self, push: Push, from: Option<&str>) {
-        if !locked(&self.recent_pushes).is_new(&push) {
+        if !self.recent_pushes.lock().is_new(&push) {
             return;
         }
         if let Push::Grant { key, .. } = &push {
@@ -462,8 +465,8 @@ impl Supervisor {
             if stranger {
                 self.refresh.notify_one();
             }
-            let moved = locked(&self.moved).contains(&slot);
-            if (stranger || moved) && locked(&self.reported).up {
+            let moved = self.moved.lock().contains(&slot);
+            if (stranger || moved) && self.reported.lock().up {
                 self.report_up();
             }
         }

@@ -3,7 +3,7 @@
 mod supervisor;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -29,6 +29,7 @@ use crate::backend::{
     Others, Pushes, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, op,
 };
 use distlock_store::Finding;
+use distlock_store::kit::sync::Locked;
 
 /// Locks on one Redis server.
 pub(crate) struct RedisBackend {
@@ -142,7 +143,7 @@ struct ServerShared {
     link: RwLock<Option<Arc<Link>>>,
     /// Whether a connection is wanted.
     wanted: watch::Sender<bool>,
-    state: Mutex<State>,
+    state: Locked<State>,
     /// Whether the first attempt to subscribe has ended.
     tried: watch::Sender<bool>,
     /// The command link leads to another server than the push connection.
@@ -161,7 +162,7 @@ impl ServerShared {
             exec: Arc::new(Exec::new(Arc::new(wire))),
             link: RwLock::new(None),
             wanted: watch::Sender::new(config.connect == ConnectOn::Start),
-            state: Mutex::default(),
+            state: Locked::default(),
             tried: watch::Sender::new(false),
             replicas: Replicas::new(&config),
             moved: Notify::new(),
@@ -220,7 +221,7 @@ impl ServerShared {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The server that the commands go to, if there is one.

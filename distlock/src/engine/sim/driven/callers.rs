@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::super::client::What;
 use super::super::workload::State;
 use super::super::world::World;
-use super::{Caller, Told, lock};
+use super::{Caller, Told};
 use crate::driver::{LeaseHandle, acquire, acquire_all, begin_hold, extend, release, report_acquired};
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::CellState;
@@ -33,7 +33,7 @@ impl World {
         let (alive, told) = (driver.alive.clone(), driver.told.clone());
         let task = driver.tasks.spawn(Box::pin(async move {
             let result = acquire(&alive, clock::now(), key, want).await;
-            lock(&told).push(Told::One(index, result));
+            told.lock().push(Told::One(index, result));
         }));
         driver.waiting.insert(Caller::Request(index), task);
         self.settle(c, local);
@@ -99,7 +99,7 @@ impl World {
         let (alive, told) = (driver.alive.clone(), driver.told.clone());
         let task = driver.tasks.spawn(Box::pin(async move {
             let (handles, outcome) = acquire_all(&alive, &keys, &want).await;
-            lock(&told).push(Told::All(group, handles, outcome));
+            told.lock().push(Told::All(group, handles, outcome));
         }));
         driver.waiting.insert(Caller::Group(group), task);
         self.settle(c, local);
@@ -183,7 +183,7 @@ impl World {
         let task = driver.tasks.spawn(Box::pin(async move {
             let mut released = release(&handle);
             let result = poll_fn(|cx| released.poll(cx)).await;
-            lock(&told).push(Told::Confirmed(index, result));
+            told.lock().push(Told::Confirmed(index, result));
         }));
         if how == 1 {
             let late = self.some(2 * self.cfg.delay.1 * 1_000);
@@ -206,7 +206,7 @@ impl World {
         let told = driver.told.clone();
         let task = driver.tasks.spawn(Box::pin(async move {
             let result = extend(&handle, ttl).confirmed().await;
-            lock(&told).push(Told::Confirmed(index, result));
+            told.lock().push(Told::Confirmed(index, result));
         }));
         if self.kernel.rng.u32(0..3) == 0 {
             let late = self.some(2 * self.cfg.delay.1 * 1_000);

@@ -6,7 +6,7 @@ mod steps;
 mod store;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::config::Config;
 use crate::driver::{AcquireResult, Alive, Core, Failed, LeaseHandle};
@@ -15,12 +15,9 @@ use crate::error::LostReason;
 use crate::lease_cell::Ticket;
 use crate::observe::{Event, Observer, Observers};
 use crate::simulation::tasks::{TaskId, Tasks};
+use distlock_store::kit::sync::Locked;
 use store::SimulatedStore;
 pub(super) use store::{Outgoing, Place};
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Whose task it is that waits for locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,12 +40,12 @@ enum Told {
 type Loss = (String, String, LostReason);
 
 #[derive(Default)]
-struct Losses(Mutex<Vec<Loss>>);
+struct Losses(Locked<Vec<Loss>>);
 
 impl Observer for Losses {
     fn event(&self, event: &Event<'_>) {
         if let Event::Lost { lock: lost, reason, .. } = event {
-            lock(&self.0).push((lost.label.to_string(), lost.key.to_string(), *reason));
+            self.0.lock().push((lost.label.to_string(), lost.key.to_string(), *reason));
         }
     }
 }
@@ -59,7 +56,7 @@ pub(super) struct Driver {
     tasks: Arc<Tasks>,
     store: SimulatedStore,
     losses: Arc<Losses>,
-    told: Arc<Mutex<Vec<Told>>>,
+    told: Arc<Locked<Vec<Told>>>,
     /// The tasks of callers who wait for locks.
     waiting: HashMap<Caller, TaskId>,
     /// Requests whose callers are not polled any more since their commands were sent, until they look.

@@ -9,7 +9,7 @@ use super::super::config::MILLI;
 use super::super::workload::{Request, State};
 use super::super::world::{Event, World};
 use super::store::Sent;
-use super::{Caller, Driver, Outgoing, Place, Told, lock};
+use super::{Caller, Driver, Outgoing, Place, Told};
 use crate::backend::Events;
 use crate::driver::{AcquireResult, Failed};
 use crate::engine::{
@@ -179,8 +179,8 @@ impl World {
         let Some(driver) = &self.clients[c].driver else { return };
         let (outgoing, dropped) = (driver.store.take_outgoing(), driver.store.take_dropped());
         let (alarms, cells) = (driver.tasks.take_alarms(), driver.core().engine.cells());
-        let told = std::mem::take(&mut *lock(&driver.told));
-        let losses = std::mem::take(&mut *lock(&driver.losses.0));
+        let told = std::mem::take(&mut *driver.told.lock());
+        let losses = std::mem::take(&mut *driver.losses.0.lock());
         if dropped > 0 {
             self.fail("awaited", format!("process {c} gave up a command that was not answered"));
         }

@@ -4,8 +4,8 @@
 use std::future::pending;
 use std::mem::take;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::super::answers::failure;
@@ -14,22 +14,19 @@ use crate::engine::Answer;
 use crate::protocol::{
     AcquireReply, BatchReply, Failure, OpResult, ReleaseReply, RenewReply, StoreError, op,
 };
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use distlock_store::kit::sync::Locked;
 
 /// Where the reply to one operation is put, and who waits for it.
 #[derive(Debug)]
-pub(in super::super) struct Slot<R>(Mutex<(Option<OpResult<R>>, Option<Waker>)>);
+pub(in super::super) struct Slot<R>(Locked<(Option<OpResult<R>>, Option<Waker>)>);
 
 impl<R> Slot<R> {
     fn new() -> Arc<Self> {
-        Arc::new(Slot(Mutex::new((None, None))))
+        Arc::new(Slot(Locked::new((None, None))))
     }
 
     fn put(&self, result: OpResult<R>) {
-        let mut slot = lock(&self.0);
+        let mut slot = self.0.lock();
         slot.0 = Some(result);
         if let Some(waiter) = slot.1.take() {
             waiter.wake();
@@ -37,7 +34,7 @@ impl<R> Slot<R> {
     }
 
     fn is_filled(&self, waiter: &Waker) -> bool {
-        let mut slot = lock(&self.0);
+        let mut slot = self.0.lock();
         if slot.0.is_none() {
             slot.1 = Some(waiter.clone());
         }
@@ -45,7 +42,7 @@ impl<R> Slot<R> {
     }
 
     fn take(&self) -> OpResult<R> {
-        lock(&self.0).0.take().unwrap_or_else(|| Err(failure(Failure::Unknown)))
+        self.0.lock().0.take().unwrap_or_else(|| Err(failure(Failure::Unknown)))
     }
 }
 
@@ -131,7 +128,7 @@ struct Shelf {
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct SimulatedStore {
     up: Arc<AtomicBool>,
-    shelf: Arc<Mutex<Shelf>>,
+    shelf: Arc<Locked<Shelf>>,
 }
 
 impl SimulatedStore {
@@ -144,11 +141,11 @@ impl SimulatedStore {
     }
 
     pub(in super::super) fn take_outgoing(&self) -> Vec<Outgoing> {
-        take(&mut lock(&self.shelf).outgoing)
+        take(&mut self.shelf.lock().outgoing)
     }
 
     pub(in super::super) fn take_dropped(&self) -> u32 {
-        take(&mut lock(&self.shelf).dropped)
+        take(&mut self.shelf.lock().dropped)
     }
 
     fn send<O, R: Send + 'static>(
@@ -192,7 +189,7 @@ impl<R> Future for Answers<R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<OpResult<R>>> {
         if let Some(outgoing) = self.unsent.take() {
-            lock(&self.store.shelf).outgoing.push(outgoing);
+            self.store.shelf.lock().outgoing.push(outgoing);
         }
         // All of them: each remembers who waits.
         if self.slots.iter().filter(|slot| !slot.is_filled(cx.waker())).count() > 0 {
@@ -205,7 +202,7 @@ impl<R> Future for Answers<R> {
 impl<R> Drop for Answers<R> {
     fn drop(&mut self) {
         if !self.slots.is_empty() {
-            lock(&self.store.shelf).dropped += 1;
+            self.store.shelf.lock().dropped += 1;
         }
     }
 }

@@ -1,0 +1,38 @@
+//! A mutex that is never poisoned.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A value behind a mutex, whose [`lock`](Self::lock) never fails.
+///
+/// No foreign code runs while it is held, so a panic there would be a bug of ours. Going on with what it has left is
+/// safe, because deadlines end what it forgot, and better than failing every later operation.
+#[derive(Debug, Default)]
+pub struct Locked<T: ?Sized>(Mutex<T>);
+
+impl<T> Locked<T> {
+    /// Nobody holds it.
+    pub const fn new(value: T) -> Self {
+        Locked(Mutex::new(value))
+    }
+
+    /// Waits until no other thread holds it. It is held until the guard is dropped.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_who_holds_it_keeps_nobody_out() {
+        let locked = Locked::new(1);
+        let panics = || {
+            *locked.lock() = 2;
+            panic!("while it is held");
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        assert_eq!(*locked.lock(), 2);
+    }
+}
