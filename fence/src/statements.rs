@@ -10,17 +10,17 @@ pub(crate) const NEWEST: &str = "SELECT token FROM distlock_fence WHERE key = $1
 
 /// Fails if a statement has failed before: PostgreSQL answers COMMIT then by a rollback that looks like success. Where
 /// a library does not say that its connection was closed, this tells so before COMMIT is sent, too.
-#[cfg(any(
-    feature = "diesel-postgres",
-    feature = "diesel-async-postgres",
-    feature = "sqlx-postgres",
-    feature = "__sea-orm"
-))]
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres", feature = "__sea-orm"))]
 pub(crate) const STILL_GOOD: &str = "SELECT 1";
 
 /// The same with the commit, which the server carries out only if the statement before it does not fail.
 #[cfg(feature = "tokio-postgres")]
 pub(crate) const COMMIT_IF_GOOD: &str = "SELECT 1; COMMIT";
+
+/// The same for `sqlx`, which sends ROLLBACK when the transaction is dropped, behind everything else: there is one that
+/// it can end, else the server would warn each time.
+#[cfg(feature = "sqlx-postgres")]
+pub(crate) const COMMIT_AND_BEGIN: &str = "SELECT 1; COMMIT; BEGIN";
 
 /// Makes the table. Two that do so at the same time would disturb each other, in spite of IF NOT EXISTS: statements
 /// that are sent together are one transaction, which keeps the advisory lock.
