@@ -86,7 +86,34 @@ where
     E: From<FenceError>,
     F: FnOnce(&mut C) -> Result<T, E>,
 {
-    let open = Open::begin(fence, connection)?;
+    transact(fence, connection, C::fence, body)
+}
+
+/// [`transaction`] on a connection of a pool, or in a `Mutex`.
+///
+/// # Errors
+/// Those of `body`, and each [`FenceError`].
+pub fn transaction_in<P, T, E, F>(fence: &Fence, connections: &P, body: F) -> Result<T, E>
+where
+    P: Connections,
+    E: From<FenceError>,
+    F: FnOnce(&mut P::Connection) -> Result<T, E>,
+{
+    let mut connection = connections.connection(fence)?;
+    transact(fence, &mut *connection, |connection, fence| connections.fence(connection, fence), body)
+}
+
+fn transact<C, T, E>(
+    fence: &Fence,
+    connection: &mut C,
+    check: impl FnOnce(&mut C, &Fence) -> Result<(), FenceError>,
+    body: impl FnOnce(&mut C) -> Result<T, E>,
+) -> Result<T, E>
+where
+    C: FencedConnection,
+    E: From<FenceError>,
+{
+    let open = Open::begin(fence, connection, check)?;
     let value = body(open.connection)?;
     open.commit(fence)?;
     Ok(value)
@@ -107,10 +134,14 @@ struct Open<'c, C: FencedConnection> {
 }
 
 impl<'c, C: FencedConnection> Open<'c, C> {
-    fn begin(fence: &Fence, connection: &'c mut C) -> Result<Self, FenceError> {
+    fn begin(
+        fence: &Fence,
+        connection: &'c mut C,
+        check: impl FnOnce(&mut C, &Fence) -> Result<(), FenceError>,
+    ) -> Result<Self, FenceError> {
         connection.begin(fence)?;
         let open = Open { connection, is_open: true };
-        open.connection.fence(fence)?;
+        check(open.connection, fence)?;
         Ok(open)
     }
 
@@ -149,6 +180,59 @@ pub trait Connections {
     /// # Errors
     /// [`FenceError::NotCommitted`] if there is none.
     fn connection(&self, fence: &Fence) -> Result<Self::Lent<'_>, FenceError>;
+
+    /// Checks a fence in a transaction that was begun on one of them. (A `SameDatabase` asks the lock itself.)
+    ///
+    /// # Errors
+    /// Those of [`FencedConnection::fence`].
+    fn fence(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
+        connection.fence(fence)
+    }
+
+    /// The same for a run that is stored: another one of the same holder waits until the transaction ends.
+    ///
+    /// # Errors
+    /// Those of [`FencedConnection::fence`].
+    fn fence_once(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
+        self.fence(connection, fence)
+    }
+}
+
+/// A connection to PostgreSQL that can ask a lock in the same database.
+#[cfg(feature = "diesel-postgres")]
+#[diagnostic::on_unimplemented(
+    message = "the locks cannot be asked by `{Self}`",
+    note = "`SameDatabase` is for connections to PostgreSQL, like `diesel::PgConnection`"
+)]
+pub trait AssertHeld: FencedConnection {
+    /// Runs this statement, whose parameters are the key and the token.
+    ///
+    /// # Errors
+    /// [`FenceError::NotHeld`] if it fails because the lock is not held; [`FenceError::NotCommitted`] otherwise.
+    fn assert_held(&mut self, statement: &str, fence: &Fence) -> Result<(), FenceError>;
+}
+
+#[cfg(feature = "diesel-postgres")]
+impl<P: Connections<Connection: AssertHeld>> Connections for crate::SameDatabase<P> {
+    type Connection = P::Connection;
+    type Lent<'c>
+        = P::Lent<'c>
+    where
+        Self: 'c;
+
+    fn connection(&self, fence: &Fence) -> Result<Self::Lent<'_>, FenceError> {
+        self.database.connection(fence)
+    }
+
+    fn fence(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
+        connection.assert_held(&self.assert, fence)
+    }
+
+    fn fence_once(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
+        self.fence(connection, fence)?;
+        // Transactions of one holder do not wait for each other at the lock: each would find no result, and run.
+        connection.fence(fence)
+    }
 }
 
 impl<C: FencedConnection> Connections for Mutex<C> {
@@ -187,6 +271,14 @@ macro_rules! behind_pointer {
 
             fn connection(&self, fence: &Fence) -> Result<Self::Lent<'_>, FenceError> {
                 D::connection(self.deref(), fence)
+            }
+
+            fn fence(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
+                D::fence(self.deref(), connection, fence)
+            }
+
+            fn fence_once(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
+                D::fence_once(self.deref(), connection, fence)
             }
         }
     };
@@ -229,12 +321,44 @@ where
     E: From<FenceError>,
     F: FnOnce(&mut C) -> Result<T, E>,
 {
+    run(fence, connection, C::fence, once, body)
+}
+
+/// [`once`] on a connection of a pool, or in a `Mutex`.
+///
+/// # Errors
+/// Those of `body`, and each [`FenceError`].
+#[cfg(feature = "once")]
+pub fn once_in<P, T, E, F>(fence: &Fence, connections: &P, once: &Once, body: F) -> Result<Done<T>, E>
+where
+    P: Connections<Connection: OnceConnection>,
+    T: Serialize + DeserializeOwned,
+    E: From<FenceError>,
+    F: FnOnce(&mut P::Connection) -> Result<T, E>,
+{
+    let mut connection = connections.connection(fence)?;
+    run(fence, &mut *connection, |connection, fence| connections.fence_once(connection, fence), once, body)
+}
+
+#[cfg(feature = "once")]
+fn run<C, T, E>(
+    fence: &Fence,
+    connection: &mut C,
+    check: impl FnOnce(&mut C, &Fence) -> Result<(), FenceError>,
+    once: &Once,
+    body: impl FnOnce(&mut C) -> Result<T, E>,
+) -> Result<Done<T>, E>
+where
+    C: OnceConnection,
+    T: Serialize + DeserializeOwned,
+    E: From<FenceError>,
+{
     let arguments = once.digest(fence)?;
     // One query, without a transaction, for requests that are repeated.
     if let Some(stored) = connection.find(fence)? {
         return Ok(stored.replay(fence, arguments.as_deref())?);
     }
-    let open = Open::begin(fence, connection)?;
+    let open = Open::begin(fence, connection, check)?;
     // An earlier holder may have committed since then: the check of the fence has waited for it.
     if let Some(stored) = open.connection.find(fence)? {
         return Ok(stored.replay(fence, arguments.as_deref())?);

@@ -18,7 +18,7 @@ use crate::{Fence, FenceError};
     note = "turn on the feature of distlock-fence for it, like `sqlx-postgres`; for a connection of another library call \
             the function of its module, like `distlock_fence::tokio_postgres::transaction`"
 )]
-pub trait FencedDatabase {
+pub trait FencedDatabase: Sync {
     /// What the body of a transaction sends its statements to. It has no lifetime: in an async closure the compiler
     /// could not see that a future with one is `Send`.
     type Connection: Send;
@@ -39,6 +39,27 @@ pub trait FencedDatabase {
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> impl Future<Output = Result<(), FenceError>> + Send;
+
+    /// [`begin`](FencedDatabase::begin) and [`fence`](FencedDatabase::fence). A database whose library can send the second
+    /// statement before the answer to the first one has arrived does so.
+    ///
+    /// # Errors
+    /// Those of both.
+    fn begin_fenced(
+        &self,
+        fence: &Fence,
+    ) -> impl Future<Output = Result<Self::Transaction, FenceError>> + Send {
+        async move {
+            let mut transaction = self.begin(fence).await?;
+            match self.fence(&mut transaction, fence).await {
+                Ok(()) => Ok(transaction),
+                Err(error) => {
+                    Self::roll_back(transaction).await;
+                    Err(error)
+                }
+            }
+        }
+    }
 
     /// Commits.
     ///
@@ -78,6 +99,10 @@ macro_rules! behind_pointer {
                 fence: &Fence,
             ) -> Result<(), FenceError> {
                 D::fence(self, transaction, fence).await
+            }
+
+            async fn begin_fenced(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+                D::begin_fenced(self, fence).await
             }
 
             async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {

@@ -4,6 +4,7 @@ use std::error;
 use std::ops::Deref;
 
 use deadpool_postgres::{Manager, Pool};
+use futures_util::future::join;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Statement};
 
@@ -66,6 +67,21 @@ impl FencedDatabase for Pool {
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         check(transaction, fence).await
+    }
+
+    /// The client sends what several futures ask for in the order of their first polls. If BEGIN alone fails, because it
+    /// was cancelled, the check is a transaction by itself: it refuses those who were overtaken already.
+    async fn begin_fenced(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
+        let object = self.get().await.map_err(|error| FenceError::not_committed(fence, error))?;
+        let transaction = Begun(Transaction(Pooled::new(object)));
+        let (begun, checked) = join(transaction.batch_execute("BEGIN"), check(&transaction, fence)).await;
+        match begun.map_err(|error| FenceError::not_committed(fence, error)).and(checked) {
+            Ok(()) => Ok(transaction),
+            Err(error) => {
+                Self::roll_back(transaction).await;
+                Err(error)
+            }
+        }
     }
 
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {

@@ -13,6 +13,9 @@ use diesel::sql_types::BigInt;
 #[cfg(feature = "once")]
 use diesel::sql_types::{Binary, Nullable, Text};
 
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres"))]
+use crate::{Fence, FenceError, NOT_HELD, same_database::asserted};
+
 /// A row with a token.
 #[derive(Debug, QueryableByName)]
 pub(crate) struct Row {
@@ -55,6 +58,14 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
             | RestrictViolation
             | SerializationFailure
     )
+}
+
+/// What the error of an assertion says. Diesel does not tell its SQLSTATE: it is known by its message.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres"))]
+pub(crate) fn of_assertion(fence: &Fence, error: Error) -> FenceError {
+    let not_held = format!("distlock: `{}` is not held with fencing token {}", fence.key(), fence.token());
+    let is_not_held = matches!(&error, Error::DatabaseError(_, about) if about.message() == not_held);
+    asserted(is_not_held.then_some(NOT_HELD), fence, error)
 }
 
 /// Whether the next commit ends the transaction itself, and not a savepoint that the body has left behind (a panic that
@@ -171,6 +182,14 @@ mod blocking {
         still_good: Some(statements::STILL_GOOD),
         once: crate::once_statements::POSTGRES
     );
+    #[cfg(feature = "diesel-postgres")]
+    impl crate::blocking::AssertHeld for diesel::PgConnection {
+        fn assert_held(&mut self, statement: &str, fence: &Fence) -> Result<(), FenceError> {
+            let assert = sql_query(statement).bind::<Text, _>(fence.key()).bind::<BigInt, _>(signed(fence)?);
+            assert.execute(self).map(drop).map_err(|error| super::of_assertion(fence, error))
+        }
+    }
+
     #[cfg(feature = "diesel-sqlite")]
     fenced_connection!(
         diesel::SqliteConnection,

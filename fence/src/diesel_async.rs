@@ -52,11 +52,11 @@ use serde::{Serialize, de::DeserializeOwned};
 
 #[cfg(feature = "once")]
 use crate::diesel::StoredRow;
-use crate::diesel::{Row, is_outermost, is_refusal};
+use crate::diesel::{Row, is_outermost, is_refusal, of_assertion};
 use crate::pooled::Pooled;
+use crate::{AssertHeld, Fence, FenceError, FencedDatabase, signed, statements};
 #[cfg(feature = "once")]
 use crate::{Done, Once, Outcome, Stored};
-use crate::{Fence, FenceError, FencedDatabase, signed, statements};
 
 type Transactions = AnsiTransactionManager;
 
@@ -193,6 +193,18 @@ impl FencedDatabase for Pool<AsyncPgConnection> {
     async fn migrate(&self) -> Result<(), Box<dyn error::Error + Send + Sync>> {
         let mut connection = self.get().await?;
         migrate(&mut connection).await
+    }
+}
+
+impl AssertHeld for Pool<AsyncPgConnection> {
+    async fn assert_held(
+        transaction: &mut Self::Transaction,
+        statement: &str,
+        fence: &Fence,
+    ) -> Result<(), FenceError> {
+        let assert = sql_query(statement).bind::<Text, _>(fence.key()).bind::<BigInt, _>(signed(fence)?);
+        let held = assert.execute(&mut **transaction).await;
+        held.map(drop).map_err(|error| of_assertion(fence, error))
     }
 }
 

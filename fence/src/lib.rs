@@ -38,9 +38,11 @@
 //! | `diesel` | `diesel-postgres`, `diesel-sqlite` | `blocking::transaction(&fence, &mut connection, \|connection\| …)` |
 //! | `rusqlite` | `rusqlite` | the same |
 //!
-//! Where a transaction belongs to one connection, that may be one of any pool. MySQL means MariaDB, too.
+//! Where a transaction belongs to one connection, that may be one of any pool. MySQL means MariaDB, too: what is said of
+//! it is tested on MariaDB 10.11, and not on MySQL itself.
 //!
-//! Where PostgreSQL keeps the data and the locks, `SameDatabase::new(pool)` is a database that asks the lock itself.
+//! Where PostgreSQL keeps the data and the locks, `SameDatabase::new(pool)` is a database that asks the lock itself. (For
+//! `diesel`, whose connections block, it is for `blocking::transaction_in` and `blocking::once_in`.)
 //!
 //! The crate locks nothing, and depends on nothing that does: a service that gets a [`Fence`] from another one can
 //! check it. It needs the table `distlock_fence`, which [`migrate`] makes, or a migration of one's own from [`schema`].
@@ -102,7 +104,12 @@ mod pooled;
 pub mod redis;
 #[cfg(feature = "rusqlite")]
 mod rusqlite;
-#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+#[cfg(any(
+    feature = "diesel-async-postgres",
+    feature = "diesel-postgres",
+    feature = "sqlx-postgres",
+    feature = "tokio-postgres"
+))]
 mod same_database;
 pub mod schema;
 #[cfg(feature = "__sea-orm")]
@@ -133,7 +140,12 @@ pub use error::{FenceError, MAX_RESULT};
 pub use fence::{Fence, ParseFenceError};
 #[cfg(feature = "once")]
 pub use once::{Done, FirstRun, Once, OnceDatabase, Outcome, Run, Stored, once, prune};
-#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+#[cfg(any(
+    feature = "diesel-async-postgres",
+    feature = "diesel-postgres",
+    feature = "sqlx-postgres",
+    feature = "tokio-postgres"
+))]
 pub use same_database::{AssertHeld, NOT_HELD, SameDatabase};
 pub use transaction::{FencedTransaction, transaction};
 

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::error::Error;
 
+use futures_util::TryStreamExt;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
-use sqlx::{Executor, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use crate::same_database::asserted;
 use crate::sqlx_check::check;
@@ -23,9 +24,13 @@ impl FencedDatabase for PgPool {
     }
 
     async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        let still_good = transaction.execute(statements::STILL_GOOD).await;
-        still_good.map_err(|error| FenceError::not_committed(fence, error))?;
-        transaction.commit().await.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
+        let mut answers = sqlx::raw_sql(statements::COMMIT_AND_BEGIN).execute_many(&mut *transaction);
+        // Those of SAVEPOINT and COMMIT. If BEGIN fails behind them, it was committed, and the pool closes the connection.
+        for _ in 0..2 {
+            let answer = answers.try_next().await;
+            answer.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))?;
+        }
+        Ok(())
     }
 
     async fn roll_back(transaction: Self::Transaction) {

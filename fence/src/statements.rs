@@ -8,19 +8,20 @@ pub(crate) const CHECK: &str = include_str!("sql/check.sql");
 #[cfg(any(feature = "__postgres", feature = "__sqlite"))]
 pub(crate) const NEWEST: &str = "SELECT token FROM distlock_fence WHERE key = $1";
 
-/// Fails if a statement has failed before: PostgreSQL answers COMMIT then by a rollback that looks like success. Where
-/// a library does not say that its connection was closed, this tells so before COMMIT is sent, too.
-#[cfg(any(
-    feature = "diesel-postgres",
-    feature = "diesel-async-postgres",
-    feature = "sqlx-postgres",
-    feature = "__sea-orm"
-))]
-pub(crate) const STILL_GOOD: &str = "SELECT 1";
+/// Fails if a statement has failed before: PostgreSQL answers COMMIT then by a rollback that looks like success. It is not
+/// planned, as SELECT would be. Where a library does not say that its connection was closed, this tells so before COMMIT is
+/// sent, too.
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres", feature = "__sea-orm"))]
+pub(crate) const STILL_GOOD: &str = "SAVEPOINT still_good";
 
 /// The same with the commit, which the server carries out only if the statement before it does not fail.
 #[cfg(feature = "tokio-postgres")]
-pub(crate) const COMMIT_IF_GOOD: &str = "SELECT 1; COMMIT";
+pub(crate) const COMMIT_IF_GOOD: &str = "SAVEPOINT still_good; COMMIT";
+
+/// The same for `sqlx`, which sends ROLLBACK when the transaction is dropped, behind everything else: there is one that
+/// it can end, else the server would warn each time.
+#[cfg(feature = "sqlx-postgres")]
+pub(crate) const COMMIT_AND_BEGIN: &str = "SAVEPOINT still_good; COMMIT; BEGIN";
 
 /// Makes the table. Two that do so at the same time would disturb each other, in spite of IF NOT EXISTS: statements
 /// that are sent together are one transaction, which keeps the advisory lock.

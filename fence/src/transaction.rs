@@ -41,14 +41,8 @@ impl<D: FencedDatabase> FencedTransaction<D> {
     /// # Cancel safety
     /// Cancel-safe: what was begun is rolled back.
     pub async fn begin(fence: &Fence, database: &D) -> Result<Self, FenceError> {
-        let mut transaction = database.begin(fence).await?;
-        match database.fence(&mut transaction, fence).await {
-            Ok(()) => Ok(FencedTransaction { transaction, fence: fence.clone() }),
-            Err(error) => {
-                D::roll_back(transaction).await;
-                Err(error)
-            }
-        }
+        let transaction = database.begin_fenced(fence).await?;
+        Ok(FencedTransaction { transaction, fence: fence.clone() })
     }
 
     /// The fence that was checked.

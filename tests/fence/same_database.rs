@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
+use diesel_async::AsyncPgConnection;
+use diesel_async::pooled_connection::deadpool::Pool as AsyncPool;
 use distlock::{LockManager, distributed_lock};
-use distlock_fence::{AssertHeld, Fence, FenceError, Once, SameDatabase, once};
+use distlock_fence::{AssertHeld, Fence, FenceError, Once, SameDatabase};
 use sea_orm::DatabaseConnection;
 use sqlx::PgPool;
 use tokio::sync::oneshot;
 
 use crate::libraries::On;
-use crate::libraries::asynchronous::{ClientBesideLock, deadpool_postgres_at, tokio_postgres_beside_lock_at};
+use crate::libraries::asynchronous::{
+    ClientBesideLock, deadpool_postgres_at, diesel_async_at, tokio_postgres_beside_lock_at,
+};
+use crate::libraries::blocking::{DieselPool, diesel_pool_at, step_on_postgres};
 use crate::libraries::pools::sea_orm_at;
-use crate::library::{End, Failure, Library, Plan, Step, Steps};
+use crate::library::{End, Failure, Library, OnceLibrary, Plan, Step, Steps};
 use crate::world::{World, postgres};
 
 impl<D: AssertHeld + Steps> Steps for SameDatabase<D> {
@@ -32,6 +37,17 @@ async fn with_deadpool_postgres() -> Beside<SameDatabase<deadpool_postgres::Pool
     let (observer, url) = postgres().await;
     let pool = deadpool_postgres_at(observer.clone(), &url).pool().clone();
     (On::new(SameDatabase::new(pool), observer), url)
+}
+
+async fn with_diesel_async() -> Beside<SameDatabase<AsyncPool<AsyncPgConnection>>> {
+    let (observer, url) = postgres().await;
+    let pool = diesel_async_at(observer.clone(), &url).pool().clone();
+    (On::new(SameDatabase::new(pool), observer), url)
+}
+
+async fn with_diesel() -> Beside<SameDatabase<DieselPool>> {
+    let (observer, url) = postgres().await;
+    (On::new(SameDatabase::new(diesel_pool_at(&url)), observer), url)
 }
 
 async fn with_sea_orm() -> Beside<SameDatabase<DatabaseConnection>> {
@@ -115,6 +131,9 @@ async fn a_lock_that_is_lost_before_the_commit_is_given_to_nobody_until_then<L: 
 
 /// One that is dropped holds up nobody, and changes nothing.
 async fn what_is_not_committed_lets_the_lock_go<L: Library>((library, url): (L, String)) {
+    if L::BLOCKS {
+        return;
+    }
     let locks = locks(&url).await;
     let guard = locks.lock("k").fenced().acquire().await.unwrap();
     let (copy, its, (wrote, has_written)) = (library.clone(), guard.fence().unwrap(), oneshot::channel());
@@ -142,7 +161,8 @@ async fn locks_that_are_elsewhere_are_not_held<L: Library>((library, _url): (L, 
 macro_rules! each_library {
     ($($rule:ident)*) => {$(
         mod $rule {
-            each_library!(@ $rule: with_sqlx with_deadpool_postgres with_sea_orm with_tokio_postgres);
+            each_library!(@ $rule: with_sqlx with_deadpool_postgres with_diesel with_diesel_async with_sea_orm
+                with_tokio_postgres);
         }
     )*};
     (@ $rule:ident: $($library:ident)*) => {$(
@@ -176,21 +196,15 @@ async fn the_locks_may_be_in_another_schema() {
 }
 
 /// Several transactions of one holder: nothing but the row of the fence lets one wait for the other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_of_one_holder_run_once() {
-    let (library, url) = with_sqlx().await;
+async fn calls_of_one_holder_run_once<L: OnceLibrary<Observer = PgPool>>((library, url): (L, String)) {
     let locks = locks(&url).await;
     let guard = locks.lock("k").fenced().acquire().await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..6 {
-        let (pool, fence) = (library.pool().clone(), guard.fence().unwrap());
+        let (library, fence) = (library.clone(), guard.fence().unwrap());
         tasks.spawn(async move {
             let request = Once::new(Duration::from_secs(60));
-            let done = once(&fence, &pool, &request, async |tx| {
-                PgPool::step(tx, &fence, Step::Write).await?;
-                Ok::<_, Failure>(number)
-            });
-            done.await.unwrap().value
+            library.once(&fence, &request, Ok(number)).await.unwrap().value
         });
     }
     let values = tasks.join_all().await;
@@ -199,10 +213,48 @@ async fn calls_of_one_holder_run_once() {
     guard.release().await.unwrap();
 }
 
+mod one_holder {
+    each_library!(@ calls_of_one_holder_run_once: with_sqlx with_deadpool_postgres with_diesel with_diesel_async
+        with_sea_orm);
+}
+
 #[distributed_lock(key = "k", wait = "1h", manager = locks, transaction = tx in pool, fence = fence)]
 async fn add(locks: &LockManager, pool: &SameDatabase<PgPool>) -> Result<(), Failure> {
     PgPool::step(tx, &fence, Step::Write).await?;
     PgPool::step(tx, &fence, Step::CountUp).await
+}
+
+#[distributed_lock(key = "k", manager = locks, transaction = tx in pool, fence = fence)]
+fn write_on_this_thread(locks: &LockManager, pool: &SameDatabase<DieselPool>) -> Result<(), Failure> {
+    step_on_postgres(tx, &fence, Step::Write)
+}
+
+#[distributed_lock(key = "k", manager = locks, transaction = tx in pool, fence = fence, once = "24h")]
+fn write_once_on_this_thread(locks: &LockManager, pool: &SameDatabase<DieselPool>) -> Result<u64, Failure> {
+    step_on_postgres(tx, &fence, Step::Write)?;
+    Ok(fence.token())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn annotated_functions_that_block_ask_the_lock() {
+    let (library, url) = with_diesel().await;
+    let (locks, pool) = (locks(&url).await, library.pool().clone());
+    let rows = async || {
+        let rows = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM distlock_fence");
+        rows.fetch_one(library.observer()).await.unwrap()
+    };
+    let (its_locks, its_pool) = (locks.clone(), pool.clone());
+    let first = tokio::task::spawn_blocking(move || write_on_this_thread(&its_locks, &its_pool));
+    first.await.unwrap().unwrap();
+    assert_eq!(rows().await, 0);
+    for _ in 0..2 {
+        let (locks, pool) = (locks.clone(), pool.clone());
+        let again = tokio::task::spawn_blocking(move || write_once_on_this_thread(&locks, &pool));
+        again.await.unwrap().unwrap();
+    }
+    // The row that calls of one holder wait for.
+    assert_eq!(rows().await, 1);
+    assert_eq!(library.observer().written("k").await.len(), 2);
 }
 
 /// Two managers in place of two processes.

@@ -66,8 +66,8 @@ async fn place_order(
         let __distlock_body = ::distlock::__private::pin!(
             ::distlock::__private::Some(async move {
             #[allow(clippy::used_underscore_binding)] let _ = (& outcome, & b, & a, &
-            pool,); let __distlock_run = match ::distlock::__private::begin_once(& pool,
-            __distlock_held,
+            pool,); let __distlock_run = match ::distlock::__private::database(& pool)
+            .begin_once(__distlock_held,
             ::distlock::__private::Once::new(::distlock::__private::millis(86400000u64))
             .arguments(& (& a, & b))). await { ::distlock::__private::Ok(__distlock_run)
             => __distlock_run, ::distlock::__private::Err(__distlock_error) => return

@@ -59,9 +59,9 @@ async fn place_order(&self, user_id: u64) -> Result<Order, OrderError> {
         let __distlock_body = ::distlock::__private::pin!(
             ::distlock::__private::Some(async move {
             #[allow(clippy::used_underscore_binding)] let _ = (& user_id, & self,); let
-            mut __distlock_open = match ::distlock::__private::begin(& self.pool,
-            __distlock_held). await { ::distlock::__private::Ok(__distlock_open) =>
-            __distlock_open, ::distlock::__private::Err(__distlock_error) => return
+            mut __distlock_open = match ::distlock::__private::database(& self.pool)
+            .begin(__distlock_held). await { ::distlock::__private::Ok(__distlock_open)
+            => __distlock_open, ::distlock::__private::Err(__distlock_error) => return
             ::distlock::__private::Err(__distlock_error), }; let __distlock_transaction =
             & mut * __distlock_open; let __distlock_value = async move { if false {
             return ::distlock::__private::placeholder:: < Result < Order, OrderError > >

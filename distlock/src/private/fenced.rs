@@ -64,28 +64,39 @@ pub fn connection_of<C: Connections>(_: &C) -> &'static mut C::Connection {
     super::placeholder()
 }
 
-/// Under the lock: begins a transaction and checks the fence.
-///
-/// # Errors
-/// [`LockError::Fence`]
-pub async fn begin<D: FencedDatabase>(
-    database: &D,
-    held: Option<&Held>,
-) -> Result<FencedTransaction<D>, LockError> {
-    Ok(FencedTransaction::begin(&guard(held).fence()?, database).await?)
+/// What `transaction = name in database` names. Its methods are there if it is a database: if it is none, the compiler
+/// says so once, and nothing of what follows.
+#[derive(Debug)]
+pub struct Database<'d, D>(&'d D);
+
+/// Whatever it is.
+pub fn database<D>(database: &D) -> Database<'_, D> {
+    Database(database)
 }
 
-/// The same for a run that is stored.
-///
-/// # Errors
-/// [`LockError::Fence`]
+impl<D: FencedDatabase> Database<'_, D> {
+    /// Under the lock: begins a transaction and checks the fence.
+    ///
+    /// # Errors
+    /// [`LockError::Fence`]
+    pub async fn begin(self, held: Option<&Held>) -> Result<FencedTransaction<D>, LockError> {
+        Ok(FencedTransaction::begin(&guard(held).fence()?, self.0).await?)
+    }
+}
+
 #[cfg(feature = "once")]
-pub async fn begin_once<D: OnceDatabase, T: DeserializeOwned>(
-    database: &D,
-    held: Option<&Held>,
-    once: Once,
-) -> Result<Run<D, T>, LockError> {
-    Ok(once.begin(&guard(held).fence()?, database).await?)
+impl<D: OnceDatabase> Database<'_, D> {
+    /// The same for a run that is stored.
+    ///
+    /// # Errors
+    /// [`LockError::Fence`]
+    pub async fn begin_once<T: DeserializeOwned>(
+        self,
+        held: Option<&Held>,
+        once: Once,
+    ) -> Result<Run<D, T>, LockError> {
+        Ok(once.begin(&guard(held).fence()?, self.0).await?)
+    }
 }
 
 /// A section whose body is over: its lock is held, and its transaction is open.
@@ -184,10 +195,8 @@ pub fn transaction_blocking<C: Connections, R: ReturnsResult>(
 ) -> Result<R, LockError> {
     let held = guard(held);
     let fence = held.fence()?;
-    let mut connection = connections.connection(&fence)?;
-    returned(blocking::transaction(&fence, &mut *connection, |connection| {
-        kept(body(connection), held, on_lost)
-    }))
+    let body = |connection: &mut C::Connection| kept(body(connection), held, on_lost);
+    returned(blocking::transaction_in(&fence, connections, body))
 }
 
 /// The same for a run that is stored. The outcome is that of a result, or of a body that has run.
@@ -207,8 +216,7 @@ where
     let mut outcome = None;
     let run = || {
         let fence = held.fence().map_err(Undone::Lost)?;
-        let mut connection = connections.connection(&fence)?;
-        let done = blocking::once(&fence, &mut *connection, once, |connection| {
+        let done = blocking::once_in(&fence, connections, once, |connection: &mut C::Connection| {
             outcome = Some(Outcome::FirstRun);
             kept(body(connection), held, on_lost)
         })?;

@@ -22,10 +22,11 @@ pub use core::{concat, module_path, stringify};
 pub use crate::{Release, Retry};
 
 pub use fenced::{
-    Ended, ReturnsResult, begin, commit, connection_of, fence, transaction_blocking, transaction_of,
+    Database, Ended, ReturnsResult, commit, connection_of, database, fence, transaction_blocking,
+    transaction_of,
 };
 #[cfg(feature = "once")]
-pub use fenced::{Once, Run, begin_once, once_blocking};
+pub use fenced::{Once, Run, once_blocking};
 pub use hold::{
     Acquiring, Hold, Inside, OnLost, Outside, Releasing, Slot, guard, hold, hold_blocking, token,
 };

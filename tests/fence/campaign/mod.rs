@@ -8,6 +8,7 @@
 //! SECTIONS=6000 SEED=7 cargo test -p distlock-fence-tests --test databases -- --ignored --nocapture with_each_store
 //! ```
 
+mod each_message;
 mod judge;
 mod worker;
 

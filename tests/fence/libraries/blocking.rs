@@ -4,9 +4,10 @@ use std::error::Error;
 use std::panic::resume_unwind;
 
 use diesel::connection::SimpleConnection;
+use diesel::r2d2::{self, ConnectionManager};
 use diesel::sql_types::{BigInt, Text};
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection};
-use distlock_fence::{Done, Fence, Once, blocking};
+use distlock_fence::{Done, Fence, Once, SameDatabase, blocking};
 use rusqlite::params;
 use sqlx::{PgPool, SqlitePool};
 use tokio::runtime::Handle;
@@ -112,7 +113,7 @@ macro_rules! diesel_on {
 
         once_library!($connection, $observer, $step);
 
-        fn $step(connection: &mut $connection, fence: &Fence, step: Step) -> Result<(), Failure> {
+        pub(crate) fn $step(connection: &mut $connection, fence: &Fence, step: Step) -> Result<(), Failure> {
             let key = fence.key();
             match step {
                 Step::Write => {
@@ -140,6 +141,62 @@ diesel_on!(
     step_on_sqlite,
     format!("PRAGMA busy_timeout = {}", distlock_fixtures::BOUND.as_millis())
 );
+
+/// Connections to a database that keeps the locks, too.
+pub(crate) type DieselPool = r2d2::Pool<ConnectionManager<PgConnection>>;
+
+pub(crate) fn diesel_pool_at(url: &str) -> DieselPool {
+    // Connections are made when they are needed.
+    let builder = r2d2::Pool::builder().max_size(8).min_idle(Some(0));
+    builder.connection_timeout(distlock_fixtures::BOUND).build_unchecked(ConnectionManager::new(url))
+}
+
+impl Library for On<SameDatabase<DieselPool>, PgPool> {
+    type Observer = PgPool;
+    const BLOCKS: bool = true;
+
+    fn observer(&self) -> &PgPool {
+        &self.observer
+    }
+
+    async fn section(&self, fence: &Fence, plan: Plan) -> Result<(), Failure> {
+        let (pool, fence, runtime) = (self.pool.clone(), fence.clone(), Handle::current());
+        in_a_thread(move || {
+            blocking::transaction_in(&fence, &pool, |connection| {
+                plan.block_on(&runtime, |step| step_on_postgres(connection, &fence, step))
+            })
+        })
+        .await
+    }
+
+    async fn make_table(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let pool = self.pool.clone();
+        in_a_thread(move || blocking::migrate(&mut *pool.get()?)).await
+    }
+}
+
+impl OnceLibrary for On<SameDatabase<DieselPool>, PgPool> {
+    async fn once<T: Returned>(
+        &self,
+        fence: &Fence,
+        request: &Once,
+        result: Result<T, Failure>,
+    ) -> Result<Done<T>, Failure> {
+        let (pool, fence, request) = (self.pool.clone(), fence.clone(), request.clone());
+        in_a_thread(move || {
+            blocking::once_in(&fence, &pool, &request, |connection| {
+                step_on_postgres(connection, &fence, Step::Write)?;
+                result
+            })
+        })
+        .await
+    }
+
+    async fn prune(&self) -> u64 {
+        let pool = self.pool.clone();
+        in_a_thread(move || blocking::prune(&mut *pool.get().unwrap()).unwrap()).await
+    }
+}
 
 pub(crate) async fn rusqlite() -> (On<Idle<rusqlite::Connection>, SqlitePool>, tempfile::TempDir) {
     let (observer, folder) = sqlite().await;
