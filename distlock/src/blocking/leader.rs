@@ -110,6 +110,21 @@ impl Candidate {
         self.0.term()
     }
 
+    /// See [`health`](crate::leader::Candidate::health).
+    ///
+    /// # Errors
+    /// [`LockError::Lost`], with the reason for which the term has ended.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// manager.leader("mailer").health(Duration::from_secs(20))?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn health(&self, tolerance: Duration) -> Result<(), LockError> {
+        self.0.health(tolerance)
+    }
+
     /// See [`watch`](crate::leader::Candidate::watch).
     ///
     /// ```no_run
@@ -156,5 +171,16 @@ impl LeaderWatch {
     /// ```
     pub fn changed(&mut self) -> Leadership {
         block_on(self.0.changed())
+    }
+
+    /// See [`transitions`](crate::leader::LeaderWatch::transitions).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// assert_eq!(manager.leader("mailer").watch().transitions(), 0);
+    /// ```
+    #[must_use]
+    pub fn transitions(&self) -> u64 {
+        self.0.transitions()
     }
 }

@@ -287,6 +287,31 @@ impl Candidate {
         LeaderWatch::new(self.manager.clone(), self.key.clone(), self.state.clone())
     }
 
+    /// Whether the candidate is well, for a health check: fails if a body still runs although its term was over at a
+    /// check `tolerance` ago or more. Such a body does not reach an await, or awaits nothing else, so it could not be
+    /// stopped; while it runs, this process does not stand for the office. No I/O. A process that waits for the office,
+    /// or whose server is unreachable, is well.
+    ///
+    /// The counterpart of `HealthzAdaptor` of client-go. For axum there is `distlock::axum::LeaderHealth`.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`], with the reason for which the term has ended.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let candidate = manager.leader("scheduler");
+    /// candidate.health(Duration::from_secs(20))?; // it does not lead: well
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias("HealthzAdaptor", "healthz", "liveness"))]
+    pub fn health(&self, tolerance: Duration) -> Result<(), LockError> {
+        self.state.check(tolerance)
+    }
+
     async fn campaign(&self) -> Result<(Guard, FencingToken), LockError> {
         let key = self.key.clone()?;
         // All candidates of a process may wait, however few requests may wait for other locks.

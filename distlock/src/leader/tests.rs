@@ -1,11 +1,15 @@
-//! The pause between two campaigns, on a clock that the test pauses.
+//! The pause between two campaigns, and the health of a leader, on a clock that the test pauses.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::Lead;
+use super::state::Reign;
 use crate::backend::{Events, Failure, LinkEvent, Pushes, StoreError};
 use crate::fault::Fault;
+use crate::release::Release;
+use crate::section::Holding;
 use crate::testing::{TestStore, fail_next, planned};
 
 const OFFICE: &str = "office";
@@ -52,4 +56,27 @@ async fn a_pause_is_kept_while_the_connection_stays_as_it_is() {
     let begun = Instant::now();
     manager.leader(OFFICE).run(async |_| ()).await.unwrap();
     assert!(begun.elapsed() > Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+/// A body that does not await runs on after its term. That is tolerated for a while, from the first check on.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_runs_on_after_its_term_is_unhealthy_after_the_tolerance() {
+    const TOLERANCE: Duration = Duration::from_secs(5);
+    let store = TestStore::on_paused_time();
+    let (manager, other) = (store.process(), store.process());
+    let candidate = manager.leader(OFFICE);
+    let (guard, term) = candidate.campaign().await.unwrap();
+    let holding = Holding::new(guard, Release::Confirmed);
+    let lead = Lead::new(holding.handle().clone(), term, manager.core().closing());
+    let reign = Reign::begin(&candidate.state, lead.clone());
+    candidate.health(Duration::ZERO).unwrap();
+    assert!(other.force_release(OFFICE).await.unwrap());
+    assert!(lead.lost().await.is_lost());
+    candidate.health(TOLERANCE).unwrap();
+    sleep(TOLERANCE / 2).await;
+    candidate.health(TOLERANCE).unwrap();
+    sleep(TOLERANCE / 2).await;
+    assert!(candidate.health(TOLERANCE).unwrap_err().is_lost());
+    drop(reign);
+    candidate.health(Duration::ZERO).unwrap();
 }

@@ -80,6 +80,9 @@ pub struct LeaderWatch {
     reported: Option<Leadership>,
     /// The owner token of this candidate's latest term.
     own: Option<String>,
+    /// The owner token of the latest leader, and how many there have been.
+    latest: Option<String>,
+    terms_seen: u64,
     /// When the store is to be asked.
     due: Time,
 }
@@ -87,7 +90,17 @@ pub struct LeaderWatch {
 impl LeaderWatch {
     pub(super) fn new(manager: LockManager, key: Result<LockKey, LockError>, state: Arc<State>) -> Self {
         let terms = state.subscribe();
-        LeaderWatch { manager, key, state, terms, reported: None, own: None, due: clock::now() }
+        LeaderWatch {
+            manager,
+            key,
+            state,
+            terms,
+            reported: None,
+            own: None,
+            latest: None,
+            terms_seen: 0,
+            due: clock::now(),
+        }
     }
 
     /// Returns who leads as soon as that is not what it returned before; the first call returns at once. Terms of this
@@ -128,10 +141,42 @@ impl LeaderWatch {
             if let Some(known) = known
                 && self.reported.as_ref() != Some(&known)
             {
+                self.count(&known);
                 self.reported = Some(known.clone());
                 return known;
             }
             self.until_due().await;
+        }
+    }
+
+    /// How many terms this watch has reported: one for each leader, also if the same process leads again. Over all
+    /// candidates, the metric `distlock_leader_terms_total` counts every term, also those that no watch has seen.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let candidate = manager.leader("scheduler");
+    /// let mut watch = candidate.watch();
+    /// candidate.run(async |_lead| drop(watch.changed().await)).await?;
+    /// assert_eq!(watch.transitions(), 1);
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias("leaseTransitions", "leaderTransitions"))]
+    #[must_use]
+    pub fn transitions(&self) -> u64 {
+        self.terms_seen
+    }
+
+    fn count(&mut self, known: &Leadership) {
+        let leader = match known {
+            Leadership::Here { .. } => self.own.as_ref(),
+            Leadership::Elsewhere { owner, .. } => Some(owner),
+            Leadership::Vacant | Leadership::Unknown => None,
+        };
+        if let Some(leader) = leader.filter(|leader| self.latest.as_ref() != Some(leader)) {
+            self.latest = Some(leader.clone());
+            self.terms_seen += 1;
         }
     }
 
