@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::parking::block_on;
@@ -55,6 +56,17 @@ impl Candidate {
     /// ```
     pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
         Candidate(self.0.label(label))
+    }
+
+    /// See [`value`](crate::leader::Candidate::value).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let candidate = manager.leader("mailer").value("10.0.0.7:8080");
+    /// # drop(candidate);
+    /// ```
+    pub fn value(self, value: impl Into<Arc<str>>) -> Self {
+        Candidate(self.0.value(value))
     }
 
     /// Campaigns, runs `body` while this is the leader, and resigns when it returns. A thread cannot be stopped: a

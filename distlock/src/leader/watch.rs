@@ -10,7 +10,7 @@ use super::Lead;
 use super::state::State;
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::manager::{LockClient, LockManager, holder};
+use crate::manager::{LockClient, LockHolder, LockManager, holder};
 use distlock_store::FencingToken;
 use distlock_store::clock;
 use distlock_store::engine::Time;
@@ -48,6 +48,9 @@ pub enum Leadership {
         /// id alone on others. A leader that has only just connected may be reported once more when they are known.
         /// `None`: the token is not one of this library's.
         client: Option<LockClient>,
+        /// What it publishes; see [`Candidate::value`](super::Candidate::value). A leader that has only just begun may be
+        /// reported once more when it is written.
+        value: Option<String>,
     },
     /// Nobody.
     Vacant,
@@ -191,11 +194,12 @@ impl LeaderWatch {
         match self.manager.look_up(key).await {
             // Its release is under way.
             Ok(Some(found)) if self.own.as_deref() == Some(&*found.holder) => Leadership::Vacant,
-            Ok(Some(found)) => Leadership::Elsewhere {
-                owner: found.holder.to_string(),
+            Ok(Some(found)) => {
+                let LockHolder { token, client, value, .. } = holder(&found);
                 // What it counts is no news of who leads.
-                client: holder(&found).map(|client| LockClient { busy: None, lost: None, ..client }),
-            },
+                let client = client.map(|client| LockClient { busy: None, lost: None, ..client });
+                Leadership::Elsewhere { owner: token, client, value }
+            }
             Ok(None) => Leadership::Vacant,
             Err(_) => Leadership::Unknown,
         }

@@ -73,6 +73,8 @@ pub struct LockHolder {
     pub since: Option<Duration>,
     /// How many readers of that process share the lease; one for other kinds.
     pub users: Option<u64>,
+    /// What a leader publishes; see [`Candidate::value`](crate::leader::Candidate::value).
+    pub value: Option<String>,
 }
 
 /// A process that waits for a lock.
@@ -201,6 +203,7 @@ impl Told {
             label: Some(hold.label.clone()),
             since: Some(hold.since),
             users: Some(hold.users),
+            value: None,
         }
     }
 
@@ -226,6 +229,7 @@ impl LockHolder {
             label: details.label,
             since: details.since,
             users: details.users,
+            value: details.value,
         }
     }
 }
@@ -247,11 +251,11 @@ impl LockWaiter {
     }
 }
 
-/// The process that holds a lock, as the store knows it.
-pub(crate) fn holder(found: &Inspection) -> Option<LockClient> {
+/// The holder of an exclusive lock, as the store knows it.
+pub(crate) fn holder(found: &Inspection) -> LockHolder {
     let is_holder = |(owner, _): &&(Arc<str>, OwnerDetails)| *owner == found.holder;
     let details = found.details.iter().find(is_holder).map(|(_, details)| details);
-    LockHolder::stored(&found.holder, None, details).client
+    LockHolder::stored(&found.holder, found.remaining, details)
 }
 
 /// Holders and waiters as the store knows them, with what this client knows of its own.
@@ -261,7 +265,11 @@ fn parties(found: &Inspection, told: Option<&Told>) -> (Vec<LockHolder>, Vec<Loc
     let own: Vec<LockHolder> =
         told.iter().flat_map(|told| told.account.holds.iter().map(|hold| told.holder(hold))).collect();
     let holder = |token: &str, remaining| match own.iter().find(|own| own.token == token) {
-        Some(own) => LockHolder { remaining, ..own.clone() },
+        Some(own) => LockHolder {
+            remaining,
+            value: details(token).and_then(|known| known.value.clone()),
+            ..own.clone()
+        },
         None => LockHolder::stored(token, remaining, details(token)),
     };
     let holders = match found.kind {

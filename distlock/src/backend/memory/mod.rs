@@ -4,6 +4,7 @@
 
 pub(crate) mod server;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
@@ -11,7 +12,8 @@ use std::time::{Duration, SystemTime};
 use once_cell::sync::OnceCell;
 
 use super::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Inspection, LinkEvent, OpResult, StoreError,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, HoldNote, Inspection, LinkEvent, OpResult,
+    OwnerDetails, StoreError, token_text,
 };
 use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use distlock_store::Finding;
@@ -29,6 +31,8 @@ pub(crate) struct MemoryStore {
     wall_at_start: u64,
     /// Of the managers that share the locks, as the processes of a test do, each with its client.
     receivers: Mutex<Vec<Receiver>>,
+    /// What the latest leader of each office has published, with its owner token.
+    values: Mutex<HashMap<Arc<str>, (String, Arc<str>)>>,
 }
 
 impl MemoryStore {
@@ -39,6 +43,7 @@ impl MemoryStore {
             started: clock::now(),
             wall_at_start: u64::try_from(wall.as_micros()).unwrap_or(0),
             receivers: Mutex::default(),
+            values: Mutex::default(),
         })
     }
 
@@ -53,6 +58,10 @@ impl MemoryStore {
 
     fn receivers(&self) -> MutexGuard<'_, Vec<Receiver>> {
         self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn values(&self) -> MutexGuard<'_, HashMap<Arc<str>, (String, Arc<str>)>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn receiver(&self, client: &Arc<str>) -> Option<Arc<dyn Events>> {
@@ -168,8 +177,29 @@ impl Backend for Memory {
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<Inspection>, StoreError>> {
-        let found = self.server().inspect(self.now(), key);
+        let mut found = self.server().inspect(self.now(), key);
+        if let Some(found) = &mut found
+            && let Some((owner, value)) =
+                self.store.values().get(key).filter(|(owner, _)| *owner == *found.holder)
+        {
+            found.details.push((
+                Arc::from(&**owner),
+                OwnerDetails { value: Some(value.to_string()), ..OwnerDetails::default() },
+            ));
+        }
         Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn publishes(&self) -> bool {
+        true
+    }
+
+    fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
+        let owner = token_text(&self.client, note.hold.token);
+        if let Some(value) = note.value {
+            self.store.values().insert(note.key, (owner, value));
+        }
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
