@@ -12,8 +12,8 @@ use tower_service::Service;
 
 use crate::leader::Candidate;
 
-/// A service for a liveness probe: 200 while a candidate is [well](Candidate::health), 503 when its body runs on although
-/// its term is over. An orchestrator then restarts the process, as with `HealthzAdaptor` of client-go.
+/// A service for a liveness probe: 200 while a candidate is [well](Candidate::health), 503 when its body runs on
+/// although its term is over. An orchestrator then restarts the process, as with `HealthzAdaptor` of client-go.
 ///
 /// ```
 /// use std::time::Duration;

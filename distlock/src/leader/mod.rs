@@ -164,9 +164,10 @@ impl Candidate {
         Candidate { label: label.into(), ..self }
     }
 
-    /// What a leader publishes for those who [`watch`](Self::watch): its address, for example. Any text of at most 1 KiB,
-    /// which is no secret: it stands in the store. It is written before the body begins, and each term has its own.
-    /// Watchers get it in [`Leadership::Elsewhere`].
+    /// What a leader publishes for those who [`watch`](Self::watch): its address, for example. Any text of at most
+    /// 1 KiB, which is no secret: it stands in the store. It is written before the body begins, and each term has its
+    /// own. Watchers get it in [`Leadership::Elsewhere`], and are told when the term ends. For that, the leader holds a
+    /// second lock, of its term, and they wait for it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -369,6 +370,18 @@ impl Candidate {
         Ok(())
     }
 
+    /// Takes the lock of this term, for which those wait who watch a leader that publishes. Without it, as on a store
+    /// that keeps no shared locks, they poll.
+    async fn mark_term(&self, guard: &Guard) -> Option<Guard> {
+        self.value.as_ref()?;
+        let request = self.manager.lock(watch::term_key(guard.key(), &guard.owner())).no_wait().linger(None);
+        let request = match self.ttl {
+            Some(ttl) => request.ttl(ttl),
+            None => request,
+        };
+        request.label(self.label.clone()).acquire().await.ok()
+    }
+
     /// Before the body begins: whoever sees this leader soon sees its value, too.
     async fn publish(&self, guard: &Guard) -> Result<Option<Published>, LockError> {
         let Some(value) = &self.value else { return Ok(None) };
@@ -388,6 +401,8 @@ impl Candidate {
         F: FnMut(Lead) -> Fut,
         Fut: Future,
     {
+        // Until the lock is released: those who wait for its end then find the next leader.
+        let _marked = self.mark_term(&guard).await;
         let _published = self.publish(&guard).await?;
         let holding = Holding::new(guard, Release::Confirmed);
         let lead = Lead::new(holding.handle().clone(), term, self.manager.core().closing());
