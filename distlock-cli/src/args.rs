@@ -190,6 +190,9 @@ pub(crate) struct Leader {
     /// How long to wait for each term, or `forever`
     #[arg(short, long, default_value = "forever", value_name = "TIME")]
     pub(crate) wait: Wait,
+    /// The label of its requests, for those who look
+    #[arg(long, default_value = "distlock leader", value_name = "TEXT")]
+    pub(crate) label: String,
     /// The longest time for which a term lasts; then the command is ended, and another may be the leader
     #[arg(long, value_name = "TIME")]
     pub(crate) max_hold: Option<Span>,

@@ -56,6 +56,8 @@ pub struct Abilities {
     #[doc(hidden)]
     pub lists: bool,
     #[doc(hidden)]
+    pub publishes: bool,
+    #[doc(hidden)]
     pub polled_by_callers: bool,
 }
 
@@ -95,6 +97,7 @@ impl Default for Abilities {
             lacks: Vec::new(),
             connects_within: None,
             lists: false,
+            publishes: false,
             polled_by_callers: false,
         }
     }
@@ -281,6 +284,17 @@ impl Abilities {
     #[must_use]
     pub fn lists(self) -> Self {
         Abilities { lists: true, ..self }
+    }
+
+    /// It implements [`LockStore::publish`](super::LockStore::publish).
+    ///
+    /// ```
+    /// let abilities = distlock::store::Abilities::default().publishes();
+    /// # drop(abilities);
+    /// ```
+    #[must_use]
+    pub fn publishes(self) -> Self {
+        Abilities { publishes: true, ..self }
     }
 
     /// Its operations may be polled by the tasks that ask for locks, on any thread and in any runtime, which saves

@@ -23,6 +23,9 @@ pub struct OwnerDetails {
     pub users: Option<u64>,
     #[doc(hidden)]
     pub label: Option<String>,
+    /// What it has published.
+    #[doc(hidden)]
+    pub value: Option<String>,
     #[doc(hidden)]
     pub who: Who,
 }

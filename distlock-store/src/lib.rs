@@ -48,12 +48,12 @@ pub use escaped::Escaped;
 pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
 pub use fencing_token::FencingToken;
 pub use finding::{Finding, Severity};
-pub use limits::{LATE_COMMANDS, NOTIFIED_WITHIN};
+pub use limits::{LATE_COMMANDS, LONGEST_VALUE, NOTIFIED_WITHIN};
 pub use listing::{List, StoredPage};
 pub use lock_kind::LockKind;
 pub use observed_leases::ObservedLeases;
 pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
-pub use request::{Acquire, Owner, Queue, Release, Renew};
+pub use request::{Acquire, Owner, Publish, Queue, Release, Renew};
 pub use server_clock::{Asking, ServerClock};
 
 /// What the crate `distlock` and its own stores need of this one beside the contract. Not for others: it may change
@@ -254,8 +254,17 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// not what this process remembers of it.
     fn release(&self, request: &Release) -> impl Future<Output = Result<ReleaseReply, StoreError>> + Send;
 
-    /// Reads who holds the key. `None`: it is free.
+    /// Reads who holds the key. `None`: it is free. What the holder has [published](Self::publish) is part of it.
     fn inspect(&self, key: &str) -> impl Future<Output = Result<Option<StoredLock>, StoreError>> + Send;
+
+    /// Keeps a text beside a lock that the owner holds, for those who [`inspect`](Self::inspect) it: the address of a
+    /// leader, for example. It belongs to this lease of this owner, and is never shown of another one
+    /// ([`StoredLock::published`]). Another text replaces it. Called only if [`Abilities::publishes`] says so, for
+    /// exclusive locks. If the owner does not hold the lock any more, nothing need be kept.
+    fn publish(&self, request: &Publish) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let error = StoreError::refused(format!("publishing under `{}`: not implemented", request.key));
+        ready(Err(error))
+    }
 
     /// Lists locks that are held or waited for, a page at a time. Called only if [`Abilities::lists`] says so, for
     /// `LockManager::list`. A lock that is held throughout a listing stands on one of its

@@ -1,4 +1,4 @@
-//! The times that the contract names.
+//! The limits that the contract names.
 
 use std::time::Duration;
 
@@ -22,3 +22,10 @@ pub const LATE_COMMANDS: Duration = Duration::from_secs(5);
 /// assert!(distlock::store::NOTIFIED_WITHIN < distlock::store::LATE_COMMANDS);
 /// ```
 pub const NOTIFIED_WITHIN: Duration = Duration::from_secs(2);
+
+/// The longest text that a holder [publishes](super::LockStore::publish), in bytes: 1 KiB.
+///
+/// ```
+/// assert_eq!(distlock::store::LONGEST_VALUE, 1024);
+/// ```
+pub const LONGEST_VALUE: usize = 1024;

@@ -328,6 +328,29 @@ impl StoredLock {
         StoredLock { waiters: self.waiters.max(named), ..self }
     }
 
+    /// What `owner` has [published](super::LockStore::publish): ignored unless it is the holder. To be said after the
+    /// holders.
+    ///
+    /// ```
+    /// use distlock::LockKind;
+    /// use distlock::store::StoredLock;
+    ///
+    /// let lock = StoredLock::new(LockKind::Exclusive).holder("dl1:web.0a:7", None);
+    /// let lock = lock.published("dl1:web.0a:7", "10.0.0.7:8080");
+    /// # drop(lock);
+    /// ```
+    pub fn published(mut self, owner: &str, value: impl Into<String>) -> Self {
+        if !self.holders.iter().any(|(holder, _)| holder == owner) {
+            return self;
+        }
+        let value = Some(value.into());
+        match self.details.iter_mut().find(|(known, _)| known == owner) {
+            Some((_, details)) => details.value = value,
+            None => self.details.push((owner.to_owned(), OwnerDetails { value, ..OwnerDetails::default() })),
+        }
+        self
+    }
+
     /// What the store knows of one of them.
     ///
     /// ```

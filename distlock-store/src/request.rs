@@ -247,6 +247,40 @@ impl Release {
     }
 }
 
+/// What [`LockStore::publish`](super::LockStore::publish) is asked for.
+///
+/// ```
+/// use distlock::store::{Owner, Publish};
+///
+/// let request = Publish::new("scheduler", &Owner::new("web-1.0a", 7), "10.0.0.7:8080");
+/// assert_eq!(&*request.value, "10.0.0.7:8080");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Publish {
+    /// The key, with the manager's prefix.
+    pub key: Arc<str>,
+    /// Who holds it.
+    pub owner: Owner,
+    /// Any text of at most [`LONGEST_VALUE`](super::LONGEST_VALUE) bytes.
+    pub value: Arc<str>,
+}
+
+impl Publish {
+    /// For tests of a store by itself.
+    ///
+    /// ```
+    /// use distlock::store::{Owner, Publish};
+    ///
+    /// let request = Publish::new("scheduler", &Owner::new("web-1.0a", 7), "10.0.0.7:8080");
+    /// # drop(request);
+    /// ```
+    #[must_use]
+    pub fn new(key: impl Into<Arc<str>>, owner: &Owner, value: impl Into<Arc<str>>) -> Self {
+        Publish { key: key.into(), owner: owner.clone(), value: value.into() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,7 +34,7 @@
 pub use crate::manager::register;
 pub use distlock_store::{
     Abilities, Ability, Acquire, AcquireReply, Asking, Busy, EarlierCommands, Fencing, Finding, Grant,
-    Heartbeat, KEPT, KeyRules, LATE_COMMANDS, LeaseRule, List, LockStore, NOTIFIED_WITHIN, Notifications,
-    ObservedLeases, Owner, OwnerDetails, Queue, Release, ReleaseReply, Renew, RenewReply, ServerClock,
-    Severity, StoreError, StoreEvents, StoredLock, StoredPage, Waiting, kit,
+    Heartbeat, KEPT, KeyRules, LATE_COMMANDS, LONGEST_VALUE, LeaseRule, List, LockStore, NOTIFIED_WITHIN,
+    Notifications, ObservedLeases, Owner, OwnerDetails, Publish, Queue, Release, ReleaseReply, Renew,
+    RenewReply, ServerClock, Severity, StoreError, StoreEvents, StoredLock, StoredPage, Waiting, kit,
 };

@@ -107,7 +107,7 @@ pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exi
 }
 
 fn candidacy(manager: &LockManager, options: &args::Leader) -> LockRequest {
-    let mut request = manager.lock(&options.office).ttl(options.ttl.0).label("distlock leader").fenced();
+    let mut request = manager.lock(&options.office).ttl(options.ttl.0).label(options.label.clone()).fenced();
     request = match options.wait {
         Wait::For(time) => request.wait(time),
         Wait::Forever => request.wait_forever(),

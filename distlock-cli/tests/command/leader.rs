@@ -57,3 +57,18 @@ fn a_candidate_may_wait_for_some_time_only() {
     let arguments = ["leader", "office", "--wait", "100ms", "--", "true"];
     assert_status(&output(&mut distlock(&server, &arguments)), 75);
 }
+
+#[test]
+fn a_leader_has_the_label_that_it_was_given() {
+    let server = RedisServer::start();
+    let options = ["leader", "office", "--label", "night shift", "--ttl", "3s", "--kill-after", "500ms"];
+    let mut running =
+        Running::start(&mut distlock(&server, &[&options[..], &["-c", "echo on; sleep 1000"]].concat()));
+    assert_eq!(running.line(), "on");
+    eventually_blocking("it is shown with its label", || {
+        let shown = output(&mut distlock(&server, &["show", "office"]));
+        text(&shown.stdout).contains("label night shift")
+    });
+    running.signal(Signal::TERM);
+    assert_eq!(running.status().signal(), Some(15));
+}

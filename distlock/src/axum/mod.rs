@@ -3,6 +3,7 @@
 //! - [`LockError`](crate::LockError) is a response: a handler returns `Result<_, LockError>`, and the client gets a
 //!   status and a problem document ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)).
 //! - [`OneAtATime`] is a layer that lets one request at a time through to a service, for each key.
+//! - [`LeaderHealth`] is a service for `/healthz`: whether a leader that has lost its office has stopped.
 //! - [`IdempotencyKey`] is the key of a request that a client may repeat, and that is to be done once.
 //!
 //! ```
@@ -62,10 +63,12 @@
 //! # }
 //! ```
 
+mod health;
 mod idempotency;
 mod layer;
 mod response;
 
+pub use health::LeaderHealth;
 #[cfg(feature = "once")]
 pub use idempotency::Replayed;
 pub use idempotency::{IdempotencyKey, NoIdempotencyKey};

@@ -81,6 +81,8 @@ pub(crate) struct HoldNote {
     pub(crate) key: Arc<str>,
     pub(crate) hold: HoldAccount,
     pub(crate) ttl: Duration,
+    /// What the holder publishes.
+    pub(crate) value: Option<Arc<str>>,
 }
 
 /// What a request needs from a backend, apart from the lock being free.
@@ -144,6 +146,17 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// them. One that is lost is written again with the next renewal.
     fn note_holds(&self, _notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {
         None
+    }
+
+    /// Whether it keeps what a holder [publishes](Backend::publish).
+    fn publishes(&self) -> bool {
+        false
+    }
+
+    /// Keeps what a holder publishes beside its exclusive lock, for those who look. Where it is part of the
+    /// [notes](Backend::note_holds), each renewal writes it again.
+    fn publish(&self, _note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::new(Failure::Refused, "it keeps no values"))))
     }
 
     /// Looks for what endangers locks in this store, or makes them slow. One that cannot look says so: nothing found is

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::parking::block_on;
@@ -57,6 +58,17 @@ impl Candidate {
         Candidate(self.0.label(label))
     }
 
+    /// See [`value`](crate::leader::Candidate::value).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let candidate = manager.leader("mailer").value("10.0.0.7:8080");
+    /// # drop(candidate);
+    /// ```
+    pub fn value(self, value: impl Into<Arc<str>>) -> Self {
+        Candidate(self.0.value(value))
+    }
+
     /// Campaigns, runs `body` while this is the leader, and resigns when it returns. A thread cannot be stopped: a
     /// body of many steps should look at [`is_leader`](Lead::is_leader) between them, and return when it turns false.
     /// If the term was lost before the body returned, what it returned is dropped, and the candidate campaigns again.
@@ -110,6 +122,21 @@ impl Candidate {
         self.0.term()
     }
 
+    /// See [`health`](crate::leader::Candidate::health).
+    ///
+    /// # Errors
+    /// [`LockError::Lost`], with the reason for which the term has ended.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// manager.leader("mailer").health(Duration::from_secs(20))?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn health(&self, tolerance: Duration) -> Result<(), LockError> {
+        self.0.health(tolerance)
+    }
+
     /// See [`watch`](crate::leader::Candidate::watch).
     ///
     /// ```no_run
@@ -156,5 +183,16 @@ impl LeaderWatch {
     /// ```
     pub fn changed(&mut self) -> Leadership {
         block_on(self.0.changed())
+    }
+
+    /// See [`transitions`](crate::leader::LeaderWatch::transitions).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// assert_eq!(manager.leader("mailer").watch().transitions(), 0);
+    /// ```
+    #[must_use]
+    pub fn transitions(&self) -> u64 {
+        self.0.transitions()
     }
 }

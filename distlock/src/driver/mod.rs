@@ -63,6 +63,7 @@ pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
 use vitals::Vitals;
 use who::Myself;
+pub(crate) use who::Published;
 
 /// The number of mutexes over which the keys are spread.
 const SHARDS: usize = 32;

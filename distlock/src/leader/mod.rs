@@ -39,14 +39,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::driver::Published;
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
 use crate::key::{IntoLockKey, LockKey};
 use crate::manager::LockManager;
 use crate::release::Release;
 use crate::section::{Hold, Holding, OnLost};
-use distlock_store::FencingToken;
-use distlock_store::clock;
+use distlock_store::{FencingToken, LONGEST_VALUE, StoreError, clock};
 pub use lead::Lead;
 use report::TermReport;
 use state::{Reign, State};
@@ -79,6 +79,7 @@ pub struct Candidate {
     key: Result<LockKey, LockError>,
     ttl: Option<Duration>,
     label: Cow<'static, str>,
+    value: Option<Arc<str>>,
     state: Arc<State>,
 }
 
@@ -107,7 +108,7 @@ impl LockManager {
             Ok(key) => Cow::Owned(key.to_string()),
             Err(_) => Cow::Borrowed("leader"),
         };
-        Candidate { manager: self.clone(), key, ttl: None, label, state: Arc::default() }
+        Candidate { manager: self.clone(), key, ttl: None, label, value: None, state: Arc::default() }
     }
 }
 
@@ -161,6 +162,28 @@ impl Candidate {
     /// ```
     pub fn label(self, label: impl Into<Cow<'static, str>>) -> Self {
         Candidate { label: label.into(), ..self }
+    }
+
+    /// What a leader publishes for those who [`watch`](Self::watch): its address, for example. Any text of at most
+    /// 1 KiB, which is no secret: it stands in the store. It is written before the body begins, and each term has its
+    /// own. Watchers get it in [`Leadership::Elsewhere`], and are told when the term ends. For that, the leader holds a
+    /// second lock, of its term, and they wait for it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let candidate = manager.leader("scheduler").value("10.0.0.7:8080");
+    /// candidate.run(async |_lead| {
+    ///     let lock = manager.inspect("scheduler").await?.expect("it leads");
+    ///     assert_eq!(lock.holders[0].value.as_deref(), Some("10.0.0.7:8080"));
+    ///     Ok::<(), distlock::LockError>(())
+    /// }).await?
+    /// # }
+    /// ```
+    #[doc(alias("proclaim", "identity", "address"))]
+    pub fn value(self, value: impl Into<Arc<str>>) -> Self {
+        Candidate { value: Some(value.into()), ..self }
     }
 
     /// Campaigns until it leads, and runs `body` while it leads. If the term ends early (the lease has expired or was
@@ -287,8 +310,34 @@ impl Candidate {
         LeaderWatch::new(self.manager.clone(), self.key.clone(), self.state.clone())
     }
 
+    /// Whether the candidate is well, for a health check: fails if a body still runs although its term was over at a
+    /// check `tolerance` ago or more. Such a body does not reach an await, or awaits nothing else, so it could not be
+    /// stopped; while it runs, this process does not stand for the office. No I/O. A process that waits for the office,
+    /// or whose server is unreachable, is well.
+    ///
+    /// The counterpart of `HealthzAdaptor` of client-go. For axum there is `distlock::axum::LeaderHealth`.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`], with the reason for which the term has ended.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// use std::time::Duration;
+    ///
+    /// let candidate = manager.leader("scheduler");
+    /// candidate.health(Duration::from_secs(20))?; // it does not lead: well
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias("HealthzAdaptor", "healthz", "liveness"))]
+    pub fn health(&self, tolerance: Duration) -> Result<(), LockError> {
+        self.state.check(tolerance)
+    }
+
     async fn campaign(&self) -> Result<(Guard, FencingToken), LockError> {
         let key = self.key.clone()?;
+        self.check_value()?;
         // All candidates of a process may wait, however few requests may wait for other locks.
         let request = self.manager.lock(key).fenced().wait_forever().max_waiters(u32::MAX).linger(None);
         let request = match self.ttl {
@@ -302,6 +351,45 @@ impl Candidate {
         }
     }
 
+    fn check_value(&self) -> Result<(), LockError> {
+        let Some(value) = &self.value else { return Ok(()) };
+        if value.len() > LONGEST_VALUE {
+            return Err(LockError::options(format!(
+                "the value of a leader has {} bytes; at most {LONGEST_VALUE} are published",
+                value.len()
+            )));
+        }
+        if value.contains('\0') {
+            return Err(LockError::options(
+                "the value of a leader contains a NUL, which PostgreSQL does not store",
+            ));
+        }
+        if !self.manager.core().backend.publishes() {
+            return Err(LockError::options("the store keeps no values: a leader cannot publish one"));
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of this term, for which those wait who watch a leader that publishes. Without it, as on a store
+    /// that keeps no shared locks, they poll.
+    async fn mark_term(&self, guard: &Guard) -> Option<Guard> {
+        self.value.as_ref()?;
+        let request = self.manager.lock(watch::term_key(guard.key(), &guard.owner())).no_wait().linger(None);
+        let request = match self.ttl {
+            Some(ttl) => request.ttl(ttl),
+            None => request,
+        };
+        request.label(self.label.clone()).acquire().await.ok()
+    }
+
+    /// Before the body begins: whoever sees this leader soon sees its value, too.
+    async fn publish(&self, guard: &Guard) -> Result<Option<Published>, LockError> {
+        let Some(value) = &self.value else { return Ok(None) };
+        let published = self.manager.core().publish(guard.cell(), guard.remaining(), value).await;
+        let failed = |error: StoreError| LockError::unavailable(guard.key(), error);
+        published.map(Some).map_err(failed)
+    }
+
     /// One term.
     async fn reign<F, Fut>(
         &self,
@@ -313,6 +401,9 @@ impl Candidate {
         F: FnMut(Lead) -> Fut,
         Fut: Future,
     {
+        // Until the lock is released: those who wait for its end then find the next leader.
+        let _marked = self.mark_term(&guard).await;
+        let _published = self.publish(&guard).await?;
         let holding = Holding::new(guard, Release::Confirmed);
         let lead = Lead::new(holding.handle().clone(), term, self.manager.core().closing());
         let term = Term {

@@ -1,31 +1,54 @@
 //! What a candidate's clones share: the term under way.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::Lead;
 use crate::contained::contained;
+use crate::error::LockError;
+use distlock_store::engine::Time;
+use distlock_store::{FencingToken, clock};
 
 /// The term of a candidate, if there is one.
 #[derive(Debug)]
-pub(super) struct State(watch::Sender<Option<Lead>>);
+pub(super) struct State {
+    term: watch::Sender<Option<Lead>>,
+    /// The term whose body was seen to run on, and since when.
+    overdue: Mutex<Option<(FencingToken, Time)>>,
+}
 
 impl Default for State {
     fn default() -> Self {
-        State(watch::Sender::new(None))
+        State { term: watch::Sender::new(None), overdue: Mutex::default() }
     }
 }
 
 impl State {
     /// The term under way, if its lease is held at this moment.
     pub(super) fn lead(&self) -> Option<Lead> {
-        self.0.borrow().as_ref().filter(|lead| lead.is_leader()).cloned()
+        self.term.borrow().as_ref().filter(|lead| lead.is_leader()).cloned()
+    }
+
+    /// Fails with the loss if the body of a term has run on for longer than `tolerance` since it was first seen.
+    pub(super) fn check(&self, tolerance: Duration) -> Result<(), LockError> {
+        let lead = self.term.borrow().clone();
+        let over = lead.and_then(|lead| Some((lead.term(), lead.check().err()?)));
+        let mut overdue = self.overdue.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((term, error)) = over else {
+            *overdue = None;
+            return Ok(());
+        };
+        let now = clock::now();
+        let (_, since) = overdue.filter(|(of, _)| *of == term).unwrap_or((term, now));
+        *overdue = Some((term, since));
+        if now.duration_since(since) >= tolerance { Err(error) } else { Ok(()) }
     }
 
     /// Notified when a term begins or ends.
     pub(super) fn subscribe(&self) -> watch::Receiver<Option<Lead>> {
-        self.0.subscribe()
+        self.term.subscribe()
     }
 }
 
@@ -39,7 +62,7 @@ impl Reign {
     pub(super) fn begin(state: &Arc<State>, lead: Lead) -> Self {
         let reign = Reign { state: state.clone(), lead: lead.clone() };
         // Wakers are the program's: a panic of one must not end the term without its end being told.
-        drop(contained(|| state.0.send_replace(Some(lead))));
+        drop(contained(|| state.term.send_replace(Some(lead))));
         reign
     }
 }
@@ -55,6 +78,6 @@ impl Drop for Reign {
             }
             ends
         };
-        drop(contained(|| self.state.0.send_if_modified(end)));
+        drop(contained(|| self.state.term.send_if_modified(end)));
     }
 }

@@ -1,11 +1,16 @@
-//! The pause between two campaigns, on a clock that the test pauses.
+//! The pause between two campaigns, and the health of a leader, on a clock that the test pauses.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::state::Reign;
+use super::{Lead, LeaderWatch, Leadership};
+use crate::LockManager;
 use crate::backend::{Events, Failure, LinkEvent, Pushes, StoreError};
 use crate::fault::Fault;
+use crate::release::Release;
+use crate::section::Holding;
 use crate::testing::{TestStore, fail_next, planned};
 
 const OFFICE: &str = "office";
@@ -52,4 +57,61 @@ async fn a_pause_is_kept_while_the_connection_stays_as_it_is() {
     let begun = Instant::now();
     manager.leader(OFFICE).run(async |_| ()).await.unwrap();
     assert!(begun.elapsed() > Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+/// A body that does not await runs on after its term. That is tolerated for a while, from the first check on.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_runs_on_after_its_term_is_unhealthy_after_the_tolerance() {
+    const TOLERANCE: Duration = Duration::from_secs(5);
+    let store = TestStore::on_paused_time();
+    let (manager, other) = (store.process(), store.process());
+    let candidate = manager.leader(OFFICE);
+    let (guard, term) = candidate.campaign().await.unwrap();
+    let holding = Holding::new(guard, Release::Confirmed);
+    let lead = Lead::new(holding.handle().clone(), term, manager.core().closing());
+    let reign = Reign::begin(&candidate.state, lead.clone());
+    candidate.health(Duration::ZERO).unwrap();
+    assert!(other.force_release(OFFICE).await.unwrap());
+    assert!(lead.lost().await.is_lost());
+    candidate.health(TOLERANCE).unwrap();
+    sleep(TOLERANCE / 2).await;
+    candidate.health(TOLERANCE).unwrap();
+    sleep(TOLERANCE / 2).await;
+    assert!(candidate.health(TOLERANCE).unwrap_err().is_lost());
+    drop(reign);
+    candidate.health(Duration::ZERO).unwrap();
+}
+
+/// The clock moves only when nothing else can be done, so it tells who polls: the former leader leads for longer than a
+/// watch sleeps, and the next one is seen as soon as it has published.
+#[tokio::test(start_paused = true)]
+async fn who_watches_a_leader_that_publishes_is_told_of_the_next_one() {
+    let store = TestStore::on_paused_time();
+    let (watcher, first, second) = (store.process(), store.process(), store.process());
+    let mut watch = watcher.leader(OFFICE).watch();
+    let lead = |manager: &LockManager, value: &'static str| {
+        let candidate = manager.leader(OFFICE).value(value);
+        tokio::spawn(async move { candidate.run(async |_| std::future::pending::<()>().await).await })
+    };
+    let former = lead(&first, "one");
+    until_seen(&mut watch, "one").await;
+    let latter = lead(&second, "two");
+    while watcher.inspect(OFFICE).await.unwrap().unwrap().waiters == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(tokio::time::timeout(Duration::from_secs(100), watch.changed()).await.is_err());
+    let ended = Instant::now();
+    tokio::join!(until_seen(&mut watch, "two"), async { former.abort() });
+    assert!(ended.elapsed() < Duration::from_millis(500), "{:?}", ended.elapsed());
+    assert_eq!(watch.transitions(), 2);
+    latter.abort();
+}
+
+async fn until_seen(watch: &mut LeaderWatch, wanted: &str) {
+    loop {
+        match watch.changed().await {
+            Leadership::Elsewhere { value: Some(value), .. } if value == wanted => return,
+            _ => {}
+        }
+    }
 }

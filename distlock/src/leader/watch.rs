@@ -1,6 +1,7 @@
 //! Watching who leads.
 
 use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,26 @@ use super::Lead;
 use super::state::State;
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::manager::{LockClient, LockManager, holder};
+use crate::manager::{LockClient, LockHolder, LockManager, holder};
+use crate::request::LockRequest;
 use distlock_store::FencingToken;
 use distlock_store::clock;
 use distlock_store::engine::Time;
 
-/// How often the store is asked, while somebody awaits a change.
+/// How often the store is asked, while somebody awaits a change; after a change sooner, because the next one may
+/// follow: a leader after nobody, or the value of a leader.
 const EVERY: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_millis(50);
+/// How often, while the end of the term is awaited: for what becomes known of the leader later.
+const WHILE_TOLD: Duration = Duration::from_secs(15);
+/// Of the requests of those who watch.
+const LABEL: &str = "leader watch";
+
+/// The lock of a term: the leader holds it alone, and who watches waits for it as a reader. No other term has it, so
+/// one that is to be had says that the term is over, however late it is asked for.
+pub(super) fn term_key(office: &str, owner: &str) -> String {
+    format!("{office}:{owner}")
+}
 
 /// Who leads, as far as is known.
 ///
@@ -48,6 +62,9 @@ pub enum Leadership {
         /// id alone on others. A leader that has only just connected may be reported once more when they are known.
         /// `None`: the token is not one of this library's.
         client: Option<LockClient>,
+        /// What it publishes; see [`Candidate::value`](super::Candidate::value). A leader that has only just begun may
+        /// be reported once more when it is written.
+        value: Option<String>,
     },
     /// Nobody.
     Vacant,
@@ -80,19 +97,39 @@ pub struct LeaderWatch {
     reported: Option<Leadership>,
     /// The owner token of this candidate's latest term.
     own: Option<String>,
-    /// When the store is to be asked.
+    /// The owner token of the latest leader, and how many there have been.
+    latest: Option<String>,
+    terms_seen: u64,
+    /// When the store is to be asked, and how long after that once more.
     due: Time,
+    pause: Duration,
+    /// The lock of this term was to be had, so its end is not awaited any more.
+    is_over: bool,
 }
 
 impl LeaderWatch {
     pub(super) fn new(manager: LockManager, key: Result<LockKey, LockError>, state: Arc<State>) -> Self {
         let terms = state.subscribe();
-        LeaderWatch { manager, key, state, terms, reported: None, own: None, due: clock::now() }
+        LeaderWatch {
+            manager,
+            key,
+            state,
+            terms,
+            reported: None,
+            own: None,
+            latest: None,
+            terms_seen: 0,
+            due: clock::now(),
+            pause: SOON,
+            is_over: false,
+        }
     }
 
     /// Returns who leads as soon as that is not what it returned before; the first call returns at once. Terms of this
-    /// candidate are reported when they begin and end. Those of others are seen by asking the store once a second, and
-    /// only while this future is awaited; a term that is shorter may be missed.
+    /// candidate are reported when they begin and end. The end of a term of another one that
+    /// [publishes](super::Candidate::value) is reported by the store, as to all who wait for a lock. Otherwise, and
+    /// while nobody leads, the store is asked once a second. All of that happens only while this future is awaited; a
+    /// term that is shorter may be missed.
     ///
     /// What it returns is news, not a permission: only [`is_leader`](super::Candidate::is_leader) and the term say who
     /// may act.
@@ -128,10 +165,43 @@ impl LeaderWatch {
             if let Some(known) = known
                 && self.reported.as_ref() != Some(&known)
             {
+                self.count(&known);
+                (self.is_over, self.pause) = (false, SOON);
                 self.reported = Some(known.clone());
                 return known;
             }
             self.until_due().await;
+        }
+    }
+
+    /// How many terms this watch has reported: one for each leader, also if the same process leads again. Over all
+    /// candidates, the metric `distlock_leader_terms_total` counts every term, also those that no watch has seen.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let candidate = manager.leader("scheduler");
+    /// let mut watch = candidate.watch();
+    /// candidate.run(async |_lead| drop(watch.changed().await)).await?;
+    /// assert_eq!(watch.transitions(), 1);
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias("leaseTransitions", "leaderTransitions"))]
+    #[must_use]
+    pub fn transitions(&self) -> u64 {
+        self.terms_seen
+    }
+
+    fn count(&mut self, known: &Leadership) {
+        let leader = match known {
+            Leadership::Here { .. } => self.own.as_ref(),
+            Leadership::Elsewhere { owner, .. } => Some(owner),
+            Leadership::Vacant | Leadership::Unknown => None,
+        };
+        if let Some(leader) = leader.filter(|leader| self.latest.as_ref() != Some(leader)) {
+            self.latest = Some(leader.clone());
+            self.terms_seen += 1;
         }
     }
 
@@ -141,27 +211,47 @@ impl LeaderWatch {
     }
 
     async fn ask(&mut self) -> Leadership {
-        self.due = clock::now().after(EVERY);
+        self.due = clock::now().after(self.pause);
+        self.pause = (self.pause * 2).min(EVERY);
         let Ok(key) = &self.key else { return Leadership::Unknown };
         match self.manager.look_up(key).await {
             // Its release is under way.
             Ok(Some(found)) if self.own.as_deref() == Some(found.first_holder()) => Leadership::Vacant,
-            Ok(Some(found)) => Leadership::Elsewhere {
-                owner: found.first_holder().to_owned(),
+            Ok(Some(found)) => {
+                let LockHolder { token, client, value, .. } = holder(&found);
                 // What it counts is no news of who leads.
-                client: holder(&found).map(|client| LockClient { busy: None, lost: None, ..client }),
-            },
+                let client = client.map(|client| LockClient { busy: None, lost: None, ..client });
+                Leadership::Elsewhere { owner: token, client, value }
+            }
             Ok(None) => Leadership::Vacant,
             Err(_) => Leadership::Unknown,
         }
+    }
+
+    /// Becomes ready when the term is over that was reported last, or when that cannot be awaited: the store is then
+    /// asked. `None`: its leader publishes nothing, or the end was told already.
+    fn end_of_term(&self) -> Option<LockRequest> {
+        let Some(Leadership::Elsewhere { owner, value: Some(_), .. }) = &self.reported else { return None };
+        let key = self.key.as_ref().ok().filter(|_| !self.is_over)?;
+        let request = self.manager.lock(term_key(key.as_str(), owner)).shared().wait_forever();
+        Some(request.max_waiters(u32::MAX).linger(None).label(LABEL))
     }
 
     async fn until_due(&mut self) {
         // A term here whose end nobody reports, because its body does not await, is looked at as often.
         let pause = self.due.duration_since(clock::now()).max(Duration::from_millis(1));
         let pause = if self.state.lead().is_some() { EVERY } else { pause };
+        let end = self.end_of_term();
+        let pause = if end.is_some() { WHILE_TOLD } else { pause };
+        let told = async {
+            match end {
+                Some(end) => drop(end.acquire().await),
+                None => pending().await,
+            }
+        };
         tokio::select! {
-            () = self.manager.core().sleep(pause) => {}
+            () = told => (self.is_over, self.due) = (true, clock::now()),
+            () = self.manager.core().sleep(pause) => self.due = clock::now(),
             // Fails only without a sender, which `state` keeps.
             _ = self.terms.changed() => {}
         }

@@ -72,6 +72,8 @@ pub struct LockHolder {
     pub since: Option<Duration>,
     /// How many readers of that process share the lease; one for other kinds.
     pub users: Option<u64>,
+    /// What a leader publishes; see [`Candidate::value`](crate::leader::Candidate::value).
+    pub value: Option<String>,
 }
 
 /// A process that waits for a lock.
@@ -200,6 +202,7 @@ impl OwnAccount {
             label: Some(hold.label.clone()),
             since: Some(hold.since),
             users: Some(hold.users),
+            value: None,
         }
     }
 
@@ -225,6 +228,7 @@ impl LockHolder {
             label: details.label,
             since: details.since,
             users: details.users,
+            value: details.value,
         }
     }
 }
@@ -246,11 +250,11 @@ impl LockWaiter {
     }
 }
 
-/// The process that holds a lock, as the store knows it.
-pub(crate) fn holder(found: &StoredLock) -> Option<LockClient> {
-    let details =
-        found.details.iter().find(|(owner, _)| owner == found.first_holder()).map(|(_, details)| details);
-    LockHolder::stored(found.first_holder(), None, details).client
+/// The holder of an exclusive lock, as the store knows it.
+pub(crate) fn holder(found: &StoredLock) -> LockHolder {
+    let owner = found.first_holder();
+    let details = found.details.iter().find(|(of, _)| of == owner).map(|(_, details)| details);
+    LockHolder::stored(owner, found.remaining(), details)
 }
 
 /// Holders and waiters as the store knows them, with what this client knows of its own.
@@ -259,7 +263,11 @@ fn parties(found: &StoredLock, told: Option<&OwnAccount>) -> (Vec<LockHolder>, V
     let own: Vec<LockHolder> =
         told.iter().flat_map(|told| told.account.holds.iter().map(|hold| told.holder(hold))).collect();
     let holder = |token: &str, remaining| match own.iter().find(|own| own.token == token) {
-        Some(own) => LockHolder { remaining, ..own.clone() },
+        Some(own) => LockHolder {
+            remaining,
+            value: details(token).and_then(|known| known.value.clone()),
+            ..own.clone()
+        },
         None => LockHolder::stored(token, remaining, details(token)),
     };
     let holders = match found.kind {

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use distlock_store::LONGEST_VALUE;
 use distlock_store::engine::fields::{Field, cut, unescape};
 
 use super::account::HoldAccount;
@@ -29,11 +30,13 @@ pub(crate) fn read_process_record(text: &str, left: Duration) -> Option<(Who, Du
     Some((Who::from_text(who)?, ttl.saturating_sub(left)))
 }
 
-/// The record of a lease: how long it lives, for how long the lock is held, how many users it has, and the label.
-pub(crate) fn hold_record(ttl: Duration, hold: &HoldAccount) -> String {
+/// The record of a lease: how long it lives, for how long the lock is held, how many users it has, the label, and what
+/// the holder publishes.
+pub(crate) fn hold_record(ttl: Duration, hold: &HoldAccount, value: Option<&str>) -> String {
     let HoldAccount { users, label, since, .. } = hold;
     let label = Field(cut(label, LONGEST_LABEL));
-    format!("{} {} {users} {label}", ttl.as_millis(), since.as_millis())
+    let value = value.map(|value| format!(" {}", Field(cut(value, LONGEST_VALUE)))).unwrap_or_default();
+    format!("{} {} {users} {label}{value}", ttl.as_millis(), since.as_millis())
 }
 
 pub(crate) fn read_hold_record(text: &str, left: Duration) -> Option<OwnerDetails> {
@@ -42,7 +45,8 @@ pub(crate) fn read_hold_record(text: &str, left: Duration) -> Option<OwnerDetail
     let users = Some(fields.next()?.parse().ok()?);
     let label = Some(unescape(fields.next()?, LONGEST_LABEL)?);
     let since = Some(since.saturating_add(ttl.saturating_sub(left)));
-    Some(OwnerDetails { since, users, label, ..OwnerDetails::default() })
+    let value = fields.next().and_then(|value| unescape(value, LONGEST_VALUE));
+    Some(OwnerDetails { since, users, label, value, ..OwnerDetails::default() })
 }
 
 fn millis<'a>(fields: &mut impl Iterator<Item = &'a str>) -> Option<Duration> {
@@ -78,7 +82,11 @@ mod tests {
         for label in ODD {
             let (token, kind, since) = (Token(7), LockKind::Shared, Duration::from_millis(1_500));
             let hold = HoldAccount { token, kind, users: 2, label: label.into(), since, left: TTL };
-            let read = read_hold_record(&hold_record(TTL, &hold), TTL - Duration::from_secs(1)).unwrap();
+            let text = hold_record(TTL, &hold, Some(label));
+            let read = read_hold_record(&text, TTL - Duration::from_secs(1)).unwrap();
+            assert_eq!(read.value.as_deref(), Some(label));
+            let without = read_hold_record(&hold_record(TTL, &hold, None), TTL).unwrap();
+            assert_eq!((without.value, without.label.as_deref()), (None, Some(label)));
             assert_eq!((read.label.as_deref(), read.users), (Some(label), Some(2)));
             assert_eq!(read.since, Some(Duration::from_millis(2_500)));
         }

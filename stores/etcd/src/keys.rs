@@ -45,6 +45,11 @@ impl Names {
         format!("{}sessions/{client}", self.root)
     }
 
+    /// What the holder of a lock has published.
+    pub(super) fn published(&self, key: &str) -> String {
+        format!("{}values/{}", self.root, Encoded(key))
+    }
+
     /// What the places of one lock begin with, and nothing else.
     pub(super) fn places(&self, key: &str) -> String {
         format!("{}locks/{}/", self.root, Encoded(key))

@@ -32,7 +32,7 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, KEPT, LeaseRule, List, LockKind, LockStore,
-    Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage,
+    Publish, Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage,
     Waiting as Waits,
 };
 use errors::LinkError;
@@ -241,6 +241,7 @@ impl LockStore for EtcdStore {
             .renews_together(MOST_TOGETHER)
             .connects_within(self.config.connect_timeout)
             .lists()
+            .publishes()
     }
 
     fn describe(&self) -> String {
@@ -318,9 +319,22 @@ impl LockStore for EtcdStore {
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         let link = self.linked()?;
         match self.places(&link, key).await?.stored() {
-            Some(lock) => self.with_details(&link, lock).await.map(Some),
+            Some(lock) => {
+                let lock = self.with_details(&link, lock).await?;
+                self.with_published(&link, key, lock).await.map(Some)
+            }
             None => Ok(None),
         }
+    }
+
+    async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
+        let (link, names, owner) = (self.linked()?, &self.config.names, request.owner.as_str());
+        let text = format!("{owner}\n{}", request.value);
+        let place = names.place(&request.key, owner);
+        // Refused if the place is not there any more: then nobody reads it.
+        self.ask(&link, transactions::publish(&link.epoch, &place, &names.published(&request.key), &text))
+            .await?;
+        Ok(())
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

@@ -53,6 +53,23 @@ impl EtcdStore {
         Ok(detailed(lock, &details))
     }
 
+    /// Adds what the holder has published: its name, and behind a line end the text.
+    pub(super) async fn with_published(
+        &self,
+        link: &Link,
+        key: &str,
+        lock: StoredLock,
+    ) -> Result<StoredLock, StoreError> {
+        let answer = self.ask(link, transactions::read(&[self.config.names.published(key)])).await?;
+        let Some(TxnOpResponse::Get(found)) = answer.responses.into_iter().next() else { return Ok(lock) };
+        let text =
+            found.kvs().first().and_then(|kv| std::str::from_utf8(kv.value()).ok()).unwrap_or_default();
+        Ok(match text.split_once('\n') {
+            Some((owner, value)) => lock.published(owner, value),
+            None => lock,
+        })
+    }
+
     async fn details(
         &self,
         link: &Link,

@@ -176,6 +176,15 @@ pub(super) fn read(places: &[String]) -> Txn {
     Txn::new().and_then(places.iter().map(|place| TxnOp::get(&**place, None)).collect::<Vec<_>>())
 }
 
+/// Writes what the holder at this place publishes. It goes with its session at the latest.
+pub(super) fn publish(epoch: &Epoch, place: &str, name: &str, text: &str) -> Txn {
+    Txn::new().when([epoch.is_ours(), epoch.has(place)]).and_then([TxnOp::put(
+        name,
+        text,
+        Some(epoch.lives_with()),
+    )])
+}
+
 /// Reads who has a place.
 pub(super) fn look(prefix: &str) -> Txn {
     Txn::new().and_then([places(prefix)])

@@ -33,7 +33,7 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
 use distlock_store::kit::remembered::Remembered;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Release,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Publish, Release,
     ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
@@ -235,6 +235,7 @@ impl LockStore for MysqlStore {
             .fencing(Fencing::Blocks)
             .longest_ttl(LONGEST)
             .lists()
+            .publishes()
             .renews_together(MOST_TOGETHER)
             .shared()
             .limited()
@@ -320,10 +321,24 @@ impl LockStore for MysqlStore {
         let Some((holder, remaining)) = found.holder else { return Ok(None) };
         match kind_of(&holder) {
             LockKind::Exclusive => {
-                Ok(Some(StoredLock::new(LockKind::Exclusive).holder(holder, Some(remaining))))
+                let lock = StoredLock::new(LockKind::Exclusive).holder(holder, Some(remaining));
+                // Where an administrator has not made that table yet, nothing was published.
+                let found =
+                    self.prepared(&pool, &self.statements.published, &|_| vec![bytes(key)], limit).await;
+                found.map_or(Ok(vec![]), |found| found.rows.iter().map(said).collect()).map(|said: Vec<_>| {
+                    Some(said.into_iter().fold(lock, |lock, (owner, said)| lock.published(&owner, said)))
+                })
             }
             kind => self.held_by_several(&pool, key, kind, limit).await,
         }
+    }
+
+    async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
+        let Publish { key, owner, value, .. } = request;
+        let values = |not_after: i64| vec![bytes(value), bytes(key), bytes(owner.as_str()), not_after.into()];
+        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        self.prepared(&pool, &self.statements.publish, &values, limit).await?;
+        Ok(())
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
@@ -384,6 +399,12 @@ impl LockStore for MysqlStore {
             drop(conn.disconnect().await);
         }
     }
+}
+
+/// Who has published, and what.
+fn said(row: &mysql_async::Row) -> Result<(String, String), StoreError> {
+    let text = |at| column::<Vec<u8>>(row, at).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok((text(0)?, text(1)?))
 }
 
 /// The parameters of the assignments in `acquire.sql`.

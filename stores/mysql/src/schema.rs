@@ -28,10 +28,10 @@ impl Schema {
         Ok(Schema { prefix: prefix.to_owned() })
     }
 
-    /// `text` with the names of the tables in place of `@lock`, `@floor` and `@holder`.
+    /// `text` with the names of the tables in place of `@lock`, `@floor`, `@holder` and `@value`.
     pub(super) fn fill(&self, text: &str) -> String {
         let name = |table: &str| format!("`{}{table}_1`", self.prefix);
-        ["lock", "floor", "holder"]
+        ["lock", "floor", "holder", "value"]
             .iter()
             .fold(text.to_owned(), |text, table| text.replace(&format!("@{table}"), &name(table)))
     }
@@ -45,7 +45,7 @@ impl Schema {
     pub(super) fn grants(&self) -> String {
         self.fill(
             "GRANT SELECT, INSERT, UPDATE, DELETE ON @lock TO …; GRANT SELECT, UPDATE ON @floor TO …; \
-             GRANT SELECT, INSERT, UPDATE, DELETE ON @holder TO …",
+             GRANT SELECT, INSERT, UPDATE, DELETE ON @holder TO …; GRANT SELECT, INSERT, UPDATE ON @value TO …",
         )
     }
 
@@ -61,9 +61,9 @@ impl Schema {
             // So it is, too, if there is no such table.
             Err(error) => return Err(failed(error)),
         };
-        // An earlier version has made the others without it.
-        let holders = self.fill("SELECT 1 FROM @holder LIMIT 0");
-        if is_installed && conn.query_drop(holders).await.is_ok() {
+        // Earlier versions have made the others without these.
+        let later = self.fill("SELECT 1 FROM @holder, @value LIMIT 0");
+        if is_installed && conn.query_drop(later).await.is_ok() {
             return Ok(());
         }
         match self.install(conn).await {

@@ -35,6 +35,10 @@ pub(super) struct Statements {
     pub(super) look: String,
     /// The first key, the end of the keys, how many. Each that is held, its holder, and how long its lease lasts.
     pub(super) list: String,
+    /// What is published, key, owner, not_after.
+    pub(super) publish: String,
+    /// key. Who has published, and what.
+    pub(super) published: String,
     table: String,
     /// The key to begin behind, how many rows to look at. Always one row: the last key of them, how many they are, and
     /// the highest token among those that have been free for long.
@@ -82,6 +86,12 @@ impl Statements {
                 "UPDATE @lock SET expires = UTC_TIMESTAMP(6) \
                  WHERE k = ? AND owner = '-' AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
             )),
+            publish: schema.fill(&format!(
+                "INSERT INTO @value (k, owner, said) SELECT k, owner, ? FROM @lock \
+                 WHERE k = ? AND owner = ? AND {IN_TIME} \
+                 ON DUPLICATE KEY UPDATE owner = VALUES(owner), said = VALUES(said)"
+            )),
+            published: schema.fill("SELECT owner, said FROM @value WHERE k = ?"),
             look: schema.fill(
                 "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), owner, \
                  TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires) \

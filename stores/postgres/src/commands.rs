@@ -16,6 +16,10 @@ pub(super) struct Statements {
     pub(super) release: String,
     pub(super) inspect: String,
     pub(super) force_release: String,
+    /// The key, its holder, and what it publishes.
+    pub(super) publish: String,
+    /// What was published under a key.
+    pub(super) published: String,
     /// The key to begin behind, and how many rows to look at: removes those of keys that have been free for a day. The
     /// key to go on behind; NULL: that was all, or another process is at it.
     pub(super) prune: String,
@@ -67,6 +71,19 @@ const PRUNE: &str = "\
         AND expires < statement_timestamp() - interval '1 hour') \
     SELECT (SELECT key FROM page ORDER BY key OFFSET $3 - 1)";
 
+/// What a holder publishes is a row of holder_1 under a key that no lock has, because it is no text. So it needs no
+/// table that an administrator would have to make. It stays until the next holder of the key publishes.
+const PUBLISH: &str = "\
+    WITH held AS MATERIALIZED (SELECT FROM @.lock_1 WHERE key = $2 AND owner = $3 AND clock_timestamp() < $1 \
+        FOR NO KEY UPDATE), \
+    gone AS (DELETE FROM @.holder_1 WHERE key = '\\xff'::bytea || $2 AND owner <> $4 AND EXISTS (SELECT FROM held)), \
+    kept AS (INSERT INTO @.holder_1 (key, owner, expires) \
+        SELECT '\\xff'::bytea || $2, $4, 'infinity' WHERE EXISTS (SELECT FROM held) ON CONFLICT DO NOTHING) \
+    SELECT EXISTS (SELECT FROM held)";
+
+const PUBLISHED: &str = "\
+    SELECT owner FROM @.holder_1 WHERE key = '\\xff'::bytea || $2 AND clock_timestamp() < $1";
+
 const CONNECTIONS: &str = "\
     SELECT DISTINCT application_name FROM pg_catalog.pg_stat_activity \
     WHERE application_name LIKE 'distlock/%' AND clock_timestamp() < $1";
@@ -82,6 +99,8 @@ impl Statements {
             release: call("release_1($3, $4, $5, $1, $2)"),
             inspect: schema.fill("SELECT i.* FROM @.inspect_1($2) i WHERE clock_timestamp() < $1"),
             force_release: call("force_release_1($3, $1, $2)"),
+            publish: schema.fill(PUBLISH),
+            published: schema.fill(PUBLISHED),
             prune: schema.fill(PRUNE),
             waiters: schema.fill(WAITERS),
             list: schema.fill(LIST),

@@ -33,8 +33,8 @@ use url::PostgresConfig;
 
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Queue, Release,
-    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Publish, Queue,
+    Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
 /// Further than anybody plans.
@@ -131,6 +131,7 @@ impl LockStore for PostgresStore {
             // The commands' connection, and the one that listens.
             .connects_within(self.config.connect_timeout * 2)
             .lists()
+            .publishes()
     }
 
     fn describe(&self) -> String {
@@ -211,9 +212,20 @@ impl LockStore for PostgresStore {
             found = Some(lock.holder(holder, Some(remaining)).waiters(waiters));
         }
         match found {
-            Some(lock) => self.with_waiters(key, lock).await.map(Some),
+            Some(lock) => {
+                let lock = self.with_waiters(key, lock).await?;
+                self.with_published(key, lock).await.map(Some)
+            }
             None => Ok(None),
         }
+    }
+
+    async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
+        let (owner, key) = (request.owner.as_str(), request.key.as_bytes());
+        let text = format!("{owner}\n{}", request.value);
+        let parameters: [Parameter<'_>; 3] = [(&key, Type::BYTEA), (&owner, Type::TEXT), (&text, Type::TEXT)];
+        let _held: bool = self.value(&self.statements.publish, &parameters).await?;
+        Ok(())
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

@@ -55,6 +55,19 @@ impl PostgresStore {
         Ok(placed(found, &places))
     }
 
+    /// Adds what the holder has published: its name, and behind a line end the text.
+    pub(super) async fn with_published(&self, key: &str, lock: StoredLock) -> Result<StoredLock, StoreError> {
+        let parameters: [Parameter<'_>; 1] = [(&key.as_bytes(), Type::BYTEA)];
+        let rows = self.link.ask(&*self.link.pool()?, &self.statements.published, &parameters).await?;
+        rows.iter().try_fold(lock, |lock, row| {
+            let text: String = row.try_get(0).map_err(odd)?;
+            Ok(match text.split_once('\n') {
+                Some((owner, value)) => lock.published(owner, value),
+                None => lock,
+            })
+        })
+    }
+
     pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {
         let pool = self.link.pool()?;
         let most = i64::try_from(request.most).unwrap_or(i64::MAX);

@@ -6,7 +6,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::file::TransactionTime;
 use distlock_store::{
-    Acquire, AcquireReply, Busy, KEPT, List, LockKind, OwnerDetails, Release, Renew, StoredLock, StoredPage,
+    Acquire, AcquireReply, Busy, KEPT, List, LockKind, OwnerDetails, Publish, Release, Renew, StoredLock,
+    StoredPage,
 };
 
 /// Which process writes a lease.
@@ -215,6 +216,31 @@ pub(super) fn inspect(
         let lock = lock.unwrap_or_else(|| StoredLock::new(lease.kind));
         Some(lease.onto(lock, at.now))
     }))
+}
+
+/// With what the holder has published.
+pub(super) fn with_published(
+    db: &Connection,
+    key: &str,
+    lock: Option<StoredLock>,
+) -> rusqlite::Result<Option<StoredLock>> {
+    let sql = "SELECT owner, said FROM distlock_value_1 WHERE k = ?1";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found: Option<(String, String)> = db.query_row(sql, params![key.as_bytes()], read).optional()?;
+    Ok(match (lock, found) {
+        (Some(lock), Some((owner, said))) => Some(lock.published(&owner, said)),
+        (lock, _) => lock,
+    })
+}
+
+/// Unless the owner has lost the lock.
+pub(super) fn publish(db: &Connection, at: &TransactionTime<'_>, request: &Publish) -> rusqlite::Result<()> {
+    let (key, owner) = (request.key.as_bytes(), request.owner.as_str());
+    if leases(db, at, &request.key)?.iter().any(|lease| lease.owner == owner) {
+        let sql = "INSERT OR REPLACE INTO distlock_value_1 (k, owner, said) VALUES (?1, ?2, ?3)";
+        db.execute(sql, params![key, owner, &*request.value])?;
+    }
+    Ok(())
 }
 
 /// The locks of a page, in the order of the bytes of their keys.

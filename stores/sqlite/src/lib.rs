@@ -29,7 +29,7 @@ use worker::Worker;
 use distlock_store::kit::backoff::{Backoff, jittered};
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, EarlierCommands, Fencing, Finding, List, LockStore, Release,
+    Abilities, Acquire, AcquireReply, EarlierCommands, Fencing, Finding, List, LockStore, Publish, Release,
     ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
@@ -126,6 +126,7 @@ impl LockStore for SqliteStore {
             .acquires_together(TOGETHER)
             .renews_together(TOGETHER)
             .lists()
+            .publishes()
             .polled_by_callers()
     }
 
@@ -169,7 +170,18 @@ impl LockStore for SqliteStore {
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         let key = key.to_owned();
-        self.ask(move |file, _| file.read(|db, at| leases::inspect(db, at, &key))).await
+        let read = move |file: &mut LockFile, _| {
+            file.read(|db, at| leases::with_published(db, &key, leases::inspect(db, at, &key)?))
+        };
+        self.ask(read).await
+    }
+
+    async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
+        let request = request.clone();
+        let write = move |file: &mut LockFile, until| {
+            file.write(Some(until), Durable::No, |tx, at| leases::publish(tx, at, &request))
+        };
+        self.ask(write).await
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

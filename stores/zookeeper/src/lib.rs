@@ -28,7 +28,8 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Ability, Acquire, AcquireReply, Fencing, Finding, LeaseRule, List, LockKind, LockStore, Owner,
-    Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    Publish, Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage,
+    Waiting,
 };
 use errors::Location;
 use names::PlaceName;
@@ -174,6 +175,9 @@ enum Tried {
     Changed,
 }
 
+/// The version of a place, whose data is written only when it is handed on.
+const NEVER_WRITTEN: i32 = 0;
+
 fn is_ours(stat: &Stat, session: i64) -> bool {
     stat.ephemeral_owner == session
 }
@@ -189,6 +193,7 @@ impl LockStore for ZooKeeperStore {
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
             .lists()
+            .publishes()
             .lacks(Ability::MinHold, NOTHING_ENDS_BY_ITSELF)
             .connects_within(self.config.connect_timeout)
     }
@@ -250,8 +255,35 @@ impl LockStore for ZooKeeperStore {
     }
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
-        let link = self.linked()?;
-        Ok(self.list_now(&link, &self.config.names.lock(key)).await?.stored())
+        let (link, lock) = (self.linked()?, self.config.names.lock(key));
+        let Some(found) = self.list_now(&link, &lock).await?.stored() else { return Ok(None) };
+        // Of the holder: its name, and behind a line end the text.
+        let data = match link.client.get_data(&lock).await {
+            Ok((data, _)) => data,
+            Err(Error::NoNode) => return Ok(Some(found)),
+            Err(error) => return Err(self.error(&lock, &error)),
+        };
+        Ok(Some(match std::str::from_utf8(&data).ok().and_then(|text| text.split_once('\n')) {
+            Some((owner, value)) => found.published(owner, value),
+            None => found,
+        }))
+    }
+
+    async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
+        let (link, lock) = (self.linked()?, self.config.names.lock(&request.key));
+        let Known::Stands(name) = self.places().known(&request.key, &request.owner, link.session) else {
+            return Ok(());
+        };
+        let text = format!("{}\n{}", request.owner, request.value);
+        // Only while its place is there: else it might replace what the next holder has written.
+        let mut writer = link.client.new_multi_writer();
+        let added = writer.add_check_version(&name.path(&lock), NEVER_WRITTEN);
+        let added = added.and_then(|()| writer.add_set_data(&lock, text.as_bytes(), None));
+        added.map_err(|error| self.error(&lock, &error))?;
+        match writer.commit().await.map_err(Error::from) {
+            Ok(_) | Err(Error::NoNode | Error::BadVersion) => Ok(()),
+            Err(error) => Err(self.error(&lock, &error)),
+        }
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

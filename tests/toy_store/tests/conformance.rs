@@ -43,14 +43,14 @@ mod with_ttls {
     use super::*;
 
     on_the_toy_server!(Toy, ToyStore::new, Queue::Hidden);
-    conformance!(Toy, lacks: queue);
+    conformance!(Toy, lacks: queue, values);
 }
 
 mod with_a_queue {
     use super::*;
 
     on_the_toy_server!(Toy, ToyStore::with_queue, Queue::Shown);
-    conformance!(Toy, lacks: );
+    conformance!(Toy, lacks: values);
 }
 
 mod with_sessions {
@@ -61,7 +61,7 @@ mod with_sessions {
         |address| ToyStore::with_sessions(address, Duration::from_secs(60)),
         Queue::Hidden
     );
-    conformance!(Toy, lacks: shared, limited, min_hold, queue, ttl);
+    conformance!(Toy, lacks: shared, limited, min_hold, queue, ttl, values);
 }
 
 const TIMEOUT: Duration = Duration::from_secs(2);

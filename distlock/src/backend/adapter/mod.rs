@@ -26,8 +26,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Backend, BatchReply, BoxFuture, Demand, Events, Failure, LATE_COMMANDS, ListPage, Notice, OpResult,
-    Others, Sending, ServerTime, StoredLock, Token, Tuning, op,
+    Backend, BatchReply, BoxFuture, Demand, Events, Failure, HoldNote, LATE_COMMANDS, ListPage, Notice,
+    OpResult, Others, Sending, ServerTime, StoredLock, Token, Tuning, op,
 };
 use crate::backend::{ConnectOn, not_examined};
 use crate::error::LockError;
@@ -37,7 +37,8 @@ use crate::take_over::Lookout;
 use command::{Queued, Started, Submitted, Turn, Work, in_time};
 use distlock_store::clock;
 use distlock_store::{
-    Abilities, AcquireReply, Finding, List, LockStore, Owner, Queue, Release, ReleaseReply, StoreError,
+    Abilities, AcquireReply, Finding, List, LockStore, Owner, Publish, Queue, Release, ReleaseReply,
+    StoreError,
 };
 use lanes::{Added, Lanes};
 use lent::{Loan, Said};
@@ -356,6 +357,19 @@ impl<S: LockStore> Backend for StoreBackend<S> {
             let this = this.upgrade().ok_or_else(ended)?;
             Ok(this.translator.page(page))
         })
+    }
+
+    fn publishes(&self) -> bool {
+        self.abilities.publishes
+    }
+
+    fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
+        let HoldNote { key, hold, value, .. } = note;
+        let owner = Owner::of(&self.translator.client, hold.token);
+        let request = Publish::new(self.translator.full(&key), &owner, value.unwrap_or_default());
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.publish(&request).await });
+        let answer = self.submit(Arc::new([key]), Need::Connection, call, |_, _| {});
+        Box::pin(async { answer?.await.map(|((), _)| ()) })
     }
 
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {

@@ -4,6 +4,7 @@
 
 pub(crate) mod server;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, SystemTime};
@@ -11,7 +12,8 @@ use std::time::{Duration, SystemTime};
 use once_cell::sync::OnceCell;
 
 use super::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, LinkEvent, OpResult, StoreError, StoredLock,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, HoldNote, LinkEvent, OpResult, OwnerDetails,
+    StoreError, StoredLock, token_text,
 };
 use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use distlock_store::Finding;
@@ -30,6 +32,8 @@ pub(crate) struct MemoryStore {
     wall_at_start: u64,
     /// Of the managers that share the locks, as the processes of a test do, each with its client.
     receivers: Locked<Vec<Receiver>>,
+    /// What the latest leader of each office has published, with its owner token.
+    values: Locked<HashMap<Arc<str>, (String, Arc<str>)>>,
 }
 
 impl MemoryStore {
@@ -40,6 +44,7 @@ impl MemoryStore {
             started: clock::now(),
             wall_at_start: u64::try_from(wall.as_micros()).unwrap_or(0),
             receivers: Locked::default(),
+            values: Locked::default(),
         })
     }
 
@@ -54,6 +59,10 @@ impl MemoryStore {
 
     fn receivers(&self) -> MutexGuard<'_, Vec<Receiver>> {
         self.receivers.lock()
+    }
+
+    fn values(&self) -> MutexGuard<'_, HashMap<Arc<str>, (String, Arc<str>)>> {
+        self.values.lock()
     }
 
     fn receiver(&self, client: &Arc<str>) -> Option<Arc<dyn Events>> {
@@ -169,8 +178,29 @@ impl Backend for Memory {
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
-        let found = self.server().inspect(self.now(), key);
+        let mut found = self.server().inspect(self.now(), key);
+        if let Some(found) = &mut found
+            && let Some((owner, value)) =
+                self.store.values().get(key).filter(|(owner, _)| *owner == found.first_holder())
+        {
+            found.details.push((
+                owner.clone(),
+                OwnerDetails { value: Some(value.to_string()), ..OwnerDetails::default() },
+            ));
+        }
         Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn publishes(&self) -> bool {
+        true
+    }
+
+    fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
+        let owner = token_text(&self.client, note.hold.token);
+        if let Some(value) = note.value {
+            self.store.values().insert(note.key, (owner, value));
+        }
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {

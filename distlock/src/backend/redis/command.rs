@@ -226,10 +226,10 @@ impl Wire {
 
     /// Writes what others may learn of a lease.
     pub(super) fn note(&self, note: &HoldNote) -> Cmd {
-        let HoldNote { key, hold, ttl } = note;
+        let HoldNote { key, hold, ttl, value } = note;
         let token = format!("{MARK}{}:{}", self.client, hold.token);
         let name = self.names.hold(self.names.tag(key), &token);
-        self.set_record(name, &hold_record(*ttl, hold), *ttl)
+        self.set_record(name, &hold_record(*ttl, hold, value.as_deref()), *ttl)
     }
 
     fn set_record(&self, name: Name<'_>, text: &str, ttl: Duration) -> Cmd {

@@ -86,6 +86,7 @@ macro_rules! __conformance {
         $crate::__conformance!(@link $fixture [$($lacking)*]);
         $crate::__conformance!(@ttl $fixture [$($lacking)*]);
         $crate::__conformance!(@leader_and_link $fixture [$($lacking)*]);
+        $crate::__conformance!(@values $fixture [$($lacking)*]);
         $crate::__conformance!(@kinds $fixture [$($lacking)*]);
         $crate::__conformance!(@kinds_and_min_hold $fixture [$($lacking)*]);
         $($crate::__conformance!(@is_known $lacking);)*
@@ -288,6 +289,20 @@ macro_rules! __conformance {
             }
         }
     };
+    // What a leader publishes.
+    (@values $fixture:ident [fencing $($rest:ident)*]) => {};
+    (@values $fixture:ident [values $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture values);
+    };
+    (@values $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@values $fixture [$($rest)*]);
+    };
+    (@values $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture values:
+            watchers_see_each_leader_once_in_order_with_its_value
+            a_value_is_that_of_one_term_and_any_text a_value_that_is_too_long_is_refused
+        );
+    };
     // Of two kinds at a time.
     (@kinds $fixture:ident [shared $($rest:ident)*]) => {};
     (@kinds $fixture:ident [limited $($rest:ident)*]) => {};
@@ -330,10 +345,11 @@ macro_rules! __conformance {
     (@is_known link) => {};
     (@is_known ttl) => {};
     (@is_known listing) => {};
+    (@is_known values) => {};
     (@is_known $word:ident) => {
         compile_error!(concat!(
             "`", stringify!($word), "` is nothing that a fixture can lack: expected `shared`, `limited`, `fencing`, \
-             `min_hold`, `linger`, `processes`, `queue`, `link`, `listing` or `ttl`"
+             `min_hold`, `linger`, `processes`, `queue`, `link`, `listing`, `values` or `ttl`"
         ));
     };
 }

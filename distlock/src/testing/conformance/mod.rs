@@ -46,6 +46,7 @@
 //! | `queue` | waiters of other processes that `inspect` shows | [`Fixture::QUEUE`] says so, and `inspect` shows none |
 //! | `link` | a link that can be cut | nothing |
 //! | `listing` | a list of all locks | it is refused |
+//! | `values` | what a leader publishes | it is refused |
 //! | `ttl` | leases that end by themselves in the store, where sessions keep them | nothing |
 //!
 //! The tests take up to half a minute each where a bound is generous, and some have a thousand threads: run them with

@@ -27,4 +27,11 @@ CREATE TABLE IF NOT EXISTS @holder (
     PRIMARY KEY (k, owner)
 ) ENGINE = InnoDB;
 
+-- What the latest holder of a key has published that did.
+CREATE TABLE IF NOT EXISTS @value (
+    k VARBINARY(1280) NOT NULL PRIMARY KEY,
+    owner VARBINARY(128) NOT NULL,
+    said VARBINARY(1024) NOT NULL
+) ENGINE = InnoDB;
+
 INSERT IGNORE INTO @floor (one, least) VALUES (1, 0);

@@ -16,6 +16,13 @@ CREATE TABLE IF NOT EXISTS distlock_lease_1 (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS distlock_lease_1_k ON distlock_lease_1 (k);
 
+-- What the latest holder of a key has published that did.
+CREATE TABLE IF NOT EXISTS distlock_value_1 (
+    k BLOB NOT NULL PRIMARY KEY,
+    owner TEXT NOT NULL,
+    said TEXT NOT NULL
+) STRICT;
+
 -- One row: the last fencing token that was handed out, of all keys. There is nothing else that must not be forgotten.
 CREATE TABLE IF NOT EXISTS distlock_fence_1 (
     one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),

@@ -35,6 +35,12 @@ pub async fn listing(place: Place) {
     assert!(matches!(refused, Some(Err(LockError::InvalidOptions { .. }))), "{refused:?}");
 }
 
+pub async fn values(place: Place) {
+    let refused = place.manager().await.leader("k").value("here").run(async |_| ()).await;
+    assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
+    place.is_clean("k").await;
+}
+
 pub async fn linger(place: Place) {
     let linger = Duration::from_millis(50);
     is_refused(&place, place.manager().await.lock("k").linger(linger)).await;

@@ -23,4 +23,5 @@ pub mod several_keys;
 pub mod shared;
 pub mod threads;
 pub mod ttl;
+pub mod values;
 pub mod waiting;
