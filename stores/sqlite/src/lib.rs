@@ -126,7 +126,6 @@ impl LockStore for SqliteStore {
             .acquires_together(TOGETHER)
             .renews_together(TOGETHER)
             .lists()
-            .polled_by_callers()
     }
 
     fn describe(&self) -> String {
