@@ -114,8 +114,9 @@ pub mod engine {
 ///   on its own thread; after 20 ms, or if that task is dropped, the manager's thread does. So each poll may be on
 ///   another thread, and a runtime that is blocked keeps for that moment what the operation has locked.
 ///   [`LockStore::run`] and [`close`](LockStore::close) are polled on the manager's thread. Futures are not dropped
-///   before they are ready, unless the manager ends. One that takes longer than 5 s counts as [`StoreError::unknown`] from then on; what it still says is taken
-///   into account, and undone if nobody wants it. A panic counts as `unknown`, too.
+///   before they are ready, unless the manager ends. One that takes longer than 5 s counts as [`StoreError::unknown`]
+///   from then on; what it still says is taken into account, and undone if nobody wants it. A panic counts as
+///   `unknown`, too.
 /// - Requests that the [`Abilities`] rule out are never made.
 /// - At most 4 096 operations of a process wait for their turn on one key; more fail as not sent.
 /// - Keys come with the manager's prefix, and events name them with it.

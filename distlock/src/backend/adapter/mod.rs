@@ -3,9 +3,9 @@
 //! Commands take their place in the order when they are sent (see [`lanes`]). Those that have their turn at once are
 //! polled by whoever awaits them, which the driver limits to a moment (see [`called`]). All others are carried out on
 //! the I/O thread, each by a task of its own, which always answers: when the store does, or after
-//! [`LATE_COMMANDS_BOUND`] with [`Failure::Unknown`]. The store's future goes on all the same. While it does, its keys wait for it, so that a
-//! release cannot overtake the acquisition that it undoes; for as long again, after which the contract says that
-//! nothing of the command can be carried out any more.
+//! [`LATE_COMMANDS_BOUND`] with [`Failure::Unknown`]. The store's future goes on all the same. While it does, its keys
+//! wait for it, so that a release cannot overtake the acquisition that it undoes; for as long again, after which the
+//! contract says that nothing of the command can be carried out any more.
 
 mod called;
 mod command;

@@ -1,8 +1,8 @@
 //! The take-over of a command, under every order in which its caller, the I/O thread and the store can meet at it.
 //!
-//! [`Ownership`] is the real one. Around it are the steps of `CallerPolled` and `AwaitedCommand` (`driver/in_flight.rs`),
-//! which lock it where the real ones do: what these use (a runtime, a store's future) does not run under loom. A thread
-//! that waits for a wake-up that does not come fails the model: loom notices that no thread can go on.
+//! [`Ownership`] is the real one. Around it are the steps of `CallerPolled` and `AwaitedCommand`, which lock it where
+//! the real ones do: what these use (a runtime, a store's future) does not run under loom. A thread that waits for a
+//! wake-up that does not come fails the model: loom notices that no thread can go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -311,8 +311,8 @@ enum StoreIs {
     Silent,
 }
 
-/// A caller meets the I/O thread and the store, each on a thread of its own. Then everybody is done, or the model fails. Nothing
-/// may be lost, except at the end of the I/O thread.
+/// A caller meets the I/O thread and the store, each on a thread of its own. Then everybody is done, or the model
+/// fails. Nothing may be lost, except at the end of the I/O thread.
 fn meet(
     does: IoThread,
     store_is: StoreIs,
