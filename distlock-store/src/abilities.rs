@@ -57,8 +57,6 @@ pub struct Abilities {
     pub lists: bool,
     #[doc(hidden)]
     pub publishes: bool,
-    #[doc(hidden)]
-    pub polled_by_callers: bool,
 }
 
 /// What a store may lack: see [`Abilities::lacks`].
@@ -98,7 +96,6 @@ impl Default for Abilities {
             connects_within: None,
             lists: false,
             publishes: false,
-            polled_by_callers: false,
         }
     }
 }
@@ -295,28 +292,6 @@ impl Abilities {
     #[must_use]
     pub fn publishes(self) -> Self {
         Abilities { publishes: true, ..self }
-    }
-
-    /// Its operations may be polled by the tasks that ask for locks, on any thread and in any runtime, which saves
-    /// waking the manager's own thread for each. They are polled with the runtime of that thread entered, so that they
-    /// may spawn, sleep and use sockets of that runtime; one at a time, but every poll may be on another thread. A
-    /// future that takes longer than a moment (20 ms), or whose task is dropped, is polled on the manager's thread
-    /// from then on.
-    ///
-    /// Not for operations that rely on the thread, as by what is kept for each thread, or on being polled soon: a
-    /// runtime of the program may be blocked for that moment, with everything that the operation has locked.
-    /// [`LockStore::run`](super::LockStore::run) and [`close`](super::LockStore::close) are polled on the manager's
-    /// thread in any case.
-    ///
-    /// ```
-    /// use distlock::store::Abilities;
-    ///
-    /// let abilities = Abilities::default().polled_by_callers();
-    /// # drop(abilities);
-    /// ```
-    #[must_use]
-    pub fn polled_by_callers(self) -> Self {
-        Abilities { polled_by_callers: true, ..self }
     }
 
     /// Whether it keeps locks of this kind.

@@ -109,11 +109,14 @@ pub mod engine {
 ///   last one has ended, in the order in which the manager decided on them, an `acquire` before the `release` that
 ///   undoes it. An operation that has not ended after 10 s is not waited for any longer. Operations on different
 ///   keys run at the same time.
-/// - Futures are polled on the manager's own thread, within a tokio runtime (current-thread, with I/O and time), so
-///   they must not block; for a moment also by callers, with that runtime entered, if the store
-///   [allows that](Abilities::polled_by_callers). They are not dropped before they are ready, unless the manager
-///   ends. One that takes longer than 5 s counts as [`StoreError::unknown`] from then on; what it still says is taken
-///   into account, and undone if nobody wants it. A panic counts as `unknown`, too.
+/// - Futures are polled with the tokio runtime of the manager's own thread entered (current-thread, with I/O and time),
+///   so they may spawn, sleep and use sockets, and must not block. The task that asks for the lock polls them at first,
+///   on its own thread; after 20 ms, or if that task is dropped, the manager's thread does. So each poll may be on
+///   another thread, and a runtime that is blocked keeps for that moment what the operation has locked.
+///   [`LockStore::run`] and [`close`](LockStore::close) are polled on the manager's thread. Futures are not dropped
+///   before they are ready, unless the manager ends. One that takes longer than 5 s counts as [`StoreError::unknown`]
+///   from then on; what it still says is taken into account, and undone if nobody wants it. A panic counts as
+///   `unknown`, too.
 /// - Requests that the [`Abilities`] rule out are never made.
 /// - At most 4 096 operations of a process wait for their turn on one key; more fail as not sent.
 /// - Keys come with the manager's prefix, and events name them with it.

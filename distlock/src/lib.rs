@@ -146,7 +146,6 @@ mod section;
 mod simulation;
 pub mod store;
 mod sync;
-mod take_over;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod ttl;

@@ -2,11 +2,13 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context as TaskContext, Poll, Waker, ready};
 
 use super::Core;
+use super::ownership::{self, After, Ownership};
 use super::shards::BatchAnswer;
+use super::take_over::{Entry, TakenOver};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{BoxFuture, Sending};
 use crate::contained::{Panicked, contained, poll_contained};
@@ -15,7 +17,6 @@ use crate::process::{self, Process};
 use crate::protocol::{
     AcquireReply, BatchReply, Failure, OpResult, ReleaseReply, RenewReply, StoreError, Token, mutated,
 };
-use crate::take_over::{Entry, Lendable};
 
 /// A command whose reply is awaited.
 pub(super) enum InFlight {
@@ -123,80 +124,120 @@ impl AwaitedKind {
 }
 
 /// A command that a caller polls, or that the I/O thread has taken over: others may wait for the answer.
-pub(super) struct Polled {
+pub(super) struct CallerPolled {
     core: Weak<Core>,
-    place: Mutex<Place>,
+    kind: AwaitedKind,
+    /// Whoever polls the command has it out of here: the mutex is not held meanwhile.
+    ownership: Mutex<Ownership<InFlight, Confirmation>>,
 }
 
-/// Whoever polls a command has it out of here: no mutex is held meanwhile.
-enum Place {
-    /// Its caller has it, and does not poll it at this moment.
-    Here(InFlight),
-    /// Its caller polls it.
-    Out,
-    /// The same, and the I/O thread takes it over then.
-    Wanted,
-    /// It was answered, or the I/O thread has it.
-    Gone,
+/// What a caller finds.
+enum Found {
+    Reply(Answered),
+    /// The I/O thread had it.
+    Over(Confirmation),
 }
 
-impl Polled {
-    fn new(core: &Arc<Core>, in_flight: InFlight) -> Arc<Self> {
-        Arc::new(Polled { core: Arc::downgrade(core), place: Mutex::new(Place::Here(in_flight)) })
+impl CallerPolled {
+    fn new(core: &Arc<Core>, kind: AwaitedKind, in_flight: InFlight) -> Arc<Self> {
+        let ownership = Mutex::new(Ownership::WithCaller(in_flight, None));
+        Arc::new(CallerPolled { core: Arc::downgrade(core), kind, ownership })
     }
 
-    /// Sets another place if the present one is left by that.
-    fn change(&self, change: impl FnOnce(Place) -> (Place, Option<InFlight>)) -> Option<InFlight> {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, taken) = change(std::mem::replace(&mut *place, Place::Gone));
-        *place = next;
-        taken
+    fn ownership(&self) -> MutexGuard<'_, Ownership<InFlight, Confirmation>> {
+        self.ownership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes it out to be polled. `None`: it is gone.
-    fn take_out(&self) -> Option<InFlight> {
-        self.change(|place| match place {
-            Place::Here(in_flight) => (Place::Out, Some(in_flight)),
-            other => (other, None),
-        })
-    }
-
-    /// It was polled, and has no answer yet. Returns it if it is the I/O thread's now.
-    fn put_back(&self, in_flight: InFlight) -> Option<InFlight> {
-        self.change(|place| match place {
-            Place::Out => (Place::Here(in_flight), None),
-            _ => (Place::Gone, Some(in_flight)),
-        })
-    }
-
-    fn answered(&self) {
-        self.change(|_| (Place::Gone, None));
-    }
-
-    /// The caller leaves it, or it is to be taken over: returns it, unless it is being polled or gone.
-    fn leave(&self) -> Option<InFlight> {
-        self.change(|place| match place {
-            Place::Here(in_flight) => (Place::Gone, Some(in_flight)),
-            Place::Out => (Place::Wanted, None),
-            other => (other, None),
-        })
-    }
-}
-
-impl Lendable for Polled {
-    fn call_home(self: Arc<Self>) {
-        if let (Some(core), Some(in_flight)) = (self.core.upgrade(), self.leave()) {
-            core.await_elsewhere(in_flight);
+    fn poll(self: &Arc<Self>, cx: &mut TaskContext<'_>) -> Poll<Found> {
+        // Before the command is in hand: a waker is foreign code, and may panic.
+        let mut mine = Some(cx.waker().clone());
+        let found = self.ownership().poll(&mut mine);
+        let (mut in_flight, former) = match found {
+            ownership::Found::Work(in_flight, former) => (in_flight, former),
+            ownership::Found::Answer(confirmation) => return Poll::Ready(Found::Over(confirmation)),
+            ownership::Found::WithIoThread => return Poll::Pending,
+            ownership::Found::Nothing => return Poll::Ready(Found::Over(Confirmation::None)),
+        };
+        drop(contained(|| drop(former)));
+        if let Poll::Ready(answered) = Pin::new(&mut in_flight).poll(cx) {
+            self.ownership().ready();
+            return Poll::Ready(Found::Reply(answered));
+        }
+        let after = self.ownership().put_back(in_flight, mine);
+        match after {
+            After::Stays => Poll::Pending,
+            After::TakenOver(in_flight) => {
+                self.clone().carry_on(in_flight);
+                Poll::Pending
+            }
+            After::Ends(in_flight, mine) => {
+                drop(contained(|| drop((in_flight, mine))));
+                Poll::Ready(Found::Over(ended()))
+            }
         }
     }
 
-    fn end(&self) {}
+    /// The I/O thread awaits the answer, and tells the caller.
+    fn carry_on(self: Arc<Self>, in_flight: InFlight) {
+        let kind = self.kind;
+        let core = self.core.upgrade();
+        let teller = Teller { caller: self, confirmation: ended() };
+        let Some(core) = core else { return };
+        let polled = CallerPolled::new(&core, kind, in_flight);
+        let mut command = AwaitedCommand { in_flight: Some((polled, None)), ..AwaitedCommand::new(kind) };
+        core.clone().on_io_thread(async move {
+            poll_fn(|cx| command.poll(&core, cx)).await;
+            teller.tell(command.confirmation.take().unwrap_or(Confirmation::None));
+        });
+    }
+}
+
+impl TakenOver for CallerPolled {
+    fn take_over(self: Arc<Self>) {
+        let in_flight = self.ownership().take_over();
+        if let Some(in_flight) = in_flight {
+            self.carry_on(in_flight);
+        }
+    }
+
+    fn end(&self) {
+        let left = self.ownership().end(ended());
+        if let Some((in_flight, waker)) = left {
+            drop(contained(|| drop(in_flight)));
+            drop(contained(|| waker.map(Waker::wake)));
+        }
+    }
+}
+
+/// Tells the caller in any case: also if the I/O thread ends.
+struct Teller {
+    caller: Arc<CallerPolled>,
+    confirmation: Confirmation,
+}
+
+impl Teller {
+    fn tell(mut self, confirmation: Confirmation) {
+        self.confirmation = confirmation;
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        let confirmation = std::mem::replace(&mut self.confirmation, Confirmation::None);
+        let (waker, unwanted) = self.caller.ownership().answer(confirmation);
+        drop(unwanted);
+        drop(contained(|| waker.map(Waker::wake)));
+    }
+}
+
+fn ended() -> Confirmation {
+    Confirmation::Failed(StoreError::new(Failure::Unknown, "the manager's I/O thread has ended"))
 }
 
 /// The caller's part in carrying out an event: the one command that it awaits, or its result.
 pub(super) struct AwaitedCommand {
     pub(super) kind: AwaitedKind,
-    in_flight: Option<(Arc<Polled>, Option<Entry>)>,
+    in_flight: Option<(Arc<CallerPolled>, Option<Entry>)>,
     pub(super) confirmation: Option<Confirmation>,
 }
 
@@ -209,41 +250,30 @@ impl AwaitedCommand {
         self.in_flight.is_some()
     }
 
-    /// The caller is to await this command. The I/O thread looks after one that asks for a lock: other requests of this
-    /// process may wait for what its answer says.
+    /// The caller is to await this command, for a moment.
     pub(super) fn begins(&mut self, core: &Arc<Core>, in_flight: InFlight) {
-        let polled = Polled::new(core, in_flight);
-        let asks = self.kind == AwaitedKind::Acquire && commands_are_taken_over();
-        let entry = if asks { core.lookout.keep(polled.clone()) } else { None };
+        let polled = CallerPolled::new(core, self.kind, in_flight);
+        let entry = if commands_are_taken_over() { core.take_over_timer.keep(polled.clone()) } else { None };
         self.in_flight = Some((polled, entry));
     }
 
     /// Drives the command. Ready when there is none, or none any more.
     pub(super) fn poll(&mut self, core: &Arc<Core>, cx: &mut TaskContext<'_>) -> Poll<()> {
         while let Some((polled, _)) = &self.in_flight {
-            let Some(mut in_flight) = polled.take_out() else {
-                self.forget(core);
-                return Poll::Ready(());
-            };
-            let Poll::Ready(answer) = Pin::new(&mut in_flight).poll(cx) else {
-                if let Some(in_flight) = polled.put_back(in_flight) {
-                    core.await_elsewhere(in_flight);
-                    self.forget(core);
-                    return Poll::Ready(());
-                }
-                return Poll::Pending;
-            };
-            polled.answered();
+            let found = ready!(polled.poll(cx));
             self.forget(core);
-            core.answered(answer, Some(self));
+            match found {
+                Found::Reply(answered) => core.answered(answered, Some(self)),
+                Found::Over(confirmation) => self.confirmation = Some(confirmation),
+            }
         }
         Poll::Ready(())
     }
 
-    fn forget(&mut self, core: &Arc<Core>) -> Option<Arc<Polled>> {
+    fn forget(&mut self, core: &Arc<Core>) -> Option<Arc<CallerPolled>> {
         let (polled, entry) = self.in_flight.take()?;
         if let Some(entry) = entry {
-            core.lookout.forget(entry);
+            core.take_over_timer.forget(entry);
         }
         Some(polled)
     }
@@ -256,9 +286,16 @@ impl AwaitedCommand {
             std::mem::forget(self.in_flight.take());
             return;
         }
-        let in_flight = self.forget(core).and_then(|polled| polled.leave());
-        if let Some(in_flight) = in_flight.filter(|_| commands_are_handed_over()) {
-            core.await_elsewhere(in_flight);
+        let Some(polled) = self.forget(core) else { return };
+        let left = polled.ownership().leave();
+        match left {
+            Ownership::WithCaller(in_flight, waker) => {
+                drop(contained(|| drop(waker)));
+                if commands_are_handed_over() {
+                    core.await_elsewhere(in_flight);
+                }
+            }
+            left => drop(contained(|| drop(left))),
         }
     }
 }
@@ -312,6 +349,9 @@ pub(super) fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
+
     use super::*;
     use crate::protocol::{Time, op};
 
@@ -327,5 +367,30 @@ mod tests {
         assert!(!AwaitedKind::Renew(Token(1)).covers(&context, &release));
         context.token = Token(2);
         assert!(!kind.covers(&context, &release));
+    }
+
+    struct Flag(AtomicBool);
+
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_caller_learns_of_the_end_of_the_io_thread() {
+        let context = Context { key: "k".into(), token: Token(1), sent: Time(0) };
+        let releasing = Releasing { sends: 1, deadline: None, until: None, keep_until: None };
+        let never: BoxFuture<OpResult<ReleaseReply>> = Box::pin(std::future::pending());
+        let ownership = Ownership::WithCaller(InFlight::Release(context, releasing, never.into()), None);
+        let kind = AwaitedKind::Release(Token(1));
+        let polled = Arc::new(CallerPolled { core: Weak::new(), kind, ownership: Mutex::new(ownership) });
+        let woken = Arc::new(Flag(AtomicBool::new(false)));
+        let waker = Waker::from(woken.clone());
+        assert!(polled.poll(&mut TaskContext::from_waker(&waker)).is_pending());
+        polled.end();
+        assert!(woken.0.load(Ordering::Relaxed));
+        let found = polled.poll(&mut TaskContext::from_waker(&waker));
+        assert!(matches!(found, Poll::Ready(Found::Over(Confirmation::Failed(_)))));
     }
 }

@@ -207,7 +207,7 @@ async fn run(core: &Arc<Core>) -> Result<(), String> {
         biased;
         why = connection(core) => Err(why),
         () = timers(core) => Ok(()),
-        () = core.lookout.clone().look_after(|d| core.io.pause(d)) => Ok(()),
+        () = core.take_over_timer.clone().look_after(|d| core.io.pause(d)) => Ok(()),
         () = ended => Ok(()),
     }
 }

@@ -19,9 +19,11 @@ mod in_flight;
 mod io_thread;
 mod lease_handle;
 mod long_lasting;
+mod ownership;
 mod releasing;
 mod reports;
 pub(crate) mod shards;
+mod take_over;
 mod vitals;
 mod who;
 
@@ -42,7 +44,6 @@ use crate::observe::{Behind, Event as Happened, Lock, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
 use crate::protocol::{Failure, OpResult, RenewReply, StoreError, Time, Tuning, mutated, op};
-use crate::take_over::Lookout;
 pub(crate) use acquiring::{Acquiring, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
@@ -61,6 +62,7 @@ pub(crate) use releasing::MOST_IN_BACKGROUND;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
 pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
+use take_over::TakeOverTimer;
 use vitals::Vitals;
 use who::Myself;
 pub(crate) use who::Published;
@@ -118,7 +120,7 @@ pub(crate) struct Core {
     /// Signalled to them when one of the two was decremented.
     idle_changed: Event,
     /// Commands that callers poll.
-    lookout: Arc<Lookout>,
+    take_over_timer: Arc<TakeOverTimer>,
 }
 
 /// What a task that waits for the link knows of it.
@@ -191,7 +193,7 @@ impl Core {
             in_background: AtomicUsize::new(0),
             idle_waiters: AtomicUsize::new(0),
             idle_changed: Event::new(),
-            lookout: Arc::new(Lookout::new()),
+            take_over_timer: Arc::new(TakeOverTimer::new()),
         }
     }
 

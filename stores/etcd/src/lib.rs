@@ -236,7 +236,6 @@ impl LockStore for EtcdStore {
             .min_hold()
             .fencing(Fencing::OneByOne)
             .waiting(Waits::Queued)
-            .polled_by_callers()
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
             .connects_within(self.config.connect_timeout)

@@ -161,7 +161,6 @@ impl LockStore for MemcachedStore {
         const ONE_OWNER: &str = "an item of Memcached has one owner";
         Abilities::default()
             .waiting(Waiting::Polling)
-            .polled_by_callers()
             .min_hold()
             .lease(LeaseRule::PerLock { granularity: SECOND })
             .longest_ttl(LONGEST)

@@ -230,7 +230,6 @@ impl LockStore for MysqlStore {
     fn abilities(&self) -> Abilities {
         Abilities::default()
             .waiting(Waiting::Polling)
-            .polled_by_callers()
             .min_hold()
             .fencing(Fencing::Blocks)
             .longest_ttl(LONGEST)

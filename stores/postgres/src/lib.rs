@@ -120,7 +120,6 @@ impl LockStore for PostgresStore {
         };
         Abilities::default()
             .waiting(waiting)
-            .polled_by_callers()
             .shared()
             .limited()
             .min_hold()

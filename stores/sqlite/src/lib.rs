@@ -127,7 +127,6 @@ impl LockStore for SqliteStore {
             .renews_together(TOGETHER)
             .lists()
             .publishes()
-            .polled_by_callers()
     }
 
     fn describe(&self) -> String {

@@ -189,7 +189,6 @@ impl LockStore for ZooKeeperStore {
             .limited()
             .fencing(Fencing::OneByOne)
             .waiting(Waiting::Queued)
-            .polled_by_callers()
             .lease(LeaseRule::Session)
             .renews_together(MOST_TOGETHER)
             .lists()

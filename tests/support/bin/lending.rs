@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use distlock::store::{
-    Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Release, ReleaseReply, Renew, RenewReply,
-    StoreError, StoreEvents, StoredLock,
+    Acquire, AcquireReply, EarlierCommands, LockStore, Release, ReleaseReply, Renew, RenewReply, StoreError,
+    StoreEvents, StoredLock,
 };
 use distlock::{LockError, LockManager};
 use fork::Fork;
@@ -56,10 +56,6 @@ impl Slow {
 }
 
 impl LockStore for Slow {
-    fn abilities(&self) -> Abilities {
-        Abilities::default().polled_by_callers()
-    }
-
     fn describe(&self) -> String {
         "a slow store".into()
     }

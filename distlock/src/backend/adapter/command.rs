@@ -10,11 +10,14 @@ use tokio::time::timeout;
 
 use super::lanes::{CommandId, Lanes};
 use super::lock;
-use crate::backend::{BoxFuture, Failure, LATE_COMMANDS};
+use crate::backend::{BoxFuture, Failure, LATE_COMMANDS, ServerTime};
 use crate::contained::{Panicked, poll_contained};
 use distlock_store::StoreError;
 use distlock_store::clock;
 use distlock_store::engine::Time;
+
+/// What the store has said, and when it was asked.
+pub(super) type Said<T> = Result<(T, ServerTime), StoreError>;
 
 /// Makes a command, once it has its turn. `Err`: it had to wait for it for too long.
 pub(super) type Work = Box<dyn FnOnce(Turn) -> BoxFuture<()> + Send>;

@@ -1,15 +1,15 @@
 //! Makes a backend of a [`LockStore`]: everything that a store need not know of the engine.
 //!
 //! Commands take their place in the order when they are sent (see [`lanes`]). Those that have their turn at once are
-//! polled by their callers for a moment, where the store allows that (see [`lent`]). All others are carried out on the
-//! I/O thread, each by a task of its own, which always answers: when the store does, or after [`LATE_COMMANDS`]
+//! polled by whoever awaits them, which the driver limits to a moment (see [`called`]). All others are carried out on
+//! the I/O thread, each by a task of its own, which always answers: when the store does, or after [`LATE_COMMANDS`]
 //! with [`Failure::Unknown`]. The store's future goes on all the same. While it does, its keys wait for it, so that a
 //! release cannot overtake the acquisition that it undoes; for as long again, after which the contract says that
 //! nothing of the command can be carried out any more.
 
+mod called;
 mod command;
 mod lanes;
-mod lent;
 mod reports;
 mod several;
 #[cfg(test)]
@@ -17,10 +17,8 @@ mod tests;
 mod translate;
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -33,15 +31,14 @@ use crate::backend::{ConnectOn, not_examined};
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol;
-use crate::take_over::Lookout;
-use command::{Queued, Started, Submitted, Turn, Work, in_time};
+use called::{Answer, Called};
+use command::{Queued, Said, Started, Submitted, Turn, Work, in_time};
 use distlock_store::clock;
 use distlock_store::{
     Abilities, AcquireReply, Finding, List, LockStore, Owner, Publish, Queue, Release, ReleaseReply,
     StoreError,
 };
 use lanes::{Added, Lanes};
-use lent::{Loan, Said};
 use reports::{Link, Reports};
 use translate::Translator;
 
@@ -63,9 +60,7 @@ pub(crate) struct StoreBackend<S> {
     /// The other end, until the I/O thread takes it.
     started: Mutex<Option<mpsc::UnboundedReceiver<Started>>>,
     /// The runtime of the I/O thread, once it runs.
-    home: OnceLock<Handle>,
-    /// Looks after the commands that callers poll.
-    lookout: Arc<Lookout>,
+    io_thread: OnceLock<Handle>,
     /// The last moment that was noted for a command, in microseconds of our clock: every command has one of its
     /// own.
     asked: AtomicU64,
@@ -78,27 +73,6 @@ pub(crate) struct StoreBackend<S> {
 enum Need {
     Connection,
     Session,
-}
-
-/// The answer to a command, which comes in any case.
-enum Answer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
-    /// From the I/O thread.
-    Sent(oneshot::Receiver<Said<T>>),
-    /// The caller asks for it itself.
-    Lent(Loan<T, L>),
-}
-
-impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
-    type Output = Said<T>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Said<T>> {
-        match self.get_mut() {
-            Answer::Sent(answer) => {
-                Pin::new(answer).poll(cx).map(|said| said.unwrap_or_else(|_| Err(ended())))
-            }
-            Answer::Lent(loan) => Pin::new(loan).poll(cx),
-        }
-    }
 }
 
 /// The result of an operation that has its place in the order.
@@ -119,8 +93,7 @@ impl<S: LockStore> StoreBackend<S> {
             lanes: Arc::default(),
             start,
             started: Mutex::new(Some(started)),
-            home: OnceLock::new(),
-            lookout: Arc::new(Lookout::new()),
+            io_thread: OnceLock::new(),
             asked: AtomicU64::new(0),
             events: Mutex::default(),
         })
@@ -179,8 +152,7 @@ impl<S: LockStore> StoreBackend<S> {
         match lanes.add(&keys) {
             Added::Start(id) => {
                 drop(lanes);
-                let home = self.home.get().filter(|_| self.abilities.polled_by_callers);
-                let Some(home) = home else {
+                let Some(io_thread) = self.io_thread.get() else {
                     let (work, answer) = this.queue(submitted, need, call, late);
                     // Fails at the end of the manager: the answer says so.
                     drop(self.start.send((id, Queued { keys, work })));
@@ -190,8 +162,8 @@ impl<S: LockStore> StoreBackend<S> {
                 let asked = self.ask();
                 let call = call(this.clone(), asked);
                 let late = move |said| late(&this, said);
-                let lent = Loan::new((call, late), turn, (submitted, asked), (home.clone(), &self.lookout));
-                lent.map(Answer::Lent)
+                let io_thread = io_thread.clone();
+                Ok(Answer::Called(Some(Called { call, turn, late, io_thread, submitted, asked })))
             }
             Added::Waits(behind) => {
                 let (work, answer) = this.queue(submitted, need, call, late);
@@ -284,8 +256,7 @@ impl<S: LockStore> StoreBackend<S> {
         *lock(&self.events) = Some(Arc::downgrade(&events));
         if let Some(started) = lock(&self.started).take() {
             tokio::spawn(command::dispatch(started, self.lanes.clone(), self.start.clone()));
-            tokio::spawn(self.lookout.clone().look_after(tokio::time::sleep));
-            self.home.get_or_init(Handle::current);
+            self.io_thread.get_or_init(Handle::current);
         }
         let _closes = CloseWhenDropped(&self);
         let (reports, receiver) = Reports::new(&self);

@@ -1,9 +1,9 @@
 //! A test plays the store, command by command.
 
+mod called;
 mod closing;
 mod hazards;
 mod in_background;
-mod lending;
 mod notifications;
 mod order;
 mod sessions;

@@ -151,7 +151,8 @@ async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
         tokio::task::yield_now().await;
     }
     let sending = backend.send_acquire(&"k".into(), attempt(1).into());
-    assert!(matches!(sending, crate::backend::Sending::Pending(_)));
+    let crate::backend::Sending::Pending(asked) = sending else { panic!("not asked") };
+    let _asked = tokio::spawn(asked);
     let (_, answer) = script.next_acquire().await;
     answer.send(acquired()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! The commands that callers poll, and the task of the I/O thread that looks after them: nobody promises that a caller
+//! The commands that callers poll, and the timer of the I/O thread that takes them over: nobody promises that a caller
 //! is polled, and others may wait for the answer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,31 +6,28 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::process::Process;
-
-/// How often commands that are lent are looked at. One is taken over at the second look: a store that takes longer
-/// loses nothing by one more wake-up, and others who wait for its turn wait for a blocked caller for two of these.
-pub(crate) const TICK: Duration = Duration::from_millis(10);
+/// How often commands are looked at. One is taken over at the second look: a store that takes longer loses nothing by
+/// one more wake-up, and others who wait for its turn wait for a blocked caller for two of these.
+pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// A command that a caller polls.
-pub(crate) trait Lendable: Send + Sync {
-    /// It is to be carried on at home.
-    fn call_home(self: Arc<Self>);
+pub(super) trait TakenOver: Send + Sync {
+    /// The I/O thread awaits its answer from now on.
+    fn take_over(self: Arc<Self>);
 
-    /// There is no home any more.
+    /// There is no I/O thread any more.
     fn end(&self);
 }
 
 /// All of them.
-pub(crate) struct Lookout {
-    pub(crate) made_in: Process,
+pub(super) struct TakeOverTimer {
     register: Mutex<Register>,
     begun: Notify,
 }
 
 /// Names a command in the register.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(super) struct Entry {
     index: usize,
     number: u64,
 }
@@ -42,7 +39,7 @@ struct Register {
     next: u64,
     /// Somebody looks every now and then.
     is_watched: bool,
-    /// Something was lent since the last look.
+    /// Something was begun since the last look.
     is_busy: bool,
     has_ended: bool,
 }
@@ -50,7 +47,7 @@ struct Register {
 struct Kept {
     number: u64,
     was_seen: bool,
-    command: Arc<dyn Lendable>,
+    command: Arc<dyn TakenOver>,
 }
 
 impl Register {
@@ -61,7 +58,7 @@ impl Register {
     }
 
     /// Those that were there at the last look, too. `None`: nobody needs another look for now.
-    fn look(&mut self) -> Option<Vec<Arc<dyn Lendable>>> {
+    fn look(&mut self) -> Option<Vec<Arc<dyn TakenOver>>> {
         if !std::mem::take(&mut self.is_busy) && self.free.len() == self.slots.len() {
             (self.is_watched, self.slots, self.free) = (false, Vec::new(), Vec::new());
             return None;
@@ -77,13 +74,13 @@ impl Register {
     }
 }
 
-impl Lookout {
-    pub(crate) fn new() -> Self {
-        Lookout { made_in: Process::current(), register: Mutex::default(), begun: Notify::new() }
+impl TakeOverTimer {
+    pub(super) fn new() -> Self {
+        TakeOverTimer { register: Mutex::default(), begun: Notify::new() }
     }
 
     /// `None`: there is nobody to look after it.
-    pub(crate) fn keep(&self, command: Arc<dyn Lendable>) -> Option<Entry> {
+    pub(super) fn keep(&self, command: Arc<dyn TakenOver>) -> Option<Entry> {
         let mut register = lock(&self.register);
         if register.has_ended {
             return None;
@@ -111,7 +108,7 @@ impl Lookout {
     }
 
     /// It needs no look any more. No effect the second time.
-    pub(crate) fn forget(&self, entry: Entry) {
+    pub(super) fn forget(&self, entry: Entry) {
         let mut register = lock(&self.register);
         let is_there = |kept: &Kept| kept.number == entry.number;
         let kept = register.slots.get(entry.index).and_then(Option::as_ref).is_some_and(is_there);
@@ -121,18 +118,8 @@ impl Lookout {
         drop(kept);
     }
 
-    /// Calls all of them home that were there the last time.
-    #[cfg(test)]
-    pub(crate) fn hurry(&self) {
-        let mut register = lock(&self.register);
-        register.is_busy = true;
-        let old = register.look();
-        drop(register);
-        old.into_iter().flatten().for_each(Lendable::call_home);
-    }
-
     /// Looks after them until the runtime ends.
-    pub(crate) fn look_after<F, P>(self: Arc<Self>, pause: F) -> impl Future<Output = ()> + Send + use<F, P>
+    pub(super) fn look_after<F, P>(self: Arc<Self>, pause: F) -> impl Future<Output = ()> + Send + use<F, P>
     where
         F: Fn(Duration) -> P + Send + Sync,
         P: Future<Output = ()> + Send,
@@ -149,13 +136,13 @@ impl Lookout {
                 pause(TICK).await;
                 let old = lock(&self.register).look();
                 let Some(old) = old else { break };
-                old.into_iter().for_each(Lendable::call_home);
+                old.into_iter().for_each(TakenOver::take_over);
             }
         }
     }
 }
 
-struct EndOnDrop(Arc<Lookout>);
+struct EndOnDrop(Arc<TakeOverTimer>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
@@ -186,8 +173,8 @@ mod tests {
         ended: AtomicUsize,
     }
 
-    impl Lendable for Counted {
-        fn call_home(self: Arc<Self>) {
+    impl TakenOver for Counted {
+        fn take_over(self: Arc<Self>) {
             self.called.fetch_add(1, Ordering::Relaxed);
         }
 
@@ -196,48 +183,48 @@ mod tests {
         }
     }
 
-    fn look(lookout: &Lookout) -> Option<usize> {
-        lock(&lookout.register).look().map(|old| old.len())
+    fn look(timer: &TakeOverTimer) -> Option<usize> {
+        lock(&timer.register).look().map(|old| old.len())
     }
 
     #[test]
-    fn a_command_is_called_home_at_the_second_look_and_once() {
-        let (lookout, command) = (Lookout::new(), Arc::new(Counted::default()));
-        let entry = lookout.keep(command.clone()).unwrap();
-        assert_eq!([look(&lookout), look(&lookout), look(&lookout)], [Some(0), Some(1), None]);
-        lookout.forget(entry);
+    fn a_command_is_taken_over_at_the_second_look_and_once() {
+        let (timer, command) = (TakeOverTimer::new(), Arc::new(Counted::default()));
+        let entry = timer.keep(command.clone()).unwrap();
+        assert_eq!([look(&timer), look(&timer), look(&timer)], [Some(0), Some(1), None]);
+        timer.forget(entry);
         assert_eq!(Arc::strong_count(&command), 1);
     }
 
     #[test]
     fn what_is_over_is_forgotten_and_its_place_used_again() {
-        let (lookout, command) = (Lookout::new(), Arc::new(Counted::default()));
-        let first = lookout.keep(command.clone()).unwrap();
-        lookout.forget(first);
-        let second = lookout.keep(command.clone()).unwrap();
+        let (timer, command) = (TakeOverTimer::new(), Arc::new(Counted::default()));
+        let first = timer.keep(command.clone()).unwrap();
+        timer.forget(first);
+        let second = timer.keep(command.clone()).unwrap();
         assert_eq!(first.index, second.index);
         // Of somebody else by now.
-        lookout.forget(first);
+        timer.forget(first);
         assert_eq!(Arc::strong_count(&command), 2);
-        assert_eq!([look(&lookout), look(&lookout)], [Some(0), Some(1)]);
-        lookout.forget(second);
+        assert_eq!([look(&timer), look(&timer)], [Some(0), Some(1)]);
+        timer.forget(second);
     }
 
     #[test]
-    fn nobody_looks_while_nothing_is_lent() {
-        let (lookout, command) = (Lookout::new(), Arc::new(Counted::default()));
+    fn nobody_looks_while_nothing_is_under_way() {
+        let (timer, command) = (TakeOverTimer::new(), Arc::new(Counted::default()));
         for _ in 0..2 {
-            lookout.forget(lookout.keep(command.clone()).unwrap());
-            assert_eq!([look(&lookout), look(&lookout)], [Some(0), None]);
+            timer.forget(timer.keep(command.clone()).unwrap());
+            assert_eq!([look(&timer), look(&timer)], [Some(0), None]);
         }
     }
 
     #[test]
-    fn whatever_is_lent_at_the_end_is_told_and_nothing_is_lent_afterwards() {
-        let (lookout, command) = (Arc::new(Lookout::new()), Arc::new(Counted::default()));
-        lookout.keep(command.clone()).unwrap();
-        drop(lookout.clone().look_after(tokio::time::sleep));
+    fn whatever_is_under_way_at_the_end_is_told_and_nothing_is_kept_afterwards() {
+        let (timer, command) = (Arc::new(TakeOverTimer::new()), Arc::new(Counted::default()));
+        timer.keep(command.clone()).unwrap();
+        drop(timer.clone().look_after(tokio::time::sleep));
         assert_eq!(command.ended.load(Ordering::Relaxed), 1);
-        assert!(lookout.keep(command).is_none());
+        assert!(timer.keep(command).is_none());
     }
 }

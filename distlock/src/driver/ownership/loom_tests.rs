@@ -1,8 +1,8 @@
-//! The take-over of a command, under every order in which its caller, home and the store can meet at it.
+//! The take-over of a command, under every order in which its caller, the I/O thread and the store can meet at it.
 //!
-//! [`Place`] is the real one. Around it are the steps of [`Loan`](super::Loan) and [`Lent`](super::Lent), each of which
-//! locks it where the real one does: what these use (a runtime, a store's future) does not run under loom. A thread
-//! that waits for a wake-up that does not come fails the model: loom notices that no thread can go on.
+//! [`Ownership`] is the real one. Around it are the steps of `CallerPolled` and `AwaitedCommand`, which lock it where
+//! the real ones do: what these use (a runtime, a store's future) does not run under loom. A thread that waits for a
+//! wake-up that does not come fails the model: loom notices that no thread can go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::task::{Poll, Wake, Waker};
 use loom::sync::{Condvar, Mutex, MutexGuard};
 use loom::thread;
 
-use super::{After, Found, Place};
+use super::{After, Found, Ownership};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap()
@@ -146,15 +146,15 @@ struct Runtime {
     has_ended: bool,
 }
 
-/// As [`Lent`](super::Lent).
-struct Lent {
-    place: Mutex<Place<Command, Said>>,
+/// As `CallerPolled`.
+struct Shared {
+    ownership: Mutex<Ownership<Command, Said>>,
     runtime: Mutex<Runtime>,
-    /// Home has something to do: also if the turn is over.
+    /// WithIoThread has something to do: also if the turn is over.
     bell: Arc<Bell>,
 }
 
-impl Lent {
+impl Shared {
     /// A runtime that has ended drops the command, and the teller answers.
     fn carry_on(&self, command: Command) {
         let mut runtime = lock(&self.runtime);
@@ -170,28 +170,28 @@ impl Lent {
     }
 
     fn answer(&self, said: Said) {
-        let (waker, unwanted) = lock(&self.place).answer(said);
+        let (waker, unwanted) = lock(&self.ownership).answer(said);
         drop(unwanted);
         wake(waker);
     }
 
-    fn call_home(&self) {
-        let command = lock(&self.place).call_home();
+    fn take_over(&self) {
+        let command = lock(&self.ownership).take_over();
         if let Some(command) = command {
             self.carry_on(command);
         }
     }
 
-    /// What the caller has, or was called home from it.
+    /// What the caller has, or gives up.
     fn end(&self) {
-        let lent = lock(&self.place).end(Err(Ended));
-        if let Some((command, waker)) = lent {
+        let shared = lock(&self.ownership).end(Err(Ended));
+        if let Some((command, waker)) = shared {
             drop(command);
             wake(waker);
         }
     }
 
-    /// Polls what was carried home.
+    /// Polls what it has taken over.
     fn run_task(&self) {
         let task = lock(&self.runtime).task.take();
         let Some(mut command) = task else { return };
@@ -201,7 +201,7 @@ impl Lent {
         }
     }
 
-    /// Home works until the turn is over: waits for ever if it does not learn that it has something to do.
+    /// WithIoThread works until the turn is over: waits for ever if it does not learn that it has something to do.
     fn work(&self, account: &Account) {
         while read(&account.executed) + read(&account.lost) == 0 {
             self.bell.wait();
@@ -223,30 +223,30 @@ impl Lent {
     }
 }
 
-/// As [`Loan`](super::Loan).
-struct Loan(Arc<Lent>);
+/// As `AwaitedCommand`.
+struct Caller(Arc<Shared>);
 
-impl Loan {
+impl Caller {
     fn poll(&self, waker: &Waker) -> Poll<Said> {
         let mut mine = Some(waker.clone());
-        let found = lock(&self.0.place).poll(&mut mine);
+        let found = lock(&self.0.ownership).poll(&mut mine);
         match found {
             Found::Work(command, former) => {
                 drop(former);
                 self.poll_work(command, mine, waker)
             }
             Found::Answer(answer) => Poll::Ready(answer),
-            Found::AtHome => Poll::Pending,
+            Found::WithIoThread => Poll::Pending,
             Found::Nothing => panic!("a caller that waits has nothing to wait for"),
         }
     }
 
     fn poll_work(&self, mut command: Command, mine: Option<Waker>, waker: &Waker) -> Poll<Said> {
         let Poll::Ready(answer) = command.poll(waker) else {
-            let after = lock(&self.0.place).put_back(command, mine);
+            let after = lock(&self.0.ownership).put_back(command, mine);
             return match after {
                 After::Stays => Poll::Pending,
-                After::GoesHome(command) => {
+                After::TakenOver(command) => {
                     self.0.carry_on(command);
                     Poll::Pending
                 }
@@ -257,7 +257,7 @@ impl Loan {
                 }
             };
         };
-        lock(&self.0.place).ready();
+        lock(&self.0.ownership).ready();
         drop(command);
         Poll::Ready(Ok(answer))
     }
@@ -274,36 +274,36 @@ impl Loan {
     }
 }
 
-impl Drop for Loan {
+impl Drop for Caller {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
         }
-        let left = lock(&self.0.place).leave();
+        let left = lock(&self.0.ownership).leave();
         match left {
-            Place::Lent(command, waker) => {
+            Ownership::WithCaller(command, waker) => {
                 drop(waker);
                 self.0.carry_on(command);
             }
-            Place::Polled(_) => panic!("its only caller polls and drops it"),
-            Place::Home(_) | Place::Answered(_) | Place::Over => {}
+            Ownership::Polled(_) => panic!("its only caller polls and drops it"),
+            Ownership::WithIoThread(_) | Ownership::Answered(_) | Ownership::Over => {}
         }
     }
 }
 
-/// What home does in the model.
+/// What the I/O thread does in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
+enum IoThread {
     /// Carries on what it is given.
     Works,
     CallsAndWorks,
     Ends,
-    /// What is called home is no longer in the lookout's register.
+    /// What is taken over is no longer in the timer's register.
     CallsAndEnds,
     CallsWorksAndEnds,
 }
 
-const ENDS: [Home; 3] = [Home::Ends, Home::CallsAndEnds, Home::CallsWorksAndEnds];
+const ENDS: [IoThread; 3] = [IoThread::Ends, IoThread::CallsAndEnds, IoThread::CallsWorksAndEnds];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StoreIs {
@@ -311,12 +311,12 @@ enum StoreIs {
     Silent,
 }
 
-/// A caller meets home and the store, each on a thread of its own. Then everybody is done, or the model fails. Nothing
-/// may be lost, except at the end of home.
+/// A caller meets the I/O thread and the store, each on a thread of its own. Then everybody is done, or the model
+/// fails. Nothing may be lost, except at the end of the I/O thread.
 fn meet(
-    home: Home,
+    does: IoThread,
     store_is: StoreIs,
-    caller: impl Fn(Loan, Others) -> Option<Said> + Send + Sync + 'static,
+    caller: impl Fn(Caller, Others) -> Option<Said> + Send + Sync + 'static,
 ) {
     loom::model(move || {
         let account = Arc::new(Account::default());
@@ -328,39 +328,39 @@ fn meet(
             is_executed: false,
             turn_over: bell.clone(),
         };
-        let lent = Arc::new(Lent {
-            place: Mutex::new(Place::Lent(command, None)),
+        let shared = Arc::new(Shared {
+            ownership: Mutex::new(Ownership::WithCaller(command, None)),
             runtime: Mutex::new(Runtime { task: None, has_ended: false }),
             bell,
         });
-        let (at_home, counts) = (lent.clone(), account.clone());
-        let home_thread = thread::spawn(move || {
-            if home != Home::Works && home != Home::Ends {
-                at_home.call_home();
+        let (on_io_thread, counts) = (shared.clone(), account.clone());
+        let io_thread = thread::spawn(move || {
+            if does != IoThread::Works && does != IoThread::Ends {
+                on_io_thread.take_over();
             }
-            match home {
-                Home::Works | Home::CallsAndWorks => at_home.work(&counts),
-                Home::Ends => {
-                    at_home.end_runtime();
-                    // The lookout has it still.
-                    at_home.end();
+            match does {
+                IoThread::Works | IoThread::CallsAndWorks => on_io_thread.work(&counts),
+                IoThread::Ends => {
+                    on_io_thread.end_runtime();
+                    // The timer has it still.
+                    on_io_thread.end();
                 }
-                Home::CallsAndEnds => at_home.end_runtime(),
-                Home::CallsWorksAndEnds => {
-                    at_home.run_task();
-                    at_home.end_runtime();
+                IoThread::CallsAndEnds => on_io_thread.end_runtime(),
+                IoThread::CallsWorksAndEnds => {
+                    on_io_thread.run_task();
+                    on_io_thread.end_runtime();
                 }
             }
         });
-        let mut others = vec![home_thread];
+        let mut others = vec![io_thread];
         if store_is == StoreIs::Ready {
             others.push(thread::spawn(move || store.is_ready()));
         }
-        let said = caller(Loan(lent.clone()), Others(others));
-        assert!(matches!(*lock(&lent.place), Place::Over), "something is kept");
+        let said = caller(Caller(shared.clone()), Others(others));
+        assert!(matches!(*lock(&shared.ownership), Ownership::Over), "something is kept");
         let (executed, lost) = (read(&account.executed), read(&account.lost));
         assert_eq!(executed + lost, 1, "the command is executed once, or dropped once");
-        assert!(lost == 0 || ENDS.contains(&home), "the command is lost");
+        assert!(lost == 0 || ENDS.contains(&does), "the command is lost");
         if let Some(said) = said {
             assert_eq!(said.is_ok(), executed == 1, "the caller is told what happened");
         }
@@ -368,7 +368,7 @@ fn meet(
     });
 }
 
-/// The threads of home and of the store.
+/// The threads of I/O and of the store.
 struct Others(Vec<thread::JoinHandle<()>>);
 
 impl Others {
@@ -379,29 +379,29 @@ impl Others {
     }
 }
 
-fn is_polled_to_its_end(loan: Loan, others: Others) -> Option<Said> {
-    let said = loan.wait();
+fn is_polled_to_its_end(caller: Caller, others: Others) -> Option<Said> {
+    let said = caller.wait();
     others.join();
-    drop(loan);
+    drop(caller);
     Some(said)
 }
 
 /// Its runtime is blocked, and goes on when everything else is done.
-fn is_not_polled_for_long(loan: Loan, others: Others) -> Option<Said> {
+fn is_not_polled_for_long(caller: Caller, others: Others) -> Option<Said> {
     let bell = Bell::new();
-    let first = loan.poll(&bell.clone().into());
+    let first = caller.poll(&bell.clone().into());
     others.join();
     if let Poll::Ready(said) = first {
         return Some(said);
     }
     assert!(bell.is_rung(), "its wake-up is lost");
-    let Poll::Ready(said) = loan.poll(Waker::noop()) else { panic!("it is not told") };
+    let Poll::Ready(said) = caller.poll(Waker::noop()) else { panic!("it is not told") };
     Some(said)
 }
 
-fn is_dropped(loan: Loan, others: Others) -> Option<Said> {
-    let said = loan.poll(&Bell::new().into());
-    drop(loan);
+fn is_dropped(caller: Caller, others: Others) -> Option<Said> {
+    let said = caller.poll(&Bell::new().into());
+    drop(caller);
     others.join();
     match said {
         Poll::Ready(said) => Some(said),
@@ -409,49 +409,49 @@ fn is_dropped(loan: Loan, others: Others) -> Option<Said> {
     }
 }
 
-fn is_never_polled(loan: Loan, others: Others) -> Option<Said> {
-    drop(loan);
+fn is_never_polled(caller: Caller, others: Others) -> Option<Said> {
+    drop(caller);
     others.join();
     None
 }
 
 #[test]
 fn loom_a_caller_is_answered_whoever_executes_its_command() {
-    for home in [Home::Works, Home::CallsAndWorks] {
-        meet(home, StoreIs::Ready, is_polled_to_its_end);
+    for does in [IoThread::Works, IoThread::CallsAndWorks] {
+        meet(does, StoreIs::Ready, is_polled_to_its_end);
     }
 }
 
-/// Home waits for the turn in this model: it would wait for ever for a caller that keeps the command.
+/// WithIoThread waits for the turn in this model: it would wait for ever for a caller that keeps the command.
 #[test]
 fn loom_others_do_not_wait_for_a_caller_that_is_not_polled() {
-    meet(Home::CallsAndWorks, StoreIs::Ready, is_not_polled_for_long);
+    meet(IoThread::CallsAndWorks, StoreIs::Ready, is_not_polled_for_long);
 }
 
 #[test]
 fn loom_a_command_goes_on_without_its_caller() {
-    for home in [Home::Works, Home::CallsAndWorks] {
-        meet(home, StoreIs::Ready, is_dropped);
-        meet(home, StoreIs::Ready, is_never_polled);
+    for does in [IoThread::Works, IoThread::CallsAndWorks] {
+        meet(does, StoreIs::Ready, is_dropped);
+        meet(does, StoreIs::Ready, is_never_polled);
     }
 }
 
 #[test]
 fn loom_every_caller_learns_of_the_end() {
-    for home in ENDS {
+    for does in ENDS {
         for store_is in [StoreIs::Ready, StoreIs::Silent] {
-            meet(home, store_is, is_polled_to_its_end);
-            meet(home, store_is, is_not_polled_for_long);
+            meet(does, store_is, is_polled_to_its_end);
+            meet(does, store_is, is_not_polled_for_long);
         }
     }
 }
 
 #[test]
 fn loom_a_caller_that_leaves_at_the_end_keeps_nothing() {
-    for home in ENDS {
+    for does in ENDS {
         for store_is in [StoreIs::Ready, StoreIs::Silent] {
-            meet(home, store_is, is_dropped);
-            meet(home, store_is, is_never_polled);
+            meet(does, store_is, is_dropped);
+            meet(does, store_is, is_never_polled);
         }
     }
 }

@@ -1,0 +1,106 @@
+//! A command that has its turn: its caller polls the store's future itself, so that no other thread is woken for it.
+//!
+//! The driver takes care that this lasts for a moment only, whatever becomes of the caller: then the I/O thread polls
+//! it. From there on it is a task of that thread as all others are, with their time-out. A store's future counts on the
+//! runtime of the I/O thread, which is entered wherever it is polled or dropped.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::command::{Said, Submitted, Turn, failed, in_time};
+use super::ended;
+use crate::backend::{BoxFuture, ServerTime};
+use crate::contained::{contained, poll_contained};
+use distlock_store::StoreError;
+
+/// The answer to a command, which comes in any case.
+pub(super) enum Answer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
+    /// From a task of the I/O thread.
+    Sent(oneshot::Receiver<Said<T>>),
+    /// From the store's future, which is gone once it has answered.
+    Called(Option<Called<T, L>>),
+}
+
+pub(super) struct Called<T, L> {
+    pub(super) call: BoxFuture<Result<T, StoreError>>,
+    pub(super) turn: Turn,
+    /// Told what the store says later than in time.
+    pub(super) late: L,
+    pub(super) io_thread: Handle,
+    pub(super) submitted: Submitted,
+    pub(super) asked: ServerTime,
+}
+
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Called<T, L> {
+    fn is_on_io_thread(&self) -> bool {
+        Handle::try_current().is_ok_and(|here| here.id() == self.io_thread.id())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Said<T>> {
+        let _entered = self.io_thread.enter();
+        poll_contained(self.call.as_mut(), cx).map(|said| failed(said).map(|said| (said, self.asked)))
+    }
+
+    /// In a task of the I/O thread.
+    fn carry_on(self) -> oneshot::Receiver<Said<T>> {
+        let Called { call, turn, late, io_thread, submitted, asked } = self;
+        let (sender, answer) = oneshot::channel();
+        // Nobody awaits the answer if the caller is gone.
+        let tell = move |said: Result<T, StoreError>| drop(sender.send(said.map(|said| (said, asked))));
+        // At the end of the runtime the command is dropped here, and the sender with it.
+        drop(contained(|| io_thread.spawn(in_time(call, submitted.left(), turn, tell, late))));
+        answer
+    }
+
+    fn drop_entered(self) {
+        let Called { call, turn, late, io_thread, .. } = self;
+        drop(contained(|| {
+            let _entered = io_thread.enter();
+            drop((call, late));
+        }));
+        drop(turn);
+    }
+}
+
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Answer<T, L> {
+    fn take_called(&mut self) -> Option<Called<T, L>> {
+        let Answer::Called(called) = self else { return None };
+        called.take()
+    }
+}
+
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Unpin for Answer<T, L> {}
+
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
+    type Output = Said<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Said<T>> {
+        let this = self.get_mut();
+        if let Answer::Called(Some(called)) = this {
+            if !called.is_on_io_thread() {
+                let said = ready!(called.poll(cx));
+                this.take_called().into_iter().for_each(Called::drop_entered);
+                return Poll::Ready(said);
+            }
+            if let Some(called) = this.take_called() {
+                *this = Answer::Sent(called.carry_on());
+            }
+        }
+        match this {
+            Answer::Sent(answer) => {
+                Pin::new(answer).poll(cx).map(|said| said.unwrap_or_else(|_| Err(ended())))
+            }
+            Answer::Called(_) => Poll::Ready(Err(ended())),
+        }
+    }
+}
+
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Drop for Answer<T, L> {
+    /// Others wait for its turn, and what it may still acquire is to be undone.
+    fn drop(&mut self) {
+        drop(self.take_called().map(Called::carry_on));
+    }
+}

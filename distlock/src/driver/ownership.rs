@@ -1,0 +1,239 @@
+//! Who has a command under way: its caller, which polls it so that no other thread is woken for it, or the I/O thread,
+//! which takes it over if that takes longer than a moment. A caller may be dropped, and nobody promises that it is
+//! polled: its runtime may be blocked, and others may wait for what the answer says.
+
+#[cfg(all(test, distlock_loom))]
+mod loom_tests;
+
+use std::task::Waker;
+
+/// Where a command is. `W`: the command; `A`: its answer. No foreign code runs in these functions: wakers and commands
+/// that are to be dropped are returned.
+#[derive(Debug)]
+pub(super) enum Ownership<W, A> {
+    /// Its caller has it, and does not poll it at this moment.
+    WithCaller(W, Option<Waker>),
+    /// Its caller polls it.
+    Polled(Wanted),
+    /// The I/O thread awaits the answer, and wakes this caller.
+    WithIoThread(Option<Waker>),
+    Answered(A),
+    /// The answer was taken, or nobody wants it.
+    Over,
+}
+
+/// What a caller that is polling has to do then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Nothing,
+    TakeOver,
+    /// The I/O thread has ended.
+    End,
+}
+
+/// What a caller finds.
+#[derive(Debug)]
+pub(super) enum Found<W, A> {
+    /// It is to be polled now. With the waker of the last poll.
+    Work(W, Option<Waker>),
+    Answer(A),
+    WithIoThread,
+    Nothing,
+}
+
+/// What becomes of a command that was polled and is not ready.
+#[derive(Debug)]
+pub(super) enum After<W> {
+    Stays,
+    TakenOver(W),
+    Ends(W, Option<Waker>),
+}
+
+impl<W, A> Ownership<W, A> {
+    fn take(&mut self) -> Self {
+        std::mem::replace(self, Ownership::Over)
+    }
+
+    /// The caller is polled. [`Ownership::put_back`] or [`Ownership::ready`] follows if it gets the command. If the I/O
+    /// thread has that, the former waker is left in `mine`.
+    pub(super) fn poll(&mut self, mine: &mut Option<Waker>) -> Found<W, A> {
+        match self.take() {
+            Ownership::WithCaller(work, waker) => {
+                *self = Ownership::Polled(Wanted::Nothing);
+                Found::Work(work, waker)
+            }
+            Ownership::Answered(answer) => Found::Answer(answer),
+            Ownership::WithIoThread(former) => {
+                *self = Ownership::WithIoThread(std::mem::replace(mine, former));
+                Found::WithIoThread
+            }
+            Ownership::Polled(_) | Ownership::Over => Found::Nothing,
+        }
+    }
+
+    pub(super) fn put_back(&mut self, work: W, waker: Option<Waker>) -> After<W> {
+        let (ownership, after) = match self.take() {
+            Ownership::Polled(Wanted::TakeOver) => (Ownership::WithIoThread(waker), After::TakenOver(work)),
+            Ownership::Polled(Wanted::End) => (Ownership::Over, After::Ends(work, waker)),
+            _ => (Ownership::WithCaller(work, waker), After::Stays),
+        };
+        *self = ownership;
+        after
+    }
+
+    pub(super) fn ready(&mut self) {
+        *self = Ownership::Over;
+    }
+
+    /// The I/O thread wants it. Returns it if it can go now; a caller that polls it gives it up then.
+    pub(super) fn take_over(&mut self) -> Option<W> {
+        match self.take() {
+            Ownership::WithCaller(work, waker) => {
+                *self = Ownership::WithIoThread(waker);
+                Some(work)
+            }
+            Ownership::Polled(Wanted::Nothing) => {
+                *self = Ownership::Polled(Wanted::TakeOver);
+                None
+            }
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// The I/O thread has the answer. Returns whom to wake, and the answer if nobody wants it.
+    pub(super) fn answer(&mut self, answer: A) -> (Option<Waker>, Option<A>) {
+        match self.take() {
+            Ownership::WithIoThread(waker) => {
+                *self = Ownership::Answered(answer);
+                (waker, None)
+            }
+            other => {
+                *self = other;
+                (None, Some(answer))
+            }
+        }
+    }
+
+    /// The I/O thread has ended. What it had itself is answered by whoever drops it.
+    pub(super) fn end(&mut self, answer: A) -> Option<(W, Option<Waker>)> {
+        match self.take() {
+            Ownership::WithCaller(work, waker) => {
+                *self = Ownership::Answered(answer);
+                Some((work, waker))
+            }
+            Ownership::Polled(_) => {
+                *self = Ownership::Polled(Wanted::End);
+                None
+            }
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// The caller is gone. The I/O thread is to await what it had; all the rest is to be dropped.
+    pub(super) fn leave(&mut self) -> Self {
+        self.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Tried = Ownership<&'static str, u32>;
+
+    fn waker() -> Option<Waker> {
+        Some(Waker::noop().clone())
+    }
+
+    fn polled() -> Tried {
+        let mut ownership = Tried::WithCaller("work", None);
+        assert!(matches!(ownership.poll(&mut waker()), Found::Work("work", None)));
+        ownership
+    }
+
+    fn with_io_thread() -> Tried {
+        let mut ownership = Tried::WithCaller("work", waker());
+        assert_eq!(ownership.take_over(), Some("work"));
+        ownership
+    }
+
+    #[test]
+    fn a_caller_that_is_not_done_keeps_its_command() {
+        let mut ownership = polled();
+        assert!(matches!(ownership.put_back("work", waker()), After::Stays));
+        assert!(matches!(ownership.poll(&mut waker()), Found::Work("work", Some(_))));
+        ownership.ready();
+        assert!(matches!(ownership.poll(&mut waker()), Found::Nothing));
+    }
+
+    #[test]
+    fn a_command_that_is_taken_over_while_it_is_polled_goes_then() {
+        let mut ownership = polled();
+        assert_eq!(ownership.take_over(), None);
+        assert_eq!(ownership.take_over(), None, "once is enough");
+        assert!(matches!(ownership.put_back("work", waker()), After::TakenOver("work")));
+        assert!(matches!(ownership.answer(7), (Some(_), None)));
+        assert!(matches!(ownership.poll(&mut waker()), Found::Answer(7)));
+        assert!(matches!(ownership.poll(&mut waker()), Found::Nothing));
+    }
+
+    #[test]
+    fn a_command_that_became_ready_while_it_was_taken_over_stays_with_its_caller() {
+        let mut ownership = polled();
+        assert_eq!(ownership.take_over(), None);
+        ownership.ready();
+        assert_eq!(ownership.take_over(), None);
+        assert!(matches!(ownership.answer(7), (None, Some(7))));
+    }
+
+    #[test]
+    fn a_command_is_taken_over_once_and_its_caller_is_woken() {
+        let mut ownership = with_io_thread();
+        assert_eq!(ownership.take_over(), None);
+        let mut mine = None;
+        assert!(matches!(ownership.poll(&mut mine), Found::WithIoThread));
+        assert!(mine.is_some(), "the former one, to be dropped");
+        assert!(matches!(ownership.poll(&mut waker()), Found::WithIoThread));
+        assert!(matches!(ownership.answer(7), (Some(_), None)));
+        assert!(matches!(ownership.poll(&mut waker()), Found::Answer(7)));
+    }
+
+    #[test]
+    fn a_caller_that_leaves_gives_its_command_back_and_is_not_told() {
+        let mut ownership = Tried::WithCaller("work", None);
+        assert!(matches!(ownership.leave(), Ownership::WithCaller("work", None)));
+        assert_eq!(ownership.take_over(), None);
+        let mut ownership = with_io_thread();
+        assert!(matches!(ownership.leave(), Ownership::WithIoThread(Some(_))));
+        assert!(matches!(ownership.answer(7), (None, Some(7))));
+    }
+
+    #[test]
+    fn every_caller_learns_of_the_end() {
+        let mut ownership = Tried::WithCaller("work", waker());
+        assert!(matches!(ownership.end(0), Some(("work", Some(_)))));
+        assert!(matches!(ownership.poll(&mut waker()), Found::Answer(0)));
+        let mut ownership = polled();
+        assert!(ownership.end(0).is_none());
+        assert!(matches!(ownership.put_back("work", waker()), After::Ends("work", Some(_))));
+        // Whoever drops it on the I/O thread answers.
+        let mut ownership = with_io_thread();
+        assert!(ownership.end(0).is_none());
+        assert!(matches!(ownership.answer(1), (Some(_), None)));
+    }
+
+    /// Both meet a command that is being polled.
+    #[test]
+    fn the_end_comes_before_the_take_over() {
+        let mut ownership = polled();
+        assert_eq!(ownership.take_over(), None);
+        assert!(ownership.end(0).is_none());
+        assert!(matches!(ownership.put_back("work", waker()), After::Ends("work", Some(_))));
+    }
+}
