@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
@@ -12,6 +12,9 @@ use crate::backend::HoldNote;
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Account, Met, Pattern, StoreError, Token, Who, op};
 use distlock_store::clock;
+use distlock_store::kit::sync::Locked;
+
+type Values = HashMap<(Arc<str>, Token), Arc<str>>;
 
 /// Who this process is, and what it has met since the manager began.
 #[derive(Debug, Default)]
@@ -20,7 +23,7 @@ pub(super) struct Myself {
     busy: AtomicU64,
     lost: AtomicU64,
     /// What holders of this process publish, by the key and the token of the lease.
-    values: Mutex<HashMap<(Arc<str>, Token), Arc<str>>>,
+    values: Locked<Values>,
 }
 
 /// A value that is published. When it is dropped, renewals write it no more.
@@ -37,8 +40,8 @@ impl Drop for Published {
 }
 
 impl Myself {
-    fn values(&self) -> MutexGuard<'_, HashMap<(Arc<str>, Token), Arc<str>>> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    fn values(&self) -> MutexGuard<'_, Values> {
+        self.values.lock()
     }
 
     /// A request has ended as busy.

@@ -93,6 +93,7 @@ const PURE: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
+            "distlock_store::LATE_COMMANDS",
             "distlock_store::LockKind",
             "distlock_store::StoreError",
             "distlock_store::engine",

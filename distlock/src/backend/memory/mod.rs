@@ -24,6 +24,8 @@ use server::{ModelServer, Note, Sender};
 
 /// The client of a manager, and what hears its news.
 type Receiver = (Arc<str>, Weak<dyn Events>);
+/// By key: the owner token, and the value.
+type Values = HashMap<Arc<str>, (String, Arc<str>)>;
 
 /// The locks and their clock: the wall clock at the start, continued monotonically.
 pub(crate) struct MemoryStore {
@@ -33,7 +35,7 @@ pub(crate) struct MemoryStore {
     /// Of the managers that share the locks, as the processes of a test do, each with its client.
     receivers: Locked<Vec<Receiver>>,
     /// What the latest leader of each office has published, with its owner token.
-    values: Locked<HashMap<Arc<str>, (String, Arc<str>)>>,
+    values: Locked<Values>,
 }
 
 impl MemoryStore {
@@ -61,7 +63,7 @@ impl MemoryStore {
         self.receivers.lock()
     }
 
-    fn values(&self) -> MutexGuard<'_, HashMap<Arc<str>, (String, Arc<str>)>> {
+    fn values(&self) -> MutexGuard<'_, Values> {
         self.values.lock()
     }
 
