@@ -40,8 +40,8 @@ pub trait FencedDatabase: Sync {
         fence: &Fence,
     ) -> impl Future<Output = Result<(), FenceError>> + Send;
 
-    /// [`begin`](FencedDatabase::begin) and [`fence`](FencedDatabase::fence). A database whose library can send the second
-    /// statement before the answer to the first one has arrived does so.
+    /// [`begin`](FencedDatabase::begin) and [`fence`](FencedDatabase::fence). A database whose library can send the
+    /// second statement before the answer to the first one has arrived does so.
     ///
     /// # Errors
     /// Those of both.

@@ -38,11 +38,11 @@
 //! | `diesel` | `diesel-postgres`, `diesel-sqlite` | `blocking::transaction(&fence, &mut connection, \|connection\| …)` |
 //! | `rusqlite` | `rusqlite` | the same |
 //!
-//! Where a transaction belongs to one connection, that may be one of any pool. MySQL means MariaDB, too: what is said of
-//! it is tested on MariaDB 10.11, and not on MySQL itself.
+//! Where a transaction belongs to one connection, that may be one of any pool. MySQL means MariaDB, too: what is said
+//! of it is tested on MariaDB 10.11, and not on MySQL itself.
 //!
-//! Where PostgreSQL keeps the data and the locks, `SameDatabase::new(pool)` is a database that asks the lock itself. (For
-//! `diesel`, whose connections block, it is for `blocking::transaction_in` and `blocking::once_in`.)
+//! Where PostgreSQL keeps the data and the locks, `SameDatabase::new(pool)` is a database that asks the lock itself.
+//! (For `diesel`, whose connections block, it is for `blocking::transaction_in` and `blocking::once_in`.)
 //!
 //! The crate locks nothing, and depends on nothing that does: a service that gets a [`Fence`] from another one can
 //! check it. It needs the table `distlock_fence`, which [`migrate`] makes, or a migration of one's own from [`schema`].

@@ -25,11 +25,12 @@ impl Expansion<'_> {
         let Transaction { name, database, once, once_of, once_outcome } = transaction;
         // Reported there, if it is no database.
         let place = Span::mixed_site().located_at(database.span());
+        let located = located_at(private.clone(), database.span());
         let (begin, begin_once) = (Ident::new("begin", place), Ident::new("begin_once", place));
         let database = reference(database);
         let begun = match once {
             None => quote_spanned! {Span::mixed_site()=>
-                let mut __distlock_open = match #private::database(#database).#begin(__distlock_held).await {
+                let mut __distlock_open = match #located::database(#database).#begin(__distlock_held).await {
                     #private::Ok(__distlock_open) => __distlock_open,
                     #private::Err(__distlock_error) => return #private::Err(__distlock_error),
                 };
@@ -42,7 +43,7 @@ impl Expansion<'_> {
                     .map(|place| quote_spanned!(Span::mixed_site()=> *#place = __distlock_run.outcome();));
                 quote_spanned! {Span::mixed_site()=>
                     let __distlock_run = match
-                        #private::database(#database).#begin_once(__distlock_held, #request).await
+                        #located::database(#database).#begin_once(__distlock_held, #request).await
                     {
                         #private::Ok(__distlock_run) => __distlock_run,
                         #private::Err(__distlock_error) => return #private::Err(__distlock_error),

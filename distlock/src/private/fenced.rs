@@ -64,13 +64,13 @@ pub fn connection_of<C: Connections>(_: &C) -> &'static mut C::Connection {
     super::placeholder()
 }
 
-/// What `transaction = name in database` names. Its methods are there if it is a database: if it is none, the compiler
-/// says so once, and nothing of what follows.
+/// What `transaction = name in database` names. Its methods are missing if it is no database: then the type of what
+/// follows is not known, and the compiler says nothing of it.
 #[derive(Debug)]
 pub struct Database<'d, D>(&'d D);
 
-/// Whatever it is.
-pub fn database<D>(database: &D) -> Database<'_, D> {
+/// Where the compiler says which libraries there are, if it is no database.
+pub fn database<D: FencedDatabase>(database: &D) -> Database<'_, D> {
     Database(database)
 }
 
