@@ -133,6 +133,23 @@ fn a_caller_that_is_left_by_the_io_thread_learns_of_it() {
     }
 }
 
+/// The driver takes over only what it awaits itself.
+#[tokio::test]
+async fn a_forced_release_keeps_nobody_waiting_whose_caller_is_not_polled() {
+    let backend = StoreBackend::new(Counting::default(), "c".into(), "p:".into(), ConnectOn::Start);
+    let record = Arc::new(Record::default());
+    let io_thread = runtime();
+    io_thread.spawn(backend.clone().run(record.clone()));
+    while record.len() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let _unpolled = backend.force_release(&"k".into());
+    while !lock(&backend.lanes).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    io_thread.shutdown_background();
+}
+
 /// By the whole manager: its I/O thread takes the command over.
 #[tokio::test]
 async fn others_do_not_wait_for_a_caller_that_is_not_polled() {
