@@ -88,7 +88,10 @@ fn a_command_that_is_handed_to_the_io_thread_goes_on_there() {
 fn a_panic_of_the_store_is_an_answer_that_did_not_come() {
     let (io_thread, mut rig) = rig();
     let mut acquiring = begun(&rig, "k", attempt(1));
-    let release = io_thread.block_on(async { rig.send("k", leave(1)) });
+    let release = {
+        let _entered = io_thread.enter();
+        rig.send("k", leave(1))
+    };
     let (_, answer) = io_thread.block_on(rig.script.next_acquire());
     drop(answer);
     let Poll::Ready(Err(error)) = poll(acquiring.as_mut()) else { panic!("no answer") };
