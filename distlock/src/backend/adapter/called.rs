@@ -109,12 +109,11 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
 impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Drop for Answer<T, L> {
     /// Others wait for its turn, and what it may still acquire is to be undone.
     fn drop(&mut self) {
-        let Some(called) = self.take_called() else { return };
         if self.made_in.is_another() {
             // The parent process has the command. A mutex may be locked by a thread that does not exist here.
-            std::mem::forget(called);
+            std::mem::forget(std::mem::replace(&mut self.from, AnswerFrom::Store(None)));
             return;
         }
-        drop(called.carry_on());
+        drop(self.take_called().map(Called::carry_on));
     }
 }
