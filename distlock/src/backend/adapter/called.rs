@@ -14,14 +14,19 @@ use super::command::{Said, Submitted, Turn, failed, in_time};
 use super::ended;
 use crate::backend::{BoxFuture, ServerTime};
 use crate::contained::{contained, poll_contained};
+use crate::process::{self, Process};
 use distlock_store::StoreError;
 
 /// The answer to a command, which comes in any case.
-pub(super) enum Answer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
-    /// From a task of the I/O thread.
-    Sent(oneshot::Receiver<Said<T>>),
-    /// From the store's future, which is gone once it has answered.
-    Called(Option<Called<T, L>>),
+pub(super) struct Answer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
+    pub(super) made_in: Process,
+    pub(super) from: AnswerFrom<T, L>,
+}
+
+pub(super) enum AnswerFrom<T, L> {
+    IoThread(oneshot::Receiver<Said<T>>),
+    /// Gone once it has answered.
+    Store(Option<Called<T, L>>),
 }
 
 pub(super) struct Called<T, L> {
@@ -67,7 +72,7 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Called<T, L> {
 
 impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Answer<T, L> {
     fn take_called(&mut self) -> Option<Called<T, L>> {
-        let Answer::Called(called) = self else { return None };
+        let AnswerFrom::Store(called) = &mut self.from else { return None };
         called.take()
     }
 }
@@ -79,21 +84,24 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Said<T>> {
         let this = self.get_mut();
-        if let Answer::Called(Some(called)) = this {
+        if this.made_in.is_another() {
+            return Poll::Ready(Err(process::forked()));
+        }
+        if let AnswerFrom::Store(Some(called)) = &mut this.from {
             if !called.is_on_io_thread() {
                 let said = ready!(called.poll(cx));
                 this.take_called().into_iter().for_each(Called::drop_entered);
                 return Poll::Ready(said);
             }
             if let Some(called) = this.take_called() {
-                *this = Answer::Sent(called.carry_on());
+                this.from = AnswerFrom::IoThread(called.carry_on());
             }
         }
-        match this {
-            Answer::Sent(answer) => {
+        match &mut this.from {
+            AnswerFrom::IoThread(answer) => {
                 Pin::new(answer).poll(cx).map(|said| said.unwrap_or_else(|_| Err(ended())))
             }
-            Answer::Called(_) => Poll::Ready(Err(ended())),
+            AnswerFrom::Store(_) => Poll::Ready(Err(ended())),
         }
     }
 }
@@ -101,6 +109,11 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
 impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Drop for Answer<T, L> {
     /// Others wait for its turn, and what it may still acquire is to be undone.
     fn drop(&mut self) {
+        if self.made_in.is_another() {
+            // The parent process has the command. A mutex may be locked by a thread that does not exist here.
+            std::mem::forget(std::mem::replace(&mut self.from, AnswerFrom::Store(None)));
+            return;
+        }
         drop(self.take_called().map(Called::carry_on));
     }
 }

@@ -30,8 +30,9 @@ use super::{
 use crate::backend::{ConnectOn, not_examined};
 use crate::error::LockError;
 use crate::key::LockKey;
+use crate::process::Process;
 use crate::protocol;
-use called::{Answer, Called};
+use called::{Answer, AnswerFrom, Called};
 use command::{Queued, Said, Started, Submitted, Turn, Work, in_time};
 use distlock_store::clock;
 use distlock_store::{
@@ -61,6 +62,7 @@ pub(crate) struct StoreBackend<S> {
     started: Mutex<Option<mpsc::UnboundedReceiver<Started>>>,
     /// The runtime of the I/O thread, once it runs.
     io_thread: OnceLock<Handle>,
+    made_in: Process,
     /// The last moment that was noted for a command, in microseconds of our clock: every command has one of its
     /// own.
     asked: AtomicU64,
@@ -73,6 +75,15 @@ pub(crate) struct StoreBackend<S> {
 enum Need {
     Connection,
     Session,
+}
+
+/// Who polls a command that has its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PolledBy {
+    /// The driver limits that to a moment.
+    Caller,
+    /// Nobody would take it over.
+    IoThread,
 }
 
 /// The result of an operation that has its place in the order.
@@ -94,6 +105,7 @@ impl<S: LockStore> StoreBackend<S> {
             start,
             started: Mutex::new(Some(started)),
             io_thread: OnceLock::new(),
+            made_in: Process::current(),
             asked: AtomicU64::new(0),
             events: Mutex::default(),
         })
@@ -134,7 +146,7 @@ impl<S: LockStore> StoreBackend<S> {
     fn submit<T, C, L>(
         &self,
         keys: Arc<[Arc<str>]>,
-        need: Need,
+        (need, polled_by): (Need, PolledBy),
         call: C,
         late: L,
     ) -> Result<impl Future<Output = Said<T>> + Send + use<S, T, C, L>, StoreError>
@@ -152,28 +164,34 @@ impl<S: LockStore> StoreBackend<S> {
         match lanes.add(&keys) {
             Added::Start(id) => {
                 drop(lanes);
-                let Some(io_thread) = self.io_thread.get() else {
+                let io_thread = self.io_thread.get().filter(|_| polled_by == PolledBy::Caller);
+                let Some(io_thread) = io_thread else {
                     let (work, answer) = this.queue(submitted, need, call, late);
                     // Fails at the end of the manager: the answer says so.
                     drop(self.start.send((id, Queued { keys, work })));
-                    return Ok(Answer::Sent(answer));
+                    return Ok(self.answer(AnswerFrom::IoThread(answer)));
                 };
                 let turn = Turn::new(id, keys, &self.lanes, &self.start);
                 let asked = self.ask();
                 let call = call(this.clone(), asked);
                 let late = move |said| late(&this, said);
                 let io_thread = io_thread.clone();
-                Ok(Answer::Called(Some(Called { call, turn, late, io_thread, submitted, asked })))
+                let called = Called { call, turn, late, io_thread, submitted, asked };
+                Ok(self.answer(AnswerFrom::Store(Some(called))))
             }
             Added::Waits(behind) => {
                 let (work, answer) = this.queue(submitted, need, call, late);
                 lanes.wait(behind, Queued { keys, work });
-                Ok(Answer::Sent(answer))
+                Ok(self.answer(AnswerFrom::IoThread(answer)))
             }
             Added::Full => {
                 Err(StoreError::new(Failure::NotSent, "too many commands wait for their turn on one key"))
             }
         }
+    }
+
+    fn answer<T: Send, L: FnOnce(T) + Send>(&self, from: AnswerFrom<T, L>) -> Answer<T, L> {
+        Answer { made_in: self.made_in.clone(), from }
     }
 
     /// What the I/O thread has to do for a command when it has its turn, and where the answer comes.
@@ -216,7 +234,7 @@ impl<S: LockStore> StoreBackend<S> {
         let (queue, name, sent) = (request.queue, key.clone(), request.clone());
         let late = move |this: &Self, reply| this.late(&name, token, queue.as_ref(), &reply);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire(&sent).await });
-        let answer = self.submit(Arc::new([key.clone()]), Need::Session, call, late)?;
+        let answer = self.submit(Arc::new([key.clone()]), (Need::Session, PolledBy::Caller), call, late)?;
         Ok(Box::pin(async move {
             let (reply, asked) = answer.await?;
             Translator::acquired(&request, reply, asked)
@@ -230,14 +248,16 @@ impl<S: LockStore> StoreBackend<S> {
     ) -> Result<Coming<protocol::ReleaseReply>, StoreError> {
         let request = self.translator.release(key, op);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
-        let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {})?;
+        let answer =
+            self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::Caller), call, |_, _| {})?;
         Ok(Box::pin(async { answer.await.map(|(reply, _)| Translator::released(reply)) }))
     }
 
     fn begin_renew(&self, key: &Arc<str>, op: op::Renew) -> Result<Coming<protocol::RenewReply>, StoreError> {
         let request = self.translator.renew(key, op);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.renew(&request).await });
-        let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {})?;
+        let answer =
+            self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::Caller), call, |_, _| {})?;
         Ok(Box::pin(async { answer.await.map(|(reply, asked)| Translator::renewed(reply, asked)) }))
     }
 
@@ -308,7 +328,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         let full = self.translator.full(key);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.inspect(&full).await });
         // It waits for no other command, so it may show the state before one that is under way.
-        let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
+        let answer = self.submit(Arc::new([]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
         Box::pin(async { answer?.await.map(|(found, _)| found.map(StoredLock::longest_first)) })
     }
 
@@ -321,7 +341,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         let after = after.map(|after| self.translator.full(&after).to_string());
         let request = List::new(beginning, after, LISTED_TOGETHER);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.list(&request).await });
-        let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
+        let answer = self.submit(Arc::new([]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
         let this = self.this.clone();
         Box::pin(async move {
             let (page, _) = answer?.await?;
@@ -339,13 +359,13 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         let owner = Owner::of(&self.translator.client, hold.token);
         let request = Publish::new(self.translator.full(&key), &owner, value.unwrap_or_default());
         let call = |this: Arc<Self>, _| boxed(async move { this.store.publish(&request).await });
-        let answer = self.submit(Arc::new([key]), Need::Connection, call, |_, _| {});
+        let answer = self.submit(Arc::new([key]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
         Box::pin(async { answer?.await.map(|((), _)| ()) })
     }
 
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         let call = |this: Arc<Self>, _| boxed(async move { this.store.diagnose().await });
-        let answer = self.submit(Arc::new([]), Need::Connection, call, |_, _| {});
+        let answer = self.submit(Arc::new([]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
         let place = self.store.describe();
         Box::pin(async move {
             let (mut found, _) = answer?.await?;
@@ -362,14 +382,16 @@ impl<S: LockStore> Backend for StoreBackend<S> {
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let full = self.translator.full(key);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.force_release(&full).await });
-        let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {});
+        let answer =
+            self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
         Box::pin(async { answer?.await.map(|(held, _)| held) })
     }
 
     fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let request = Release::new(self.translator.full(key), &Owner::of_text(owner));
         let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
-        let answer = self.submit(Arc::new([key.clone()]), Need::Connection, call, |_, _| {});
+        let answer =
+            self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
         Box::pin(async { answer?.await.map(|(reply, _)| reply == ReleaseReply::Released) })
     }
 

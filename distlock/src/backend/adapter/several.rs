@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::translate::Translator;
-use super::{Need, StoreBackend, boxed};
+use super::{Need, PolledBy, StoreBackend, boxed};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{BatchReply, BoxFuture, OpResult, RenewReply, Token, op};
 use distlock_store::{Acquire, LockStore, Renew};
@@ -53,7 +53,7 @@ impl<S: LockStore> StoreBackend<S> {
         let (keys, requests): (Vec<Arc<str>>, Vec<Renew>) = renewals.drain(..).unzip();
         let count = keys.len();
         let call = |this: Arc<Self>, _| boxed(async move { this.store.renew_all(&requests).await });
-        let answer = self.submit(keys.into(), Need::Connection, call, |_, _| {});
+        let answer = self.submit(keys.into(), (Need::Connection, PolledBy::Caller), call, |_, _| {});
         parts.push(Box::pin(async move {
             let replies = match answer {
                 Ok(answer) => answer.await,
@@ -85,7 +85,7 @@ impl<S: LockStore> StoreBackend<S> {
         };
         let sent = requests.clone();
         let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire_all(&sent).await });
-        let answer = self.submit(keys, Need::Session, call, late);
+        let answer = self.submit(keys, (Need::Session, PolledBy::Caller), call, late);
         Box::pin(async move {
             let replies = match answer {
                 Ok(answer) => answer.await,

@@ -88,9 +88,10 @@ fn a_command_that_is_handed_to_the_io_thread_goes_on_there() {
 fn a_panic_of_the_store_is_an_answer_that_did_not_come() {
     let (io_thread, mut rig) = rig();
     let mut acquiring = begun(&rig, "k", attempt(1));
-    let entered = io_thread.enter();
-    let release = rig.send("k", leave(1));
-    drop(entered);
+    let release = {
+        let _entered = io_thread.enter();
+        rig.send("k", leave(1))
+    };
     let (_, answer) = io_thread.block_on(rig.script.next_acquire());
     drop(answer);
     let Poll::Ready(Err(error)) = poll(acquiring.as_mut()) else { panic!("no answer") };
@@ -133,6 +134,23 @@ fn a_caller_that_is_left_by_the_io_thread_learns_of_it() {
         Sending::Ready(result) => drop(result.unwrap_err()),
         Sending::Pending(answer) => drop(callers.block_on(answer).unwrap_err()),
     }
+}
+
+/// The driver takes over only what it awaits itself.
+#[tokio::test]
+async fn a_forced_release_keeps_nobody_waiting_whose_caller_is_not_polled() {
+    let backend = StoreBackend::new(Counting::default(), "c".into(), "p:".into(), ConnectOn::Start);
+    let record = Arc::new(Record::default());
+    let io_thread = runtime();
+    io_thread.spawn(backend.clone().run(record.clone()));
+    while record.len() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let _unpolled = backend.force_release(&"k".into());
+    while !lock(&backend.lanes).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    io_thread.shutdown_background();
 }
 
 /// By the whole manager: its I/O thread takes the command over.

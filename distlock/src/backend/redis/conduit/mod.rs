@@ -16,7 +16,7 @@ mod guest;
 mod guest_tests;
 mod held_back;
 mod lending;
-mod lent;
+mod login_stream;
 mod on_ready;
 mod pace;
 mod reading;
@@ -41,7 +41,7 @@ use tokio::task::unconstrained;
 
 pub(crate) use self::guest::this_runtime_has_io;
 use self::lending::{Lending, Reader};
-use self::lent::Lent;
+use self::login_stream::LoginStream;
 use self::pace::Pace;
 use self::reading::Reading;
 use self::replies::{Expected, Place, Replies, Reply};
@@ -135,11 +135,11 @@ struct Replaced;
 impl Conduit {
     /// Logs in over `stream`. The conduit works while [`Conduit::drive`] is polled.
     pub(super) async fn log_in(login: &RedisConnectionInfo, stream: Stream) -> RedisResult<Arc<Conduit>> {
-        let lent = Lent::new(stream);
+        let login_stream = LoginStream::new(stream);
         // The library's own driver is never polled: it has read nothing but the replies to the login.
         let settings = AsyncConnectionConfig::new().set_response_timeout(None);
-        drop(MultiplexedConnection::new_with_config(login, lent.clone(), settings).await?);
-        Ok(Conduit::over(lent.take_back().ok_or_else(broken)?))
+        drop(MultiplexedConnection::new_with_config(login, login_stream.clone(), settings).await?);
+        Ok(Conduit::over(login_stream.take_back().ok_or_else(broken)?))
     }
 
     fn over(stream: Stream) -> Arc<Conduit> {

@@ -11,11 +11,11 @@ use crate::backend::redis::stream::Stream;
 
 /// The borrower's end. Once the stream was taken back, it is closed.
 #[derive(Clone)]
-pub(super) struct Lent(Arc<Mutex<Option<Stream>>>);
+pub(super) struct LoginStream(Arc<Mutex<Option<Stream>>>);
 
-impl Lent {
-    pub(super) fn new(stream: Stream) -> Lent {
-        Lent(Arc::new(Mutex::new(Some(stream))))
+impl LoginStream {
+    pub(super) fn new(stream: Stream) -> LoginStream {
+        LoginStream(Arc::new(Mutex::new(Some(stream))))
     }
 
     pub(super) fn take_back(&self) -> Option<Stream> {
@@ -30,13 +30,13 @@ impl Lent {
     }
 }
 
-impl AsyncRead for Lent {
+impl AsyncRead for LoginStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.poll(|stream| stream.poll_read(cx, buf))
     }
 }
 
-impl AsyncWrite for Lent {
+impl AsyncWrite for LoginStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll(|stream| stream.poll_write(cx, buf))
     }
