@@ -13,6 +13,9 @@ use crate::lease_cell::LeaseCell;
 use crate::protocol::{Account, Met, Pattern, StoreError, Token, Who, op};
 use distlock_store::clock;
 
+/// Texts, by the keys and the tokens of the leases.
+type Values = HashMap<(Arc<str>, Token), Arc<str>>;
+
 /// Who this process is, and what it has met since the manager began.
 #[derive(Debug, Default)]
 pub(super) struct Myself {
@@ -20,7 +23,7 @@ pub(super) struct Myself {
     busy: AtomicU64,
     lost: AtomicU64,
     /// What holders of this process publish, by the key and the token of the lease.
-    values: Mutex<HashMap<(Arc<str>, Token), Arc<str>>>,
+    values: Mutex<Values>,
 }
 
 /// A value that is published. When it is dropped, renewals write it no more.
@@ -37,7 +40,7 @@ impl Drop for Published {
 }
 
 impl Myself {
-    fn values(&self) -> MutexGuard<'_, HashMap<(Arc<str>, Token), Arc<str>>> {
+    fn values(&self) -> MutexGuard<'_, Values> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -24,6 +24,9 @@ use server::{ModelServer, Note, Sender};
 /// The client of a manager, and what hears its news.
 type Receiver = (Arc<str>, Weak<dyn Events>);
 
+/// Owner tokens and texts, by the keys.
+type Values = HashMap<Arc<str>, (String, Arc<str>)>;
+
 /// The locks and their clock: the wall clock at the start, continued monotonically.
 pub(crate) struct MemoryStore {
     server: Mutex<ModelServer>,
@@ -32,7 +35,7 @@ pub(crate) struct MemoryStore {
     /// Of the managers that share the locks, as the processes of a test do, each with its client.
     receivers: Mutex<Vec<Receiver>>,
     /// What the latest leader of each office has published, with its owner token.
-    values: Mutex<HashMap<Arc<str>, (String, Arc<str>)>>,
+    values: Mutex<Values>,
 }
 
 impl MemoryStore {
@@ -60,7 +63,7 @@ impl MemoryStore {
         self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn values(&self) -> MutexGuard<'_, HashMap<Arc<str>, (String, Arc<str>)>> {
+    fn values(&self) -> MutexGuard<'_, Values> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
