@@ -77,6 +77,7 @@ const PURE: &[(&str, &[&str])] = &[
         &[
             "distlock_store::KEPT",
             "distlock_store::LATE_COMMANDS",
+            "distlock_store::LONGEST_VALUE",
             "distlock_store::LockKind",
             "distlock_store::OwnerDetails",
             "distlock_store::StoreError",
