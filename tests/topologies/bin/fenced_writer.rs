@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 const TTL: Duration = Duration::from_secs(5);
 const HOT_TASKS: usize = 2;
-const HOT_HOLD_MS: u64 = 3;
+const HOT_HOLD_MS: u64 = 8;
 const SLOW_HOLD_MS: u64 = 3_000;
 /// How often a holder looks whether it still is one.
 const SLICE: Duration = Duration::from_millis(1);
