@@ -239,7 +239,7 @@ fn what_was_refused_is_not_asked_for_at_every_link_anew() {
     let server = TestServer::start(&[]);
     let url = with_user(&server, "least", &format!("~* &* {least}"));
     let rig = Rig::start(config(&url, "a"));
-    assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+    assert!(rig.wait_until_pushed());
     let refused: Vec<redis::Value> = server.run("ACL LOG");
     assert!(!refused.is_empty(), "it was asked for once");
     server.run::<()>("ACL LOG RESET");
@@ -293,7 +293,7 @@ fn pushes_follow_the_commands_to_another_server_even_where_servers_do_not_tell_w
     }
     let crossroads = Crossroads::to(&old);
     let rig = Rig::start(config(&format!("redis://silent:pw@{}/", crossroads.address), "a"));
-    assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+    assert!(rig.wait_until_pushed());
     *crossroads.to.lock().unwrap() = at(&new);
     // The old server lives on, and with it the connection for pushes.
     kill_clients(&old, |line| line.contains("user=silent") && line.contains(" sub=0 "));

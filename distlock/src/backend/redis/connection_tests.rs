@@ -9,7 +9,7 @@ use super::test_cluster::Cluster;
 use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, TestServer, wait_until};
 use super::{ClusterBackend, RedisConfig};
-use crate::backend::{AcquireReply, Pushes, Token, op};
+use crate::backend::{AcquireReply, Token, op};
 use distlock_store::kit::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ fn a_connection_that_is_made_anew_shows_what_counts_then() {
     let server = TestServer::start(&[]);
     let secret = Secret::new(&server, None);
     let rig = start(&server, &secret.options());
-    assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+    assert!(rig.wait_until_pushed());
     assert_eq!(server.client_ids(|line| line.contains("user=app")).len(), 2);
     secret.change(&server, "p2");
     for id in server.client_ids(|line| line.contains("user=app")) {
@@ -79,7 +79,7 @@ fn credentials_that_end_are_renewed_on_the_connections_that_are_open() {
     let server = TestServer::start(&[]);
     let secret = Secret::new(&server, Some(Duration::from_millis(600)));
     let rig = start(&server, &secret.options());
-    assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+    assert!(rig.wait_until_pushed());
     let before = server.client_ids(|line| line.contains("user=app"));
     let asked = secret.asked();
     secret.change(&server, "p2");
@@ -97,7 +97,7 @@ fn a_subscription_that_cannot_show_new_credentials_is_made_anew() {
     let server = TestServer::start(&["--rename-command", "HELLO", ""]);
     let secret = Secret::new(&server, Some(Duration::from_secs(2)));
     let rig = start(&server, &secret.options());
-    assert_eq!(rig.wait_until_up().1, Pushes::On);
+    rig.wait_until_pushed();
     let listener = || server.client_ids(|line| line.contains("sub=1"));
     let first = listener();
     wait_until("another subscription takes its place", LONG, || {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::RedisConfig;
 use super::test_sentinels::{Guarded, is_master};
 use super::test_server::{LONG, Rig, Seen, TestServer, wait_until};
-use crate::backend::{AcquireMode, AcquireReply, Failure, LockKind, Pushes, Token, op};
+use crate::backend::{AcquireMode, AcquireReply, Failure, LockKind, Token, op};
 use crate::{LockError, LockManager};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ impl Trio {
         config.replicas = count;
         config.op_timeout = time_limit;
         let rig = Rig::start(config);
-        assert_eq!(rig.wait_until_up().1, Pushes::On);
+        rig.wait_until_pushed();
         rig
     }
 

@@ -9,9 +9,7 @@ use super::test_server::{LONG, Rig, wait_until};
 use super::test_tls_files::TlsFiles;
 use super::url::{Transport, Url};
 use super::{ClusterBackend, RedisConfig};
-use crate::backend::{
-    AcquireMode, AcquireReply, Backend, Failure, LockKind, Push, Pushes, RenewReply, Token, op,
-};
+use crate::backend::{AcquireMode, AcquireReply, Backend, Failure, LockKind, Push, RenewReply, Token, op};
 use distlock_store::kit::connection::{ConnectionOptions, Roots, TlsOptions};
 
 /// Longer than any fail-over takes here.
@@ -60,7 +58,7 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
         rig(&format!("rediss://127.0.0.1:{port}?{files}"), "b"),
     );
     for rig in [&a, &b] {
-        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+        assert!(rig.wait_until_pushed());
     }
     assert!(matches!(a.send("k", waiting(1)), Ok(AcquireReply::Acquired { .. })));
     assert!(matches!(b.send("k", waiting(2)), Ok(AcquireReply::Busy { .. })));
@@ -122,7 +120,7 @@ fn a_server_may_be_certified_for_another_name_than_it_is_reached_by() {
     assert!(cause.to_string().to_lowercase().contains("certificate"), "{cause}");
     let cause = rig(&format!("{url}&tls_name=other.internal"), "a").wait_for_down();
     assert!(cause.to_string().to_lowercase().contains("certificate"), "{cause}");
-    assert_eq!(rig(&format!("{url}&tls_name=redis.internal"), "a").wait_until_up(), (true, Pushes::On));
+    assert!(rig(&format!("{url}&tls_name=redis.internal"), "a").wait_until_pushed());
     rig_with(&url, TlsOptions::new().server_name("redis.internal")).wait_until_up();
 }
 
@@ -174,7 +172,7 @@ fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
     assert_eq!(stranger.wait_for_down().kind, Failure::NotSent);
     let [a, b] = ["a", "b"].map(|client| rig(&format!("{url}?{}", tls_files.files()), client));
     for rig in [&a, &b] {
-        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+        assert!(rig.wait_until_pushed());
     }
     assert!(matches!(a.send("k", waiting(1)), Ok(AcquireReply::Acquired { .. })));
     assert!(matches!(b.send("k", waiting(2)), Ok(AcquireReply::Busy { .. })));
@@ -200,7 +198,7 @@ fn the_nodes_of_a_cluster_are_reached_over_tls() {
     assert_eq!(stranger.wait_for_down().kind, Failure::NotSent);
     let [a, b] = ["a", "b"].map(|client| start(&format!("{url}?{}", tls_files.files()), client));
     for rig in [&a, &b] {
-        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+        assert!(rig.wait_until_pushed());
     }
     for at in 0..MASTERS {
         let key = cluster.key_at(at);

@@ -175,7 +175,7 @@ fn a_unix_socket_serves_like_an_address() {
     let path = path.to_str().unwrap();
     let server = TestServer::start(&["--unixsocket", path]);
     let rig = Rig::start(RedisConfig::new(&format!("redis+unix://{path}?db=3"), "a").unwrap());
-    assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+    assert!(rig.wait_until_pushed());
     rig.send("k", set(1)).unwrap();
     assert_eq!(server.run::<i64>("EXISTS k"), 0, "another database");
     server.stop();

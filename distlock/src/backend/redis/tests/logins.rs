@@ -35,7 +35,7 @@ fn the_least_privileges_that_are_documented_are_enough() {
     let connect = |client| {
         let config = RedisConfig { prefix: "p:".to_owned(), ..RedisConfig::new(&url, client).unwrap() };
         let rig = Rig::start(config);
-        assert_eq!(rig.wait_until_up(), (true, Pushes::On));
+        assert!(rig.wait_until_pushed());
         rig
     };
     let (a, b) = (connect("a"), connect("b"));
