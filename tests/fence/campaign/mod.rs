@@ -5,7 +5,7 @@
 //! Few sections by default. More, and on each store of locks:
 //!
 //! ```text
-//! SECTIONS=6000 SEED=7 cargo test -p distlock-fence-tests --test databases -- --ignored --nocapture with_each_store
+//! SECTIONS=4000 SEED=7 cargo test -p distlock-fence-tests --test databases -- --ignored --nocapture with_each_store
 //! ```
 
 mod each_message;
@@ -19,8 +19,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use distlock_fixtures::{
-    BOUND, Direction, EtcdServers, MariaDbServer, PostgresServer, Proxy, RedisServer, ZooKeeperServers,
-    signals,
+    BOUND, ClusterServers, Direction, EtcdServers, MariaDbServer, PostgresServer, Proxy, QuorumServers,
+    RedisServer, SentinelGroup, ZooKeeperServers, signals,
 };
 use fastrand::Rng;
 use sqlx::ConnectOptions as _;
@@ -351,6 +351,9 @@ async fn with_each_store() {
     let with_session = |url: String| format!("{url}?session_timeout=2s");
     let stores = [
         redis.url(),
+        SentinelGroup::shared().url(),
+        ClusterServers::shared().url(),
+        QuorumServers::shared().url(),
         PostgresServer::shared().url(),
         MariaDbServer::shared().url(),
         with_session(etcd.url()),
