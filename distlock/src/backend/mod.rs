@@ -155,8 +155,19 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Keeps what a holder publishes beside its exclusive lock, for those who look. Where it is part of the
     /// [notes](Backend::note_holds), each renewal writes it again.
-    fn publish(&self, _note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::new(Failure::Refused, "it keeps no values"))))
+    fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
+        if !self.publishes() {
+            let refusal = StoreError::new(Failure::Refused, "it keeps no values");
+            return Box::pin(std::future::ready(Err(refusal)));
+        }
+        // One that is lost comes with the next renewal.
+        let noted = self.note_holds(&mut std::iter::once(note));
+        Box::pin(async move {
+            if let Some(noted) = noted {
+                noted.await;
+            }
+            Ok(())
+        })
     }
 
     /// Looks for what endangers locks in this store, or makes them slow. One that cannot look says so: nothing found is

@@ -318,17 +318,6 @@ impl Backend for QuorumBackend {
         true
     }
 
-    fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
-        // One that is lost comes with the next renewal.
-        let noted = self.note_holds(&mut std::iter::once(note));
-        Box::pin(async move {
-            if let Some(noted) = noted {
-                noted.await;
-            }
-            Ok(())
-        })
-    }
-
     /// One server may be away: that is what a quorum is for.
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         let examined: Vec<_> = self.nodes.iter().map(|node| node.diagnose()).collect();

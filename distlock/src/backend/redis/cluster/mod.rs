@@ -293,17 +293,6 @@ impl Backend for ClusterBackend {
         true
     }
 
-    fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
-        // One that is lost comes with the next renewal.
-        let noted = self.note_holds(&mut std::iter::once(note));
-        Box::pin(async move {
-            if let Some(noted) = noted {
-                noted.await;
-            }
-            Ok(())
-        })
-    }
-
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         Box::pin(Arc::clone(&self.shared).diagnose())
     }

@@ -340,17 +340,6 @@ impl Backend for RedisBackend {
         true
     }
 
-    fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
-        // One that is lost comes with the next renewal.
-        let noted = self.note_holds(&mut std::iter::once(note));
-        Box::pin(async move {
-            if let Some(noted) = noted {
-                noted.await;
-            }
-            Ok(())
-        })
-    }
-
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {

@@ -63,7 +63,7 @@ pub async fn terms_increase_and_do_not_overlap(place: Place) {
 }
 
 /// One who leads until somebody stops it, and says when a term begins.
-fn lead(candidate: &Candidate) -> (JoinHandle<Result<(), LockError>>, UnboundedReceiver<Lead>) {
+pub(super) fn lead(candidate: &Candidate) -> (JoinHandle<Result<(), LockError>>, UnboundedReceiver<Lead>) {
     let (sender, terms) = unbounded_channel();
     let candidate = candidate.clone();
     let work = async move {
@@ -77,7 +77,7 @@ fn lead(candidate: &Candidate) -> (JoinHandle<Result<(), LockError>>, UnboundedR
     (tokio::spawn(work), terms)
 }
 
-async fn next(terms: &mut UnboundedReceiver<Lead>) -> Lead {
+pub(super) async fn next(terms: &mut UnboundedReceiver<Lead>) -> Lead {
     let term = tokio::time::timeout(Duration::from_secs(30), terms.recv()).await;
     term.expect("a term begins in time").expect("it runs")
 }

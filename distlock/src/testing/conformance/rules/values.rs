@@ -1,11 +1,10 @@
 //! What a leader publishes is seen by those who watch.
 
-use std::future::pending;
 use std::time::Duration;
 
-use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinHandle;
 
+use super::leader;
 use crate::leader::{Candidate, Lead, LeaderWatch, Leadership};
 use crate::testing::conformance::Place;
 use crate::{LockError, LockManager};
@@ -15,18 +14,8 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 /// Leads until it is stopped. Returns when its term has begun.
 async fn lead(candidate: Candidate) -> (JoinHandle<Result<(), LockError>>, Lead) {
-    let (sender, mut terms) = unbounded_channel();
-    let work = async move {
-        candidate
-            .run(async |lead| {
-                drop(sender.send(lead));
-                pending::<()>().await;
-            })
-            .await
-    };
-    let work = tokio::spawn(work);
-    let term = tokio::time::timeout(Duration::from_secs(30), terms.recv()).await;
-    (work, term.expect("a term begins in time").expect("it runs"))
+    let (work, mut terms) = leader::lead(&candidate);
+    (work, leader::next(&mut terms).await)
 }
 
 /// The next news that names a leader other than `former`, with everything that is known of it.
