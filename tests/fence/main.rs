@@ -24,6 +24,7 @@ macro_rules! each_database {
 mod attribute;
 mod attribute_blocking;
 mod campaign;
+mod grpc;
 mod isolation;
 mod left_behind;
 mod libraries;

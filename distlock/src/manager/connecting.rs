@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::built::Built;
 use super::{LockManager, LockManagerBuilder, schemes};
-use crate::backend::ConnectOn;
+use crate::backend::{ConnectOn, Demand, LockKind};
 use crate::backend::{Failure, StoreError};
 use crate::driver::LinkSeen;
 use crate::error::LockError;
@@ -86,9 +86,19 @@ impl LockManagerBuilder {
 
     pub(super) fn build(self, connect: ConnectOn) -> Result<Built, LockError> {
         let lingers = self.defaults.linger.is_some();
+        let fenced = self.requires_fencing_tokens.then_some(Demand {
+            kind: LockKind::Exclusive,
+            ttl: self.defaults.ttl,
+            fenced: true,
+            min_hold: None,
+        });
         let built = self.open(connect)?;
+        let backend = &built.manager.core().backend;
         if lingers {
-            built.manager.core().backend.keeps_between_sections()?;
+            backend.keeps_between_sections()?;
+        }
+        if let Some(demand) = fenced {
+            backend.check(&demand)?;
         }
         Ok(built)
     }

@@ -41,6 +41,7 @@ pub struct LockManagerBuilder {
     pub(super) replicas: Option<u32>,
     pub(super) connection: ConnectionOptions,
     pub(super) defaults: Defaults,
+    pub(super) requires_fencing_tokens: bool,
 }
 
 /// Its `Debug` hides what may be secret.
@@ -68,6 +69,7 @@ impl Default for LockManagerBuilder {
             replicas: None,
             connection: ConnectionOptions::default(),
             defaults: Defaults::default(),
+            requires_fencing_tokens: false,
         }
     }
 }
@@ -323,6 +325,24 @@ impl LockManagerBuilder {
     pub fn warn_hold(mut self, limit: Duration) -> Self {
         self.defaults.warn_hold = Some(limit);
         self
+    }
+
+    /// Refuses a store that has no fencing tokens (Memcached) when the manager is made. Without it, each request that is
+    /// [`fenced`](crate::LockRequest::fenced), and each annotated function with `token`, `fence`, `transaction` or
+    /// `once`, is refused when it is called. The error is
+    /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions) with the reason.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .require_fencing_tokens()
+    ///     .connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn require_fencing_tokens(self) -> Self {
+        LockManagerBuilder { requires_fencing_tokens: true, ..self }
     }
 
     /// A name for this process, shown in owner tokens and on the server. Letters, digits, `.`, `_` and `-`; a
