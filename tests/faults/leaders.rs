@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use distlock::LockManager;
+use distlock::leader::{LeaderWatch, Leadership};
 use distlock_tests::{Event, History, LockClient, RedisServer, Section, eventually_blocking, shared_clock};
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
@@ -96,6 +98,30 @@ fn a_leader_that_is_killed_is_followed_within_its_lease() {
         assert!(took < Duration::from_millis(TTL_MS) + Duration::from_secs(10), "{took:?}");
     }
     candidates.judge();
+}
+
+#[tokio::test]
+async fn a_watch_reports_who_follows_a_leader_that_was_killed() {
+    let server = RedisServer::start();
+    let mut candidates = Candidates::start(&server.url(), 2);
+    let watcher = LockManager::connect(&server.url()).await.unwrap();
+    let mut watch = watcher.leader("office").watch();
+    let killed = next_leader_elsewhere(&mut watch, None).await;
+    candidates.clients.iter_mut().find(|client| client.id() == killed).unwrap().kill9();
+    let next = next_leader_elsewhere(&mut watch, Some(killed)).await;
+    assert!(candidates.clients.iter().any(|client| client.id() == next), "{next}");
+    assert_eq!(watch.transitions(), 2);
+    candidates.judge();
+}
+
+/// The process of the next leader that is not `former`.
+async fn next_leader_elsewhere(watch: &mut LeaderWatch, former: Option<u32>) -> u32 {
+    loop {
+        let Leadership::Elsewhere { client: Some(client), .. } = watch.changed().await else { continue };
+        if let Some(pid) = client.pid.filter(|pid| Some(*pid) != former) {
+            return pid;
+        }
+    }
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn a_shutdown_ends_a_campaign_and_asks_a_leader_to_return() {
             thread::yield_now();
         }
         let report = manager.shutdown(Duration::from_secs(60));
-        assert_eq!((report.held, report.lost), (1, 0));
+        assert_eq!((report.held, report.lost), (2, 0), "the lock of the office, and that of the term");
         assert!(leads.join().unwrap().unwrap(), "it returned in its term");
         assert!(matches!(campaigns.join().unwrap(), Err(LockError::Closed)));
     });

@@ -370,11 +370,10 @@ impl Candidate {
         Ok(())
     }
 
-    /// Takes the lock of this term, for which those wait who watch a leader that publishes. Without it, as on a store
-    /// that keeps no shared locks, they poll.
+    /// Acquires the lock of this term, for whose release the watchers wait. A watcher that asked for it sooner has it for
+    /// a moment. On a store without shared locks, the watchers poll.
     async fn mark_term(&self, guard: &Guard) -> Option<Guard> {
-        self.value.as_ref()?;
-        let request = self.manager.lock(watch::term_key(guard.key(), &guard.owner())).no_wait().linger(None);
+        let request = self.manager.lock(watch::term_key(guard.key(), &guard.owner())).wait(watch::EVERY).linger(None);
         let request = match self.ttl {
             Some(ttl) => request.ttl(ttl),
             None => request,

@@ -19,7 +19,7 @@ use distlock_store::engine::Time;
 
 /// How often the store is asked, while somebody awaits a change; after a change sooner, because the next one may
 /// follow: a leader after nobody, or the value of a leader.
-const EVERY: Duration = Duration::from_secs(1);
+pub(super) const EVERY: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(50);
 /// How often, while the end of the term is awaited: for what becomes known of the leader later.
 const WHILE_TOLD: Duration = Duration::from_secs(15);
@@ -103,7 +103,7 @@ pub struct LeaderWatch {
     /// When the store is to be asked, and how long after that once more.
     due: Time,
     pause: Duration,
-    /// The lock of this term was to be had, so its end is not awaited any more.
+    /// The request for the lock of this term has ended. The next one follows after a pause.
     is_over: bool,
 }
 
@@ -125,11 +125,11 @@ impl LeaderWatch {
         }
     }
 
-    /// Returns who leads as soon as that is not what it returned before; the first call returns at once. Terms of this
-    /// candidate are reported when they begin and end. The end of a term of another one that
-    /// [publishes](super::Candidate::value) is reported by the store, as to all who wait for a lock. Otherwise, and
-    /// while nobody leads, the store is asked once a second. All of that happens only while this future is awaited; a
-    /// term that is shorter may be missed.
+    /// Returns who leads as soon as that differs from what it returned before. The first call returns at once. Terms of
+    /// this candidate are reported when they begin and end. The store notifies the watch when the term of another
+    /// candidate ends, as it notifies a waiter of a lock; on a store without shared locks, and while no candidate leads,
+    /// the watch asks the store once a second. All of this happens only while this future is awaited, so the watch may
+    /// miss a short term.
     ///
     /// What it returns is news, not a permission: only [`is_leader`](super::Candidate::is_leader) and the term say who
     /// may act.
@@ -228,10 +228,10 @@ impl LeaderWatch {
         }
     }
 
-    /// Becomes ready when the term is over that was reported last, or when that cannot be awaited: the store is then
-    /// asked. `None`: its leader publishes nothing, or the end was told already.
+    /// The request for the lock of the term that was reported last. It is granted when the term is over, or at once if
+    /// the leader does not hold that lock.
     fn end_of_term(&self) -> Option<LockRequest> {
-        let Some(Leadership::Elsewhere { owner, value: Some(_), .. }) = &self.reported else { return None };
+        let Some(Leadership::Elsewhere { owner, .. }) = &self.reported else { return None };
         let key = self.key.as_ref().ok().filter(|_| !self.is_over)?;
         let request = self.manager.lock(term_key(key.as_str(), owner)).shared().wait_forever();
         Some(request.max_waiters(u32::MAX).linger(None).label(LABEL))
@@ -243,15 +243,20 @@ impl LeaderWatch {
         let pause = if self.state.lead().is_some() { EVERY } else { pause };
         let end = self.end_of_term();
         let pause = if end.is_some() { WHILE_TOLD } else { pause };
-        let told = async {
+        let granted = async {
             match end {
-                Some(end) => drop(end.acquire().await),
+                Some(end) => end.acquire().await.is_ok(),
                 None => pending().await,
             }
         };
         tokio::select! {
-            () = told => (self.is_over, self.due) = (true, clock::now()),
-            () = self.manager.core().sleep(pause) => self.due = clock::now(),
+            granted = granted => {
+                self.is_over = true;
+                if granted {
+                    self.due = clock::now();
+                }
+            }
+            () = self.manager.core().sleep(pause) => (self.is_over, self.due) = (false, clock::now()),
             // Fails only without a sender, which `state` keeps.
             _ = self.terms.changed() => {}
         }
