@@ -16,7 +16,9 @@ async fn call(channel: &Channel, token: Option<u64>) -> Result<(), Status> {
     match token {
         Some(token) => {
             let layer = SendFence::new(&Fence::new("points:42", token));
-            HealthClient::new(ServiceBuilder::new().layer(layer).service(channel.clone())).check(request).await
+            HealthClient::new(ServiceBuilder::new().layer(layer).service(channel.clone()))
+                .check(request)
+                .await
         }
         None => HealthClient::new(channel.clone()).check(request).await,
     }

@@ -40,7 +40,8 @@ async fn what_it_cannot_keep_is_refused_with_the_reason() {
         assert!(error.to_string().contains(reason), "{error}");
     }
     // Or when the program starts, if it asks for that.
-    let error = LockManager::builder().url("memcached://h").require_fencing_tokens().connect_lazy().unwrap_err();
+    let error =
+        LockManager::builder().url("memcached://h").require_fencing_tokens().connect_lazy().unwrap_err();
     assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
     assert!(error.to_string().contains("forgets every number"), "{error}");
     LockManager::builder().url("memory:").require_fencing_tokens().connect_lazy().unwrap();

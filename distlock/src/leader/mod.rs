@@ -39,6 +39,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::{Demand, LockKind};
 use crate::driver::Published;
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
@@ -373,7 +374,11 @@ impl Candidate {
     /// Acquires the lock of this term, for whose release the watchers wait. A watcher that asked for it sooner has it for
     /// a moment. On a store without shared locks, the watchers poll.
     async fn mark_term(&self, guard: &Guard) -> Option<Guard> {
-        let request = self.manager.lock(watch::term_key(guard.key(), &guard.owner())).wait(watch::EVERY).linger(None);
+        let core = self.manager.core();
+        let reader = Demand { kind: LockKind::Shared, ttl: guard.remaining(), fenced: false, min_hold: None };
+        core.backend.check(&reader).ok()?;
+        let request =
+            self.manager.lock(watch::term_key(guard.key(), &guard.owner())).wait(watch::EVERY).linger(None);
         let request = match self.ttl {
             Some(ttl) => request.ttl(ttl),
             None => request,

@@ -169,7 +169,8 @@ pub async fn a_leader_that_watches_for_the_shutdown_ends_before_its_grace(place:
     next(&mut terms).await;
     let report =
         tokio::time::timeout(Duration::from_secs(60), manager.shutdown(LONG)).await.expect("it ends");
-    assert_eq!((report.held, report.lost), (1, 0));
+    // The lock of the office, and on most stores that of the term.
+    assert!(report.held > 0 && report.lost == 0, "{report:?}");
     work.await.unwrap().unwrap().expect("it led until it had finished");
     place.is_clean("l").await;
 }
