@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the public API of the published crates with the lists in public-api/. A line that is missing in the API breaks
+# Compares the public API of the published crates with the lists in public-api/. A line that the API lacks breaks
 # programs. `UPDATE=1` writes the lists anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -371,8 +371,8 @@ impl Candidate {
         Ok(())
     }
 
-    /// Acquires the lock of this term, for whose release the watchers wait. A watcher that asked for it sooner has it for
-    /// a moment. On a store without shared locks, the watchers poll.
+    /// Acquires the lock of this term, for whose release the watchers wait. A watcher that asked for it sooner has it
+    /// for a moment. On a store without shared locks, the watchers poll.
     async fn mark_term(&self, guard: &Guard) -> Option<Guard> {
         let core = self.manager.core();
         let reader = Demand { kind: LockKind::Shared, ttl: guard.remaining(), fenced: false, min_hold: None };

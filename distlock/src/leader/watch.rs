@@ -125,11 +125,11 @@ impl LeaderWatch {
         }
     }
 
-    /// Returns who leads as soon as that differs from what it returned before. The first call returns at once. Terms of
-    /// this candidate are reported when they begin and end. The store notifies the watch when the term of another
-    /// candidate ends, as it notifies a waiter of a lock; on a store without shared locks, and while no candidate leads,
-    /// the watch asks the store once a second. All of this happens only while this future is awaited, so the watch may
-    /// miss a short term.
+    /// Returns who leads as soon as that differs from what it returned before. The first call returns at once. Terms
+    /// of this candidate are reported when they begin and end. The store notifies the watch when the term of another
+    /// candidate ends, as it notifies a waiter of a lock. On a store without shared locks, and while no candidate
+    /// leads, the watch asks the store once a second. All of this happens only while this future is awaited, so the
+    /// watch may miss a short term.
     ///
     /// What it returns is news, not a permission: only [`is_leader`](super::Candidate::is_leader) and the term say who
     /// may act.

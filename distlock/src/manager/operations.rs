@@ -29,7 +29,8 @@ const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Locks held when it began. A leader holds the lock of its office and, if the store keeps shared locks, that of its term.
+    /// Locks held when it began. A leader holds the lock of its office and, if the store keeps shared locks, that of
+    /// its term.
     pub held: usize,
     /// How many of these were not released within the grace period and lost their leases.
     pub lost: usize,

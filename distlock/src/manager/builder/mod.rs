@@ -327,9 +327,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Refuses a store that has no fencing tokens (Memcached) when the manager is made. Without it, each request that is
-    /// [`fenced`](crate::LockRequest::fenced), and each annotated function with `token`, `fence`, `transaction` or
-    /// `once`, is refused when it is called. The error is
+    /// Refuses a store that has no fencing tokens (Memcached) when the manager is made. Without this option, each
+    /// [`fenced`](crate::LockRequest::fenced) request, and each annotated function with `token`, `fence`, `transaction`
+    /// or `once`, fails when it is called. The error is
     /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions) with the reason.
     ///
     /// ```
