@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the book and follows every link of the result: mdBook warns of no link that leads nowhere. Needs mdBook
-# (`cargo install --locked mdbook`) and Python.
+# (`cargo install --locked mdbook@0.5.4`) and Python.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
