@@ -1,5 +1,4 @@
-//! Several keys that one request collects. Their time limits count from the moment at which the request has
-//! all of them.
+//! Several keys that one request collects. Their time limits count from the moment when the request has all of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

@@ -45,12 +45,12 @@ impl Drop for Holding {
     }
 }
 
-/// What a loss does to the body.
+/// The effect of a loss on the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLost {
     /// It is dropped at its next await point.
     Cancel,
-    /// It goes on.
+    /// It continues.
     Continue,
 }
 

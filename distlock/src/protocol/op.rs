@@ -1,5 +1,5 @@
-//! What a store can be asked to do: one type for each operation, and one for its replies (see
-//! [`AcquireReply`](super::AcquireReply) and its neighbours). Durations are whole milliseconds, at least one.
+//! The operations of a store: one type for each operation, and one for its replies (see
+//! [`AcquireReply`](super::AcquireReply) and the types next to it). Durations are whole milliseconds, at least one.
 
 use super::{LockKind, ServerTime, Token};
 use std::time::Duration;

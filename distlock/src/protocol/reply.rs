@@ -1,5 +1,5 @@
-//! What a store replies: one type for each operation. Every variant was checked to belong to the operation's
-//! own token.
+//! The replies of a store: one type for each operation. Every variant was checked to be about the operation's own
+//! token.
 
 use super::{MARK, ServerTime, StoreError, parse_owner};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Acquiring what was requested.
+//! Acquires the requested locks.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a request may ask for, and what its options stand for.
+//! The limits and defaults of a request's options.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What observers are told of a request: that it begins, and how it ends, however it does.
+//! The events of a request: its begin and its end, however it ends.
 
 use std::borrow::Cow;
 use std::sync::Arc;

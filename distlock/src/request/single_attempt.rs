@@ -7,7 +7,7 @@ const MOST: Duration = Duration::from_secs(1);
 /// What is left is counted in such steps: requests of few different patiences are cheap to watch.
 const STEP: Duration = Duration::from_millis(100);
 
-/// `unavailable_after`: how long the server may be out of reach before a request that waits fails.
+/// `unavailable_after`: how long the server may be unreachable before a request that waits fails.
 pub(crate) fn reach(unavailable_after: Duration) -> Duration {
     unavailable_after.min(MOST)
 }
