@@ -1,4 +1,4 @@
-//! What observers are told of a candidate: that it stands for its office, and when its terms begin and end.
+//! The events of a candidate: its campaign, and the begin and end of its terms.
 
 use std::borrow::Cow;
 use std::sync::Arc;
