@@ -1,4 +1,4 @@
-//! SQL that several libraries have in common.
+//! SQL that several libraries share.
 
 /// Stores the token of a key unless a larger one is stored. No row: there is one.
 #[cfg(any(feature = "__postgres", feature = "__sqlite"))]
