@@ -1,4 +1,4 @@
-//! What replies tell about the server's wall clock, and when it was stepped.
+//! The offset of the server's wall clock, and its steps, as replies show them.
 //!
 //! A reply that carries the server's time `s`, whose command was sent at `sent` and which was noticed at
 //! `seen`, bounds the offset `server − local` to `[s − seen, s − sent]`. Bounds widen with age, because the

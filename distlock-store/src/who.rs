@@ -1,4 +1,4 @@
-//! Which process an owner belongs to.
+//! The process of an owner.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub struct Who {
 /// What a client has met since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
-    /// Requests that have ended as busy.
+    /// Requests that failed as busy.
     pub busy: u64,
     /// Holds that were lost.
     pub lost: u64,

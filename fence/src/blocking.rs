@@ -288,7 +288,7 @@ macro_rules! behind_pointer {
 behind_pointer!(&D);
 behind_pointer!(Arc<D>);
 
-/// A connection that stores the results of runs. Every type that implements [`FencedConnection`] implements it.
+/// A connection that stores the results of runs. Implemented for the same types as [`FencedConnection`].
 #[cfg(feature = "once")]
 pub trait OnceConnection: FencedConnection {
     /// The stored result of the key. `None` if there is none, or if it has expired by the clock of the database.

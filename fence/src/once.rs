@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Fence, FenceError, FencedDatabase, FencedTransaction, MAX_RESULT};
 
-/// A database that stores the results of runs. Every type that implements [`FencedDatabase`] implements it.
+/// A database that stores the results of runs. Implemented for the same types as [`FencedDatabase`].
 pub trait OnceDatabase: FencedDatabase {
     /// The stored result of the key, read outside a transaction. `None` if there is none, or if it has expired by the
     /// clock of the database.

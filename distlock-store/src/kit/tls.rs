@@ -1,4 +1,4 @@
-//! The files of TLS: whose certificates are trusted, and our own. They are read again for every connection, so that
+//! The TLS files: trusted certificates and the client certificate. They are read again for every connection, so that
 //! certificates can be renewed while the process runs.
 
 use std::fmt;
