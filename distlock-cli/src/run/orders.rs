@@ -8,7 +8,7 @@ use crate::exit::Exit;
 
 pub(super) const DONE: &str = "done\n";
 const KILLED: &str = "`distlock run` was killed";
-const STANDS_STILL: &str = "the lease is about to end, and `distlock run` stands still";
+const STANDS_STILL: &str = "the lease is about to end, and `distlock run` is paused";
 
 pub(super) fn group(group: Group) -> String {
     format!("group {}\n", group.pid().as_raw_nonzero())

@@ -187,7 +187,7 @@ impl Watch<'_> {
         {
             let key = self.guard.key();
             self.why.get_or_insert_with(|| {
-                format!("lock `{key}`: the lease was about to end, and `distlock run` stood still")
+                format!("lock `{key}`: the lease was about to end, and `distlock run` was paused")
             });
         }
         if let Some(why) = self.why {
