@@ -231,11 +231,8 @@ impl ListedLocks {
         let mut notes = Vec::new();
         if self.silent > 0 {
             let one = ("lock is held by a process that gives", "Its lease expires");
-            let (what, leases) = of_number(
-                self.silent,
-                one,
-                ("locks are held by processes that give", "Their leases expire"),
-            );
+            let (what, leases) =
+                of_number(self.silent, one, ("locks are held by processes that give", "Their leases expire"));
             notes.push(format!("{} {what} no sign of life (red). {leases}.", self.silent));
         }
         if !self.is_whole {
