@@ -1,4 +1,4 @@
-//! `doctor`: what is wrong with the store, and what to do about it.
+//! `doctor`: risks in the store, with their remedies.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::out::{say, say_json};
 use crate::words::time;
 
 const TTL: Duration = Duration::from_secs(5);
-/// So many times a lock is taken and given back.
+/// How often a lock is acquired and released.
 const TIMES: usize = 20;
 /// A hand-off that takes longer was not told, but found by asking.
 const PROMPT: Duration = Duration::from_millis(500);

@@ -1,4 +1,5 @@
-//! What `distlock run` tells its guardian, and what the guardian makes of it: lines of text and times in, signals out.
+//! The messages from `distlock run` to its guardian, and the guardian's decisions: lines of text and times in, signals
+//! out.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A command under a lock: signals are passed on, and it is ended before the lease is.
+//! A command under a lock: it gets the signals of `distlock run`, and it is ended before the lease ends.
 
 use std::io;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! One look at all locks, and what is remembered from one look to the next.
+//! One listing of all locks, and the state that is kept between two listings.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;

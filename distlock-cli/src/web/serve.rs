@@ -1,4 +1,4 @@
-//! What is served: the page, its events, and the release of a lock.
+//! The HTTP service: the page, its events, and the release of a lock.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

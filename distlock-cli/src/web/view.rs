@@ -1,4 +1,4 @@
-//! What the page is told, as JSON.
+//! The data for the page, as JSON.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};

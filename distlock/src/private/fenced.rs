@@ -1,4 +1,4 @@
-//! `transaction`, `once` and `fence`: what happens between the lock and the body.
+//! `transaction`, `once` and `fence`: the steps between the lock and the body.
 
 use std::fmt;
 

@@ -1,8 +1,9 @@
-//! Transactions that wait until others of this process are answered, and are then sent as one.
+//! Transactions that wait for the replies to others of this process, and are then sent as one.
 //!
-//! A request costs a member more than what most transactions ask of it. Few are sent by those who ask, at once; while
-//! these are under route, the others are collected. etcd decides each transaction inside of another one by its own
-//! comparisons, of the store as it was before the whole; so one batch has one transaction of a lock at most.
+//! For a member, a request costs more than the work of most transactions. So only a few transactions are sent at once
+//! on their own, and while they are in flight, the others are collected. etcd decides each inner transaction by its own
+//! comparisons, with the store as it was before the outer transaction. So a batch contains at most one transaction for
+//! each lock.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

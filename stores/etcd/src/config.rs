@@ -1,4 +1,4 @@
-//! Everything that an etcd store is made from.
+//! The configuration of an etcd store.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

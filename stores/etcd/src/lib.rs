@@ -1,7 +1,7 @@
 //! Locks on etcd.
 //!
-//! A lock is a queue of places (see `keys`), and all places of a process live with one lease, its session. What is
-//! asked of the server is in `transactions`; the connection, the standing watch and the heartbeats are in `link`,
+//! A lock is a queue of places (see `keys`), and all places of a process live with one lease, its session.
+//! `transactions` has the commands to the server. `link` has the connection, the permanent watch and the heartbeats,
 //! and `supervisor` replaces them.
 
 mod batching;

@@ -1,7 +1,7 @@
-//! One connection to one member: commands, the standing watch, the heartbeats.
+//! One connection to one member: commands, the permanent watch, the heartbeats.
 //!
-//! The client would spread commands over all members by itself, and go on with one that is stopped or cut off from the
-//! others. So it is given one member at a time; who replaces it is decided in [`supervisor`](super::supervisor).
+//! The client would spread commands over all members, and would continue to use a member that is stopped or cut off
+//! from the others. So it gets one member at a time, and [`supervisor`](super::supervisor) replaces it.
 
 use std::sync::Arc;
 use std::time::Duration;

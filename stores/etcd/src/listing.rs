@@ -1,4 +1,4 @@
-//! Which locks there are, and where the processes run that hold them or wait for them.
+//! Lists the locks, and the processes of their holders and waiters.
 
 use std::collections::HashMap;
 

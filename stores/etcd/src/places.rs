@@ -1,4 +1,4 @@
-//! The places of a lock as they are read: of which kind they are, who holds the lock and who waits.
+//! The places of a lock: their kinds, the holders and the waiters.
 
 use etcd_client::{GetResponse, KeyValue};
 

@@ -1,4 +1,4 @@
-//! The session of a process with etcd: one lease, which all of its locks and places depend on.
+//! The session of a process with etcd: one lease. All locks and places of the process depend on it.
 
 use std::time::{Duration, Instant};
 

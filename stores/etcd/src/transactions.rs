@@ -1,7 +1,7 @@
-//! What is asked of etcd: one transaction for each operation, and what its answer says.
+//! The commands to etcd: one transaction for each operation, and the meaning of its reply.
 //!
 //! Every transaction that writes compares the session's key with the revision at which the present connection wrote it.
-//! A write of an earlier connection that arrives late, however late, finds another revision there and does nothing.
+//! If a write of an earlier connection arrives late, it finds another revision and does nothing.
 
 use std::time::Duration;
 

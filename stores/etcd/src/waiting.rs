@@ -1,4 +1,5 @@
-//! Who of this process waits for whom, so that the end of a place can be told to those in whose way it was.
+//! The waiters of this process, and the places that each of them waits for. When a place ends, its waiters are
+//! notified.
 
 use std::collections::HashMap;
 use std::sync::Arc;

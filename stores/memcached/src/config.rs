@@ -1,4 +1,4 @@
-//! What a URL says.
+//! The configuration in a URL.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Locks in Memcached, which evicts and forgets: for locks whose double run is harmless.
 //!
-//! An item for each lock, whose value is its owner. It is created by an atomic `add`, renewed and removed under its
-//! version (CAS), and ends by itself. Nobody is notified: who waits polls. The commands are the meta commands of
-//! the text protocol, on one connection, without waiting for each other; no client crate sends them that way.
-//! docs/memcached.md says what can let a second holder in.
+//! Each lock is an item, whose value is the owner. It is created by an atomic `add`, renewed and removed under its
+//! version (CAS), and expires. There are no notifications, so waiters poll. The commands are the meta commands of the
+//! text protocol, pipelined on one connection, because no client crate sends them in this way. docs/memcached.md lists
+//! the causes of a second holder.
 
 mod config;
 mod diagnosis;

@@ -1,4 +1,4 @@
-//! One connection, on which commands follow each other without waiting for answers.
+//! One connection with pipelined commands.
 
 use std::collections::VecDeque;
 use std::fmt;

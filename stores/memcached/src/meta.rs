@@ -1,4 +1,4 @@
-//! Meta commands of Memcached, as they are written and answered.
+//! Meta commands of Memcached, and their replies.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Keeps the connection: makes it, watches it, and makes it again.
+//! Creates the connection, watches it, and replaces it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What a URL says: which servers, as whom, and what is special to this store.
+//! The configuration in a URL: servers, credentials, and the options of this store.
 
 use std::fmt;
 use std::sync::Arc;

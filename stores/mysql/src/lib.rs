@@ -1,9 +1,9 @@
 //! Locks in a table of MariaDB or MySQL.
 //!
-//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. An
-//! exclusive lock is acquired, renewed and released by one statement each, which is a transaction of its own; a lock
-//! that several may hold, by a transaction of several, which are sent together (`several.rs`). There is no
-//! notification: who waits polls. docs/mysql.md says what a user of the database needs.
+//! Each key has a row, with its owner, the end of its lease by the server's clock, and its last fencing token. To
+//! acquire, renew or release an exclusive lock takes one statement, which is a separate transaction. A lock with
+//! several holders takes a transaction of several statements, which are sent together (`several.rs`). There are no
+//! notifications, so waiters poll. docs/mysql.md lists the permissions that the user needs.
 
 mod config;
 mod diagnosis;

@@ -1,7 +1,7 @@
-//! Asking the server: over which connection, for how long, and by when at the latest.
+//! Sends commands to the server: the connection, the time-out and the deadline of each.
 //!
-//! A connection carries one statement at a time, so there are several of them; who finds none waits for one in the
-//! order of arrival.
+//! A connection carries one statement at a time, so there are several connections. A caller that finds no free
+//! connection waits, in the order of arrival.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What about a server endangers locks, or makes them slow.
+//! Risks for locks on a server, and causes of slowness.
 
 use std::collections::HashMap;
 

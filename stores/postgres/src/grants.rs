@@ -1,4 +1,4 @@
-//! Who of this process stands in the queue, and how old a grant to it can be.
+//! The owners of this process in the queue, and the possible age of a grant to them.
 
 use std::collections::HashMap;
 use std::time::Instant;

@@ -1,9 +1,9 @@
 //! Locks in a table of PostgreSQL, 13 or later.
 //!
-//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. Commands
-//! are calls of functions in the database (`sql/`), one statement each, which need nothing of an earlier one: so they
-//! work behind a pooler that gives every transaction another connection. docs/postgres.md says what a role needs, and
-//! how a transaction makes sure that its lock is still held.
+//! Each key has a row, with its owner, the end of its lease by the server's clock, and its last fencing token. Commands
+//! are calls of functions in the database (`sql/`), one statement each. They do not depend on earlier statements, so
+//! they work behind a pooler that gives every transaction another connection. docs/postgres.md lists the permissions of
+//! a role, and how a transaction asserts that its lock is still held.
 
 mod commands;
 mod diagnosis;

@@ -1,4 +1,4 @@
-//! Asking the server: over which connection, for how long, and by when at the latest.
+//! Sends commands to the server: the connection, the time-out and the deadline of each.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,7 +1,7 @@
-//! The connection that listens: one for the process, whatever it waits for.
+//! The connection that listens: one for the process, for all of its waits.
 //!
-//! Its channel is new with every connection, and so is the advisory lock that this session holds: while it is held,
-//! somebody hears what is told by the channel. The server passes over waiters that nobody would hear of.
+//! Every connection has a new channel, and its session holds a new advisory lock. While this lock is held, the process
+//! receives the notifications of the channel. The server skips waiters whose process would not receive them.
 
 use std::future::poll_fn;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which locks there are, who waits for them, and where the processes run.
+//! Lists the locks, their waiters, and the processes.
 
 use std::collections::HashMap;
 use std::time::Duration;

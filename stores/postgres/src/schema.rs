@@ -1,4 +1,4 @@
-//! The tables and functions: where they are, and how they come there.
+//! The tables and functions: their schema and their creation.
 
 use std::fmt;
 

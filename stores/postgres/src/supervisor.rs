@@ -1,4 +1,4 @@
-//! Keeps the connections: makes them, watches them, and makes them again.
+//! Creates the connections, watches them, and replaces them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

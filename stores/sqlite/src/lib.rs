@@ -1,9 +1,9 @@
 //! Locks in an SQLite file, for the processes of one machine: no server is needed.
 //!
-//! A row for each lease. Each operation is one transaction, on a thread of the store; a look at a lock that is busy
-//! only reads. Leases are counted by the kernel's clock since its start, so the time of day may be set, and all end
-//! when the machine starts anew. Nobody is notified: who waits polls. docs/sqlite.md says what a user of the file
-//! needs.
+//! Each lease has a row. Each operation is one transaction, on a thread of the store. An attempt for a busy lock only
+//! reads. Leases are counted by the kernel's clock since its start, so the time of day may be set, and all leases end
+//! when the machine restarts. There are no notifications, so waiters poll. docs/sqlite.md lists the permissions that a
+//! user of the file needs.
 
 mod clock;
 mod diagnosis;

@@ -1,4 +1,4 @@
-//! Everything that a ZooKeeper store is made from.
+//! The configuration of a ZooKeeper store.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

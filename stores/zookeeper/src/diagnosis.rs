@@ -1,7 +1,7 @@
-//! What about an ensemble endangers locks, or makes them slow.
+//! Risks for locks in an ensemble, and causes of slowness.
 //!
-//! The session tells its time-out. Each member tells the rest by the command `srvr`, of four letters, which is allowed
-//! unless somebody has forbidden it.
+//! The time-out comes from the session. The rest comes from the four-letter command `srvr` of each member, which is
+//! allowed by default.
 
 use std::time::Duration;
 

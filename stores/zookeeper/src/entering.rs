@@ -1,8 +1,7 @@
-//! Taking a place in the queue of a lock, and asking again for one that was asked for.
+//! Creates a place in the queue of a lock, or finds one that was requested before.
 //!
-//! A place is created before it is known who stands before it, and deleted if it may not stay: of whoever does not
-//! wait, and of whoever asks for a kind that does not go together with that of the first. Until then others stand
-//! behind it.
+//! A place is created before the places before it are known. It is deleted if its owner does not wait, or if its kind
+//! is not compatible with the kind of the first place. Until then, others wait behind it.
 
 use zookeeper_client::{CreateMode, Error};
 

@@ -1,4 +1,4 @@
-//! What an error of ZooKeeper, or of the way to it, says about a command, and what to do about it.
+//! The meaning of an error of ZooKeeper or of its connection for a command, and the remedy.
 
 use zookeeper_client::Error;
 

@@ -1,9 +1,9 @@
-//! Waiting for one's turn in the queue of a lock.
+//! Waits in the queue of a lock.
 //!
-//! Of the places in its way, a waiter watches the nearest ones, as many as have to be there to keep it out: one, or n
-//! where at most n hold the lock. Fewer do not do: any n - 1 of them may stay when its turn comes. When one of these
-//! has gone it watches the next one, and when there is none it holds the lock. So a place is watched by the next n
-//! behind it at most, however many wait.
+//! Of the places that exclude it, a waiter watches the nearest ones: one, or n for a lock of at most n holders. Fewer
+//! are not enough, because any n - 1 of them may stay when the waiter's turn comes. When a watched place is gone, the
+//! waiter watches the next one. If there is none, it holds the lock. So at most the next n waiters watch a place,
+//! whatever the number of waiters.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Locks on ZooKeeper.
 //!
-//! A lock is a node, and below it every owner who holds it, or waits for it, has a place (see `names`), which
-//! `entering` takes. `queue` says which places hold the lock; the others wait, and watch those in their way (see
-//! `follower`). All places of a process live as long as its `session`, which the `supervisor` keeps.
+//! A lock is a node. Below it, every owner that holds the lock, or waits for it, has a place (see `names`), which
+//! `entering` creates. `queue` decides which places hold the lock. The others wait, and watch the places that exclude
+//! them (see `follower`). All places of a process live as long as its `session`, which the `supervisor` keeps alive.
 
 mod config;
 mod diagnosis;

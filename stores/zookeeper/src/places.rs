@@ -1,4 +1,4 @@
-//! What this process knows of the places of its own owners.
+//! The places of this process's owners, as far as they are known.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! The queue of one lock, as it is read: who holds the lock, and who is in whose way.
+//! The queue of one lock: the holders, and the places that exclude each waiter.
 //!
-//! A place holds the lock if those before it let it in: an exclusive one if there is none, a shared one if all of them
-//! are shared, one of at most n if all of them are so and fewer than n. What stands before a place only becomes less,
-//! so whoever holds the lock holds it until its own place is deleted, and the youngest of those who hold it has seen
-//! the others before it: they go together.
+//! The places before a place decide whether it holds the lock. An exclusive place holds it if there are none, a shared
+//! place if all of them are shared, and a place of at most n if all of them are of this kind and fewer than n. The
+//! places before a place only become fewer, so a holder holds the lock until its own place is deleted. The youngest
+//! holder has seen all other holders before it, so they are compatible.
 
 use super::names::PlaceName;
 use distlock_store::{Busy, LockKind, StoredLock};
