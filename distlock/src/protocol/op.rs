@@ -104,7 +104,7 @@ impl Release {
 pub(crate) enum Ends {
     /// A lease that excludes all others.
     ExclusiveLease,
-    /// One of several leases; or an attempt, which may be in the queue; or what an earlier release has not ended.
+    /// One of several leases, or an attempt, which may be in the queue, or the rest of an earlier release.
     Other,
 }
 

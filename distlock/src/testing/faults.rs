@@ -44,10 +44,10 @@ pub fn planned(manager: &LockManager) -> usize {
 }
 
 /// `manager` loses every lease of `key` now, as if no renewal had succeeded in time
-/// ([`LostReason::Expired`](crate::LostReason::Expired)). Async sections stop at their next await, guards are not held
-/// any more. As after a real loss, the store keeps the key until the section or the guard has ended. Returns whether
-/// there was a lease. Of every kind of store. (What happens when somebody takes the lock away,
-/// [`force_release`](LockManager::force_release) shows.)
+/// ([`LostReason::Expired`](crate::LostReason::Expired)). Async sections stop at their next await, and guards are no
+/// longer held. As after a real loss, the store keeps the key until the section or the guard has ended. Returns whether
+/// there was a lease. Works on every store. (To simulate a forced release, use
+/// [`force_release`](LockManager::force_release).)
 ///
 /// ```
 /// use distlock::testing::{eventually, lose};

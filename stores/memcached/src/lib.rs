@@ -50,7 +50,7 @@ enum Changed {
 }
 
 impl MemcachedStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.

@@ -44,11 +44,11 @@ const MOST_TOGETHER: usize = 100;
 /// Each that is forgotten costs one slower statement.
 const MOST_KNOWN: usize = 16_384;
 
-/// What somebody runs who may make the tables, whose names begin with this; and, as a comment, what to grant to the
-/// user of the programs. It can be run again.
+/// The SQL with which an administrator creates the tables, whose names begin with this prefix. A comment has the
+/// permissions for the programs' user. It can be run again.
 ///
 /// # Errors
-/// No name of a table begins so.
+/// The prefix is not valid in a table name.
 ///
 /// ```
 /// assert!(distlock_mysql::sql("distlock_").unwrap().contains("CREATE TABLE IF NOT EXISTS `distlock_lock_1`"));
@@ -78,7 +78,7 @@ enum Missed {
 }
 
 impl MysqlStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.

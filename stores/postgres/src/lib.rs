@@ -47,11 +47,11 @@ const LOCKED: &str = "a transaction that has locked its row";
 /// So many rows are looked at by one statement that removes old ones: what is sent after it waits for it.
 const PRUNED_AT_ONCE: i64 = 1_000;
 
-/// What somebody runs who may make the schema of this name: its tables and functions; and, as a comment, what to grant
-/// to the role of the programs. It can be run again, and replaces functions of an earlier version.
+/// The SQL with which an administrator creates the schema of this name, with its tables and functions. A comment has
+/// the permissions for the programs' role. It can be run again, and replaces functions of an earlier version.
 ///
 /// # Errors
-/// It is no name of a schema.
+/// The text is not a valid schema name.
 ///
 /// ```
 /// assert!(distlock_postgres::sql("distlock").unwrap().contains("CREATE SCHEMA IF NOT EXISTS \"distlock\""));
@@ -71,7 +71,7 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.

@@ -51,7 +51,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.

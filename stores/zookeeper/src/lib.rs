@@ -78,7 +78,7 @@ impl Link {
 }
 
 impl ZooKeeperStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.

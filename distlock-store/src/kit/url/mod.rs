@@ -170,8 +170,8 @@ impl<'a> Parts<'a> {
         format!("`{}://{host}:{port}`", self.scheme)
     }
 
-    /// A password that is not encoded is cut at the first `/`, `?` or `#` in it; then there is no `@` in front of
-    /// that, and one behind.
+    /// A password that is not encoded is cut at its first `/`, `?` or `#`. In that case, there is an `@` after this
+    /// character, and none before it.
     fn may_be_cut(&self) -> bool {
         self.login.is_none() && !self.hosts.is_empty()
     }

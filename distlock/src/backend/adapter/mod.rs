@@ -62,8 +62,7 @@ pub(crate) struct StoreBackend<S> {
     /// The runtime of the I/O thread, once it runs.
     io_thread: OnceLock<Handle>,
     made_in: Process,
-    /// The last moment that was noted for a command, in microseconds of our clock: every command has one of its
-    /// own.
+    /// The latest time that was given to a command, in microseconds of our clock. Every command gets its own time.
     asked: AtomicU64,
     /// Where grants that nobody waited for any longer are reported.
     events: Mutex<Option<Weak<dyn Events>>>,
