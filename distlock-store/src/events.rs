@@ -11,7 +11,7 @@ use crate::clock;
 use crate::error::StoreError;
 use crate::time::Time;
 
-/// So many hints may wait to be delivered; more are dropped, since hints may be lost.
+/// The number of hints that may wait for delivery. More are dropped, because hints may be lost.
 const MOST_HINTS: usize = 1 << 16;
 
 /// Whether commands of earlier connections may still be executed.

@@ -7,7 +7,8 @@ use crate::clock;
 use crate::kit::sync::Locked;
 use crate::time::Time;
 
-/// More are not remembered: all are forgotten at once, and each then lasts for its ttl anew.
+/// The largest number of remembered leases. If there are more, all are forgotten at once, and each then lasts for its
+/// ttl again.
 const MOST: usize = 100_000;
 
 /// Counts the leases of other holders, for a store without a clock, such as S3 or DynamoDB.
@@ -118,7 +119,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(10);
 
-    /// So many seconds after some moment, whatever the wall clocks say.
+    /// This many seconds after some moment, whatever the wall clocks say.
     fn at(seconds: u64, leases: &ObservedLeases, version: &str) -> u64 {
         let now = Time(0).after(Duration::from_secs(1_000 + seconds));
         clock::simulated::at(now, || leases.remaining("k", version, TTL).as_secs())

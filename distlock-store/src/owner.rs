@@ -20,7 +20,7 @@ impl Token {
     /// Digits of the milliseconds in the text.
     const DIGITS: usize = 5;
 
-    /// The number after this one, with so many of other sources in between.
+    /// The number after this one, with this many numbers of other sources in between.
     pub fn number_after(number: u64, stride: u64) -> u64 {
         number.wrapping_add(stride) % Token::NUMBERS
     }

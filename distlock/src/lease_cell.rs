@@ -308,7 +308,7 @@ impl LeaseCell {
         self.abandoned.load(Ordering::Acquire)
     }
 
-    /// The hold was lost: stores what is left to do for its lease.
+    /// The hold was lost: stores the remaining work for its lease.
     pub(crate) fn leave_behind(&self, remains: Remains) {
         self.remains.get_or_init(|| remains);
     }

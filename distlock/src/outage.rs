@@ -34,9 +34,9 @@ pub(crate) enum LinkChange<'a> {
 /// The state before a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkStart {
-    /// Nothing that anybody missed: it was made at the first attempt.
+    /// No outage: the first attempt succeeded.
     AtOnce,
-    /// Attempts that failed for so long; there has never been a link.
+    /// Attempts that failed for this time. There has never been a link.
     AtLast(Duration),
     /// The time without a link.
     Again(Duration),

@@ -75,8 +75,8 @@ impl Section {
         Some(Section { held, on_lost, scope, span, ended: None })
     }
 
-    /// Drops what is left of the body, in its section if it has one: what drops there may look at its locks, or take
-    /// others.
+    /// Drops the rest of the body, in its section if it has one, because the dropped values may check its locks, or
+    /// acquire others.
     #[inline(never)]
     pub(crate) fn leave(section: &mut Option<Self>, drop_body: &mut dyn FnMut()) {
         match section {

@@ -70,7 +70,7 @@ impl FencedDatabase for Pool {
     }
 
     /// The client sends what several futures ask for in the order of their first polls. If BEGIN alone fails, because
-    /// it was cancelled, the check is a transaction by itself: it refuses those who were overtaken already.
+    /// it was cancelled, the check is a transaction by itself: it refuses holders that were already overtaken.
     async fn begin_fenced(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
         let object = self.get().await.map_err(|error| FenceError::not_committed(fence, error))?;
         let transaction = Begun(Transaction(Pooled::new(object)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(crate) struct OnceStatements {
     /// The result and the arguments of a key, unless they have expired.
     pub(crate) find: &'static str,
-    /// Key, result, arguments, token, and for how many milliseconds, in place of an older result.
+    /// Key, result, arguments, token, and the time in milliseconds. It replaces an older result.
     pub(crate) store: &'static str,
     /// Deletes expired results.
     pub(crate) prune: &'static str,

@@ -14,7 +14,7 @@ pub(crate) const NEWEST: &str = "SELECT token FROM distlock_fence WHERE key = $1
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres", feature = "__sea-orm"))]
 pub(crate) const STILL_GOOD: &str = "SAVEPOINT still_good";
 
-/// The same with the commit, which the server carries out only if the statement before it does not fail.
+/// The same with the commit. The server executes it only if the previous statement has not failed.
 #[cfg(feature = "tokio-postgres")]
 pub(crate) const COMMIT_IF_GOOD: &str = "SAVEPOINT still_good; COMMIT";
 

@@ -24,7 +24,7 @@ pub(super) struct TermReport {
 }
 
 impl TermReport {
-    /// `None`: nobody observes.
+    /// `None`: there is no observer.
     pub(super) fn begin(core: &Arc<Core>, lead: &Lead, label: Cow<'static, str>) -> Option<Self> {
         if core.observers.want_nothing() {
             return None;

@@ -17,17 +17,17 @@ use distlock_store::FencingToken;
 use distlock_store::clock;
 use distlock_store::engine::Time;
 
-/// How often the store is asked, while somebody awaits a change; after a change sooner, because the next one may
-/// follow: a leader after nobody, or the value of a leader.
+/// How often the store is polled while a caller awaits a change. After a change, it is polled sooner, because another
+/// one may follow: a leader, or the value of a leader.
 const EVERY: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(50);
 /// How often, while the end of the term is awaited: for what becomes known of the leader later.
 const WHILE_TOLD: Duration = Duration::from_secs(15);
-/// Of the requests of those who watch.
+/// The label of the watchers' requests.
 const LABEL: &str = "leader watch";
 
-/// The lock of a term: the leader holds it alone, and who watches waits for it as a reader. No other term has it, so
-/// one that is to be had says that the term is over, however late it is asked for.
+/// The lock of a term. The leader holds it alone, and watchers wait for it as readers. No other term uses it, so if it
+/// is free, the term is over, however late it is requested.
 pub(super) fn term_key(office: &str, owner: &str) -> String {
     format!("{office}:{owner}")
 }
@@ -103,7 +103,7 @@ pub struct LeaderWatch {
     /// When the store is to be asked, and how long after that once more.
     due: Time,
     pause: Duration,
-    /// The lock of this term was to be had, so its end is not awaited any more.
+    /// The lock of this term was free, so its end is no longer awaited.
     is_over: bool,
 }
 
@@ -229,7 +229,7 @@ impl LeaderWatch {
     }
 
     /// Becomes ready when the term is over that was reported last, or when that cannot be awaited: the store is then
-    /// asked. `None`: its leader publishes nothing, or the end was told already.
+    /// asked. `None`: its leader publishes nothing, or the end was already reported.
     fn end_of_term(&self) -> Option<LockRequest> {
         let Some(Leadership::Elsewhere { owner, value: Some(_), .. }) = &self.reported else { return None };
         let key = self.key.as_ref().ok().filter(|_| !self.is_over)?;

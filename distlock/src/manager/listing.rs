@@ -20,7 +20,7 @@ use crate::protocol::{Failure, LONGEST_PATTERN, ListPage, Pattern, StoreError, S
 
 /// The number of entries that are read ahead.
 const AHEAD: usize = 16;
-/// So many keys are looked at together: each may have a thousand holders and a thousand waiters.
+/// The number of keys that are read together. Each may have a thousand holders and a thousand waiters.
 const TOGETHER: usize = 32;
 /// The largest number of clients without a heartbeat that are named.
 const MOST_SILENT: usize = 1_000;
@@ -189,8 +189,7 @@ impl Locks {
     }
 
     /// The servers of the store that could not be read. Their locks are missing. (They are cluster masters that are
-    /// unreachable, and servers with so many keys that a scan takes longer than a minute.) Complete after the stream
-    /// has ended.
+    /// unreachable, and servers with too many keys for a scan of one minute.) Complete after the stream has ended.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

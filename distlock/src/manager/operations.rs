@@ -189,7 +189,7 @@ impl LockManager {
         Err(LockError::unavailable(key.as_str(), text))
     }
 
-    /// Carries out `operation`. If there was no link for it, tries again for as long as a request may take.
+    /// Executes `operation`. If there was no link, retries for as long as a request may take.
     pub(super) async fn reaching<T>(
         &self,
         key: &LockKey,

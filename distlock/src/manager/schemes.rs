@@ -421,7 +421,7 @@ mod tests {
         assert!(names.iter().all(|name| **name == name.to_ascii_lowercase()));
     }
 
-    /// A store that nobody opens: schemes alone matter here.
+    /// A store that is never opened: only its schemes are tested here.
     #[derive(Debug)]
     enum Nowhere {}
 

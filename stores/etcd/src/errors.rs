@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 
 use distlock_store::StoreError;
 
-/// An error, and whether the connection can go on.
+/// An error, and whether the connection can still be used.
 #[derive(Clone, Debug)]
 pub(super) struct LinkError {
     pub(super) store: StoreError,

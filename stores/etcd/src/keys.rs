@@ -70,7 +70,7 @@ impl Names {
         format!("{}{owner}", self.places(key))
     }
 
-    /// Whose place a key is. `None`: nobody's.
+    /// The owner of the place with this key. `None`: it is not a place.
     pub(super) fn read(&self, name: &[u8]) -> Option<PlaceName> {
         let name = std::str::from_utf8(name).ok()?.strip_prefix(&self.root)?;
         let (key, owner) = name.strip_prefix("locks/")?.split_once('/')?;

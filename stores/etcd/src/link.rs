@@ -106,13 +106,13 @@ impl Member {
         self.answer(client.grant(ttl, Some(LeaseGrantOptions::new()))).await.map(|granted| granted.id())
     }
 
-    /// Ends a lease. If that fails it ends by itself.
+    /// Ends a lease. If this fails, the lease expires.
     pub(super) async fn revoke(&self, lease: i64) -> Result<(), LinkError> {
         let mut client = self.client.lease_client();
         self.answer(client.revoke(lease)).await.map(drop)
     }
 
-    /// Writes the session's key: what earlier connections have sent is not carried out from then on.
+    /// Writes the session's key. After that, commands of earlier connections are no longer executed.
     pub(super) async fn begin(&self, name: String, lease: i64) -> Result<Epoch, LinkError> {
         let mut client = self.client.kv_client();
         let put = client.put(&*name, session_value(), Some(PutOptions::new().with_lease(lease)));

@@ -11,7 +11,7 @@ use super::{EtcdStore, MOST_TOGETHER};
 use distlock_store::engine::{Who, client_of};
 use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
-/// So many places are read at once.
+/// The number of places that are read at once.
 const MOST_PLACES: usize = 1_000;
 
 impl EtcdStore {

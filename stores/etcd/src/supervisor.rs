@@ -118,7 +118,7 @@ impl EtcdStore {
         error
     }
 
-    /// Tells those who wait that the one before them has gone.
+    /// Notifies the waiters that the place before them is gone.
     async fn hear(&self, mut watch: Watch, session: &str, events: &StoreEvents) -> LinkError {
         loop {
             let deleted = match watch.next().await {

@@ -45,7 +45,7 @@ pub struct MemcachedStore {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Changed {
     Done,
-    /// There is no item, or it is somebody else's.
+    /// There is no item, or it belongs to another owner.
     NotOurs,
 }
 
@@ -89,8 +89,8 @@ impl MemcachedStore {
         Err(StoreError::later("the item changes all the time"))
     }
 
-    /// Carries out what `command` makes of the version of the owner's item and of how long it lasts at least. `None`:
-    /// it is as it should be, if it is still the owner's.
+    /// Sends the command that `command` makes from the version of the owner's item and its remaining time. `None`:
+    /// nothing needs to change, if the item still belongs to the owner.
     async fn change<'a>(
         &self,
         connection: &Connection,

@@ -72,9 +72,9 @@ mod tests {
         assert_eq!(behind(&mut clock, 9_002), Duration::from_millis(7_002));
     }
 
-    /// A model of the server: its timer drifts, shows whole seconds, and does not fire while the server stands still,
-    /// nor for up to `TIMER_MAY_LAG` after that. Whatever was answered when, an item lasts from when it was asked for;
-    /// and it would not if the item were written for less.
+    /// A model of the server: its timer drifts, shows whole seconds, and does not fire while the server is paused, and
+    /// for up to `TIMER_MAY_LAG` after that. Whatever was answered when, an item lasts from when it was asked for; and
+    /// it would not if the item were written for less.
     #[test]
     fn an_item_lasts_for_its_ttl_wherever_the_server_stood_still() {
         let (mut without_stop, mut without_tick) = (0, 0);

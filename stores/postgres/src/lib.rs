@@ -37,14 +37,14 @@ use distlock_store::{
     Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
-/// Further than anybody plans.
+/// A time beyond any plan.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many keys one command takes or renews.
 const MOST_TOGETHER: usize = 256;
 
 /// Who is in the way of an acquisition that has waited for its row for as long as any does.
 const LOCKED: &str = "a transaction that has locked its row";
-/// So many rows are looked at by one statement that removes old ones: what is sent after it waits for it.
+/// The number of rows that one statement checks when it removes old ones. Later commands wait for it.
 const PRUNED_AT_ONCE: i64 = 1_000;
 
 /// The SQL with which an administrator creates the schema of this name, with its tables and functions. A comment has
@@ -104,8 +104,8 @@ impl PostgresStore {
         if is_refused { Err(self.config.schema.outdated()) } else { Ok(()) }
     }
 
-    /// Removes rows of keys that have been free for long, of some keys behind this one. Where to go on, if there are
-    /// more.
+    /// Removes the rows of keys that have been free for a long time, for some keys after this one. Returns the key to
+    /// continue after, if there are more.
     async fn prune(&self, behind: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let parameters: [Parameter<'_>; 2] = [(&behind, Type::BYTEA), (&PRUNED_AT_ONCE, Type::INT8)];
         self.value(&self.statements.prune, &parameters).await

@@ -33,7 +33,7 @@ use distlock_store::{
     ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
-/// Further than anybody plans.
+/// A time beyond any plan.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many locks one transaction takes or renews.
 const TOGETHER: usize = 100;

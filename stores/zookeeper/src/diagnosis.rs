@@ -61,7 +61,7 @@ fn session(wanted: Duration, granted: Duration) -> Finding {
     Finding::new(Note, about, text).remedy(format!("change {setting} of all members, or `?session_timeout=`"))
 }
 
-/// So many are named by the URL.
+/// The number of members in the URL.
 fn members(count: usize) -> Finding {
     if count > 1 && count.is_multiple_of(2) {
         return Finding::new(

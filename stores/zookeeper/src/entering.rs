@@ -14,7 +14,7 @@ use super::session::create_below;
 use super::{Link, Tried, ZooKeeperStore};
 use distlock_store::{Acquire, AcquireReply, Release, StoreError};
 
-/// The server counts the places of a lock in 32 bits; some are left for those who ask at the same time.
+/// The server counts the places of a lock in 32 bits; some are reserved for owners that ask at the same time.
 const LAST_NUMBER: i64 = i32::MAX as i64 - 100_000;
 
 impl ZooKeeperStore {
@@ -155,7 +155,7 @@ impl ZooKeeperStore {
         Ok(tried)
     }
 
-    /// The node of a lock, which goes by itself when nobody uses it any more.
+    /// The node of a lock. The server removes it when it is unused.
     async fn make_lock(&self, link: &Link, lock: &str) -> Result<(), StoreError> {
         let options = CreateMode::Container.with_acls(self.config.acls());
         create_below(&self.config, &link.client, lock, &self.config.names.locks(), &options).await

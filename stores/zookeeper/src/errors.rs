@@ -72,7 +72,7 @@ impl Location {
     }
 }
 
-/// Whether a command that has failed so may have been carried out.
+/// Whether a command with this error may have been executed.
 pub(super) fn may_be_done(error: &Error) -> bool {
     !matches!(
         error,

@@ -38,11 +38,11 @@ enum PlaceOutcome {
     Comes,
     /// It is not there any more.
     Lost,
-    /// There is no telling: everybody asks again when the connection is back.
+    /// Unknown. All waiters ask again when the connection is back.
     Unknown,
 }
 
-/// Waits until a place ends: what is heard of it.
+/// Waits until a place ends, and returns the event.
 async fn end_of(client: Client, place: PlaceName, path: String) -> (PlaceName, Result<EventType, Error>) {
     let watched = client.get_and_watch_data(&path).await.map(|(.., watcher)| watcher);
     // The session ends when nobody has the client any more.
@@ -54,7 +54,7 @@ async fn end_of(client: Client, place: PlaceName, path: String) -> (PlaceName, R
 }
 
 impl Follower {
-    /// Tells when so many of `before`, which are in its way, have gone that it holds the lock.
+    /// Reports when enough of the places in `before`, which exclude it, are gone, so that it holds the lock.
     pub(super) async fn follow(self, before: Vec<PlaceName>) {
         let grant = match self.turn(before).await {
             PlaceOutcome::Comes if self.is_fenced => self.fenced().await,

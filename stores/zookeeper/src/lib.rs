@@ -37,7 +37,7 @@ use places::{Came, Known, Left, Places};
 use queue::QueueState;
 use session::Session;
 
-/// So many leases are renewed by questions that are sent together.
+/// The number of leases that are renewed by requests that are sent together.
 const MOST_TOGETHER: usize = 100;
 
 /// Where the place or the node of the lock goes while an owner asks for it, it asks again.

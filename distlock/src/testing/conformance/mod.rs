@@ -35,7 +35,7 @@
 //! replaced by a test that it is really missing. For example, a kind of lock must be refused with the reason. So no
 //! rule is skipped without a check.
 //!
-//! | word | the missing ability | in place of its rules |
+//! | word | the missing ability | instead of its rules |
 //! |---|---|---|
 //! | `shared` | read locks | they are refused |
 //! | `limited` | semaphores | they are refused |
@@ -206,7 +206,7 @@ pub fn run<F: Fixture>(rule: fn(Place) -> Pin<Box<dyn Future<Output = ()>>>) {
 mod tests {
     const MACROS: &str = include_str!("macros.rs");
 
-    /// Every rule is made into a test: a name that stands in no list would be forgotten in silence.
+    /// Every rule is made into a test. A rule that is missing from the list would be skipped silently.
     #[test]
     fn every_rule_stands_in_a_list() {
         let mut rules = 0;
