@@ -54,8 +54,8 @@ const HABITS: &[(&str, &str)] = &[
     ("what is left", "the rest"),
 ];
 
-/// Pages without these habits, and folders whose documentation comments have none. A page that was rewritten joins them,
-/// and stays without.
+/// Pages without these habits, and folders whose documentation comments have none. A page that was rewritten joins
+/// them, and stays without.
 const CLEAN: &[&str] = &[
     "CHANGELOG.md",
     "CONTRIBUTING.md",
