@@ -29,7 +29,7 @@ struct Bounds {
 #[derive(Debug, Default)]
 pub struct ClockOffset {
     bounds: Option<Bounds>,
-    /// When the latest of the commands was sent whose replies were noticed.
+    /// Of the commands with a reply, the time at which the latest one was sent.
     newest: Option<Time>,
     /// When the command was sent whose reply showed the latest step.
     stepped: Option<Time>,

@@ -381,7 +381,7 @@ impl StoredLock {
         self.holders.first().map_or(SOMEBODY, |(holder, _)| holder)
     }
 
-    /// The rest of the first holder's lease. `None`: it never ends, or with a session.
+    /// The rest of the first holder's lease. `None`: it never ends, or ends with a session.
     #[doc(hidden)]
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {

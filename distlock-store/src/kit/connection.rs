@@ -208,7 +208,7 @@ impl fmt::Debug for AddressMap {
     }
 }
 
-/// A PEM text, or where it is.
+/// A PEM text, or the path of its file.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
     /// Read again whenever a connection is made.
@@ -332,7 +332,7 @@ impl TlsOptions {
         TlsOptions { certificate: text(certificate.as_ref()), key: text(key.as_ref()), ..self }
     }
 
-    /// Requires the servers' certificates to be for this name, and sends it as SNI, instead of the host in the URL. For
+    /// Verifies the servers' certificates against this name instead of the host in the URL, and sends it as SNI. For
     /// servers whose address is not in their certificates. In the URL: `?tls_name=redis.internal`.
     ///
     /// ```

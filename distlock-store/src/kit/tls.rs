@@ -51,7 +51,7 @@ impl TlsFiles {
         Ok(TlsFiles { options, last })
     }
 
-    /// The name that servers are certified for, if it is not the host's.
+    /// The name in the servers' certificates, if it is not the host.
     #[must_use]
     pub fn server_name(&self) -> Option<&str> {
         self.options.server_name.as_deref()

@@ -32,7 +32,7 @@ pub(crate) struct Acquire {
     watched: Option<Watched>,
     /// A hold that is longer is warned of.
     warn_hold: Option<Duration>,
-    /// A test has said that the lock is lost as soon as it is acquired.
+    /// A test has ordered the loss of the lock as soon as it is acquired.
     loses: bool,
 }
 
