@@ -250,7 +250,8 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// only reports whether the owner holds the lock.
     fn renew(&self, request: &Renew) -> impl Future<Output = Result<RenewReply, StoreError>> + Send;
 
-    /// Ends the owner's lease or its place in the queue, and grants the lock to the next waiter, or leaves it free.
+    /// Ends the owner's lease or its place in the queue. If the owner held the lock, the next waiter gets it, or it is
+    /// free.
     ///
     /// The owner may belong to another process or another program, because `force_release_from` releases the lock of
     /// the holder that [`inspect`](Self::inspect) has shown, and of no other. So decide by the store's data about the
