@@ -10,9 +10,9 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use crate::span::{Span, Wait};
 
 const STATUSES: &str = "\
-Exit status: that of the command, 128+n if signal n has ended it, else
+Exit status: the status of the command, 128+n if signal n has ended it, or
   64  wrong usage or options
-  69  the store cannot be reached
+  69  the store is unreachable
   75  the lock is busy
   76  the lock was lost while the command ran
   77  the store refuses the user, the password or a permission
@@ -32,25 +32,25 @@ pub(crate) struct Args {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct General {
-    /// Where the locks are kept, as in redis://127.0.0.1/ [env: DISTLOCK_URL]
+    /// URL of the store, such as redis://127.0.0.1/ [env: DISTLOCK_URL]
     #[arg(long, global = true, conflicts_with = "url_file")]
     pub(crate) url: Option<String>,
-    /// A file that contains the URL: others on the machine see neither it nor its password [env: DISTLOCK_URL_FILE]
+    /// File with the URL, so that other users cannot see its password [env: DISTLOCK_URL_FILE]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) url_file: Option<PathBuf>,
-    /// The URL that was found, here or in the environment
+    /// The URL from the options or the environment
     #[arg(skip)]
     pub(crate) found: OnceLock<String>,
     /// Prefix of every key
     #[arg(long, env = "DISTLOCK_PREFIX", default_value = "", global = true)]
     pub(crate) prefix: String,
-    /// Name of this client, shown to others
+    /// Name of this client in its owner tokens
     #[arg(long, env = "DISTLOCK_NAME", global = true)]
     pub(crate) name: Option<String>,
     /// Prints JSON (ls, show, doctor, ping)
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Says more on standard error
+    /// Prints more on standard error
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
 }
@@ -59,29 +59,29 @@ pub(crate) struct General {
 pub(crate) enum Command {
     /// Runs a command while it holds a lock
     Run(Run),
-    /// Runs a command while this is the leader, again and again
+    /// Runs a command while this process is the leader, once in each term
     Leader(Leader),
     /// Lists all locks that are held or waited for
     Ls(Ls),
-    /// Shows who holds a lock; exits with 1 if nobody does
+    /// Shows the holders and waiters of a lock; exits with 1 if it is free
     Show(Key),
-    /// Waits until a lock is free, without taking it
+    /// Waits until a lock is free, without acquiring it
     Wait(WaitFor),
-    /// Takes a lock away from its holder; exits with 1 if nobody holds it
+    /// Releases a lock by force; exits with 1 if it was free
     Release(Release),
-    /// Shows all locks, as they come and go
+    /// Shows all locks on a screen that is kept up to date
     Top(Top),
-    /// Exits with 0 if a lock can be taken and given back
+    /// Exits with 0 if a lock can be acquired and released
     Ping,
-    /// Looks for what is wrong with the store, and says what to do; exits with 1 if locks are in danger
+    /// Examines the store and prints risks with their remedies; exits with 1 if it finds a fault
     Doctor,
     /// Shows all locks as a page in the browser
     Web(Web),
-    /// Prints the SQL that makes the tables, for somebody who may run it; it needs no URL
+    /// Prints the SQL that creates the tables, for an administrator; it needs no URL
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     #[command(subcommand)]
     Sql(Sql),
-    /// Prints what a shell completes
+    /// Prints the completion script of a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -91,7 +91,7 @@ pub(crate) enum Command {
     /// Ends a command whose `distlock run` was killed or stopped
     #[command(hide = true)]
     Guardian(Guardian),
-    /// Becomes a command when it is told to
+    /// Waits for a file descriptor, then executes a command
     #[command(hide = true)]
     Begin(Begin),
 }
@@ -102,14 +102,14 @@ impl Command {
     }
 }
 
-/// What happens to the command when the lock is lost.
+/// The effect of a lost lock on the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
-    /// It gets the signal, and after --kill-after SIGKILL
+    /// It gets the signal, and SIGKILL after --kill-after
     Signal,
     /// It gets SIGKILL at once
     Kill,
-    /// Nothing
+    /// The command continues
     Ignore,
 }
 
@@ -118,10 +118,10 @@ pub(crate) struct Ending {
     /// How long the command has to end after the signal, before it is killed
     #[arg(long, default_value = "5s", value_name = "TIME")]
     pub(crate) kill_after: Span,
-    /// The signal that asks the command to end
+    /// The signal that ends the command
     #[arg(long, default_value = "TERM", value_parser = ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"])]
     pub(crate) signal: String,
-    /// What happens to the command when the lock is lost
+    /// The effect of a lost lock on the command
     #[arg(long, value_enum, default_value = "signal")]
     pub(crate) on_lost: OnLost,
 }
@@ -138,10 +138,10 @@ pub(crate) struct Program {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Run {
-    /// The key; several: all or nothing
+    /// The key; repeat it for several keys, all or nothing
     #[arg(short, long = "key", required = true, value_name = "KEY")]
     pub(crate) keys: Vec<String>,
-    /// Lease time: how long others wait if this machine crashes
+    /// How long the lease lasts: others wait this long if this machine crashes
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub(crate) ttl: Span,
     /// How long to wait for the lock, or `forever`
@@ -150,28 +150,28 @@ pub(crate) struct Run {
     /// A read lock
     #[arg(short, long, conflicts_with_all = ["max_holders", "fenced"])]
     pub(crate) shared: bool,
-    /// At most so many holders at a time
+    /// At most this many holders at a time
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "fenced")]
     pub(crate) max_holders: Option<u32>,
-    /// Keeps others out for so long, even if the command ends earlier
+    /// Excludes others for at least this time, even if the command ends earlier
     #[arg(long, value_name = "TIME")]
     pub(crate) min_hold: Option<Span>,
     /// The longest time for which the command may run
     #[arg(long, value_name = "TIME")]
     pub(crate) max_hold: Option<Span>,
-    /// Gets a fencing token, for the environment
+    /// Requests a fencing token, and passes it as DISTLOCK_FENCE
     #[arg(long)]
     pub(crate) fenced: bool,
-    /// Does not renew the lease: the command may run for the ttl at most
+    /// Does not renew the lease; the command may run for at most the ttl
     #[arg(long)]
     pub(crate) no_renew: bool,
     /// The exit status if the lock is busy
     #[arg(long, default_value_t = 75, value_name = "STATUS")]
     pub(crate) busy_exit: u8,
-    /// Exits with 0, and says nothing, if the lock is busy
+    /// If the lock is busy, exits with 0 and prints nothing
     #[arg(long, conflicts_with = "busy_exit")]
     pub(crate) quiet_busy: bool,
-    /// Gives the command the URL, with its password, as DISTLOCK_URL
+    /// Passes the URL, with its password, to the command as DISTLOCK_URL
     #[arg(long)]
     pub(crate) pass_url: bool,
     #[command(flatten)]
@@ -184,19 +184,19 @@ pub(crate) struct Run {
 pub(crate) struct Leader {
     /// The name of the office
     pub(crate) office: String,
-    /// Lease time: how long there is no leader if this machine crashes
+    /// How long the lease lasts: there is no leader for this time if this machine crashes
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub(crate) ttl: Span,
     /// How long to wait for each term, or `forever`
     #[arg(short, long, default_value = "forever", value_name = "TIME")]
     pub(crate) wait: Wait,
-    /// The label of its requests, for those who look
+    /// The label of its requests, which `ls` and `show` print
     #[arg(long, default_value = "distlock leader", value_name = "TEXT")]
     pub(crate) label: String,
-    /// The longest time for which a term lasts; then the command is ended, and another may be the leader
+    /// The longest time of a term; after that, the command is ended, and another process may lead
     #[arg(long, value_name = "TIME")]
     pub(crate) max_hold: Option<Span>,
-    /// Gives the command the URL, with its password, as DISTLOCK_URL
+    /// Passes the URL, with its password, to the command as DISTLOCK_URL
     #[arg(long)]
     pub(crate) pass_url: bool,
     #[command(flatten)]
@@ -207,10 +207,10 @@ pub(crate) struct Leader {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Ls {
-    /// Which keys: `*` is any text, `?` one character, `\` takes away their meaning
+    /// A pattern of keys: `*` matches any text, `?` one character, `\` escapes the next character
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
-    /// Only locks that somebody waits for
+    /// Only locks with waiters
     #[arg(long)]
     pub(crate) waiting: bool,
     /// Only locks that programs on this machine hold or wait for
@@ -224,39 +224,39 @@ pub(crate) struct Ls {
 /// The order of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sort {
-    /// By key: each is printed as soon as it is known
+    /// By key; each lock is printed as soon as it is read
     Key,
-    /// The one first that has been held longest
+    /// The lock that has been held longest comes first
     Age,
-    /// The one first that most processes wait for
+    /// The lock with the most waiting processes comes first
     Waiters,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Top {
-    /// Which keys: `*` is any text, `?` one character, `\` takes away their meaning
+    /// A pattern of keys: `*` matches any text, `?` one character, `\` escapes the next character
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
-    /// How often it looks
+    /// The pause between two refreshes
     #[arg(long, default_value = "1s", value_name = "TIME")]
     pub(crate) every: Span,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Web {
-    /// The address to listen on; one that other machines reach needs a token
+    /// The address to listen on; an address that other machines can reach needs a token
     #[arg(long, default_value = "127.0.0.1:4747", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
-    /// Allows to release locks, and asks for this token (16 characters or more) to see them
+    /// Allows to release locks; the page then requires this token (16 characters or more)
     #[arg(long, env = "DISTLOCK_WEB_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// The same, from this file: its first line
+    /// The same with the token in the first line of this file
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Further names of this server, as behind a proxy
+    /// Further names of this server, for example behind a proxy
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
-    /// The keys to show: * any text, ? one character, \ takes away the meaning of the next character
+    /// A pattern of keys: * matches any text, ? one character, \ escapes the next character
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
 }
@@ -275,7 +275,7 @@ pub(crate) enum Sql {
     /// For MySQL and MariaDB
     #[cfg(feature = "mysql")]
     Mysql {
-        /// What the names of the tables begin with, as in `?table_prefix=` of the URL
+        /// The prefix of the tables' names, as in `?table_prefix=` of the URL
         #[arg(long, default_value = "distlock_", value_name = "TEXT")]
         table_prefix: String,
     },
@@ -300,20 +300,20 @@ pub(crate) struct WaitFor {
 pub(crate) struct Release {
     /// The key
     pub(crate) key: String,
-    /// Does not ask
+    /// Releases the lock without a confirmation
     #[arg(short, long)]
     pub(crate) force: bool,
-    /// Only if this owner token, as `show` prints it, is that of a holder still
+    /// Only if the holder still has this owner token, which `show` prints
     #[arg(long)]
     pub(crate) token: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Guardian {
-    /// How long the command has to end after it was asked to; without it, it is killed at once
+    /// How long the command has to end after the signal; if not set, it is killed at once
     #[arg(long)]
     pub(crate) kill_after: Option<Span>,
-    /// The signal that asks it to
+    /// The signal that ends it
     #[arg(long)]
     pub(crate) signal: String,
 }
@@ -328,7 +328,7 @@ pub(crate) struct Begin {
 }
 
 impl Program {
-    /// What is executed.
+    /// The command to execute.
     pub(crate) fn parts(&self) -> (PathBuf, Vec<OsString>) {
         match &self.shell {
             Some(text) => {

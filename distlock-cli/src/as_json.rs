@@ -1,4 +1,4 @@
-//! Locks as JSON. Names once given are not changed; what is not known is null.
+//! Locks as JSON. Published names do not change. Unknown values are null.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Connecting as the general options say.
+//! Connects with the general options.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `doctor`: what is wrong with the store, and what to do about it.
+//! `doctor`: risks in the store, with their remedies.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::out::{say, say_json};
 use crate::words::time;
 
 const TTL: Duration = Duration::from_secs(5);
-/// So many times a lock is taken and given back.
+/// How often a lock is acquired and released.
 const TIMES: usize = 20;
 /// A hand-off that takes longer was not told, but found by asking.
 const PROMPT: Duration = Duration::from_millis(500);
@@ -46,7 +46,7 @@ async fn locks(manager: &LockManager, key: &str, report: &mut Report) {
     }
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
-    report.fine("locks", &format!("taken and given back in {:.1} ms", median.as_secs_f64() * 1e3));
+    report.fine("locks", &format!("acquired and released in {:.1} ms", median.as_secs_f64() * 1e3));
     let kinds: [(&str, LockRequest); 4] = [
         ("fencing tokens", manager.lock(key).fenced()),
         ("shared locks", manager.lock(key).shared()),
@@ -97,7 +97,7 @@ async fn hand_off(
                 report.tell_all(
                     Severity::Warning,
                     "hand-off",
-                    &format!("the next client had the lock after {}: it was not told, and polls", time(took)),
+                    &format!("the next client had the lock after {}: it was not notified, and polls", time(took)),
                     Some("let the user subscribe and publish on the channels below the prefix, as in `&*` (Redis), or \
                           connect without a proxy that does not pass pushes on"),
                 );

@@ -1,4 +1,4 @@
-//! Exit statuses: those of `sysexits.h`, of shells, and of the command that was run.
+//! Exit statuses of `sysexits.h`, of shells, and of the command.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -15,7 +15,7 @@ pub(crate) enum Exit {
     No,
     /// EX_USAGE: options that make no sense.
     Usage,
-    /// EX_UNAVAILABLE: the store cannot be reached.
+    /// EX_UNAVAILABLE: the store is unreachable.
     Unavailable,
     /// EX_TEMPFAIL: the lock is busy.
     Busy,

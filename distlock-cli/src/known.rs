@@ -1,4 +1,4 @@
-//! Holders that were seen at the last look.
+//! The holders of the last listing.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The command `distlock`: see `distlock help`, and `docs/command.md`.
 //!
-//! It is a library, too, for those who have a store of their own: a program that registers the store's URL scheme and
-//! calls [`main`] is the whole command, and that store beside all others. `run` and `leader` start the program once
-//! more, so it has nothing else to do than this:
+//! It is also a library, for your own store: a program that registers the store's URL scheme and calls [`main`] is the
+//! complete command, with that store and all others. `run` and `leader` start the program again, so it must do nothing
+//! else than this:
 //!
 //! ```no_run
 //! # use distlock::store::*;
@@ -55,10 +55,11 @@ use args::{Args, Command};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use exit::Exit;
 
-/// Carries out what the arguments of this process say, and returns its exit status. To be called by `main`, before
-/// any thread is started: signals are blocked for threads that are started afterwards.
+/// Runs the command with the arguments of this process, and returns its exit status. Call it from `main` before any
+/// thread is started, because it blocks signals for later threads.
 ///
-/// If a signal has ended the command of `distlock run`, this process ends by the same signal, and this does not return.
+/// If a signal has ended the command of `distlock run`, this process ends by the same signal, and the function does not
+/// return.
 #[must_use]
 pub fn main() -> ExitCode {
     let args = match Args::try_parse() {

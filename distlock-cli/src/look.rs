@@ -1,4 +1,4 @@
-//! Looking at locks: `show`, `wait`, `release`, `ping`.
+//! The subcommands `show`, `wait`, `release` and `ping`.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;

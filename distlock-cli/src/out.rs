@@ -1,5 +1,5 @@
-//! Lines on the standard output and on standard error. All text that is printed comes through here: no key, name or
-//! error of others can move the cursor of a terminal, or begin a line.
+//! Lines on the standard output and on standard error. All output goes through this module, so that no foreign key,
+//! name or error can move the cursor of a terminal, or begin a line.
 
 use std::fmt::Display;
 use std::io::{self, Write};

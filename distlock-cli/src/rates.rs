@@ -1,4 +1,4 @@
-//! How often requests are busy and holds are lost, by what the clients count of themselves.
+//! The rates of busy requests and lost holds, from the clients' own counters.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! `sql`: what somebody runs who may make tables, where the programs may not.
+//! `sql`: the SQL for an administrator, if the programs may not create tables.
 
 use crate::args::Sql;
 use crate::exit::Exit;

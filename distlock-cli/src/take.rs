@@ -1,4 +1,4 @@
-//! Taking a lock from the holders that were shown, and from no others.
+//! Releases a lock by force, but only the leases of the holders that were shown.
 
 use distlock::{ForcedRelease, LockError, LockManager};
 

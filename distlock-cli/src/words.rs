@@ -1,4 +1,4 @@
-//! Locks in words, for people.
+//! The text form of locks.
 
 use std::time::Duration;
 

@@ -1,16 +1,15 @@
-//! What a store can do, and where its limits are.
+//! The abilities and limits of a store.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::lock_kind::LockKind;
 
-/// What a store can do. A request for anything else fails before a command is sent:
-/// `LockError::InvalidOptions`, or
-/// `InvalidKey` for a key that breaks the [`KeyRules`].
+/// The abilities of a store. A request that needs another ability fails before a command is sent: with
+/// `LockError::InvalidOptions`, or with `InvalidKey` for a key that breaks the [`KeyRules`].
 ///
-/// The default is the least that a store must do: exclusive locks with a lease of their own, in milliseconds,
-/// which waiters poll for.
+/// The default is the minimum for a store: exclusive locks, each with its own lease in milliseconds, and waiters that
+/// poll.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,7 +48,7 @@ pub struct Abilities {
     pub acquires_together: usize,
     #[doc(hidden)]
     pub renews_together: usize,
-    /// Why it cannot do what it cannot.
+    /// The reasons for missing abilities.
     lacks: Vec<(Ability, &'static str)>,
     #[doc(hidden)]
     pub connects_within: Option<Duration>,
@@ -59,7 +58,7 @@ pub struct Abilities {
     pub publishes: bool,
 }
 
-/// What a store may lack: see [`Abilities::lacks`].
+/// An ability that a store may lack: see [`Abilities::lacks`].
 ///
 /// ```
 /// use distlock::store::{Abilities, Ability};
@@ -101,7 +100,7 @@ impl Default for Abilities {
 }
 
 impl Abilities {
-    /// It keeps [shared](LockKind::Shared) locks, too.
+    /// The store also keeps [shared](LockKind::Shared) locks.
     ///
     /// ```
     /// use distlock::store::Abilities;
@@ -114,7 +113,7 @@ impl Abilities {
         Abilities { shared: true, ..self }
     }
 
-    /// It keeps [limited](LockKind::Limited) locks (semaphores), too.
+    /// The store also keeps [limited](LockKind::Limited) locks (semaphores).
     ///
     /// ```
     /// use distlock::store::Abilities;
@@ -140,7 +139,7 @@ impl Abilities {
         Abilities { min_hold: true, ..self }
     }
 
-    /// Exclusive locks have fencing tokens if that is asked for.
+    /// Exclusive locks have fencing tokens if the request asks for them.
     ///
     /// ```
     /// use distlock::store::{Abilities, Fencing};
@@ -166,7 +165,7 @@ impl Abilities {
         Abilities { waiting, ..self }
     }
 
-    /// What ends the lease of a holder that has died.
+    /// How the lease of a dead holder ends.
     ///
     /// ```
     /// use distlock::store::{Abilities, LeaseRule};
@@ -179,7 +178,7 @@ impl Abilities {
         Abilities { lease, ..self }
     }
 
-    /// The longest ttl that it can keep. Nothing is subtracted: what is rounded up must still fit.
+    /// The longest ttl that the store can keep. A ttl that is rounded up must still fit.
     ///
     /// ```
     /// use distlock::store::Abilities;
@@ -192,7 +191,7 @@ impl Abilities {
         Abilities { longest_ttl: Some(longest), ..self }
     }
 
-    /// Which keys it can keep. The manager's prefix counts as a part of the key.
+    /// The keys that the store can keep. The manager's prefix counts as a part of the key.
     ///
     /// ```
     /// use distlock::store::{Abilities, KeyRules};
@@ -205,8 +204,8 @@ impl Abilities {
         Abilities { keys, ..self }
     }
 
-    /// [`LockStore::acquire_all`](super::LockStore::acquire_all) takes so many keys by one command. Requests
-    /// for several keys need no ability: a store without this one is asked for one key after the other.
+    /// [`LockStore::acquire_all`](super::LockStore::acquire_all) acquires up to this many keys by one command. Requests
+    /// for several keys do not need this ability: without it, the keys are acquired one after the other.
     ///
     /// ```
     /// use distlock::store::Abilities;
@@ -219,7 +218,7 @@ impl Abilities {
         Abilities { acquires_together: most.max(1), ..self }
     }
 
-    /// [`LockStore::renew_all`](super::LockStore::renew_all) renews so many leases by one command.
+    /// [`LockStore::renew_all`](super::LockStore::renew_all) renews up to this many leases by one command.
     ///
     /// ```
     /// use distlock::store::Abilities;
@@ -232,8 +231,8 @@ impl Abilities {
         Abilities { renews_together: most.max(1), ..self }
     }
 
-    /// Why it does not have `ability`: the error of a request that needs it says so. A part of a sentence that
-    /// follows a colon, without a full stop. Without meaning if it has the ability.
+    /// Why the store lacks `ability`. The error of a request that needs it shows this text. It follows a colon, and has
+    /// no full stop. It has no effect if the store has the ability.
     ///
     /// ```
     /// use distlock::store::{Abilities, Ability};
@@ -248,8 +247,8 @@ impl Abilities {
         self
     }
 
-    /// How long one attempt to connect may take: `LockManager::connect` does not give
-    /// up earlier. It tries for 5 s at least.
+    /// How long one attempt to connect may take. `LockManager::connect` does not fail earlier. It tries for at least 5
+    /// s.
     ///
     /// ```
     /// use distlock::store::Abilities;
@@ -262,7 +261,7 @@ impl Abilities {
         Abilities { connects_within: Some(limit), ..self }
     }
 
-    /// `: ` and the reason, if the store has given one.
+    /// `: ` and the reason, if the store gives one.
     #[doc(hidden)]
     #[must_use]
     pub fn reason(&self, ability: Ability) -> String {
@@ -283,7 +282,7 @@ impl Abilities {
         Abilities { lists: true, ..self }
     }
 
-    /// It implements [`LockStore::publish`](super::LockStore::publish).
+    /// The store implements [`LockStore::publish`](super::LockStore::publish).
     ///
     /// ```
     /// let abilities = distlock::store::Abilities::default().publishes();
@@ -294,7 +293,7 @@ impl Abilities {
         Abilities { publishes: true, ..self }
     }
 
-    /// Whether it keeps locks of this kind.
+    /// Whether the store keeps locks of this kind.
     ///
     /// ```
     /// use distlock::store::Abilities;
@@ -323,11 +322,11 @@ impl Abilities {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fencing {
-    /// It can reserve as many consecutive numbers as [`Acquire::fences`](super::Acquire::fences) says, so that
-    /// tasks of one process hand the lock on without asking. A counter of its own can.
+    /// The store can reserve [`Acquire::fences`](super::Acquire::fences) consecutive numbers, so that tasks of one
+    /// process hand the lock on without a command. A separate counter can do this.
     Blocks,
-    /// One number at a time: `fences` is never above one. A number that others use up too, as a revision of the
-    /// whole store, must be declared so: the ones after it belong to somebody else.
+    /// One number at a time: `fences` is never above one. Declare this for a number that other keys also use up, such
+    /// as a revision of the whole store, because the next numbers belong to other holders.
     OneByOne,
 }
 
@@ -341,29 +340,29 @@ pub enum Fencing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// They ask again: after 10 ms at first, after 100 ms in the end, each time after a random part of that, half of it
-    /// at least. [`Acquire::queue`](super::Acquire::queue) is always `None`.
+    /// Waiters poll. The pauses grow from 10 ms to 100 ms. Each pause is random, from half of this time to all of it.
+    /// [`Acquire::queue`](super::Acquire::queue) is always `None`.
     Polling,
-    /// The same with other pauses, as for a store that is far away, or where each request has a price: the first one,
-    /// then each time twice as long, up to the longest.
+    /// Waiters poll with other pauses, for example because the store is distant, or because each request costs money.
+    /// The pause begins with `first` and doubles up to `longest`.
     PolledEvery {
         /// At least 1 ms.
         first: Duration,
-        /// At least as long as the first.
+        /// At least `first`.
         longest: Duration,
     },
     /// The store reports [`StoreEvents::released`](super::StoreEvents::released) within
-    /// [`NOTIFIED_WITHIN`](super::NOTIFIED_WITHIN) and keeps no queue; who asks first gets the lock. A report that is
-    /// lost costs a waiter up to 2.4 s. [`Acquire::queue`](super::Acquire::queue) says that somebody waits.
+    /// [`NOTIFIED_WITHIN`](super::NOTIFIED_WITHIN) and keeps no queue. The first waiter that asks gets the lock. A lost
+    /// report delays a waiter by up to 2.4 s. If [`Acquire::queue`](super::Acquire::queue) is set, the owner will wait.
     Notified,
-    /// The store keeps a queue. When a lock is released it gives it to the next in the queue and tells it by
-    /// [`StoreEvents::granted`](super::StoreEvents::granted), or leaves it free and tells it by
-    /// [`released`](super::StoreEvents::released). A report that is lost costs a waiter up to 2.4 s.
+    /// The store keeps a queue. When a lock is released, the store grants it to the next owner in the queue and reports
+    /// [`StoreEvents::granted`](super::StoreEvents::granted), or leaves it free and reports
+    /// [`released`](super::StoreEvents::released). A lost report delays a waiter by up to 2.4 s.
     Queued,
 }
 
 impl Waiting {
-    /// The store tells waiters when a lock is released.
+    /// The store notifies waiters when a lock is released.
     #[doc(hidden)]
     #[must_use]
     pub fn is_told(self) -> bool {
@@ -371,7 +370,7 @@ impl Waiting {
     }
 }
 
-/// What ends the lease of a holder that has died.
+/// How the lease of a dead holder ends.
 ///
 /// ```
 /// use std::time::Duration;
@@ -384,26 +383,26 @@ impl Waiting {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseRule {
-    /// Every lock has a ttl of its own, which the store counts.
+    /// Every lock has its own ttl, which the store counts.
     ///
-    /// Ttls are passed in whole multiples of `granularity`, rounded up. The holder counts what was asked for: a
-    /// coarse ttl keeps others out a little longer, and never makes two holders.
+    /// Ttls are passed in whole multiples of `granularity`, rounded up. The holder counts the requested ttl, so a
+    /// coarse ttl excludes others a little longer, and never causes two holders.
     PerLock {
-        /// The smallest difference between two ttls that the store can tell; at least 1 ms.
+        /// The smallest difference between two ttls that the store can distinguish. At least 1 ms.
         granularity: Duration,
     },
-    /// All locks of the process live as long as its session with the store, which the store keeps alive by
-    /// itself and reports by [`StoreEvents::heartbeat`](super::StoreEvents::heartbeat) and
+    /// All locks of the process live as long as its session. The store's code keeps the session alive, and reports it
+    /// by [`StoreEvents::heartbeat`](super::StoreEvents::heartbeat) and
     /// [`session_lost`](super::StoreEvents::session_lost).
     ///
-    /// A lock is held until the last heartbeat that was answered, plus the time-out of the session, has passed,
-    /// and not beyond its own ttl, which this process counts: a lock whose ttl is over is released by it. A
-    /// crashed holder delays others by the time-out instead of its ttl.
-    /// [`LockStore::renew`](super::LockStore::renew) only says whether the lock is still ours.
+    /// A lock is held until the time-out of the session has passed since the last answered heartbeat, and not beyond
+    /// its own ttl. This process counts the ttl, and releases the lock when it is over. A crashed holder delays others
+    /// by the time-out instead of its ttl. [`LockStore::renew`](super::LockStore::renew) only reports whether the owner
+    /// still holds the lock.
     Session,
 }
 
-/// Which keys a store can keep, prefix included.
+/// The keys that a store can keep, including the prefix.
 ///
 /// ```
 /// use distlock::store::KeyRules;
@@ -417,11 +416,11 @@ pub struct KeyRules {
     refuses: Option<Refused>,
 }
 
-/// Which characters, and what they are called.
+/// The refused characters, and their name.
 type Refused = (fn(char) -> bool, &'static str);
 
 impl KeyRules {
-    /// Every key: up to 1 280 bytes of UTF-8 with any characters in them.
+    /// Any key of up to 1 280 bytes of UTF-8.
     ///
     /// ```
     /// use distlock::store::KeyRules;
@@ -434,7 +433,7 @@ impl KeyRules {
         KeyRules { at_most: None, refuses: None }
     }
 
-    /// No key of more than so many bytes.
+    /// Refuses keys of more than this many bytes.
     ///
     /// ```
     /// use distlock::store::KeyRules;
@@ -447,8 +446,8 @@ impl KeyRules {
         KeyRules { at_most: Some(bytes), ..self }
     }
 
-    /// No key with a character for which `refuses` is true; `which` names them in the error, as in "white
-    /// space".
+    /// Refuses keys with a character for which `refuses` returns true. `which` names these characters in the error, for
+    /// example "white space".
     ///
     /// ```
     /// use distlock::store::KeyRules;
@@ -461,7 +460,7 @@ impl KeyRules {
         KeyRules { refuses: Some((refuses, which)), ..self }
     }
 
-    /// What is wrong with `key`, if something is.
+    /// The reason why `key` is refused, if it is.
     #[doc(hidden)]
     #[must_use]
     pub fn objection(&self, key: &str) -> Option<String> {

@@ -1,7 +1,8 @@
 //! Reads the suspend-proof monotonic clock.
 //!
-//! `std::time::Instant` stops while a machine is suspended (on Linux), a server's expiry does not: a lease
-//! measured with it would outlive the server's. So leases are measured on `CLOCK_BOOTTIME` where there is one.
+//! On Linux, `std::time::Instant` stops while a machine is suspended, but the expiry on the server does not, so a lease
+//! on this clock would outlive the lease on the server. Leases are therefore measured on `CLOCK_BOOTTIME` where it
+//! exists.
 
 use crate::time::Time;
 
@@ -86,7 +87,7 @@ fn read() -> Time {
     from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Boottime))
 }
 
-/// Darwin's `CLOCK_MONOTONIC` goes on during sleep.
+/// Darwin's `CLOCK_MONOTONIC` continues during sleep.
 #[cfg(any(target_os = "macos", target_os = "ios"))]
 fn read() -> Time {
     from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
@@ -99,7 +100,7 @@ fn from_timespec(t: rustix::time::Timespec) -> Time {
     Time(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// On Windows `Instant` goes on during sleep; elsewhere it is the best there is.
+/// On Windows, `Instant` continues during sleep. Elsewhere, it is the best available clock.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios")))]
 fn read() -> Time {
     static ORIGIN: once_cell::sync::Lazy<std::time::Instant> =

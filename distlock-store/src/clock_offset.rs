@@ -1,4 +1,4 @@
-//! What replies tell about the server's wall clock, and when it was stepped.
+//! The offset of the server's wall clock, and its steps, as replies show them.
 //!
 //! A reply that carries the server's time `s`, whose command was sent at `sent` and which was noticed at
 //! `seen`, bounds the offset `server − local` to `[s − seen, s − sent]`. Bounds widen with age, because the
@@ -29,7 +29,7 @@ struct Bounds {
 #[derive(Debug, Default)]
 pub struct ClockOffset {
     bounds: Option<Bounds>,
-    /// When the latest of the commands was sent whose replies were noticed.
+    /// Of the commands with a reply, the time at which the latest one was sent.
     newest: Option<Time>,
     /// When the command was sent whose reply showed the latest step.
     stepped: Option<Time>,

@@ -1,10 +1,10 @@
-//! What a store may know of an owner.
+//! Details of an owner.
 
 use std::time::Duration;
 
 use crate::who::Who;
 
-/// What a store knows of an owner beside its name and its lease. Everything is optional.
+/// A store's knowledge of an owner, apart from its token and its lease. Everything is optional.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct OwnerDetails {
     pub users: Option<u64>,
     #[doc(hidden)]
     pub label: Option<String>,
-    /// What it has published.
+    /// The text that it has published.
     #[doc(hidden)]
     pub value: Option<String>,
     #[doc(hidden)]
@@ -31,7 +31,7 @@ pub struct OwnerDetails {
 }
 
 impl OwnerDetails {
-    /// For how long it has held the lock, or has waited for it.
+    /// How long it has held the lock, or waited for it.
     ///
     /// ```
     /// let details = distlock::store::OwnerDetails::default().since(std::time::Duration::from_secs(12));
@@ -51,7 +51,7 @@ impl OwnerDetails {
         OwnerDetails { label: Some(label.into()), ..self }
     }
 
-    /// The machine that its process runs on.
+    /// The machine of its process.
     ///
     /// ```
     /// let details = distlock::store::OwnerDetails::default().host("web-1");
@@ -71,7 +71,7 @@ impl OwnerDetails {
         self.who(|who| Who { pid: Some(pid), ..who })
     }
 
-    /// The program that its process runs.
+    /// The program of its process.
     ///
     /// ```
     /// let details = distlock::store::OwnerDetails::default().program("shop");

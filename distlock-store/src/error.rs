@@ -1,4 +1,4 @@
-//! Why a store has no answer.
+//! Errors of a store.
 
 use std::error::Error;
 use std::fmt;
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use crate::escaped::Escaped;
 use crate::failure::{Failure, OwnLines, is_told, told};
 
-/// Why there is no answer, and what that says about the command. What it promises counts: choose
-/// [`unknown`](StoreError::unknown) when in doubt.
+/// An error of a store, with a promise about its command. Choose the error by its promise. When in doubt, choose
+/// [`unknown`](StoreError::unknown).
 ///
-/// | error | the command | what follows | if it is not true |
+/// | error | the command | consequence | if the promise is false |
 /// |---|---|---|---|
-/// | [`not_sent`](StoreError::not_sent) | has not left this process | it is repeated | a lock or a place in the queue stays behind until its ttl is over |
-/// | [`later`](StoreError::later) | did nothing; the store refuses for now | it is repeated, less and less often | the same |
-/// | [`unknown`](StoreError::unknown) | was carried out, or is, or will be within 5 s, or never | it is repeated, and what it may have done is undone | – |
-/// | [`refused`](StoreError::refused) | did nothing or a part, and will be refused again | the request fails at once, and what may have been done is undone | requests fail that might have gone through |
+/// | [`not_sent`](StoreError::not_sent) | has not left this process | it is retried | a lock or a place in the queue remains until its ttl is over |
+/// | [`later`](StoreError::later) | did nothing; the store refuses for now | it is retried, less and less often | a lock or a place in the queue remains until its ttl is over |
+/// | [`unknown`](StoreError::unknown) | was executed, or will be within 5 s, or never | it is retried, and its possible effect is undone | – |
+/// | [`refused`](StoreError::refused) | did nothing or a part, and will be refused again | the request fails at once, and its possible effect is undone | requests fail that could have succeeded |
 ///
 /// ```
 /// use std::io::ErrorKind;
@@ -32,7 +32,7 @@ use crate::failure::{Failure, OwnLines, is_told, told};
 /// ```
 #[derive(Clone, Debug)]
 pub struct StoreError {
-    /// What the error says about its command.
+    /// The promise about the command.
     #[doc(hidden)]
     pub kind: Failure,
     #[doc(hidden)]
@@ -40,7 +40,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// There is no connection: the command has not left this process, and never will.
+    /// There is no connection. The command has not left this process, and never will.
     ///
     /// ```
     /// let error = distlock::store::StoreError::not_sent("not connected");
@@ -50,8 +50,8 @@ impl StoreError {
         StoreError::new(Failure::NotSent, source)
     }
 
-    /// The store has refused for now, and has done nothing: it starts, it is overloaded, a transaction lost
-    /// against another one and was rolled back.
+    /// The store refuses for now, and has done nothing. For example, it is starting or overloaded, or a transaction
+    /// lost a conflict and was rolled back.
     ///
     /// ```
     /// let error = distlock::store::StoreError::later("the server is starting");
@@ -61,8 +61,8 @@ impl StoreError {
         StoreError::new(Failure::Later, source)
     }
 
-    /// The connection broke, the answer did not come or was not understood. The command may have been carried
-    /// out, or may still be.
+    /// The connection broke, or the reply is missing or was not understood. The command may have been executed, or may
+    /// still be executed.
     ///
     /// ```
     /// let error = distlock::store::StoreError::unknown("the connection was reset");
@@ -72,7 +72,7 @@ impl StoreError {
         StoreError::new(Failure::Unknown, source)
     }
 
-    /// The store has refused, and will refuse again: no permission, a wrong password, a table that is missing.
+    /// The store has refused permanently: for example a missing permission, a wrong password, or a missing table.
     ///
     /// ```
     /// let error = distlock::store::StoreError::refused("the table `locks` is missing");
@@ -82,8 +82,8 @@ impl StoreError {
         StoreError::new(Failure::Refused, source)
     }
 
-    /// As [`refused`](Self::refused), with a script that somebody has to run. The script is shown as it is, line by
-    /// line, while everything else in an error is shown in one line (see [`Escaped`](crate::Escaped)).
+    /// Like [`refused`](Self::refused), with a script that an operator has to run. The script is shown unchanged, line
+    /// by line. All other text in an error is shown in one line (see [`Escaped`](crate::Escaped)).
     ///
     /// ```
     /// let error = distlock::store::StoreError::refused_with_script("no table: run this", "CREATE TABLE t (\n);");
@@ -93,7 +93,7 @@ impl StoreError {
         StoreError::refused(OwnLines(format!("{}\n\n{script}", Escaped(text))))
     }
 
-    /// Whether it was made of an error of the type `T`.
+    /// Whether it was made from an error of the type `T`.
     ///
     /// ```
     /// let error = distlock::store::StoreError::unknown(std::io::Error::other("reset"));

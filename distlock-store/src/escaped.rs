@@ -1,13 +1,13 @@
-//! Text of others that cannot change what is printed around it.
+//! Foreign text that cannot change the output around it.
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// Shows text that others have chosen: keys, owner tokens, labels, names of clients, what a server says.
+/// Shows text from outside: keys, owner tokens, labels, names of clients, messages of a server.
 ///
-/// Characters that do not stand for themselves are written as their codes, as in `\n` and `\u{202e}`: control
-/// characters, which move the cursor of a terminal or begin a new line of a log; those that turn the direction of a
-/// text; and those that nobody sees. `LockError` is shown in this way. The fields of errors and of
-/// listings hold the text itself: pass them through this before they are printed.
+/// Some characters are written as their codes, such as `\n` and `\u{202e}`: control characters, which move the cursor
+/// of a terminal or begin a new line of a log; characters that change the direction of a text; and invisible
+/// characters. `LockError` is shown in this way. The fields of errors and of listings contain the original text. Wrap
+/// them in this type before you print them.
 ///
 /// ```
 /// use distlock::Escaped;
@@ -46,7 +46,7 @@ impl Write for Escaping<'_, '_> {
     }
 }
 
-/// Whether a character acts on the text around it, or is not seen.
+/// Whether a character affects the text around it, or is invisible.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -1,4 +1,4 @@
-//! What a store reports by itself.
+//! The events that a store reports.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::clock;
 use crate::error::StoreError;
 use crate::time::Time;
 
-/// So many hints may wait to be delivered; more are dropped, since hints may be lost.
+/// The number of hints that may wait for delivery. More are dropped, because hints may be lost.
 const MOST_HINTS: usize = 1 << 16;
 
-/// Whether commands of earlier connections may still be carried out.
+/// Whether commands of earlier connections may still be executed.
 ///
 /// ```no_run
 /// # use distlock::store::*;
@@ -24,13 +24,14 @@ const MOST_HINTS: usize = 1 << 16;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlierCommands {
-    /// The server has ended them, or there were none: nothing that was sent before can be carried out any more.
+    /// The server has closed them, or there were none. No earlier command can still be executed.
     Ended,
-    /// Some may be, within 5 s. Releases that may have overtaken what they undo are sent once more after that.
+    /// Earlier commands may still be executed, within 5 s. After that, releases that may have overtaken the
+    /// acquisitions that they undo are sent again.
     MayArrive,
 }
 
-/// Whether what the store reports by itself reaches this process.
+/// Whether the store's reports of releases and grants reach this process.
 ///
 /// ```no_run
 /// # use distlock::store::*;
@@ -40,9 +41,9 @@ pub enum EarlierCommands {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notifications {
-    /// It does, apart from single reports that may be lost.
+    /// They do, apart from single reports that may be lost.
     On,
-    /// It does not: waiters poll, as with [`Waiting::Polling`](super::Waiting::Polling).
+    /// They do not, so waiters poll, as with [`Waiting::Polling`](super::Waiting::Polling).
     Off,
 }
 
@@ -59,8 +60,8 @@ pub enum Report {
     SessionLost { at: Time },
 }
 
-/// Where [`LockStore::run`](super::LockStore::run) reports what it sees. May be cloned and used on any thread;
-/// reports are taken in the order in which they are made, on the manager's own thread.
+/// The channel for the reports of [`LockStore::run`](super::LockStore::run). It can be cloned and used on any thread.
+/// The manager's own thread handles the reports in the order of the calls.
 ///
 /// ```no_run
 /// use distlock::store::{EarlierCommands, StoreError, StoreEvents};
@@ -112,7 +113,7 @@ impl StoreEvents {
         StoreEvents { client, reports, hints, wanted }
     }
 
-    /// This process, as its owners name it: [`Owner::client`](super::Owner::client).
+    /// The client id of this process, which is a part of its owner tokens: [`Owner::client`](super::Owner::client).
     ///
     /// ```no_run
     /// # use distlock::store::*;
@@ -125,8 +126,8 @@ impl StoreEvents {
         &self.client
     }
 
-    /// Becomes ready when somebody needs the store: at once, unless the manager was made by `connect_lazy`; then
-    /// with the first request. Await it before connecting. Cancel-safe.
+    /// Becomes ready when the store is needed: at once, or with the first request if the manager was made by
+    /// `connect_lazy`. Await it before you connect. Cancel-safe.
     ///
     /// ```no_run
     /// # use distlock::store::*;
@@ -143,14 +144,13 @@ impl StoreEvents {
         }
     }
 
-    /// Commands can be sent. Nothing is sent before this is said for the first time, nor between
-    /// [`down`](Self::down) and this.
+    /// Reports that commands can be sent. No command is sent before the first `up`, or between [`down`](Self::down) and
+    /// the next `up`.
     ///
-    /// With [sessions](super::LeaseRule::Session) it counts from the first heartbeat of a session on that is answered;
-    /// until then nothing is acquired.
+    /// With [sessions](super::LeaseRule::Session), it takes effect at the first answered heartbeat of a session. No
+    /// lock is acquired before that.
     ///
-    /// Everybody who waits asks again, and every lease is renewed: what was reported in between may have been
-    /// missed.
+    /// Every waiter asks again, and every lease is renewed, because reports may have been missed in the meantime.
     ///
     /// ```no_run
     /// # use distlock::store::*;
@@ -162,7 +162,7 @@ impl StoreEvents {
         self.report(Report::Up(earlier));
     }
 
-    /// The connection is lost, or could not be made. Leases go on until their deadlines.
+    /// Reports that the connection is lost, or could not be made. Leases continue until their deadlines.
     ///
     /// ```no_run
     /// # use distlock::store::*;
@@ -174,11 +174,11 @@ impl StoreEvents {
         self.report(Report::Down(cause));
     }
 
-    /// Commands can be sent, but what the store reports by itself does not come, or comes again: for stores that hear
-    /// it on a connection of its own. To be said after [`up`](Self::up), which implies that it comes; without meaning
-    /// while the store is [`down`](Self::down).
+    /// Reports that notifications have stopped, or work again, while commands can be sent. For stores that get
+    /// notifications on a separate connection. Call it after [`up`](Self::up), which implies that notifications work.
+    /// It has no effect while the store is [`down`](Self::down).
     ///
-    /// When it comes again everybody who waits asks once: what was reported in between has been missed.
+    /// When notifications work again, every waiter asks once, because notifications were missed in the meantime.
     ///
     /// ```no_run
     /// # use distlock::store::*;
@@ -190,8 +190,8 @@ impl StoreEvents {
         self.report(Report::Notifications(notifications));
     }
 
-    /// `key` (with its prefix) may be free. A hint: it may be late, doubled, or missing, and is ignored where
-    /// nobody waits for the key.
+    /// Reports that `key` (with its prefix) may be free. It is a hint: it may be late, doubled, or missing. It is
+    /// ignored if there is no waiter for the key.
     ///
     /// ```no_run
     /// # use distlock::store::*;
@@ -203,9 +203,9 @@ impl StoreEvents {
         self.hint(Report::Released { key: key.to_owned() });
     }
 
-    /// The store has given `key` (with its prefix) to `owner`, who stood in its queue, for the claim time. A hint:
-    /// it may be late, doubled, or missing, and is ignored if the owner is of another process. A grant that nobody
-    /// waits for any more is released.
+    /// Reports that the store has granted `key` (with its prefix) to `owner`, who was in its queue, for the claim time.
+    /// It is a hint: it may be late, doubled, or missing. It is ignored if the owner belongs to another process. A
+    /// grant without a waiter is released.
     ///
     /// ```no_run
     /// # use distlock::store::*;
@@ -238,7 +238,7 @@ impl StoreEvents {
         Heartbeat { sent: clock::now(), reports: self.reports.clone() }
     }
 
-    /// The session has ended, or may have: every lock is lost. To be said before a new session is begun.
+    /// Reports that the session has ended, or may have ended. Every lock is lost. Call it before a new session begins.
     ///
     /// ```no_run
     /// # use distlock::store::*;
@@ -272,7 +272,7 @@ impl fmt::Debug for StoreEvents {
     }
 }
 
-/// How [`StoreEvents::granted`] tells of a grant.
+/// The data of a grant that [`StoreEvents::granted`] reports.
 ///
 /// ```
 /// use std::time::Duration;
@@ -289,7 +289,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// A grant of unknown age: its owner asks the store before it believes it, which costs a round trip.
+    /// A grant of unknown age. The owner checks it with the store first, which costs a round trip.
     ///
     /// ```
     /// let grant = distlock::store::Grant::new();
@@ -299,9 +299,8 @@ impl Grant {
         Grant::default()
     }
 
-    /// The first of the fencing tokens that were reserved, as in
-    /// [`AcquireReply::Acquired`](super::AcquireReply::Acquired): as many as the owner asked for when it last
-    /// queued.
+    /// The first of the reserved fencing tokens, as in [`AcquireReply::Acquired`](super::AcquireReply::Acquired). Their
+    /// number is the number in the owner's last request for the queue.
     ///
     /// ```
     /// let grant = distlock::store::Grant::new().fence(17);
@@ -311,12 +310,12 @@ impl Grant {
         Grant { fence: Some(first), ..self }
     }
 
-    /// No more time than this has passed since the store made the grant. Its owner then holds the lock at once,
-    /// for what is left of the claim.
+    /// At most this time has passed since the store made the grant. The owner then holds the lock at once, for the rest
+    /// of the claim.
     ///
-    /// An age that is too small makes two holders: the claim ends in the store while its owner relies on it. Take
-    /// it from one clock, or from two whose difference is bounded, as [`ServerClock`](super::ServerClock) does. An age
-    /// that is too large costs a round trip.
+    /// If the age is too small, there can be two holders, because the claim ends in the store while its owner relies on
+    /// it. Measure it with one clock, or with two clocks that have a bounded difference, as
+    /// [`ServerClock`](super::ServerClock) does. If the age is too large, it costs a round trip.
     ///
     /// ```
     /// let grant = distlock::store::Grant::new().at_most_old(std::time::Duration::from_millis(3));
@@ -327,7 +326,7 @@ impl Grant {
     }
 }
 
-/// A heartbeat of the session, on its way.
+/// A heartbeat of the session that waits for its reply.
 ///
 /// ```no_run
 /// # use distlock::store::*;
@@ -345,10 +344,10 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// The store has answered: the session lives for `timeout` from the moment at which the heartbeat was begun,
-    /// at least. Each heartbeat may name another time-out, as the server grants it.
+    /// Reports that the store has answered. The session lives for at least `timeout` after the begin of the heartbeat.
+    /// The server may grant a different time-out for each heartbeat.
     ///
-    /// A time-out longer than the store's makes two holders.
+    /// If `timeout` is longer than the store's time-out, there can be two holders.
     ///
     /// ```no_run
     /// # use distlock::store::*;

@@ -1,4 +1,4 @@
-//! What an error says about its command, and the words of servers in it.
+//! The promise of an error about its command, and the text of servers in it.
 
 use std::error::Error;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::escaped::Escaped;
 
-/// What an error says about its command.
+/// The promise of an error about its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// There was no link: the command never left this process.
+    /// There was no link, so the command never left this process.
     NotSent,
     /// The link broke, no reply came, or the server or a proxy in front of it reported an error that we do
     /// not know: the command may have been applied, or may be applied later. Worth another try.

@@ -12,9 +12,9 @@ use std::str::FromStr;
 /// UPDATE account SET points = $2, fence = $1 WHERE id = $3 AND fence <= $1
 /// ```
 ///
-/// Tokens are comparable per key and deployment. They are below 2^53 (exact as a floating-point number in
-/// other languages), come from the server's clock in microseconds joined with a counter, and go on increasing
-/// after a fail-over that lost writes. Consecutive acquisitions do not get consecutive numbers.
+/// Tokens are comparable per key and deployment. They are below 2^53 (exact as a floating-point number in other
+/// languages). On Redis, they come from the server's clock in microseconds and a counter, and they increase even after
+/// a fail-over that lost writes. Consecutive acquisitions do not get consecutive numbers.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

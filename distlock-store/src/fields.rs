@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-/// An escaped character takes so many bytes.
+/// The number of bytes of an escaped character.
 pub const ESCAPED: usize = 3;
 
 /// A text as one field: without blanks and line ends, and never empty.
@@ -65,7 +65,7 @@ pub fn unescape(field: &str, longest: usize) -> Option<String> {
     Some(text).filter(|text| text.len() <= longest)
 }
 
-/// What fits into so many bytes.
+/// The beginning of a text that fits into this many bytes.
 pub fn cut(text: &str, longest: usize) -> &str {
     let mut end = longest.min(text.len());
     while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! What an examination of a store finds.
+//! The findings of an examination of a store.
 
 /// How bad a [`Finding`] is, the least first.
 ///
@@ -10,17 +10,17 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Severity {
-    /// As it should be.
+    /// Everything is correct.
     Fine,
-    /// Nothing is wrong, but it may be worth knowing.
+    /// Nothing is wrong, but the operator may want to know it.
     Note,
-    /// Locks work, and are slower, or less safe in a failure, than they could be.
+    /// Locks work, but are slower, or less safe in a failure, than they could be.
     Warning,
     /// Locks do not work, or can be lost without a failure.
     Fault,
 }
 
-/// One thing that an examination of the store has found; see `LockManager::diagnose`.
+/// A finding of an examination of the store: see `LockManager::diagnose`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -37,18 +37,18 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How bad it is.
+    /// How bad the finding is.
     pub severity: Severity,
-    /// What it is about: a server and a subject, in a few words.
+    /// The subject: a server and a topic, in a few words.
     pub about: String,
-    /// What was found.
+    /// The observation.
     pub text: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: Option<String>,
 }
 
 impl Finding {
-    /// For stores: something that was found.
+    /// For stores: creates a finding.
     ///
     /// ```
     /// use distlock::{Finding, Severity};
@@ -60,7 +60,7 @@ impl Finding {
         Finding { severity, about: about.into(), text: text.into(), remedy: None }
     }
 
-    /// The same, with what to do about it.
+    /// Adds the remedy.
     ///
     /// ```
     /// use distlock::{Finding, Severity};

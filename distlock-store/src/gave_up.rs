@@ -1,4 +1,4 @@
-//! Why a connection was given up, and how causes are shown.
+//! The reason for giving up a connection, and the display of causes.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};

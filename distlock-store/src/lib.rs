@@ -1,10 +1,12 @@
-//! The contract of the stores of `distlock`: what keeps locks, takes and gives them back.
+//! The contract of the stores of `distlock`, which acquire, renew and release locks.
 //!
-//! A [`LockStore`] takes, keeps and gives back a key by owner and ttl. The crate `distlock` does everything else: it
-//! re-exports this contract as `distlock::store`, and a store is given to its builder by `LockManagerBuilder::store`.
-//! [`kit`] has what every store with a server needs. A store depends on this crate, and on nothing else of the project.
+//! A [`LockStore`] acquires, renews and releases a key for an owner and a ttl. The crate `distlock` does everything
+//! else. It re-exports this contract as `distlock::store`, and its builder accepts a store by
+//! `LockManagerBuilder::store`. [`kit`] has tools for stores with a server. A store depends on this crate, and on no
+//! other crate of the project.
 //!
-//! This crate is young: before 1.0 a minor release may change it. Types grow without that where they can.
+//! This crate is young: before 1.0, a minor release may change it. Where possible, types are `#[non_exhaustive]`, so
+//! they can grow without a breaking change.
 
 mod abilities;
 #[doc(hidden)]
@@ -56,8 +58,7 @@ pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
 pub use request::{Acquire, Owner, Publish, Queue, Release, Renew};
 pub use server_clock::{Asking, ServerClock};
 
-/// What the crate `distlock` and its own stores need of this one beside the contract. Not for others: it may change
-/// with every release.
+/// Internal parts of this crate for `distlock` and its own stores. They may change with every release.
 #[doc(hidden)]
 pub mod engine {
     pub use crate::clock_offset::{ClockOffset, Step};
@@ -74,56 +75,56 @@ pub mod engine {
     pub use crate::who::{LONGEST_NAME, Met, Who};
 }
 
-/// Takes, keeps and gives back a key by owner and ttl.
+/// Acquires, renews and releases a key for an owner and a ttl.
 ///
-/// Write its methods as `async fn`; their futures must be `Send`.
+/// Write its methods as `async fn`. Their futures must be `Send`.
 ///
 /// # What the store promises
 /// The manager relies on each of these rules. `distlock::testing::contract` has tests for each line.
 ///
-/// | rule | what happens if it is broken |
+/// | rule | consequence if it is broken |
 /// |---|---|
-/// | The operations on one key are linearizable: each takes place at one moment between call and answer, for all processes. | two holders |
-/// | A ttl is never counted from before the call. (Later is allowed: it only keeps others out longer.) | two holders: the lease ends while its holder relies on it |
+/// | The operations on one key are linearizable: for all processes, each takes place at one moment between call and reply. | two holders |
+/// | A ttl is never counted from before the call. (Later is allowed: it only excludes others longer.) | two holders: the lease ends while its holder relies on it |
 /// | The store's clock runs at most 1 % faster than the process's, and is not set forward. | two holders, until the fencing token is checked |
-/// | `acquire` is idempotent by owner: repeated by who holds the lock, it answers [`AlreadyHeld`](AcquireReply::AlreadyHeld), makes the lease last for the ttl at least and never shortens it, and never answers [`Busy`](AcquireReply::Busy) naming the owner itself. | a process waits for itself; the request ends as unavailable |
-/// | [`Acquired`](AcquireReply::Acquired) is answered only if the lock was not the owner's just before. | after a lease was lost and taken anew, its former holder is not told |
-/// | `renew` never creates a lock, and never shortens a lease. | a lock that was taken away comes back: two holders |
-/// | `release` frees the key only if it is the owner's, and removes the owner's place in the queue. | somebody else's lock is freed: two holders; a place of nobody is granted, and delays others by its claim |
-/// | An owner that gets the lock, whether by `acquire` or by a grant, leaves the queue. | the lock is granted to an owner that has released it; others wait until its claim is over |
-/// | A granted lock is its owner's from the grant on: `acquire` answers [`AlreadyHeld`](AcquireReply::AlreadyHeld) to it, `release` frees it, and it ends with the claim if the owner does not ask. | the owner asks for what it has, and waits for itself; or others wait for a process that has died |
-/// | A release is reported, or grants the lock, within [`NOTIFIED_WITHIN`] where the store declares that waiters are [`Notified`](Waiting::Notified) or [`Queued`](Waiting::Queued). (Single reports may be lost with a connection.) | waiters sleep on: a hand-off takes seconds |
+/// | `acquire` is idempotent by owner. If the holder repeats it, it replies [`AlreadyHeld`](AcquireReply::AlreadyHeld), extends the lease to at least the ttl, and never shortens it. It never replies [`Busy`](AcquireReply::Busy) with the owner itself. | a process waits for itself; the request fails as unavailable |
+/// | The reply is [`Acquired`](AcquireReply::Acquired) only if the owner did not hold the lock just before. | if a lease was lost and acquired again, its former holder does not notice the loss |
+/// | `renew` never creates a lock, and never shortens a lease. | a lock that was released by force comes back: two holders |
+/// | `release` frees the key only if the owner holds it, and removes the owner's place in the queue. | another holder's lock is freed: two holders; or a place without a waiter is granted, and delays others by its claim |
+/// | An owner that gets the lock, by `acquire` or by a grant, leaves the queue. | the lock is granted to an owner that has released it, and others wait until its claim is over |
+/// | The owner holds a granted lock from the grant on: its `acquire` replies [`AlreadyHeld`](AcquireReply::AlreadyHeld), its `release` frees the lock, and the lock expires with the claim if the owner does not ask. | the owner waits for itself; or others wait for a dead process |
+/// | If the store declares that waiters are [`Notified`](Waiting::Notified) or [`Queued`](Waiting::Queued), a release is reported, or grants the lock, within [`NOTIFIED_WITHIN`]. (Single reports may be lost with a connection.) | waiters continue to sleep: a hand-off takes seconds |
 /// | A grant is no older than [`Grant::at_most_old`] says. | two holders |
-/// | A place in the queue whose owner has not asked for [`Queue::entry_ttl`] is passed over; with [sessions](LeaseRule::Session) a place, and a grant that is not claimed, may last as long as the session instead. | others wait for the claim of a process that has died |
-/// | Fencing tokens increase with every one that is handed out for a key, over expiries and restarts. | a late write of a former holder is taken for a new one |
-/// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is carried out within 5 s ([`LATE_COMMANDS`]), or never: bound statements and retries of the client. With sessions it may also be carried out later, until the connection that replaces its own is up: releases are repeated then. | a lock that nobody wants stays until its ttl is over; with sessions, until the process ends |
-/// | Nothing is repeated after its future has ended. | the same |
+/// | If the owner of a place in the queue has not asked for [`Queue::entry_ttl`], the place is skipped. With [sessions](LeaseRule::Session), a place, and a grant that is not claimed, may last as long as the session instead. | others wait for the claim of a dead process |
+/// | The fencing tokens of a key increase with every token, even after an expiry or a restart. | a late write of a former holder is accepted |
+/// | An operation whose future has ended with [`StoreError::unknown`], or was given up after 5 s, is executed within 5 s ([`LATE_COMMANDS`]), or never. So limit the time of statements and of the client's retries. With sessions, it may also be executed later, until the replacement of its connection is up, because releases are repeated then. | an unwanted lock stays until its ttl is over; with sessions, until the process ends |
+/// | Nothing is repeated after its future has ended. | an unwanted lock stays until its ttl is over; with sessions, until the process ends |
 ///
 /// # A store without a clock
-/// A store that cannot end a lease by itself must not compare a time in it with a client's wall clock. Let each write
-/// change a version, and let who finds somebody else's item count its ttl by its own monotonic clock from when it saw
-/// that version first, and take the item on condition that the version is the same: [`ObservedLeases`] counts.
+/// If a store cannot end leases, do not compare a time in it with a client's wall clock. Let each write change a
+/// version. A process that finds another holder's item counts its ttl by its own monotonic clock, from the moment when
+/// it first saw this version. After the ttl, it takes the item on condition that the version has not changed.
+/// [`ObservedLeases`] counts these ttls.
 ///
 /// # What the manager promises
-/// - The operations of this process on one key follow each other: the next one is called when the future of the
-///   last one has ended, in the order in which the manager decided on them, an `acquire` before the `release` that
-///   undoes it. An operation that has not ended after 10 s is not waited for any longer. Operations on different
-///   keys run at the same time.
-/// - Futures are polled with the tokio runtime of the manager's own thread entered (current-thread, with I/O and time),
-///   so they may spawn, sleep and use sockets, and must not block. The task that asks for the lock polls them at first,
-///   on its own thread; after 20 ms, or if that task is dropped, the manager's thread does. So each poll may be on
-///   another thread, and a runtime that is blocked keeps for that moment what the operation has locked.
+/// - The operations of this process on one key follow each other, in the order of the manager's decisions, so an
+///   `acquire` comes before the `release` that undoes it. The next operation is called after the future of the last one
+///   has ended. After 10 s, the manager no longer waits for an operation. Operations on different keys run at the same
+///   time.
+/// - Futures are polled with the tokio runtime of the manager's own thread entered (current-thread, with I/O and time).
+///   They may spawn, sleep and use sockets, and must not block. At first, the task that requests the lock polls them,
+///   on its own thread. After 20 ms, or if that task is dropped, the manager's thread polls them. So each poll may be
+///   on another thread. If a runtime is blocked, the operation keeps its own mutexes locked for that time.
 ///   [`LockStore::run`] and [`close`](LockStore::close) are polled on the manager's thread. Futures are not dropped
-///   before they are ready, unless the manager ends. One that takes longer than 5 s counts as [`StoreError::unknown`]
-///   from then on; what it still says is taken into account, and undone if nobody wants it. A panic counts as
-///   `unknown`, too.
-/// - Requests that the [`Abilities`] rule out are never made.
-/// - At most 4 096 operations of a process wait for their turn on one key; more fail as not sent.
-/// - Keys come with the manager's prefix, and events name them with it.
-/// - [`close`](LockStore::close) is called once, when nothing is held or asked for any more.
+///   before they are ready, unless the manager ends. After 5 s, a future counts as [`StoreError::unknown`]. A later
+///   result is still processed, and undone if no request wants it. A panic counts as `unknown`, too.
+/// - The store never gets a request that its [`Abilities`] exclude.
+/// - At most 4 096 operations of a process wait for their turn on one key. Further operations fail as not sent.
+/// - Keys include the manager's prefix, and events must include it, too.
+/// - [`close`](LockStore::close) is called once, when no lock is held or requested any more.
 ///
 /// # Example
-/// A whole store: exclusive locks in a map of this process. A real one keeps the map on a server.
+/// A complete store: exclusive locks in a map of this process. A real store keeps the map on a server.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -214,7 +215,7 @@ pub mod engine {
 /// ```
 #[doc(alias("backend", "provider", "driver"))]
 pub trait LockStore: fmt::Debug + Send + Sync + 'static {
-    /// What it can do. Asked once, when the manager is made.
+    /// The abilities of the store. Called once, when the manager is created.
     ///
     /// ```
     /// # use distlock::store::*;
@@ -229,7 +230,7 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         Abilities::default()
     }
 
-    /// What this is and where, without credentials: for errors and logs.
+    /// The kind and address of the store, without credentials, for errors and logs.
     ///
     /// ```
     /// # struct MyStore { host: String }
@@ -241,37 +242,38 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// ```
     fn describe(&self) -> String;
 
-    /// Takes the lock if there is room, or extends the lease of the owner who has it. If somebody else is in the
-    /// way and [`Acquire::queue`] is given, puts the owner into the queue, or keeps its place alive.
+    /// Acquires the lock, or extends the lease if the owner already holds it. If another holder excludes the owner, and
+    /// [`Acquire::queue`] is set, puts the owner into the queue, or keeps its place alive.
     fn acquire(&self, request: &Acquire) -> impl Future<Output = Result<AcquireReply, StoreError>> + Send;
 
-    /// Makes the owner's lease last for the ttl from now, unless it lasts longer. With
-    /// [sessions](LeaseRule::Session) it only says whether the lock is the owner's.
+    /// Extends the owner's lease to the ttl from now, unless it lasts longer. With [sessions](LeaseRule::Session), it
+    /// only reports whether the owner holds the lock.
     fn renew(&self, request: &Renew) -> impl Future<Output = Result<RenewReply, StoreError>> + Send;
 
-    /// Ends the owner's lease or its place in the queue, whichever there is, and lets the next in.
+    /// Ends the owner's lease or its place in the queue. If the owner held the lock, the next waiter gets it, or it is
+    /// free.
     ///
-    /// The owner may be another process's, or be called in any way: so
-    /// `force_release_from` takes a lock from the holder that
-    /// [`inspect`](Self::inspect) has shown, and from no other. So what decides is what the store knows of the owner,
-    /// not what this process remembers of it.
+    /// The owner may belong to another process or another program, because `force_release_from` releases the lock of
+    /// the holder that [`inspect`](Self::inspect) has shown, and of no other. So decide by the store's data about the
+    /// owner, not by the memory of this process.
     fn release(&self, request: &Release) -> impl Future<Output = Result<ReleaseReply, StoreError>> + Send;
 
-    /// Reads who holds the key. `None`: it is free. What the holder has [published](Self::publish) is part of it.
+    /// Returns the holders of the key, with the text that a holder has [published](Self::publish). `None`: the key is
+    /// free.
     fn inspect(&self, key: &str) -> impl Future<Output = Result<Option<StoredLock>, StoreError>> + Send;
 
-    /// Keeps a text beside a lock that the owner holds, for those who [`inspect`](Self::inspect) it: the address of a
-    /// leader, for example. It belongs to this lease of this owner, and is never shown of another one
-    /// ([`StoredLock::published`]). Another text replaces it. Called only if [`Abilities::publishes`] says so, for
-    /// exclusive locks. If the owner does not hold the lock any more, nothing need be kept.
+    /// Stores a text next to a lock that the owner holds, for [`inspect`](Self::inspect). For example, a leader
+    /// publishes its address. The text belongs to this lease of this owner, and is never shown for another one
+    /// ([`StoredLock::published`]). A new text replaces it. Called only if [`Abilities::publishes`] is declared, for
+    /// exclusive locks. If the owner no longer holds the lock, the text need not be stored.
     fn publish(&self, request: &Publish) -> impl Future<Output = Result<(), StoreError>> + Send {
         let error = StoreError::refused(format!("publishing under `{}`: not implemented", request.key));
         ready(Err(error))
     }
 
-    /// Lists locks that are held or waited for, a page at a time. Called only if [`Abilities::lists`] says so, for
-    /// `LockManager::list`. A lock that is held throughout a listing stands on one of its
-    /// pages; of others, either is right.
+    /// Lists locks that are held or waited for, page by page. Called only if [`Abilities::lists`] is declared, for
+    /// `LockManager::list`. A lock that is held during the whole listing must be on one of its pages. Other locks may
+    /// be on a page or not.
     ///
     /// ```
     /// # use distlock::LockKind;
@@ -294,15 +296,15 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         async move { Err(StoreError::refused(format!("listing the locks below `{beginning}`: not implemented"))) }
     }
 
-    /// Looks for what endangers locks in this store, or makes them slow, for `LockManager::diagnose`. Returns a finding
-    /// for each subject that was examined, also if it is [`Fine`](Severity::Fine). [`Finding::about`] names the
-    /// subject; the manager puts [`describe`](Self::describe) before it. No findings: nothing was examined.
+    /// Examines the store for risks and causes of slowness, for `LockManager::diagnose`. Returns a finding for each
+    /// examined subject, even if it is [`Fine`](Severity::Fine). [`Finding::about`] names the subject, and the manager
+    /// puts [`describe`](Self::describe) before it. No findings: nothing was examined.
     ///
-    /// It changes nothing, and blocks nobody. A subject that the user of the store may not see is left out, or a
-    /// finding says so.
+    /// It changes nothing, and blocks no other client. If the store's user has no permission to see a subject, the
+    /// subject is left out, or a finding says so.
     ///
     /// # Errors
-    /// The store cannot be asked at all.
+    /// The store is unreachable.
     ///
     /// ```
     /// # use distlock::store::*;
@@ -323,14 +325,14 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         ready(Ok(Vec::new()))
     }
 
-    /// Frees the key, no matter which owner holds it, and lets the next in. Returns whether it was held.
+    /// Frees the key, whichever owner holds it, and grants it to the next waiter, or leaves it free. Returns whether it
+    /// was held.
     fn force_release(&self, key: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Takes several unfenced locks by one command: in order, up to and including the first that is not
-    /// acquired. One reply for each that was tried. Called only for as many keys as
-    /// [`Abilities::acquires_together`] says.
+    /// Acquires several unfenced locks by one command, in order, up to and including the first that is not acquired.
+    /// Returns one reply for each key that was tried. Called with at most [`Abilities::acquires_together`] keys.
     ///
-    /// An error counts for all of them: some may have been acquired.
+    /// An error applies to all of them. Some may have been acquired.
     ///
     /// ```
     /// # use distlock::store::*;
@@ -359,8 +361,8 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         async move { Err(StoreError::refused(format!("{count} keys by one command: not implemented"))) }
     }
 
-    /// Renews several leases, of different keys, by one command; one reply for each, in order. Called only for as
-    /// many as [`Abilities::renews_together`] says.
+    /// Renews several leases, of different keys, by one command. Returns one reply for each, in order. Called with at
+    /// most [`Abilities::renews_together`] leases.
     ///
     /// ```
     /// # use distlock::store::*;
@@ -384,12 +386,12 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         async move { Err(StoreError::refused(format!("{count} renewals by one command: not implemented"))) }
     }
 
-    /// Looks after the connection, the session and the notifications without end, reporting to `events`. Polled and
-    /// dropped like the other futures; after a panic it is called again. If it returns, the manager fails: every
-    /// lock is lost.
+    /// Maintains the connection, the session and the notifications, and reports to `events`. It must never return: if
+    /// it returns, the manager fails, and every lock is lost. It is polled and dropped like the other futures. After a
+    /// panic, it is called again.
     ///
-    /// A store that connects by itself with every operation, and has nothing to report, does not need it: this
-    /// one says that the store is [up](StoreEvents::up).
+    /// A store that connects with every operation, and has nothing to report, does not need it. The default reports
+    /// that the store is [up](StoreEvents::up).
     ///
     /// ```
     /// # use distlock::store::*;
@@ -416,14 +418,15 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// The manager has ended: it was shut down, or its last handle was dropped.
-    /// Called at most once, when none of its locks is held and every release was answered or given up; no lock is
-    /// acquired afterwards. What is left on the server goes here, as a session that others would wait for.
+    /// Called when the manager has ended, because it was shut down, or because its last handle was dropped. It is
+    /// called at most once, when none of its locks is held and every release was answered or given up. No lock is
+    /// acquired after that. Remove remaining data from the server here, for example a session that others would wait
+    /// for.
     ///
-    /// Awaited for as long as the end of the manager may take: a second after the grace period of a shutdown. It may
-    /// not be called, or not come to its end, if the process ends first, or if somebody holds on to a lock that was
-    /// taken away from him. [`run`](Self::run) goes on meanwhile. [`inspect`](Self::inspect) and
-    /// [`force_release`](Self::force_release) may still be called, and may fail from then on.
+    /// It is awaited for as long as the end of the manager may take: a second after the grace period of a shutdown. If
+    /// the process ends first, or if a task still holds the guard of a lost lock, it may not be called, or may not
+    /// finish. [`run`](Self::run) continues to run during `close`. [`inspect`](Self::inspect) and
+    /// [`force_release`](Self::force_release) may still be called after that, and may fail.
     ///
     /// ```
     /// # struct Session;

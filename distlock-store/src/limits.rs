@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A command that was given up, or whose future has ended with [`StoreError::unknown`](super::StoreError::unknown), is
-/// carried out within this time, or never; and the manager gives a command up after this time: 5 s.
+/// 5 s. If a command was given up, or its future has ended with [`StoreError::unknown`](super::StoreError::unknown),
+/// the command is executed within this time, or never. The manager also gives a command up after this time.
 ///
 /// Time-outs of a store are shorter. Let the compiler say so:
 ///
@@ -15,8 +15,9 @@ use std::time::Duration;
 /// ```
 pub const LATE_COMMANDS: Duration = Duration::from_secs(5);
 
-/// Within this time, usually much sooner, a store that declares [`Waiting::Notified`](super::Waiting::Notified) or
-/// [`Queued`](super::Waiting::Queued) reports that a lock was released: 2 s. Later a waiter has asked by itself.
+/// 2 s. A store that declares [`Waiting::Notified`](super::Waiting::Notified) or [`Queued`](super::Waiting::Queued)
+/// reports a release within this time, and usually much sooner. Without a report, a waiter asks the store after this
+/// time.
 ///
 /// ```
 /// assert!(distlock::store::NOTIFIED_WITHIN < distlock::store::LATE_COMMANDS);

@@ -1,8 +1,8 @@
-//! Listing the locks that a store keeps.
+//! Lists the locks that a store keeps.
 
 use super::StoredLock;
 
-/// What [`LockStore::list`](super::LockStore::list) is asked for: some of the locks that are held or waited for.
+/// The argument of [`LockStore::list`](super::LockStore::list): which locks to list.
 ///
 /// ```
 /// use distlock::store::List;
@@ -14,17 +14,17 @@ use super::StoredLock;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct List {
-    /// What the keys begin with: the manager's prefix, and perhaps more.
+    /// The prefix of the keys: the manager's prefix, and perhaps more.
     pub beginning: String,
-    /// Where the page begins: behind this key, the last one of the page before, in an order of the store's choice.
-    /// `None`: at the first key.
+    /// The page begins after this key, which was the last key of the previous page. The store chooses the order.
+    /// `None`: the page begins at the first key.
     pub after: Option<String>,
-    /// The most locks that are wanted.
+    /// The largest number of locks on the page.
     pub most: usize,
 }
 
 impl List {
-    /// For tests of a store by itself.
+    /// For tests of a store.
     ///
     /// ```
     /// assert_eq!(distlock::store::List::new("shop:", None, 100).beginning, "shop:");
@@ -35,7 +35,7 @@ impl List {
     }
 }
 
-/// What [`LockStore::list`](super::LockStore::list) found.
+/// The result of [`LockStore::list`](super::LockStore::list).
 ///
 /// ```
 /// use distlock::LockKind;
@@ -55,7 +55,7 @@ pub struct StoredPage {
 }
 
 impl StoredPage {
-    /// Without locks, and the last one.
+    /// An empty last page.
     ///
     /// ```
     /// let nothing = distlock::store::StoredPage::new();
@@ -65,7 +65,7 @@ impl StoredPage {
         StoredPage::default()
     }
 
-    /// With this lock: its key with the prefix, and who has it.
+    /// Adds a lock: its key with the prefix, and its holders.
     ///
     /// ```
     /// use distlock::LockKind;
@@ -79,7 +79,7 @@ impl StoredPage {
         self
     }
 
-    /// There may be more behind the last key of this page. (On a page without locks it says nothing.)
+    /// Declares that there may be more locks after the last key of this page. (It has no effect on an empty page.)
     ///
     /// ```
     /// use distlock::LockKind;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What a lock is held as. Exclusive and shared locks exclude each other. A limited lock excludes both of them, and
-/// limited locks with another limit.
+/// The kind of a lock. Exclusive and shared locks exclude each other. A limited lock excludes both of them, and limited
+/// locks with another limit.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -19,11 +19,11 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// By one, and nobody else.
+    /// One holder.
     Exclusive,
-    /// By readers.
+    /// Any number of readers.
     Shared,
-    /// By at most so many.
+    /// At most `limit` holders.
     Limited {
         /// The limit.
         max_holders: u32,

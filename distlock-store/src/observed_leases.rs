@@ -7,18 +7,20 @@ use crate::clock;
 use crate::kit::sync::Locked;
 use crate::time::Time;
 
-/// More are not remembered: all are forgotten at once, and each then lasts for its ttl anew.
+/// The largest number of remembered leases. If there are more, all are forgotten at once, and each then lasts for its
+/// ttl again.
 const MOST: usize = 100_000;
 
-/// Counts leases of others, for a store that has no clock, as S3 or DynamoDB.
+/// Counts the leases of other holders, for a store without a clock, such as S3 or DynamoDB.
 ///
-/// There a condition such as "the item has expired" compares times of two clients, whose wall clocks differ by as much
-/// as somebody has set them: two holders. Instead each write gives the item another version. Who finds the item counts
-/// its ttl by its own monotonic clock, from when it saw this version for the first time; when the ttl is over, it takes
-/// the item by a write on condition that the version is the same still. That write fails if the holder has renewed the
-/// lease meanwhile, so no late reader takes a lock that is held.
+/// In such a store, a condition such as "the item has expired" compares the wall clocks of two clients. They may differ
+/// by any amount, so there can be two holders. Instead, each write gives the item a new version. A client that finds
+/// the item counts its ttl by its own monotonic clock, from the moment when it first saw this version. After the ttl,
+/// it takes the item by a write on condition that the version has not changed. This write fails if the holder has
+/// renewed the lease, so a late reader never takes a lock that is held.
 ///
-/// A lease is seen later than it is written, so for others it lasts a little longer than its holder relies on it.
+/// Other clients see a lease later than it is written, so for them it lasts a little longer than its holder relies on
+/// it.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -77,8 +79,7 @@ impl ObservedLeases {
         ObservedLeases::default()
     }
 
-    /// How long the lease of an item lasts yet that was found under this version, with this ttl in it. Zero: it is
-    /// over.
+    /// The remaining time of the lease of an item with this version and this ttl. Zero: it is over.
     ///
     /// ```
     /// use std::time::Duration;
@@ -101,7 +102,7 @@ impl ObservedLeases {
         ttl
     }
 
-    /// The key is free, or ours.
+    /// The key is free, or held by this process.
     ///
     /// ```
     /// let seen = distlock::store::ObservedLeases::new();
@@ -118,7 +119,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(10);
 
-    /// So many seconds after some moment, whatever the wall clocks say.
+    /// This many seconds after some moment, whatever the wall clocks say.
     fn at(seconds: u64, leases: &ObservedLeases, version: &str) -> u64 {
         let now = Time(0).after(Duration::from_secs(1_000 + seconds));
         clock::simulated::at(now, || leases.remaining("k", version, TTL).as_secs())

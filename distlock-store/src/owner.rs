@@ -7,9 +7,9 @@ use std::time::Duration;
 /// The owner token of one lease, or of one attempt to acquire it: a number, unique within the client, and for how
 /// long the lease may stay with its process after a section.
 ///
-/// On the wire it reads `dl1:<client>:<number>`; if the lease may stay, `dl1:<client>:0<number><ms, five digits>`.
-/// So whoever finds the lock held knows that its holder gives it up when asked, and when at the latest. For those
-/// who do not know that, it is a number, too.
+/// On the wire it reads `dl1:<client>:<number>`; if the lease may stay, `dl1:<client>:0<number><ms, five digits>`. So
+/// another process that finds the lock held knows that its holder releases it on request, and the latest time for it.
+/// For processes that do not know this form, it is just a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u64);
 
@@ -20,7 +20,7 @@ impl Token {
     /// Digits of the milliseconds in the text.
     const DIGITS: usize = 5;
 
-    /// The number after this one, with so many of other sources in between.
+    /// The number after this one, with this many numbers of other sources in between.
     pub fn number_after(number: u64, stride: u64) -> u64 {
         number.wrapping_add(stride) % Token::NUMBERS
     }

@@ -1,18 +1,18 @@
-//! What a store says.
+//! The replies of a store.
 
 use std::time::Duration;
 
 use crate::details::OwnerDetails;
 use crate::lock_kind::LockKind;
 
-/// Who stands as the holder of a key that [`Release::keep`](super::Release::keep) keeps.
+/// The holder's name for a key that [`Release::keep`](super::Release::keep) keeps.
 ///
 /// ```
 /// assert_eq!(distlock::store::KEPT, "dl1:hold");
 /// ```
 pub const KEPT: &str = "dl1:hold";
 
-/// What [`LockStore::acquire`](super::LockStore::acquire) found.
+/// The result of [`LockStore::acquire`](super::LockStore::acquire).
 ///
 /// ```
 /// use distlock::store::{AcquireReply, Busy};
@@ -22,23 +22,22 @@ pub const KEPT: &str = "dl1:hold";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AcquireReply {
-    /// There was room, and the lock is the owner's now.
+    /// The owner has acquired the lock.
     Acquired {
-        /// The first of the fencing tokens that were reserved, if some were asked for: below 2^53, and above
-        /// every number that was ever handed out for this key.
+        /// The first of the reserved fencing tokens, if the request asked for some. It is below 2^53, and above every
+        /// earlier token of this key.
         fence: Option<u64>,
     },
-    /// The lock was the owner's already. Its lease lasts for the ttl asked for, at least.
+    /// The owner already held the lock. Its lease lasts at least for the requested ttl.
     AlreadyHeld {
-        /// As above: new numbers, above those that the owner has got before.
+        /// The first of the new fencing tokens, above the tokens that the owner has already.
         fence: Option<u64>,
     },
-    /// Somebody else is in the way.
+    /// Another holder excludes the owner.
     Busy(Busy),
-    /// The key is in use as a lock of a kind that does not go together with the one asked for, or with another
-    /// limit.
+    /// The key is in use as a lock of a kind that is not compatible with the requested one, or with another limit.
     WrongKind {
-        /// What it is in use as.
+        /// The kind of lock that the key is in use as.
         found: LockKind,
     },
 }
@@ -57,7 +56,7 @@ impl AcquireReply {
     }
 }
 
-/// Whether waiters are told when a holder releases.
+/// Whether waiters are notified when a holder releases the lock.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderRelease {
@@ -67,7 +66,7 @@ pub enum HolderRelease {
     NotReported,
 }
 
-/// Who is in the way, and for how long.
+/// The holder that excludes the owner, and the rest of its lease.
 ///
 /// ```
 /// use std::time::Duration;
@@ -90,8 +89,9 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// Held by one of ours, the [`Owner`](super::Owner) with this text or [`KEPT`](super::KEPT), and never by the one
-    /// who asks: the store tells waiters when it releases, if it tells them at all, and they sleep until then.
+    /// A user of this library holds it: the [`Owner`](super::Owner) with this text or [`KEPT`](super::KEPT), and never
+    /// the owner of the request. The store notifies waiters of its release, if it has notifications, and waiters sleep
+    /// until then.
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -103,7 +103,7 @@ impl Busy {
         Busy::by(holder).is_reported()
     }
 
-    /// Held by another program, which tells nobody when it releases: the first waiter polls.
+    /// Another program holds it. Waiters are not notified when it releases the lock, so the first waiter polls.
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -115,9 +115,9 @@ impl Busy {
         Busy::by(holder).is_not_reported()
     }
 
-    /// Held by the owner with this text: never the one who asks. For a store that does not know whose it is: it is
-    /// judged by the text to be [`ours`](Self::ours) (an [`Owner`](super::Owner)'s or [`KEPT`](super::KEPT)) or
-    /// [`foreign`](Self::foreign).
+    /// The owner with this text holds it, and never the owner of the request. For a store that does not know the
+    /// program: the text decides whether it is [`ours`](Self::ours) (an [`Owner`](super::Owner) or
+    /// [`KEPT`](super::KEPT)) or [`foreign`](Self::foreign).
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -134,7 +134,7 @@ impl Busy {
         }
     }
 
-    /// Held by one of ours; the reply does not say by whom.
+    /// A user of this library holds it. The reply does not name it.
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -146,10 +146,10 @@ impl Busy {
         Busy { holder: None, release: HolderRelease::Reported, remaining: None, front: true }
     }
 
-    /// The holder's release is reported to waiters by [`StoreEvents`](super::StoreEvents), whatever its text is:
-    /// for a store that watches its keys, and sees programs of any kind free them. Waiters sleep until then.
+    /// [`StoreEvents`](super::StoreEvents) reports the holder's release to waiters, whatever its text is. For a store
+    /// that watches its keys, and notices when any program frees them. Waiters sleep until then.
     ///
-    /// If it is not true, the first waiter asks again only after its heartbeat, every 2 s or so.
+    /// If this promise is false, the first waiter asks again only with its heartbeat, about every 2 s.
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -161,8 +161,8 @@ impl Busy {
         Busy { release: HolderRelease::Reported, ..self }
     }
 
-    /// The holder's release is not reported to waiters, although its text is that of one of ours: the first
-    /// waiter polls, at most every 100 ms in the end.
+    /// The holder's release is not reported to waiters, although its text is a token of this library. The first waiter
+    /// polls, with pauses of up to 100 ms.
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -174,8 +174,8 @@ impl Busy {
         Busy { release: HolderRelease::NotReported, ..self }
     }
 
-    /// How long the lease lasts that is in the way, if it is not renewed. The first waiter asks again when it is
-    /// over. Not said: it asks again every two seconds or so.
+    /// The rest of the holder's lease, if it is not renewed. The first waiter asks again when it is over. If not set,
+    /// it asks again about every two seconds.
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -187,7 +187,7 @@ impl Busy {
         Busy { remaining: Some(remaining), ..self }
     }
 
-    /// Others stand before this owner in the queue: they are the ones who look after a holder that has died.
+    /// Others are before this owner in the queue. They check for a dead holder, so this owner need not.
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -200,7 +200,7 @@ impl Busy {
     }
 }
 
-/// What [`LockStore::renew`](super::LockStore::renew) found.
+/// The result of [`LockStore::renew`](super::LockStore::renew).
 ///
 /// ```
 /// use distlock::store::RenewReply;
@@ -213,13 +213,13 @@ impl Busy {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenewReply {
-    /// The lease lasts for the ttl asked for, at least.
+    /// The lease lasts at least for the requested ttl.
     Renewed,
-    /// The lock is not the owner's (any more). Its holder is told that it is lost.
+    /// The owner does not hold the lock (any more), so it has lost the lock.
     NotHeld,
 }
 
-/// What [`LockStore::release`](super::LockStore::release) found.
+/// The result of [`LockStore::release`](super::LockStore::release).
 ///
 /// ```
 /// use distlock::store::ReleaseReply;
@@ -232,16 +232,16 @@ pub enum RenewReply {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseReply {
-    /// The lock, or the place in the queue, was the owner's and is not any more.
+    /// The owner had the lock, or a place in the queue, and has it no longer.
     Released,
-    /// Neither of them was the owner's.
+    /// The owner had neither the lock nor a place in the queue.
     NotHeld,
 }
 
-/// Who holds a lock if the store does not say: one of ours.
+/// The holder if the store does not name it: a user of this library.
 pub const SOMEBODY: &str = "dl1:unknown";
 
-/// What [`LockStore::inspect`](super::LockStore::inspect) found.
+/// The result of [`LockStore::inspect`](super::LockStore::inspect).
 ///
 /// ```
 /// use std::time::Duration;
@@ -266,13 +266,13 @@ pub struct StoredLock {
     pub waiting: Vec<String>,
     #[doc(hidden)]
     pub details: Vec<(String, OwnerDetails)>,
-    /// Clients among them that should have given a sign of life by now, where clients give signs of life.
+    /// Clients among them whose heartbeat is overdue, on a store where clients send heartbeats.
     #[doc(hidden)]
     pub silent: Vec<String>,
 }
 
 impl StoredLock {
-    /// A lock of this kind. Name its holders.
+    /// A lock of this kind. Add its holders.
     ///
     /// ```
     /// use distlock::LockKind;
@@ -286,7 +286,7 @@ impl StoredLock {
         StoredLock { kind, holders, waiters: 0, waiting, details, silent }
     }
 
-    /// One of those who hold it, and how long its lease lasts. `None`: it never ends, or with a session.
+    /// Adds a holder, and the rest of its lease. `None`: the lease never ends, or ends with a session.
     ///
     /// ```
     /// use distlock::LockKind;
@@ -300,7 +300,7 @@ impl StoredLock {
         self
     }
 
-    /// How many owners stand in the store's queue, if they are not named.
+    /// The number of owners in the store's queue, if they are not named.
     ///
     /// ```
     /// use distlock::LockKind;
@@ -313,7 +313,7 @@ impl StoredLock {
         StoredLock { waiters, ..self }
     }
 
-    /// The next one in the store's queue: name them in their order. A thousand are enough.
+    /// Adds the next owner in the store's queue. Add them in their order. A thousand are enough.
     ///
     /// ```
     /// use distlock::LockKind;
@@ -328,8 +328,8 @@ impl StoredLock {
         StoredLock { waiters: self.waiters.max(named), ..self }
     }
 
-    /// What `owner` has [published](super::LockStore::publish): ignored unless it is the holder. To be said after the
-    /// holders.
+    /// The text that `owner` has [published](super::LockStore::publish). It is ignored unless the owner is the holder.
+    /// Call it after the holders were added.
     ///
     /// ```
     /// use distlock::LockKind;
@@ -351,7 +351,7 @@ impl StoredLock {
         self
     }
 
-    /// What the store knows of one of them.
+    /// Adds details about one of the owners.
     ///
     /// ```
     /// use distlock::LockKind;
@@ -367,7 +367,7 @@ impl StoredLock {
         self
     }
 
-    /// With the holder first whose lease lasts longest. Those without an end last longest.
+    /// Sorts the holders, the longest lease first. A lease without an end counts as the longest.
     #[doc(hidden)]
     pub fn longest_first(mut self) -> Self {
         self.holders.sort_by_key(|(_, remaining)| std::cmp::Reverse(remaining.unwrap_or(Duration::MAX)));
@@ -381,14 +381,14 @@ impl StoredLock {
         self.holders.first().map_or(SOMEBODY, |(holder, _)| holder)
     }
 
-    /// The rest of the first holder's lease. `None`: it never ends, or with a session.
+    /// The rest of the first holder's lease. `None`: it never ends, or ends with a session.
     #[doc(hidden)]
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.holders.first()?.1
     }
 
-    /// Whether this is the owner who holds it, or one of several.
+    /// Whether this owner holds it, alone or with others.
     #[doc(hidden)]
     #[must_use]
     pub fn is_held_by(&self, owner: &str) -> bool {

@@ -1,4 +1,4 @@
-//! What a store is asked for.
+//! The requests to a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::lock_kind::LockKind;
 use crate::owner::{MARK, Token, client_of, shared_token_text};
 
-/// Who holds a lock or waits for it: one attempt of one process. Never used again for another attempt, so a store
-/// may compare it and do nothing else with it.
+/// The owner of a lock or of a place in the queue: one attempt of one process. It is never used for another attempt. A
+/// store only needs to compare it.
 ///
-/// Its text reads `dl1:<client>:<number>`, in letters, digits, `.`, `_`, `-` and `:`, at most 128 bytes. Only the owner
-/// of a [`Release`] may be called otherwise: an operator takes the lock from a holder that was seen, which may be
-/// [`KEPT`](super::KEPT), or of another program.
+/// Its text has the form `dl1:<client>:<number>`, with letters, digits, `.`, `_`, `-` and `:`, and at most 128 bytes.
+/// Only the owner of a [`Release`] may have another form, when an operator releases the lock of a holder by force. That
+/// holder may be [`KEPT`](super::KEPT), or another program.
 ///
 /// ```
 /// use distlock::store::Owner;
@@ -27,7 +27,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner `number` of a client. For tests of a store by itself.
+    /// The owner `number` of a client. For tests of a store.
     ///
     /// ```
     /// use distlock::store::Owner;
@@ -39,7 +39,7 @@ impl Owner {
         Owner { text: format!("{MARK}{client}:{number}").into(), client: client.len() }
     }
 
-    /// With this text, which may be that of another program.
+    /// An owner with this text, which may come from another program.
     #[doc(hidden)]
     #[must_use]
     pub fn of_text(text: &Arc<str>) -> Self {
@@ -53,7 +53,7 @@ impl Owner {
         Owner { text: shared_token_text(client, token), client: client.len() }
     }
 
-    /// What to write into the store, and to compare.
+    /// The text to write into the store, and to compare.
     ///
     /// ```
     /// assert_eq!(distlock::store::Owner::new("one", 1).as_str(), "dl1:one:1");
@@ -63,8 +63,7 @@ impl Owner {
         &self.text
     }
 
-    /// The process that it belongs to; what
-    /// [`StoreEvents::client`](super::StoreEvents::client) says there.
+    /// The client id of its process. In that process, [`StoreEvents::client`](super::StoreEvents::client) returns it.
     ///
     /// ```
     /// assert_eq!(distlock::store::Owner::new("one", 1).client(), "one");
@@ -87,7 +86,7 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What [`LockStore::acquire`](super::LockStore::acquire) is asked for.
+/// The argument of [`LockStore::acquire`](super::LockStore::acquire).
 ///
 /// ```
 /// use std::time::Duration;
@@ -103,24 +102,24 @@ impl fmt::Debug for Owner {
 pub struct Acquire {
     /// The key, with the manager's prefix.
     pub key: Arc<str>,
-    /// On whose behalf.
+    /// The owner of the request.
     pub owner: Owner,
-    /// How long the lease lasts, in multiples of the store's granularity, at least one. Without meaning where
-    /// leases live as long as a session.
+    /// The length of the lease, in multiples of the store's granularity, at least one. No effect if leases live as long
+    /// as a session.
     pub ttl: Duration,
-    /// What kind of lock: one of those that the store keeps.
+    /// The kind of lock: one that the store keeps.
     pub kind: LockKind,
     /// How many fencing tokens to reserve. Zero: the lock is not fenced.
     pub fences: u32,
-    /// What to do if somebody else is in the way. `None`: nothing.
+    /// The place in the queue if another holder excludes the owner. `None`: the owner does not queue.
     pub queue: Option<Queue>,
 }
 
-/// A place in the store's queue. An owner has one at most: when it asks again it keeps the place that it has, with the
-/// claim, the life and the number of fencing tokens that it asks for now.
+/// A place in the store's queue. An owner has at most one place. When it asks again, it keeps its place, with the
+/// claim, the lifetime and the number of fencing tokens of the new request.
 ///
-/// Whether an owner that asks while others wait is let in past them when the key is free is up to the store: it decides
-/// how fair the lock is, and nothing else.
+/// If the key is free while others wait, the store decides whether an owner that asks gets it before them. This only
+/// affects fairness.
 ///
 /// ```
 /// use std::time::Duration;
@@ -132,16 +131,15 @@ pub struct Acquire {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Queue {
-    /// How long a lease lasts that the store grants to this place; its owner then asks again, which makes
-    /// the lease as long as its ttl. Without meaning where leases live as long as a session.
+    /// The length of a lease that the store grants to this place. The owner then asks again, which extends the lease to
+    /// its ttl. No effect if leases live as long as a session.
     pub claim: Duration,
-    /// How long the place lives if its owner does not ask again. It asks every two seconds or so.
+    /// The lifetime of the place if its owner does not ask again. It asks about every two seconds.
     pub entry_ttl: Duration,
 }
 
 impl Acquire {
-    /// An exclusive, unfenced lock, without a place in the queue. For tests of a store by itself; change the
-    /// fields for more.
+    /// An exclusive, unfenced lock, without a place in the queue. For tests of a store. Change the fields for more.
     ///
     /// ```
     /// use std::time::Duration;
@@ -158,7 +156,7 @@ impl Acquire {
 }
 
 impl Queue {
-    /// A place. For tests of a store by itself.
+    /// A place. For tests of a store.
     ///
     /// ```
     /// use std::time::Duration;
@@ -172,7 +170,7 @@ impl Queue {
     }
 }
 
-/// What [`LockStore::renew`](super::LockStore::renew) is asked for.
+/// The argument of [`LockStore::renew`](super::LockStore::renew).
 ///
 /// ```
 /// use std::time::Duration;
@@ -187,16 +185,16 @@ impl Queue {
 pub struct Renew {
     /// The key, with the manager's prefix.
     pub key: Arc<str>,
-    /// Whose lease.
+    /// The owner of the lease.
     pub owner: Owner,
-    /// How long the lease is to last from now, at least; in multiples of the store's granularity.
+    /// The length of the lease from now on, at least; in multiples of the store's granularity.
     pub ttl: Duration,
-    /// What kind of lock it was acquired as.
+    /// The kind of lock that was acquired.
     pub kind: LockKind,
 }
 
 impl Renew {
-    /// For tests of a store by itself.
+    /// For tests of a store.
     ///
     /// ```
     /// use std::time::Duration;
@@ -211,7 +209,7 @@ impl Renew {
     }
 }
 
-/// What [`LockStore::release`](super::LockStore::release) is asked for.
+/// The argument of [`LockStore::release`](super::LockStore::release).
 ///
 /// ```
 /// use distlock::store::{Owner, Release};
@@ -224,16 +222,16 @@ impl Renew {
 pub struct Release {
     /// The key, with the manager's prefix.
     pub key: Arc<str>,
-    /// Whose lease, or whose place in the queue. Not always one of this process: see
+    /// The owner of the lease or of the place in the queue. It may belong to another process: see
     /// [`LockStore::release`](super::LockStore::release).
     pub owner: Owner,
-    /// The lease is over, but the key (of a shared or limited lock: the place) is to stay taken so much longer,
-    /// by [`KEPT`](super::KEPT). In multiples of the store's granularity.
+    /// The lease ends, but [`KEPT`](super::KEPT) holds the key (for a shared or limited lock: the place) for this time.
+    /// In multiples of the store's granularity.
     pub keep: Option<Duration>,
 }
 
 impl Release {
-    /// For tests of a store by itself.
+    /// For tests of a store.
     ///
     /// ```
     /// use distlock::store::{Owner, Release};
@@ -247,7 +245,7 @@ impl Release {
     }
 }
 
-/// What [`LockStore::publish`](super::LockStore::publish) is asked for.
+/// The argument of [`LockStore::publish`](super::LockStore::publish).
 ///
 /// ```
 /// use distlock::store::{Owner, Publish};
@@ -260,14 +258,14 @@ impl Release {
 pub struct Publish {
     /// The key, with the manager's prefix.
     pub key: Arc<str>,
-    /// Who holds it.
+    /// The holder.
     pub owner: Owner,
     /// Any text of at most [`LONGEST_VALUE`](super::LONGEST_VALUE) bytes.
     pub value: Arc<str>,
 }
 
 impl Publish {
-    /// For tests of a store by itself.
+    /// For tests of a store.
     ///
     /// ```
     /// use distlock::store::{Owner, Publish};

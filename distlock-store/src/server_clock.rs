@@ -1,4 +1,4 @@
-//! How old a grant is, by the clock of the server that made it.
+//! The age of a grant, by the clock of the server that made it.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::events::Grant;
 use crate::kit::sync::Locked;
 use crate::time::{ServerTime, Time};
 
-/// Compares a server's clock with that of this process, so that the age of a grant can be told: for stores whose
-/// server writes its time into its answers and into what it reports by itself.
+/// Compares a server's clock with the clock of this process, to compute the age of a grant. For stores whose server
+/// writes its time into its replies and its reports.
 ///
-/// Each answer bounds the difference of the two clocks by the time that it took, and the bounds widen by 1 % of the
-/// time that passes. A clock that was set forward is noticed.
+/// Each reply bounds the difference of the two clocks by its round-trip time, and the bounds widen by 1 % of the
+/// elapsed time. It detects a clock that was set forward.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,7 +44,7 @@ impl ServerClock {
         ServerClock::default()
     }
 
-    /// Call it before a request is sent whose answer will tell the server's time.
+    /// Call it before you send a request whose reply contains the server's time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -59,8 +59,8 @@ impl ServerClock {
         Asking { clock: self, sent: clock::now() }
     }
 
-    /// A grant that the server made when its clock showed this, as passed to [`Asking::answered`]: of an age that is
-    /// known, if the clock is, and else of unknown age.
+    /// A grant that the server made at this time of its clock, in the form of [`Asking::answered`]. Its age is known if
+    /// the clock is known.
     ///
     /// ```
     /// use std::time::Duration;
@@ -74,7 +74,7 @@ impl ServerClock {
         self.age(made).map_or(grant, |age| grant.at_most_old(age))
     }
 
-    /// The next answer comes from another server, or from the same one after a restart.
+    /// The next reply comes from another server, or from the same server after a restart.
     ///
     /// ```
     /// use std::time::Duration;
@@ -103,7 +103,7 @@ impl ServerClock {
     }
 }
 
-/// A request that is being answered with the server's time.
+/// A request whose reply contains the server's time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -123,8 +123,8 @@ pub struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The server's clock showed this while it carried the request out: the time since any moment that stays the
-    /// same. A moment before the request was sent makes two holders.
+    /// The time of the server's clock while it executed the request, since any fixed moment. If this time is from
+    /// before the request was sent, there can be two holders.
     ///
     /// ```
     /// use std::time::Duration;

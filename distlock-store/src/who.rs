@@ -1,11 +1,11 @@
-//! Which process an owner belongs to.
+//! The process of an owner.
 
 use std::fmt::Write as _;
 
 use crate::fields::{Optional, cut, optional};
 
-/// The longest name of a host, of a program and of a version, in bytes. What is longer is cut by the writer; a text
-/// in which it is longer tells of nobody.
+/// The longest name of a host, of a program and of a version, in bytes. Writers cut longer names. A text with a longer
+/// name is void.
 pub const LONGEST_NAME: usize = 255;
 
 /// The process that a client is.
@@ -19,17 +19,17 @@ pub struct Who {
     pub met: Option<Met>,
 }
 
-/// What a client has met since it began.
+/// The counters of a client since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
-    /// Requests that have ended as busy.
+    /// Requests that failed as busy.
     pub busy: u64,
     /// Holds that were lost.
     pub lost: u64,
 }
 
 impl Who {
-    /// What others may learn of this process.
+    /// The record of this process for others.
     #[must_use]
     pub fn this_process() -> Who {
         let program = std::env::current_exe().ok();
@@ -43,7 +43,7 @@ impl Who {
         }
     }
 
-    /// As fields that are separated by blanks: host, pid, program, version; and, if it is known, what it has met.
+    /// Fields that are separated by blanks: host, pid, program, version, and the counters, if they are known.
     #[must_use]
     pub fn to_text(&self) -> String {
         let pid = self.pid.map(|pid| pid.to_string());
@@ -57,7 +57,7 @@ impl Who {
         text
     }
 
-    /// The process that these fields tell of; `None`: of none.
+    /// The process in these fields. `None`: they are void.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Who> {
         let mut fields = text.split(' ');

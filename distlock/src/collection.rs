@@ -1,9 +1,8 @@
-//! Several keys that one request collects. Their time limits count from the moment at which the request has
-//! all of them.
+//! Several keys that one request collects. Their time limits count from the moment when the request has all of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Shared by the holds of one request for several keys until it has all of them.
+/// The holds of one request for several keys share it, until the request has all keys.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCollection {
     /// The number of outcomes that the requester has not noticed.

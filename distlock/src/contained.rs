@@ -1,5 +1,4 @@
-//! Calls code that is not ours (a log subscriber, the waker of a task) in places where its panic must not end
-//! what we are doing.
+//! Calls foreign code (a log subscriber, the waker of a task) where its panic must not interrupt our own work.
 
 use std::any::Any;
 use std::error::Error;
@@ -31,11 +30,10 @@ impl Error for Panicked {}
 
 /// Returns what `work` returns, unless it panics.
 ///
-/// What `work` shares with other code may be half changed when it panics. That is sound here: data is shared
-/// through atomics, and through mutexes that only our own code locks, for one step of its bookkeeping, and
-/// never while foreign code runs. (If our own code panics in such a step, the bookkeeping of that key may be
-/// wrong, but the lease deadlines of its holders and the owner tokens on the server still keep every lock
-/// exclusive.)
+/// If `work` panics, data that it shares with other code may be half changed. This is sound here: data is shared
+/// through atomics, and through mutexes that only our own code locks, for one step of its bookkeeping, and never while
+/// foreign code runs. (If our own code panics in such a step, the bookkeeping of that key may be wrong, but the lease
+/// deadlines of its holders and the owner tokens on the server still keep every lock exclusive.)
 pub(crate) fn contained<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::from_payload(&*payload))
 }

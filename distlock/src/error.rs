@@ -41,7 +41,7 @@ use distlock_store::LockKind;
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else holds the lock, and the wait (if any) is over. Nothing was run.
+    /// Another holder has the lock, and the wait (if any) is over. Nothing was run.
     #[doc(alias("LockNotAcquired", "contention", "conflict", "LockFailedException"))]
     #[non_exhaustive]
     Busy {
@@ -49,10 +49,10 @@ pub enum LockError {
         key: LockKey,
         /// The holder's owner token, if it is known; ours read `dl1:<client>:<number>`.
         holder: Option<Arc<str>>,
-        /// How long the holder's lease lasts from now on if it is not renewed, as far as it is known: others get the
-        /// lock by then if the holder has crashed.
+        /// The remaining time of the holder's lease, if it is known. If the holder has crashed, others get the lock by
+        /// then.
         remaining: Option<Duration>,
-        /// How long the request waited; zero for one that made a single attempt.
+        /// How long the request waited. Zero for a single attempt.
         waited: Duration,
     },
     /// The lease ended while it was in use. What the body did before is not undone.
@@ -64,16 +64,15 @@ pub enum LockError {
         /// Why it ended.
         reason: LostReason,
     },
-    /// The server could not be reached, or refused. Nothing was run. How long it was tried: the `wait` of the
-    /// request or [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is
-    /// shorter; 1 s for a single attempt; not at all, where the server refuses for good (a wrong password, a
+    /// The server was unreachable, or refused the request. Nothing was run. The request retries for its `wait` or for
+    /// [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is shorter. A single
+    /// attempt takes at most 1 s. The request fails at once if the server refuses permanently (a wrong password, a
     /// missing permission).
     #[non_exhaustive]
     Unavailable {
-        /// The lock; empty if no particular one was asked for, as when connecting.
+        /// The lock. Empty if the error is about no particular lock, for example when connecting.
         key: LockKey,
-        /// What happened. `Display` of the error contains its text, so [`Error::source`] goes on with what lies
-        /// below it.
+        /// The cause. `Display` of the error contains its text, so [`Error::source`] returns the source of the cause.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// The key is in use for something else: another kind of lock, another limit, or other data.
@@ -81,35 +80,35 @@ pub enum LockError {
     WrongKind {
         /// The lock.
         key: LockKey,
-        /// What was asked for.
+        /// The kind of lock that was requested.
         wanted: Arc<str>,
-        /// What was found.
+        /// What the key contains.
         found: Arc<str>,
     },
-    /// This task holds the lock already: waiting for it could never end. A shared lock cannot be made an exclusive one
-    /// either, also not by [`reentrant`](crate::LockRequest::reentrant): two tasks that tried it would wait for each
+    /// This task holds the lock already, so the wait could never end. A shared lock cannot become an exclusive one,
+    /// even with [`reentrant`](crate::LockRequest::reentrant), because two tasks that tried it would wait for each
     /// other.
     #[non_exhaustive]
     WouldDeadlock {
         /// The lock.
         key: LockKey,
-        /// As what this task holds it.
+        /// The kind of lock that this task holds.
         held: LockKind,
-        /// As what it was asked for.
+        /// The kind of lock that was requested.
         wanted: LockKind,
     },
-    /// The transaction of a function with the option `transaction` was not committed, or nobody knows whether it was.
+    /// The transaction of a function with the option `transaction` was not committed, or it is unknown whether it was.
     Fence(FenceError),
     /// The key is empty, too long, or reserved, or a part of it rendered to nothing.
     #[non_exhaustive]
     InvalidKey {
-        /// What is wrong with it.
+        /// What is wrong with the key.
         reason: Arc<str>,
     },
-    /// Options that cannot be carried out.
+    /// The options are invalid, or the store does not support them.
     #[non_exhaustive]
     InvalidOptions {
-        /// What is wrong with them.
+        /// What is wrong with the options.
         reason: Arc<str>,
     },
     /// An annotated function was called without a manager: see [`init`](crate::init) and
@@ -136,15 +135,15 @@ pub enum LockError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// Its time was over before a renewal got through (or renewal was off).
+    /// The ttl was over before a renewal succeeded (or renewal was off).
     Expired,
-    /// The server says that somebody else has the lock, or that it was deleted.
+    /// The server replied that another holder has the lock, or that the lock was deleted.
     Taken,
-    /// It was held for as long as `max_hold` allows.
+    /// The hold reached its `max_hold`.
     MaxHold,
     /// The manager was shut down, and the grace period is over.
     Shutdown,
-    /// It was released. A task that still has a handle to it, such as a spawned one, does not hold it any more.
+    /// The lock was released. A task that still has a handle, such as a spawned task, no longer holds the lock.
     Released,
 }
 
@@ -160,11 +159,11 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// Used where no manager says how long to wait before trying again.
+/// The pause before a retry, where no manager sets one.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl LockError {
-    /// Somebody else holds `key`. For testing how a program maps errors.
+    /// Another holder has `key`. For testing how a program maps errors.
     ///
     /// ```
     /// assert!(distlock::LockError::busy("k").is_busy());
@@ -182,7 +181,7 @@ impl LockError {
         LockError::Lost { key: unchecked(key), reason: LostReason::Expired }
     }
 
-    /// The server that keeps `key` cannot be reached. For testing how a program maps errors.
+    /// The server that keeps `key` is unreachable. For testing how a program maps errors.
     ///
     /// ```
     /// let error = distlock::LockError::unavailable("k", "connection refused");
@@ -200,7 +199,7 @@ impl LockError {
         LockError::InvalidKey { reason: reason.into() }
     }
 
-    /// Somebody else holds the lock.
+    /// Another holder has the lock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -227,7 +226,7 @@ impl LockError {
         matches!(self, LockError::Lost { .. })
     }
 
-    /// The server could not be reached, or refused.
+    /// The server was unreachable, or refused the request.
     ///
     /// ```
     /// assert!(!distlock::LockError::busy("k").is_unavailable());
@@ -237,11 +236,11 @@ impl LockError {
         matches!(self, LockError::Unavailable { .. })
     }
 
-    /// When trying again makes sense: after this long, or (`None`) not at all. In whole seconds, as the header
-    /// `Retry-After` of HTTP has them.
+    /// How long to wait before a retry. `None`: a retry is useless. In whole seconds, like the HTTP header
+    /// `Retry-After`.
     ///
-    /// A busy lock: when the holder's lease ends, if that is known, rounded up. (A holder that lives renews its lease,
-    /// or releases the lock earlier.) Otherwise, and while the server cannot be reached: one second.
+    /// For a busy lock: the remaining time of the holder's lease, rounded up. (A live holder renews its lease, or
+    /// releases the lock earlier.) If that time is unknown, or the server is unreachable: one second.
     ///
     /// ```
     /// use std::time::Duration;
@@ -284,7 +283,7 @@ fn unchecked(key: impl AsRef<str>) -> LockKey {
     LockKey::from_shared(key.as_ref().into())
 }
 
-/// What others have chosen, such as a key, a token, or the words of a server, cannot begin a line; see
+/// Text from outside, such as a key, a token or a server's message, cannot begin a new line: see
 /// [`Escaped`](crate::Escaped).
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -346,8 +345,8 @@ impl fmt::Display for LockError {
     }
 }
 
-/// The name of the variant, and the sentence of `Display` in parentheses: it is what `unwrap`, and a `main` that
-/// returns the error, print.
+/// The name of the variant, and the text of `Display` in parentheses. `unwrap`, and a `main` that returns the error,
+/// print it.
 impl fmt::Debug for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {

@@ -1,11 +1,11 @@
-//! What a test has in store for the next requests of a manager.
+//! The failures that a test has ordered for the next requests of a manager.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::MutexGuard;
 
 use distlock_store::kit::sync::Locked;
 
-/// How the next request for a key ends; see [`fail_next`](crate::testing::fail_next).
+/// How the next request for a key ends. See [`fail_next`](crate::testing::fail_next).
 ///
 /// ```
 /// use distlock::testing::{Fault, fail_next};
@@ -20,12 +20,12 @@ use distlock_store::kit::sync::Locked;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// As [`LockError::Busy`](crate::LockError::Busy), at once.
+    /// The request fails with [`LockError::Busy`](crate::LockError::Busy) at once.
     Busy,
-    /// As [`LockError::Unavailable`](crate::LockError::Unavailable), at once.
+    /// The request fails with [`LockError::Unavailable`](crate::LockError::Unavailable) at once.
     Unavailable,
-    /// With the lock, which is lost at the same moment
-    /// ([`LostReason::Expired`](crate::LostReason::Expired)): a guard is not held, an async section ends as
+    /// The request acquires the lock and loses it at the same moment
+    /// ([`LostReason::Expired`](crate::LostReason::Expired)). A guard is not held. An async section returns
     /// [`LockError::Lost`](crate::LockError::Lost) before its body begins.
     Lost,
 }

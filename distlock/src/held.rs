@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 use crate::error::LockError;
 use crate::guard::Guard;
 
-/// A handle to a lock that its section releases: the argument that [`run`](crate::LockRequest::run) and the
-/// attribute give to the body. Dereferences to [`Guard`]; cheap to clone and `'static`, for spawned tasks.
+/// A handle to a lock that its section releases: the argument that [`run`](crate::LockRequest::run) and the attribute
+/// give to the body. It dereferences to [`Guard`]. It is `'static` and cheap to clone, for spawned tasks.
 ///
-/// It does not keep the lock: the lock is released when its section ends, is dropped or panics, even if
-/// clones of the handle exist. From then on they report it as not held.
+/// A handle does not keep the lock. The lock is released when its section returns, is dropped or panics, even if clones
+/// of the handle exist. After that, the clones report the lock as not held.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -39,7 +39,8 @@ impl Held {
         Held(Arc::new(Opened { guard, outer: OnceLock::new() }))
     }
 
-    /// Never compiles: instead of an error about moving out of a reference, says who releases the lock.
+    /// Never compiles. The compiler says that the section releases the lock, instead of an error about moving out of a
+    /// reference.
     #[doc(hidden)]
     pub fn release<'a>(&'a self) -> Ready<Result<(), LockError>>
     where
@@ -61,7 +62,7 @@ impl Held {
     }
 }
 
-/// No handle is: nothing implements it.
+/// Nothing implements it.
 #[diagnostic::on_unimplemented(
     message = "the lock of `{Self}` is released at the end of its section: of the function, or of `run`",
     label = "this handle does not own the lock",

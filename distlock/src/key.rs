@@ -68,7 +68,7 @@ impl FromStr for LockKey {
     }
 }
 
-/// What can name a lock: text of all kinds, a [`LockKey`], or a `Result` of one of them.
+/// Types that can name a lock: text of all kinds, a [`LockKey`], or a `Result` of one of them.
 ///
 /// ```
 /// use distlock::{IntoLockKey, LockError, LockKey, LockManager, LockRequest};
@@ -95,7 +95,7 @@ pub trait IntoLockKey {
     /// The checked key.
     ///
     /// # Errors
-    /// [`LockError::InvalidKey`], or the error that stands in place of the key.
+    /// [`LockError::InvalidKey`], or the error in a `Result`.
     ///
     /// ```
     /// use distlock::IntoLockKey;

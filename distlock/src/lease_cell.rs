@@ -1,4 +1,4 @@
-//! What a holder and the engine share: one word that says until when the lock is held.
+//! The state that a holder and the engine share: one word with the deadline of the hold.
 //!
 //! If the engine or the holder's own check finds the deadline passed, it changes the word to `lost`. A word
 //! that says `lost` never changes again. So a loss is final whichever of the two sees it first, and a check
@@ -46,18 +46,18 @@ pub(crate) enum CellState {
     Released,
 }
 
-/// What is left to do for a lost hold once its body has ended.
+/// The remaining work for a lost hold after its body has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remains {
     /// `min_hold`: the key stays taken until then, although the hold was lost.
     pub(crate) keep_until: Option<Time>,
-    /// The lease was released when it was lost: nothing is left to do.
+    /// The lease was released when it was lost. Nothing remains to do.
     pub(crate) given_back: bool,
     /// The longest ttl that any command for the lease asked for.
     pub(crate) longest: Duration,
 }
 
-/// What does not change about a hold.
+/// The constant data of a hold.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) key: Arc<str>,
@@ -101,7 +101,7 @@ impl Deref for LeaseCell {
     }
 }
 
-/// What observers have been told of a hold. Of each thing they are told once, whichever thread is the first.
+/// The events of a hold that observers have received. Each event is reported once, by whichever thread is first.
 #[derive(Debug)]
 pub(crate) struct Reported(AtomicU8);
 
@@ -110,7 +110,7 @@ const ACQUIRED_REPORTED: u8 = 1;
 const LOST_REPORTED: u8 = 2;
 const RELEASED_REPORTED: u8 = 3;
 
-/// What has to be reported when a hold ends.
+/// The events to report when a hold ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeftToReport {
     /// The acquisition was never reported, or the end was.
@@ -141,7 +141,7 @@ impl Reported {
         self.0.load(Ordering::Acquire) == ACQUIRED_REPORTED
     }
 
-    /// Nobody has it in hand any more.
+    /// No handle to it exists any more.
     pub(crate) fn released(&self) -> LeftToReport {
         match self.0.swap(RELEASED_REPORTED, Ordering::AcqRel) {
             ACQUIRED_REPORTED => LeftToReport::AnyLossAndRelease,
@@ -155,16 +155,16 @@ impl Reported {
     }
 }
 
-/// How a lock came into the hand of its holder.
+/// How the holder acquired the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// The store gave it to the first command that asked for it.
+    /// The store granted it to the first command of the request.
     Free,
-    /// The store had said that somebody else holds it, and gave it to a later command of the waiter's.
+    /// The store first replied that the lock was busy, and granted it to a later command of the waiter.
     Asked,
-    /// The store has given it to this process, which was the next in the queue.
+    /// The store granted it to this process, which was next in its queue.
     Granted,
-    /// Another holder in this process has handed its lease on, or has left it lingering.
+    /// Another holder in this process handed its lease on, or left it lingering.
     HandedOn,
     /// Readers of this process have it, and share their lease.
     Joined,
@@ -308,7 +308,7 @@ impl LeaseCell {
         self.abandoned.load(Ordering::Acquire)
     }
 
-    /// The hold was lost: stores what is left to do for its lease.
+    /// The hold was lost: stores the remaining work for its lease.
     pub(crate) fn leave_behind(&self, remains: Remains) {
         self.remains.get_or_init(|| remains);
     }

@@ -51,7 +51,7 @@
 //! | to know who holds a lock | [`LockManager::inspect`], [`LockManager::list`], [`LockManager::events`] |
 //! | locks in a program without async | [`blocking`] |
 //! | to test a program | [`LockManager::in_memory`], [`with_manager`], feature `testing` |
-//! | to keep locks in a store of your own | [`store`] |
+//! | to write your own store | [`store`] |
 //!
 //! The [book](https://github.com/distlock/distlock/blob/main/docs/book/src/SUMMARY.md) has a page for each task: web
 //! services, jobs and leaders, databases, tests, operation. The
@@ -66,29 +66,28 @@
 //! | `postgres`, `etcd`, `zookeeper`, `mysql`, `memcached`, `sqlite` | | the URLs of the same name (`mysql`: also `mariadb://`); TLS is included where the store has it |
 //! | `metrics` | | counters, gauges and histograms for the crate `metrics` |
 //! | `axum` | | [`LockError`] as a response, and a layer |
-//! | `testing` | | failures on order, and the suite for stores |
+//! | `testing` | | failures that a test orders, and the test suite for stores |
 //!
-//! A library that only annotates functions turns the default off: `default-features = false`. Then only `memory:` and
-//! [stores of one's own](store) are built, and the program that uses the library chooses the store.
+//! A library that only annotates functions sets `default-features = false`. Then only `memory:` and [your own
+//! stores](store) are built, and the program that uses the library chooses the store.
 //!
 //! # What it guarantees
-//! - At most one holder per key, as long as the server keeps its data (no eviction, no restart without
-//!   persistence, no fail-over that loses writes) and its wall clock neither jumps forward nor runs more than
-//!   1 % fast against ours. Where that cannot be promised, [fencing tokens](FencingToken) still order the
-//!   writes.
+//! - At most one holder per key, as long as the server keeps its data (no eviction, no restart without persistence, no
+//!   fail-over that loses writes) and its wall clock neither jumps forward nor runs more than 1 % faster than the
+//!   client's clock. If the server cannot promise this, [fencing tokens](FencingToken) still order the writes.
 //! - Every lease expires: a crashed holder delays others by at most its ttl.
-//! - A holder can know first: [`Guard::is_held`] turns false before the server's expiry, without I/O, also when
-//!   the machine was suspended in between. (A virtual machine that is paused from outside, or restored from a
-//!   snapshot, is another matter: its clocks stand still, and only the fencing token tells.)
+//! - The holder finds out first: [`Guard::is_held`] returns false before the lease expires on the server, without I/O,
+//!   even if the machine was suspended. (This does not hold for a virtual machine that is paused from outside or
+//!   restored from a snapshot. Its clocks are paused, too, so only the fencing token detects the loss.)
 //! - [`LockRequest::run`] and the attribute stop an async body at its next await point when the lease is lost.
 //! - Nothing runs unlocked: busy, unreachable, misconfigured are errors.
 //! - Dropping anything at any time is safe.
 //!
 //! # What it does not
-//! A process that is not scheduled cannot act on a loss, a body that does not await is not interrupted, and
-//! what was done before a loss is not undone: let the data check the fencing token.
+//! A process that is not scheduled cannot react to a loss. A body that does not await is not interrupted. Work that was
+//! done before a loss is not undone. Let the database check the fencing token.
 //!
-//! A process that ends or forks: see [`LockManager`].
+//! For a process that ends or forks, see [`LockManager`].
 
 // The documentation's labels of features.
 #![cfg_attr(docsrs, feature(doc_cfg))]

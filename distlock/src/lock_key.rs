@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of a lock: 1 to 1024 bytes of UTF-8, not beginning with `dl1:` (which is how the names that the
-/// crate makes for itself begin). The manager's prefix is not part of it.
+/// The name of a lock: 1 to 1024 bytes of UTF-8. It must not begin with `dl1:`, because the crate's own names begin
+/// with it. The manager's prefix is not part of it.
 ///
 /// Cheap to clone.
 ///

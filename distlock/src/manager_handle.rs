@@ -1,4 +1,4 @@
-//! What a manager, its requests and the tasks that run under it have in common.
+//! The state that a manager, its requests and the tasks that run under it share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl ManagerHandle {
     }
 }
 
-/// As the manager that it belongs to.
+/// Printed like the manager that it belongs to.
 impl fmt::Debug for ManagerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let core = self.core();

@@ -1,4 +1,4 @@
-//! Times without a link, and what the events of a link mean in the light of them.
+//! Times without a link, and the meaning of a link's events after them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) struct Outage {
     before: BeforeOutage,
 }
 
-/// What there was when an outage began.
+/// The state when an outage began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BeforeOutage {
     Link,
@@ -19,7 +19,7 @@ pub(crate) enum BeforeOutage {
     Nothing,
 }
 
-/// What has become of the link to a store.
+/// The changes of the link to a store.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "an observer leaves out what it has no use for")]
 pub(crate) enum LinkChange<'a> {
@@ -31,14 +31,14 @@ pub(crate) enum LinkChange<'a> {
     Pushes(Pushes),
 }
 
-/// What was before a link.
+/// The state before a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkStart {
-    /// Nothing that anybody missed: it was made at the first attempt.
+    /// No outage: the first attempt succeeded.
     AtOnce,
-    /// Attempts that failed for so long; there has never been a link.
+    /// Attempts that failed for this time. There has never been a link.
     AtLast(Duration),
-    /// So long without one.
+    /// The time without a link.
     Again(Duration),
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum OutageIs {
 }
 
 impl<'a> LinkChange<'a> {
-    /// `outage` is the one that goes on, if one does. It begins and ends here.
+    /// `outage` is the current outage, if there is one. It begins and ends here.
     pub(crate) fn of(
         event: &'a LinkEvent,
         now: Time,

@@ -3,10 +3,10 @@
 //! `fork` copies a manager without its I/O thread, and with its mutexes as they happened to be: in the child
 //! nothing would answer, and what was sent would go out over the parent's connections.
 //!
-//! Every section asks several times whether its process was forked, and `getpid` takes longer than everything else
-//! that is done with a lock that is handed on in its process. So forks are counted by a handler that the C library's
-//! `fork` calls in the child. Before anything is sent, which takes longer by far, the kernel is asked all the same:
-//! a process can be copied without the library.
+//! Every section checks several times whether its process was forked. If a lock is handed on within the process,
+//! `getpid` takes longer than all other work on it. So a handler that the C library's `fork` calls in the child counts
+//! forks. A process can also be copied without the library. So the kernel is asked before anything is sent, which takes
+//! much longer than `getpid`.
 
 use crate::protocol::{Failure, StoreError};
 
@@ -50,7 +50,7 @@ impl Process {
     }
 }
 
-/// What every operation answers in a forked process.
+/// The reply of every operation in a forked process.
 pub(crate) fn forked() -> StoreError {
     StoreError::new(
         Failure::Refused,

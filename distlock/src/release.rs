@@ -1,4 +1,4 @@
-//! How a section releases, releases under way, and what a missing reply means.
+//! How a section releases, pending releases, and the meaning of a missing reply.
 
 use std::error::Error;
 use std::fmt;
@@ -32,7 +32,7 @@ pub enum Release {
     /// The section returns when the server has confirmed the release.
     #[default]
     Confirmed,
-    /// The section returns when the release is on its way.
+    /// The section returns as soon as the release is queued for sending.
     Background,
 }
 

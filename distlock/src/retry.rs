@@ -1,11 +1,11 @@
-//! Trying again without queueing.
+//! Retries without queueing.
 
 use std::time::Duration;
 
-/// Further attempts after the first, each after a random delay, without standing in the queue.
+/// Retries after the first attempt, each after a random delay, without a place in the queue.
 ///
-/// For callers that want others to be served first. A caller that simply wants the lock should wait
-/// ([`wait`](crate::LockRequest::wait)): that is cheaper, fair and faster.
+/// For callers that give waiters priority. A caller that just wants the lock should [`wait`](crate::LockRequest::wait):
+/// waiting is cheaper, fair and faster.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -28,7 +28,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// So many further attempts, 100 ms apart at the most.
+    /// At most this many retries, with pauses of at most 100 ms.
     ///
     /// ```
     /// let retry = distlock::Retry::times(3);
@@ -38,7 +38,7 @@ impl Retry {
         Retry { times, delay: Duration::from_millis(100) }
     }
 
-    /// The longest pause before each further attempt. The pause is random in `[delay / 2, delay]`.
+    /// The longest pause before each retry. The pause is random in `[delay / 2, delay]`.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a task carries with it: the manager chosen by `with_manager`, and the locks held around the task.
+//! The scope of a task: the manager that `with_manager` chose, and the locks that sections around the task hold.
 //!
 //! The scope is a thread-local that is set for each poll of the future it belongs to, and while that future is
 //! dropped. So it follows the task from thread to thread, and tasks that it spawns do not see it. Those that run on
@@ -188,9 +188,8 @@ pub(crate) fn set_global(manager: ManagerHandle) -> Result<(), ManagerHandle> {
     GLOBAL.set(manager)
 }
 
-/// Whether this task runs inside a section (an annotated function, or [`run`](crate::LockRequest::run)) that
-/// holds `key` now, with any manager. For assertions deep inside business code. A plain guard does not open a
-/// section.
+/// Whether this task runs inside a section (an annotated function, or [`run`](crate::LockRequest::run)) that holds
+/// `key` now, with any manager. For assertions in business code. A plain guard is not a section.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

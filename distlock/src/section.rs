@@ -45,12 +45,12 @@ impl Drop for Holding {
     }
 }
 
-/// What a loss does to the body.
+/// The effect of a loss on the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLost {
     /// It is dropped at its next await point.
     Cancel,
-    /// It goes on.
+    /// It continues.
     Continue,
 }
 
@@ -75,8 +75,8 @@ impl Section {
         Some(Section { held, on_lost, scope, span, ended: None })
     }
 
-    /// Drops what is left of the body, in its section if it has one: what drops there may look at its locks, or take
-    /// others.
+    /// Drops the rest of the body, in its section if it has one, because the dropped values may check its locks, or
+    /// acquire others.
     #[inline(never)]
     pub(crate) fn leave(section: &mut Option<Self>, drop_body: &mut dyn FnMut()) {
         match section {

@@ -1,10 +1,9 @@
-//! Stores of one's own: what keeps the locks, if it is not one of those that come with this crate.
+//! Your own store: keep the locks in a system that this crate does not support.
 //!
-//! A [`LockStore`] takes, keeps and gives back a key by owner and ttl. Everything else is done for it: the queue of
-//! the process's own tasks and threads and the hand-off among them, waiting and its limits, renewal, deadlines and
-//! their check without I/O, the loss of a lease, re-entrance, cancellation at any await, several keys at once,
-//! releases that are repeated until they are confirmed, the end of the manager, forks, tracing. A store is given to
-//! the manager's builder:
+//! A [`LockStore`] acquires, renews and releases a key for an owner and a ttl. The engine does the rest: the queue of
+//! the tasks and threads of this process and the hand-off among them, waits and their limits, renewal, deadlines and
+//! their check without I/O, lost leases, re-entrance, cancellation at any await, several keys at once, releases that
+//! are retried until they are confirmed, shutdown, forks, tracing. Pass the store to the manager's builder:
 //!
 //! ```no_run
 //! # use distlock::store::*;
@@ -25,11 +24,12 @@
 //! # guard.release().await }
 //! ```
 //!
-//! It depends on the crate `distlock-store`, which is all of this module but [`register`], and on nothing else of the
-//! project: so does every store with a server that comes with this crate. Test it with the suite that all of them
-//! pass: module `testing`, feature `testing`.
+//! A store depends on the crate `distlock-store` (everything in this module except [`register`]), and on no other crate
+//! of the project. The stores with a server that come with this crate do the same. Test your store with the suite that
+//! they all pass: module `testing`, feature `testing`.
 //!
-//! This module is young: before 1.0 a minor release may change it. Types grow without that where they can.
+//! This module is young: before 1.0, a minor release may change it. Where possible, types are `#[non_exhaustive]`, so
+//! they can grow without a breaking change.
 
 pub use crate::manager::register;
 pub use distlock_store::{

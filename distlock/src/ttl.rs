@@ -1,10 +1,10 @@
-//! Which lease times are taken.
+//! The limits of a ttl.
 
 use std::time::Duration;
 
 use crate::error::LockError;
 
-/// With a shorter ttl, network and scheduling take longer than the lease lasts.
+/// A shorter ttl would be over before the network and the scheduler respond.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);
 /// A longer ttl is probably a mistake.
 const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -1,4 +1,4 @@
-//! Transactions of libraries whose bodies want the transaction itself, not the connection below it.
+//! Transactions of libraries where a body uses the transaction itself, not the connection below it.
 
 use std::ops::{Deref, DerefMut};
 

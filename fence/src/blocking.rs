@@ -37,8 +37,8 @@ use crate::{Fence, FenceError};
 
 /// A connection that blocks, whose transactions can be fenced.
 ///
-/// Implemented for `PgConnection` and `SqliteConnection` of `diesel`, and for `Connection` of `rusqlite`. One of a pool
-/// is given as `&mut *connection`.
+/// Implemented for `PgConnection` and `SqliteConnection` of `diesel`, and for `Connection` of `rusqlite`. Pass a
+/// connection of a pool as `&mut *connection`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a connection whose transactions can be fenced",
     label = "expected a connection",
@@ -48,11 +48,11 @@ pub trait FencedConnection {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// [`FenceError::NotCommitted`] if the database fails, or if there is a transaction already: what is done in it
+    /// [`FenceError::NotCommitted`] if the database fails, or if a transaction is open already, because its changes
     /// would be committed later, or never.
     fn begin(&mut self, fence: &Fence) -> Result<(), FenceError>;
 
-    /// Raises the stored token of the key to that of `fence`, and keeps others from doing so until the transaction
+    /// Raises the stored token of the key to the token of `fence`. Other transactions of this key wait until this one
     /// ends.
     ///
     /// # Errors
@@ -62,24 +62,24 @@ pub trait FencedConnection {
     /// Commits.
     ///
     /// # Errors
-    /// [`FenceError::NotCommitted`] only if it is certain that nothing was committed; else
+    /// [`FenceError::NotCommitted`] only if it is certain that nothing was committed. Otherwise
     /// [`FenceError::OutcomeUnknown`].
     fn commit(&mut self, fence: &Fence) -> Result<(), FenceError>;
 
-    /// Rolls back what was begun, if it is still open.
+    /// Rolls back the transaction, if it is still open.
     fn roll_back(&mut self);
 
-    /// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
+    /// Creates the tables `distlock_fence` and `distlock_once`, if they do not exist.
     ///
     /// # Errors
-    /// What the database said.
+    /// The error of the database.
     fn migrate(&mut self) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
 /// [`transaction`](crate::transaction) on a connection: the same order, the same promises, the same errors.
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`].
+/// The errors of `body`, and every [`FenceError`].
 pub fn transaction<C, T, E, F>(fence: &Fence, connection: &mut C, body: F) -> Result<T, E>
 where
     C: FencedConnection,
@@ -92,7 +92,7 @@ where
 /// [`transaction`] on a connection of a pool, or in a `Mutex`.
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`].
+/// The errors of `body`, and every [`FenceError`].
 pub fn transaction_in<P, T, E, F>(fence: &Fence, connections: &P, body: F) -> Result<T, E>
 where
     P: Connections,
@@ -119,10 +119,10 @@ where
     Ok(value)
 }
 
-/// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
+/// Creates the tables `distlock_fence` and `distlock_once`, if they do not exist.
 ///
 /// # Errors
-/// What the database said.
+/// The error of the database.
 pub fn migrate<C: FencedConnection>(connection: &mut C) -> Result<(), Box<dyn Error + Send + Sync>> {
     connection.migrate()
 }
@@ -160,52 +160,53 @@ impl<C: FencedConnection> Drop for Open<'_, C> {
     }
 }
 
-/// Where a program has its connections: a pool of `r2d2` (with the feature of that name), or one connection in a
-/// [`Mutex`].
+/// The connections of a program: a pool of `r2d2` (with the feature of that name), or one connection in a [`Mutex`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no connections whose transactions can be fenced",
     note = "it may be a `Mutex` with a connection of `diesel` or `rusqlite`, or with the feature `r2d2` a pool of them"
 )]
 pub trait Connections {
-    /// What it has.
+    /// The type of its connections.
     type Connection: FencedConnection;
 
-    /// One of them, until it is dropped.
+    /// A borrowed connection. It is returned when it is dropped.
     type Lent<'c>: DerefMut<Target = Self::Connection>
     where
         Self: 'c;
 
-    /// A connection, when there is one that nobody uses.
+    /// Borrows a connection as soon as one is free.
     ///
     /// # Errors
-    /// [`FenceError::NotCommitted`] if there is none.
+    /// [`FenceError::NotCommitted`] if no connection is available.
     fn connection(&self, fence: &Fence) -> Result<Self::Lent<'_>, FenceError>;
 
-    /// Checks a fence in a transaction that was begun on one of them. (A `SameDatabase` asks the lock itself.)
+    /// Checks a fence in a transaction that was begun on one of the connections. (A `SameDatabase` checks the lock
+    /// itself.)
     ///
     /// # Errors
-    /// Those of [`FencedConnection::fence`].
+    /// The errors of [`FencedConnection::fence`].
     fn fence(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
         connection.fence(fence)
     }
 
-    /// The same for a run that is stored: another one of the same holder waits until the transaction ends.
+    /// Checks a fence for a run whose result is stored. Another run of the same holder waits until the transaction
+    /// ends.
     ///
     /// # Errors
-    /// Those of [`FencedConnection::fence`].
+    /// The errors of [`FencedConnection::fence`].
     fn fence_once(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
         self.fence(connection, fence)
     }
 }
 
-/// A connection to PostgreSQL that can ask a lock in the same database.
+/// A connection to PostgreSQL that can check a lock in the same database.
 #[cfg(feature = "diesel-postgres")]
 #[diagnostic::on_unimplemented(
     message = "the locks cannot be asked by `{Self}`",
     note = "`SameDatabase` is for connections to PostgreSQL, like `diesel::PgConnection`"
 )]
 pub trait AssertHeld: FencedConnection {
-    /// Runs this statement, whose parameters are the key and the token.
+    /// Runs this statement. Its parameters are the key and the token.
     ///
     /// # Errors
     /// [`FenceError::NotHeld`] if it fails because the lock is not held; [`FenceError::NotCommitted`] otherwise.
@@ -287,32 +288,32 @@ macro_rules! behind_pointer {
 behind_pointer!(&D);
 behind_pointer!(Arc<D>);
 
-/// A connection that keeps results of runs. Implemented for what [`FencedConnection`] is implemented for.
+/// A connection that stores the results of runs. Implemented for the same types as [`FencedConnection`].
 #[cfg(feature = "once")]
 pub trait OnceConnection: FencedConnection {
-    /// The result that is stored for the key, unless its time is over by the clock of the database.
+    /// The stored result of the key. `None` if there is none, or if it has expired by the clock of the database.
     ///
     /// # Errors
     /// [`FenceError::NotCommitted`]
     fn find(&mut self, fence: &Fence) -> Result<Option<Stored>, FenceError>;
 
-    /// Stores a result for so long, in place of an older one.
+    /// Stores a result for this time. It replaces an older result.
     ///
     /// # Errors
     /// [`FenceError::NotCommitted`]
     fn store(&mut self, fence: &Fence, stored: &Stored, keep: std::time::Duration) -> Result<(), FenceError>;
 
-    /// Deletes results whose time is over, and says how many.
+    /// Deletes expired results, and returns their number.
     ///
     /// # Errors
-    /// What the database said.
+    /// The error of the database.
     fn prune(&mut self) -> Result<u64, Box<dyn Error + Send + Sync>>;
 }
 
 /// [`once`](crate::once()) on a connection: the same order, the same promises, the same errors.
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`].
+/// The errors of `body`, and every [`FenceError`].
 #[cfg(feature = "once")]
 pub fn once<C, T, E, F>(fence: &Fence, connection: &mut C, once: &Once, body: F) -> Result<Done<T>, E>
 where
@@ -327,7 +328,7 @@ where
 /// [`once`] on a connection of a pool, or in a `Mutex`.
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`].
+/// The errors of `body`, and every [`FenceError`].
 #[cfg(feature = "once")]
 pub fn once_in<P, T, E, F>(fence: &Fence, connections: &P, once: &Once, body: F) -> Result<Done<T>, E>
 where
@@ -370,10 +371,10 @@ where
     Ok(Done { value, outcome: Outcome::FirstRun })
 }
 
-/// Deletes results whose time is over, and says how many: for a job that runs now and then.
+/// Deletes expired results, and returns their number. Call it in a job that runs now and then.
 ///
 /// # Errors
-/// What the database said.
+/// The error of the database.
 #[cfg(feature = "once")]
 pub fn prune<C: OnceConnection>(connection: &mut C) -> Result<u64, Box<dyn Error + Send + Sync>> {
     connection.prune()

@@ -1,4 +1,4 @@
-//! What a fenced transaction needs of a database.
+//! The interface of a database for fenced transactions.
 
 use std::error::Error;
 use std::future::Future;
@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use crate::{Fence, FenceError};
 
-/// A database, by a pool of connections, whose transactions can be fenced.
+/// A database that supports fenced transactions: a pool of connections.
 ///
-/// Implemented for the pools of `sqlx`, `mysql_async`, `sea-orm`, `deadpool-postgres` and `diesel-async`. Where a
-/// transaction belongs to one connection, there is a function for that, like
-/// `distlock_fence::tokio_postgres::transaction`.
+/// Implemented for the pools of `sqlx`, `mysql_async`, `sea-orm`, `deadpool-postgres` and `diesel-async`. For a
+/// transaction on a single connection, use a function such as `distlock_fence::tokio_postgres::transaction`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a database whose transactions can be fenced",
     label = "expected a pool of connections",
@@ -19,32 +18,32 @@ use crate::{Fence, FenceError};
             the function of its module, like `distlock_fence::tokio_postgres::transaction`"
 )]
 pub trait FencedDatabase: Sync {
-    /// What the body of a transaction sends its statements to. It has no lifetime: in an async closure the compiler
-    /// could not see that a future with one is `Send`.
+    /// The type to which the body of a transaction sends its statements. It has no lifetime, because in an async
+    /// closure, the compiler cannot see that a future with a lifetime is `Send`.
     type Connection: Send;
 
-    /// A transaction. If it is dropped before it was committed, it is rolled back.
+    /// A transaction. If it is dropped before the commit, it is rolled back.
     type Transaction: DerefMut<Target = Self::Connection> + Send + 'static;
 
     /// Begins a transaction.
     fn begin(&self, fence: &Fence) -> impl Future<Output = Result<Self::Transaction, FenceError>> + Send;
 
-    /// Refuses a holder that was overtaken, and keeps the row of the key until the transaction ends: the stored token
-    /// is raised to that of `fence`. (A `SameDatabase` asks the lock itself.)
+    /// Checks the fence: refuses a holder that was overtaken, or raises the stored token to the token of `fence`. The
+    /// row of the key stays locked until the transaction ends. (A `SameDatabase` checks the lock itself.)
     ///
     /// # Errors
-    /// [`FenceError::Stale`] if it was overtaken; [`FenceError::NotCommitted`] if the database fails.
+    /// [`FenceError::Stale`] if the holder was overtaken; [`FenceError::NotCommitted`] if the database fails.
     fn fence(
         &self,
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> impl Future<Output = Result<(), FenceError>> + Send;
 
-    /// [`begin`](FencedDatabase::begin) and [`fence`](FencedDatabase::fence). A database whose library can send the
-    /// second statement before the answer to the first one has arrived does so.
+    /// [`begin`](FencedDatabase::begin) and [`fence`](FencedDatabase::fence). If the library allows it, the second
+    /// statement is sent before the reply to the first one has arrived.
     ///
     /// # Errors
-    /// Those of both.
+    /// The errors of both.
     fn begin_fenced(
         &self,
         fence: &Fence,
@@ -64,20 +63,20 @@ pub trait FencedDatabase: Sync {
     /// Commits.
     ///
     /// # Errors
-    /// [`FenceError::NotCommitted`] only if it is certain that nothing was committed; else
+    /// [`FenceError::NotCommitted`] only if it is certain that nothing was committed. Otherwise
     /// [`FenceError::OutcomeUnknown`].
     fn commit(
         transaction: Self::Transaction,
         fence: &Fence,
     ) -> impl Future<Output = Result<(), FenceError>> + Send;
 
-    /// Rolls back. If that fails, the server does it when it notices that the connection has ended.
+    /// Rolls back. If this fails, the server rolls back when it notices that the connection has ended.
     fn roll_back(transaction: Self::Transaction) -> impl Future<Output = ()> + Send;
 
-    /// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
+    /// Creates the tables `distlock_fence` and `distlock_once`, if they do not exist.
     ///
     /// # Errors
-    /// What the database said.
+    /// The error of the database.
     fn migrate(&self) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send;
 }
 
@@ -151,11 +150,11 @@ macro_rules! behind_pointer {
 behind_pointer!(&D);
 behind_pointer!(Arc<D>);
 
-/// Makes the tables `distlock_fence` and `distlock_once`, if there are none. Their definitions, to be pasted into
-/// migrations of one's own: [`schema`](crate::schema).
+/// Creates the tables `distlock_fence` and `distlock_once`, if they do not exist. For your own migrations,
+/// [`schema`](crate::schema) has their definitions.
 ///
 /// # Errors
-/// What the database said.
+/// The error of the database.
 pub async fn migrate<D: FencedDatabase>(database: &D) -> Result<(), Box<dyn Error + Send + Sync>> {
     database.migrate().await
 }

@@ -15,31 +15,31 @@ use crate::tokio_postgres::{assert_held, check, commit_on, migrate};
 use crate::tokio_postgres::{find, prune, store};
 use crate::{AssertHeld, Fence, FenceError, FencedDatabase};
 
-/// A client with an open transaction, as the body of a section gets it. (Not one to be changed: it could begin another
-/// transaction, whose commit would be the commit of this one.)
+/// A client with an open transaction: the argument of a section's body. (The client is not mutable, because it could
+/// begin another transaction, whose commit would commit this one.)
 #[derive(Debug)]
 pub struct Transaction(Pooled<Manager>);
 
 impl Transaction {
-    /// A statement that this connection of the pool keeps, as `prepare_cached` of the pool's clients does. It is
-    /// prepared at its first use, and later without a message.
+    /// A statement that this connection of the pool caches, like `prepare_cached` of the pool's clients. It is prepared
+    /// at its first use. Later uses need no message.
     ///
     /// # Errors
-    /// What the database said.
+    /// The error of the database.
     ///
     /// # Cancel safety
-    /// Cancel-safe: dropped, the statement is prepared again the next time.
+    /// Cancel-safe: if the future is dropped, the statement is prepared again the next time.
     pub async fn prepare_cached(&self, query: &str) -> Result<Statement, Error> {
         self.0.prepare_cached(query).await
     }
 
-    /// The same with the types of the parameters, which the server need not guess.
+    /// The same with the types of the parameters, so the server need not guess them.
     ///
     /// # Errors
-    /// What the database said.
+    /// The error of the database.
     ///
     /// # Cancel safety
-    /// Cancel-safe, as [`prepare_cached`](Transaction::prepare_cached).
+    /// Cancel-safe, like [`prepare_cached`](Transaction::prepare_cached).
     pub async fn prepare_typed_cached(&self, query: &str, types: &[Type]) -> Result<Statement, Error> {
         self.0.prepare_typed_cached(query, types).await
     }
@@ -70,7 +70,7 @@ impl FencedDatabase for Pool {
     }
 
     /// The client sends what several futures ask for in the order of their first polls. If BEGIN alone fails, because
-    /// it was cancelled, the check is a transaction by itself: it refuses those who were overtaken already.
+    /// it was cancelled, the check is a transaction by itself: it refuses holders that were already overtaken.
     async fn begin_fenced(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
         let object = self.get().await.map_err(|error| FenceError::not_committed(fence, error))?;
         let transaction = Begun(Transaction(Pooled::new(object)));

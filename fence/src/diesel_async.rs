@@ -1,5 +1,5 @@
 //! `diesel-async` on PostgreSQL. Its pools of `deadpool` are databases for [`transaction`](crate::transaction()) and
-//! `once`; a connection of one's own, or of another pool, has the functions of this module.
+//! `once`. For your own connection, or a connection of another pool, use the functions of this module.
 //!
 //! ```
 //! use diesel::prelude::*;
@@ -60,17 +60,18 @@ use crate::{Done, Once, Outcome, Stored};
 
 type Transactions = AnsiTransactionManager;
 
-/// [`transaction`](crate::transaction()) on a connection: the same order, the same promises, the same errors. Inside of
-/// another transaction it is refused: what `body` does would be committed later, or never.
+/// [`transaction`](crate::transaction()) on a connection: the same order, the same promises, the same errors. Inside
+/// another transaction, it is refused, because the changes of `body` would be committed later, or never.
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`]. Diesel tells few errors of a commit apart: more of them than with other
-/// libraries are [`FenceError::OutcomeUnknown`].
+/// The errors of `body`, and every [`FenceError`]. Diesel distinguishes few errors of a commit, so more errors are
+/// [`FenceError::OutcomeUnknown`] than with other libraries.
 ///
 /// # Cancel safety
-/// Dropped before the commit was sent, nothing is changed, and dropped later, it may have been committed: but drop the
-/// connection, too, with which the transaction ends; others with its key wait for that. (Pools drop it when it is to be
-/// used again. With a pool of `deadpool`, [`transaction`](crate::transaction()) drops it at once.)
+/// If the future is dropped before the commit was sent, nothing is changed. If it is dropped later, the transaction may
+/// have been committed. In both cases, drop the connection, too. That ends the transaction, and other transactions of
+/// its key wait for it. (A pool drops the connection when it would be used again. With a pool of `deadpool`,
+/// [`transaction`](crate::transaction()) drops it at once.)
 pub async fn transaction<T, E, F>(fence: &Fence, connection: &mut AsyncPgConnection, body: F) -> Result<T, E>
 where
     E: From<FenceError>,
@@ -84,14 +85,13 @@ where
     end(connection, fence, done).await
 }
 
-/// [`once`](crate::once()) on a connection: the same order, the same promises, the same errors as those of
-/// [`transaction`].
+/// [`once`](crate::once()) on a connection: the same order, promises and errors as [`transaction`].
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`].
+/// The errors of `body`, and every [`FenceError`].
 ///
 /// # Cancel safety
-/// That of [`transaction`]; the next call finds out whether it was committed.
+/// The same as for [`transaction`]. The next call finds out whether it was committed.
 #[cfg(feature = "once")]
 pub async fn once<T, E, F>(
     fence: &Fence,
@@ -146,19 +146,19 @@ where
     Ok(Done { value, outcome: Outcome::FirstRun })
 }
 
-/// Deletes results whose time is over, and says how many: for a job that runs now and then.
+/// Deletes expired results, and returns their number. Call it in a job that runs now and then.
 ///
 /// # Errors
-/// What the database said.
+/// The error of the database.
 #[cfg(feature = "once")]
 pub async fn prune(connection: &mut AsyncPgConnection) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
     Ok(u64::try_from(sql_query(crate::once_statements::POSTGRES.prune).execute(connection).await?)?)
 }
 
-/// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
+/// Creates the tables `distlock_fence` and `distlock_once`, if they do not exist.
 ///
 /// # Errors
-/// What the database said.
+/// The error of the database.
 pub async fn migrate(connection: &mut AsyncPgConnection) -> Result<(), Box<dyn error::Error + Send + Sync>> {
     Ok(connection.batch_execute(statements::MAKE_IN_POSTGRES).await?)
 }

@@ -9,20 +9,20 @@ use crate::Fence;
 /// The largest result that `once` stores, in bytes of JSON.
 pub const MAX_RESULT: usize = 64 * 1024;
 
-/// Why a fenced transaction was not committed, or that nobody knows whether it was.
+/// Why a fenced transaction was not committed, or that its outcome is unknown.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FenceError {
-    /// A later holder of the key has committed already. Nothing was changed.
+    /// A later holder of the key has already committed. Nothing was changed.
     Stale {
         /// The key.
         key: String,
-        /// The token of the holder that came too late.
+        /// The token of the refused holder.
         token: u64,
         /// The largest token that has committed.
         newest: u64,
     },
-    /// In a `SameDatabase`: the lock is not held with this token any more. Nothing was changed.
+    /// In a `SameDatabase`: the lock is no longer held with this token. Nothing was changed.
     NotHeld {
         /// The key.
         key: String,
@@ -33,18 +33,18 @@ pub enum FenceError {
     NotCommitted {
         /// The key.
         key: String,
-        /// What the database said.
+        /// The error of the database.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// The transaction was to be committed, and the answer was lost: it may have been committed or not. Look at the
-    /// data before you do the work again.
+    /// The commit was sent, but its reply was lost. The transaction may have been committed or not. Check the data
+    /// before you do the work again.
     OutcomeUnknown {
         /// The key.
         key: String,
-        /// How the answer was lost.
+        /// How the reply was lost.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// A run of this key is stored that had other arguments: the key was used for something else. Nothing was run.
+    /// The stored run of this key had other arguments, so the key was used for another operation. Nothing was run.
     OtherArguments {
         /// The key.
         key: String,
@@ -53,15 +53,15 @@ pub enum FenceError {
     TooLarge {
         /// The key.
         key: String,
-        /// How many bytes it has as JSON.
+        /// The size of its JSON in bytes.
         bytes: usize,
     },
-    /// The result of an earlier run is stored, but is no value of the type that was asked for: the program was changed
-    /// since then. Nothing was run.
+    /// The stored result of an earlier run does not have the requested type, because the program has changed since
+    /// then. Nothing was run.
     Unreadable {
         /// The key.
         key: String,
-        /// What does not fit.
+        /// The error of the conversion.
         source: Arc<dyn Error + Send + Sync>,
     },
 }
@@ -73,7 +73,7 @@ impl FenceError {
         FenceError::NotCommitted { key: fence.key().to_owned(), source: Arc::from(source.into()) }
     }
 
-    /// For implementations of [`FencedDatabase`](crate::FencedDatabase): the answer to a commit was lost.
+    /// For implementations of [`FencedDatabase`](crate::FencedDatabase): the reply to a commit was lost.
     #[must_use]
     pub fn outcome_unknown(fence: &Fence, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         FenceError::OutcomeUnknown { key: fence.key().to_owned(), source: Arc::from(source.into()) }
@@ -99,7 +99,7 @@ impl FenceError {
         FenceError::Stale { key: fence.key().to_owned(), token: fence.token(), newest }
     }
 
-    /// For implementations of [`FencedDatabase`](crate::FencedDatabase) that ask the lock: it is not held with this
+    /// For implementations of [`FencedDatabase`](crate::FencedDatabase) that check the lock: it is not held with this
     /// token.
     #[must_use]
     pub fn not_held(fence: &Fence) -> Self {

@@ -4,10 +4,10 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// The key of a lock with the fencing token of one acquisition: what a holder shows to the data.
+/// The key of a lock with the fencing token of one acquisition. The database checks it.
 ///
-/// As text it is the key, `#`, and the token. It can be handed to another service, which checks it with its own
-/// database and needs no lock for that.
+/// As text, it is the key, `#`, and the token. Another service can check it with its own database, and needs no lock
+/// for that.
 ///
 /// ```
 /// use distlock_fence::Fence;

@@ -6,7 +6,7 @@
 //!
 //! It is an Item of [RFC 9651](https://www.rfc-editor.org/rfc/rfc9651), "Structured Field Values for HTTP":
 //!
-//! - The token is a String of decimal digits. An Integer of that RFC has at most 15 of them, and a token may have 20.
+//! - The token is a String of decimal digits. An Integer of that RFC has at most 15 digits, and a token may have 20.
 //! - The parameter `key` is a String, or a Display String (`%"caf%c3%a9"`) if it has characters that are not printable
 //!   ASCII: each key can be written.
 //! - Other parameters are ignored.
@@ -42,7 +42,7 @@ impl Fence {
     /// The value of the [header](crate::header) `Fencing-Token`.
     ///
     /// # Panics
-    /// Never: a structured field is visible ASCII, whatever is in the key.
+    /// Never: a structured field is visible ASCII for every key.
     #[must_use]
     #[expect(clippy::expect_used, reason = "a structured field is visible ASCII")]
     pub fn to_header_value(&self) -> HeaderValue {
@@ -51,12 +51,11 @@ impl Fence {
         HeaderValue::try_from(item.finish()).expect("visible ASCII")
     }
 
-    /// Reads the value of the [header](crate::header) `Fencing-Token`. (A message with several such fields has none
-    /// that could be read.)
+    /// Reads the value of the [header](crate::header) `Fencing-Token`. (A message must not have several such fields.)
     ///
     /// # Errors
-    /// It is no structured field, the token is not a String with a number as [`Fence::to_header_value`] writes it, or
-    /// there is no key.
+    /// The value is not a structured field, the token is not a String with a number in the form of
+    /// [`Fence::to_header_value`], or the key is missing.
     pub fn from_header_value(value: impl AsRef<[u8]>) -> Result<Self, ParseHeaderError> {
         let item = Parser::new(value.as_ref()).parse::<Item>();
         let item = item.map_err(|error| ParseHeaderError { problem: error.to_string() })?;

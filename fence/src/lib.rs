@@ -1,5 +1,5 @@
-//! Fencing on the side of the data. A lock cannot stop a holder that did not run while its lease ended, and that writes
-//! when it goes on. The data can: it remembers the largest fencing token of each key, and refuses smaller ones.
+//! Fencing in the database. A lock cannot stop a holder that was paused past its lease, and that writes when it
+//! resumes. The database can: it stores the largest fencing token of each key, and refuses smaller ones.
 //!
 //! ```
 //! # #[cfg(feature = "sqlx-postgres")] mod example {
@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! | library | feature | to be called |
+//! | library | feature | call |
 //! |---|---|---|
 //! | `sqlx` | `sqlx-postgres`, `sqlx-mysql`, `sqlx-sqlite` | `transaction(&fence, &pool, async \|tx\| …)` |
 //! | `mysql_async` | `mysql-async` | the same, with its `Pool` |
@@ -38,37 +38,38 @@
 //! | `diesel` | `diesel-postgres`, `diesel-sqlite` | `blocking::transaction(&fence, &mut connection, \|connection\| …)` |
 //! | `rusqlite` | `rusqlite` | the same |
 //!
-//! Where a transaction belongs to one connection, that may be one of any pool. MySQL means MariaDB, too: what is said
-//! of it is tested on MariaDB 10.11, and not on MySQL itself.
+//! A transaction on a single connection works with a connection of any pool. MySQL means MariaDB, too: it is tested on
+//! MariaDB 10.11, and not on MySQL itself.
 //!
-//! Where PostgreSQL keeps the data and the locks, `SameDatabase::new(pool)` is a database that asks the lock itself.
-//! (For `diesel`, whose connections block, it is for `blocking::transaction_in` and `blocking::once_in`.)
+//! If PostgreSQL keeps the data and the locks, `SameDatabase::new(pool)` is a database that checks the lock itself.
+//! (For `diesel`, whose connections block, use it with `blocking::transaction_in` and `blocking::once_in`.)
 //!
-//! The crate locks nothing, and depends on nothing that does: a service that gets a [`Fence`] from another one can
-//! check it. It needs the table `distlock_fence`, which [`migrate`] makes, or a migration of one's own from [`schema`].
-//! Who writes under one key must name it alike: different texts do not see each other.
+//! The crate locks nothing, and does not depend on a lock library, so a service can check a [`Fence`] that another
+//! service has sent. It needs the table `distlock_fence`: call [`migrate`], or use [`schema`] in your own migrations.
+//! All writers must use the same text for the same key, because different texts are different keys.
 //!
 //! # Rows stay
-//! A row of `distlock_fence` (and its key in Redis) may be deleted when no fence of its key with
-//! a smaller token is left, in no process and in no message: the holder that has it would be let in. That is not a
-//! matter of time, because a process may stand still for any time, so nothing here deletes rows; one has some 100
-//! bytes. It can be known in two cases:
+//! A row of `distlock_fence` (and its key in Redis) may be deleted only if no process and no message has a fence of its
+//! key with a smaller token, because such a holder would then be accepted. No waiting time guarantees this, because a
+//! process may be paused for any time. So nothing in this crate deletes rows. A row has about 100 bytes. Deletion is
+//! safe in two cases:
 //!
 //! - The lock is in Redis, whose tokens are not below the microseconds since 1970 at their acquisition. If every
-//!   process that takes locks was started after a moment, and no older message with a fence is left, then rows below
-//!   that moment may go: `DELETE FROM distlock_fence WHERE token < 1790000000000000`. Tokens of the other stores are
-//!   counted: there a number says nothing of the time.
-//! - All processes are stopped, and no message with a fence is left. Then the whole table may go.
+//!   process that acquires locks was started after some moment, and no older message with a fence is left, then the
+//!   rows below that moment can be deleted: `DELETE FROM distlock_fence WHERE token < 1790000000000000`. The other
+//!   stores count their tokens, so a number does not indicate the time.
+//! - All processes are stopped, and no message with a fence is left. Then the whole table can be emptied.
 //!
 //! # Once
 //! With the feature `once`, the function `once` stores the result of a body in the transaction of its effects, in the
-//! table `distlock_once`. A request that is repeated gets that result, and the body does not run again.
+//! table `distlock_once`. A repeated request gets this result, and the body does not run again.
 //!
 //! # Isolation levels
-//! The check is the first statement of the transaction, so what the body reads is not older than it. On PostgreSQL a
-//! transaction at `REPEATABLE READ` or `SERIALIZABLE` that had to wait for another one of its key fails with SQLSTATE
-//! 40001 ([`FenceError::NotCommitted`]), and can be tried again; at `READ COMMITTED` it goes on. On MySQL it goes on
-//! at every level. SQLite has one writer at a time: who waits for longer than the pool's `busy_timeout` fails.
+//! The check is the first statement of the transaction, so the body reads no data that is older than the check. On
+//! PostgreSQL, a transaction at `REPEATABLE READ` or `SERIALIZABLE` fails with SQLSTATE 40001
+//! ([`FenceError::NotCommitted`]) if it had to wait for another transaction of its key. It can be retried. At
+//! `READ COMMITTED`, it continues after the wait. On MySQL, it continues at every level. SQLite has one writer at a
+//! time. A transaction that waits for longer than the pool's `busy_timeout` fails.
 
 #[cfg(any(feature = "deadpool-postgres", feature = "mysql-async", feature = "__sea-orm"))]
 mod begun;
@@ -149,7 +150,7 @@ pub use once::{Done, FirstRun, Once, OnceDatabase, Outcome, Run, Stored, once, p
 pub use same_database::{AssertHeld, NOT_HELD, SameDatabase};
 pub use transaction::{FencedTransaction, transaction};
 
-/// The token as the databases have it: a signed number.
+/// The token as a signed number, for databases.
 #[cfg(any(feature = "__mysql", feature = "__postgres", feature = "__sqlite"))]
 fn signed(fence: &Fence) -> Result<i64, FenceError> {
     // A number that was cut to the largest one would pass for every number above it.

@@ -9,8 +9,8 @@ use mysql_async::{Error, Pool, TxOpts};
 use crate::begun::Begun;
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
-/// A transaction of `mysql_async`, as the body of a section gets it. (With the lifetime in the type the future of the
-/// section could not be seen to be `Send`.)
+/// A transaction of `mysql_async`: the argument of a section's body. (With the lifetime in the type, the compiler could
+/// not see that the future of the section is `Send`.)
 #[derive(Debug)]
 pub struct Transaction(mysql_async::Transaction<'static>);
 

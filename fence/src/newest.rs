@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The newest token of each key that was let in. No older one of that key is let in afterwards, whatever is forgotten:
-/// no token of a key that was forgotten was above `floor`, and below it no unknown key is let in.
+/// The newest accepted token of each key. An older token of that key is never accepted afterwards, even if the key was
+/// forgotten: no forgotten token was above `floor`, and an unknown key is not accepted below `floor`.
 #[derive(Debug)]
 pub(crate) struct Newest {
     capacity: usize,
@@ -23,7 +23,8 @@ impl Newest {
         self.floor = self.floor.max(token);
     }
 
-    /// Lets a token in, unless it is older than one of this key that was let in, or that may have been forgotten.
+    /// Accepts a token, unless it is older than an accepted token of this key, or than a token that may have been
+    /// forgotten.
     #[must_use]
     pub(crate) fn lets_in(&mut self, key: &str, token: u64) -> bool {
         let known = self.tokens.get_key_value(key).map(|(key, newest)| (Arc::clone(key), *newest));

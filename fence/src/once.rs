@@ -12,10 +12,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{Fence, FenceError, FencedDatabase, FencedTransaction, MAX_RESULT};
 
-/// A database that keeps results of runs. Implemented for what [`FencedDatabase`] is implemented for.
+/// A database that stores the results of runs. Implemented for the same types as [`FencedDatabase`].
 pub trait OnceDatabase: FencedDatabase {
-    /// The result that is stored for the key, outside of a transaction, unless its time is over by the clock of the
-    /// database.
+    /// The stored result of the key, read outside a transaction. `None` if there is none, or if it has expired by the
+    /// clock of the database.
     ///
     /// # Errors
     /// [`FenceError::NotCommitted`]
@@ -31,7 +31,7 @@ pub trait OnceDatabase: FencedDatabase {
         fence: &Fence,
     ) -> impl Future<Output = Result<Option<Stored>, FenceError>> + Send;
 
-    /// Stores a result for this long, in place of an older one.
+    /// Stores a result for this time. It replaces an older result.
     ///
     /// # Errors
     /// [`FenceError::NotCommitted`]
@@ -42,14 +42,14 @@ pub trait OnceDatabase: FencedDatabase {
         keep: Duration,
     ) -> impl Future<Output = Result<(), FenceError>> + Send;
 
-    /// Deletes results whose time is over, and says how many.
+    /// Deletes expired results, and returns their number.
     ///
     /// # Errors
-    /// What the database said.
+    /// The error of the database.
     fn prune(&self) -> impl Future<Output = Result<u64, Box<dyn Error + Send + Sync>>> + Send;
 }
 
-/// What the database keeps of a run.
+/// The stored data of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The result, as JSON.
@@ -58,46 +58,46 @@ pub struct Stored {
     pub arguments: Option<Vec<u8>>,
 }
 
-/// Deletes results whose time is over, and says how many: for a job that runs now and then. Nothing depends on it but
-/// the size of the table.
+/// Deletes expired results, and returns their number. Call it in a job that runs now and then. It only affects the size
+/// of the table.
 ///
 /// # Errors
-/// What the database said.
+/// The error of the database.
 pub async fn prune<D: OnceDatabase>(database: &D) -> Result<u64, Box<dyn Error + Send + Sync>> {
     database.prune().await
 }
 
-/// How long the result of a run is kept, and which arguments it belongs to.
+/// How long the result of a run is kept, and the arguments of the run.
 #[derive(Clone, Debug)]
 pub struct Once {
     keep: Duration,
     arguments: Option<Result<Vec<u8>, Arc<str>>>,
 }
 
-/// Whether the body was run, or its stored result came back.
+/// Whether the body ran, or its stored result was returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Outcome {
-    /// The body has run.
+    /// The body ran.
     #[default]
     FirstRun,
-    /// An earlier run had committed: this is its result.
+    /// An earlier run had committed. This is its result.
     Replay,
 }
 
 impl Outcome {
-    /// Whether the result of an earlier run came back.
+    /// Whether the result of an earlier run was returned.
     #[must_use]
     pub fn is_replay(self) -> bool {
         self == Outcome::Replay
     }
 }
 
-/// A value, and whether it is that of an earlier run.
+/// A value, and whether it comes from an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done<T> {
-    /// What the body has returned, in this run or in an earlier one.
+    /// The value that the body returned, in this run or in an earlier one.
     pub value: T,
-    /// In which of them.
+    /// Whether the body ran now, or in an earlier run.
     pub outcome: Outcome,
 }
 
@@ -106,7 +106,7 @@ pub struct Done<T> {
 pub enum Run<D: FencedDatabase, T> {
     /// It is the first one.
     First(FirstRun<D>),
-    /// An earlier one has committed this.
+    /// An earlier run has committed this result.
     Replay(T),
 }
 
@@ -119,7 +119,7 @@ pub struct FirstRun<D: FencedDatabase> {
 }
 
 impl<D: FencedDatabase, T> Run<D, T> {
-    /// Which of the two it is.
+    /// Whether it is the first run.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
@@ -130,14 +130,14 @@ impl<D: FencedDatabase, T> Run<D, T> {
 }
 
 impl Once {
-    /// Keeps the result for this long, by the clock of the database. Milliseconds count.
+    /// Keeps the result for this time, by the clock of the database. It is counted in milliseconds.
     #[must_use]
     pub fn new(keep: Duration) -> Self {
         Once { keep, arguments: None }
     }
 
-    /// A later run of the key with other arguments is refused with [`FenceError::OtherArguments`]. What is kept is the
-    /// SHA-256 of their JSON; a map whose order is random has another one each time.
+    /// A later run of the key with other arguments is refused with [`FenceError::OtherArguments`]. The SHA-256 of their
+    /// JSON is stored. A map with a random order has another hash each time.
     #[must_use]
     pub fn arguments(self, arguments: &(impl Serialize + ?Sized)) -> Self {
         let digest = serde_json::to_vec(arguments)
@@ -149,10 +149,10 @@ impl Once {
     /// Looks for the result of an earlier run, and begins a fenced transaction if there is none.
     ///
     /// # Errors
-    /// Each [`FenceError`] but those of a commit.
+    /// Every [`FenceError`], except the errors of a commit.
     ///
     /// # Cancel safety
-    /// Cancel-safe: what was begun is rolled back.
+    /// Cancel-safe: an open transaction is rolled back.
     pub async fn begin<D, T>(&self, fence: &Fence, database: &D) -> Result<Run<D, T>, FenceError>
     where
         D: OnceDatabase,
@@ -227,7 +227,7 @@ impl Stored {
             .map_err(|error| FenceError::Unreadable { key: fence.key().to_owned(), source: Arc::new(error) })
     }
 
-    /// What the caller of a run that was done before gets.
+    /// The result for the caller of a run that was already done.
     pub(crate) fn replay<T: DeserializeOwned>(
         self,
         fence: &Fence,
@@ -242,10 +242,11 @@ impl<D: OnceDatabase> FirstRun<D> {
     ///
     /// # Errors
     /// [`FenceError::TooLarge`] if the result has more than [`MAX_RESULT`] bytes, [`FenceError::NotCommitted`], and
-    /// [`FenceError::OutcomeUnknown`] if the answer to the commit was lost.
+    /// [`FenceError::OutcomeUnknown`] if the reply to the commit was lost.
     ///
     /// # Cancel safety
-    /// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed.
+    /// If the future is dropped before the commit was sent, nothing is changed. If it is dropped later, the transaction
+    /// may have been committed.
     pub fn commit<T: Serialize + ?Sized>(
         self,
         value: &T,
@@ -274,10 +275,10 @@ impl<D: OnceDatabase> FirstRun<D> {
     /// [Commits](FirstRun::commit) if `result` is `Ok`, and rolls back otherwise. Returns it.
     ///
     /// # Errors
-    /// Those of [`commit`](FirstRun::commit).
+    /// The errors of [`commit`](FirstRun::commit).
     ///
     /// # Cancel safety
-    /// That of [`commit`](FirstRun::commit).
+    /// The same as for [`commit`](FirstRun::commit).
     pub async fn end<T: Serialize, E>(self, result: Result<T, E>) -> Result<Result<T, E>, FenceError> {
         match result {
             Ok(value) => {
@@ -298,17 +299,17 @@ impl<D: FencedDatabase> FirstRun<D> {
         &mut self.transaction
     }
 
-    /// Rolls back. If that fails, the server does it when it notices that the connection has ended.
+    /// Rolls back. If this fails, the server rolls back when it notices that the connection has ended.
     pub async fn roll_back(self) {
         self.transaction.roll_back().await;
     }
 }
 
-/// [`transaction`](crate::transaction), once: the first `Ok` of `body` is stored in the transaction of its effects, and
-/// every later call with this key gets it back, without `body`, for as long as `once` says.
+/// A [`transaction`](crate::transaction) that runs once: the first `Ok` of `body` is stored in the transaction of its
+/// effects. For the time in `once`, every later call with this key returns this result and does not call `body`.
 ///
-/// The caller holds the lock of the key, so that two do not wait for each other in the database. An `Err` is not
-/// stored. The result is stored as JSON and has at most [`MAX_RESULT`] bytes.
+/// The caller should hold the lock of the key, so that two calls do not wait for each other in the database. An `Err`
+/// is not stored. The result is stored as JSON and has at most [`MAX_RESULT`] bytes.
 ///
 /// ```
 /// # #[cfg(feature = "sqlx-postgres")] mod example {
@@ -330,11 +331,11 @@ impl<D: FencedDatabase> FirstRun<D> {
 /// ```
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`].
+/// The errors of `body`, and every [`FenceError`].
 ///
 /// # Cancel safety
-/// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed; the next call
-/// finds out.
+/// If the future is dropped before the commit was sent, nothing is changed. If it is dropped later, the transaction may
+/// have been committed, and the next call finds out.
 pub async fn once<D, T, E, F>(fence: &Fence, database: &D, once: &Once, body: F) -> Result<Done<T>, E>
 where
     D: OnceDatabase,

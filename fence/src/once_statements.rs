@@ -1,14 +1,14 @@
-//! SQL of the results of runs, which several libraries have in common.
+//! SQL for the results of runs that several libraries share.
 
 use std::time::Duration;
 
 /// Results of runs. Times are milliseconds since 1970 by the clock of the database.
 pub(crate) struct OnceStatements {
-    /// The result and the arguments of a key, unless their time is over.
+    /// The result and the arguments of a key, unless they have expired.
     pub(crate) find: &'static str,
-    /// Key, result, arguments, token, and for how many milliseconds, in place of an older result.
+    /// Key, result, arguments, token, and the time in milliseconds. It replaces an older result.
     pub(crate) store: &'static str,
-    /// Deletes those whose time is over.
+    /// Deletes expired results.
     pub(crate) prune: &'static str,
 }
 

@@ -14,33 +14,33 @@
 //! }
 //! ```
 //!
-//! A script compares the token with the one in a key beside the values ([`key_of`]), stores the larger one, and calls
-//! the commands: nobody else's command comes between them. In a cluster the values have to be in the slot of that key,
-//! which is the slot of the lock's key: give them that key as hash tag.
+//! A script compares the token with the stored token in a key next to the values ([`key_of`]), stores the larger one,
+//! and calls the commands. No other command can come between them. In a cluster, the values must be in the slot of that
+//! key, which is the slot of the lock's key. Use the lock's key as their hash tag.
 //!
 //! # What it promises
-//! A holder that was overtaken is refused, and changes nothing. Redis does not roll back: if a command fails, those
-//! before it have been carried out ([`FenceError::OutcomeUnknown`]). And it does not wait for its replicas: after a
-//! fail-over the values and the token may both be those of a moment ago, and a holder that had been refused may be let
-//! in.
+//! A holder that was overtaken is refused, and changes nothing. Redis does not roll back: if a command fails, the
+//! commands before it have been executed ([`FenceError::OutcomeUnknown`]). Redis does not wait for its replicas: a
+//! fail-over may lose the latest values together with the token, and a holder that was refused before may then be
+//! accepted.
 //!
-//! A connection to a cluster repeats a command whose answer was lost: give it commands that may be carried out twice,
-//! like SET and HSET.
+//! A connection to a cluster repeats a command if its reply was lost. Use only commands that may be executed twice,
+//! such as SET and HSET.
 
 use redis::aio::ConnectionLike;
 use redis::{Arg, ErrorKind, Pipeline, RedisError, Script, Value};
 
 use crate::{Fence, FenceError};
 
-/// Carries out the commands, unless a later holder of the key has come before. Answers with what each of them has
-/// answered; `ignore` in the pipeline is not looked at.
+/// Executes the commands, unless a later holder of the key has already executed its own. Returns the reply of each
+/// command. `ignore` in the pipeline has no effect.
 ///
 /// # Errors
-/// [`FenceError::Stale`]; [`FenceError::NotCommitted`] if the server has refused, or the first command has failed;
-/// [`FenceError::OutcomeUnknown`] if the answer was lost, or a later command has failed.
+/// [`FenceError::Stale`] if a later holder was first; [`FenceError::NotCommitted`] if the server refused, or the first
+/// command failed; [`FenceError::OutcomeUnknown`] if the reply was lost, or a later command failed.
 ///
 /// # Cancel safety
-/// Dropped when it was polled, it may have been carried out.
+/// If the future is dropped after the first poll, the commands may have been executed.
 pub async fn transaction(
     fence: &Fence,
     connection: &mut impl ConnectionLike,
@@ -82,7 +82,7 @@ pub async fn transaction(
 /// The largest token, what each command has answered, and how many were called until one has failed.
 type Answer = (u64, Vec<Value>, usize, Option<String>);
 
-/// The key that has the token of a fence: in the slot of the lock's key. Different locks have different ones.
+/// The key that stores the token of a fence. It is in the slot of the lock's key. Different locks have different keys.
 #[must_use]
 pub fn key_of(fence: &Fence) -> String {
     let key = fence.key();

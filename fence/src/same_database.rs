@@ -1,4 +1,4 @@
-//! Data beside the lock: in the PostgreSQL database that keeps it.
+//! Data in the same PostgreSQL database as the lock.
 
 use std::error::Error;
 use std::fmt;
@@ -7,16 +7,17 @@ use std::ops::{Deref, DerefMut};
 
 use crate::{Fence, FenceError, FencedDatabase};
 
-/// A database of PostgreSQL that keeps the locks, too (`postgres://`). Its transactions ask the lock itself, by the
-/// function `assert_held_1` of the store, in place of the table `distlock_fence`.
+/// A PostgreSQL database that also keeps the locks (`postgres://`). Its transactions check the lock itself, by the
+/// store's function `assert_held_1`, instead of the table `distlock_fence`.
 ///
-/// This refuses more: a holder that has lost its lock is refused with [`FenceError::NotHeld`] even if nobody has come
-/// after it. And from the check to the end of the transaction nobody else gets the lock, whatever becomes of the lease.
-/// Transactions of one holder do not wait for each other; with `once` they do, by the row of `distlock_fence`.
+/// This check is stricter: a holder that has lost its lock is refused with [`FenceError::NotHeld`] even if there is no
+/// later holder. From the check to the end of the transaction, no other process gets the lock, even if the lease
+/// expires. Transactions of one holder do not wait for each other. With `once` they do, because of the row in
+/// `distlock_fence`.
 ///
-/// Dereferences to the pool. Where the locks are elsewhere, every transaction fails: the function is not there, or the
-/// lock is not held there. Its role needs `USAGE` on the schema of the locks and `SELECT, UPDATE` on the table
-/// `lock_1`.
+/// It dereferences to the pool. If the locks are in another database, every transaction fails, because the function is
+/// missing, or because the lock is not held there. The role needs `USAGE` on the schema of the locks and
+/// `SELECT, UPDATE` on the table `lock_1`.
 ///
 /// ```
 /// # #[cfg(feature = "sqlx-postgres")] mod example {
@@ -47,12 +48,12 @@ pub struct SameDatabase<D> {
 }
 
 impl<D> SameDatabase<D> {
-    /// The store keeps its locks in the schema `distlock`, as it does if its URL names none.
+    /// For locks in the schema `distlock`, which is the default of the store's URL.
     pub fn new(database: D) -> Self {
         Self::in_schema(database, "distlock")
     }
 
-    /// The store keeps its locks in this schema (`schema=` in its URL).
+    /// For locks in this schema (`schema=` in the store's URL).
     pub fn in_schema(database: D, schema: &str) -> Self {
         let schema = schema.replace('"', "\"\"");
         SameDatabase { database, assert: format!("SELECT \"{schema}\".assert_held_1($1, $2)") }
@@ -79,7 +80,7 @@ pub trait AssertHeld: FencedDatabase {
 /// The SQLSTATE with which `assert_held_1` fails.
 pub const NOT_HELD: &str = "DL002";
 
-/// What the error of an assertion says.
+/// The meaning of an assertion's error.
 pub(crate) fn asserted(
     sqlstate: Option<&str>,
     fence: &Fence,

@@ -57,7 +57,7 @@ impl AssertHeld for PgPool {
     }
 }
 
-/// What the error of an assertion says.
+/// The meaning of an assertion's error.
 pub(crate) fn of_assertion(fence: &Fence, error: sqlx::Error) -> FenceError {
     let code = error.as_database_error().and_then(|error| error.code()).map(Cow::into_owned);
     asserted(code.as_deref(), fence, error)

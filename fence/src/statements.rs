@@ -1,4 +1,4 @@
-//! SQL that several libraries have in common.
+//! SQL that several libraries share.
 
 /// Stores the token of a key unless a larger one is stored. No row: there is one.
 #[cfg(any(feature = "__postgres", feature = "__sqlite"))]
@@ -14,7 +14,7 @@ pub(crate) const NEWEST: &str = "SELECT token FROM distlock_fence WHERE key = $1
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres", feature = "__sea-orm"))]
 pub(crate) const STILL_GOOD: &str = "SAVEPOINT still_good";
 
-/// The same with the commit, which the server carries out only if the statement before it does not fail.
+/// The same with the commit. The server executes it only if the previous statement has not failed.
 #[cfg(feature = "tokio-postgres")]
 pub(crate) const COMMIT_IF_GOOD: &str = "SAVEPOINT still_good; COMMIT";
 

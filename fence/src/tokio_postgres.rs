@@ -1,4 +1,4 @@
-//! Transactions of `tokio-postgres`, on a client of one's own or of a pool. (The pools of `deadpool-postgres` are
+//! Transactions of `tokio-postgres`, on your own client or a client of a pool. (The pools of `deadpool-postgres` are
 //! databases for [`transaction`](crate::transaction()) and `once`: feature `deadpool-postgres`.)
 //!
 //! ```
@@ -46,10 +46,11 @@ use crate::{Fence, FenceError, SameDatabase, signed, statements};
 /// [`transaction`](crate::transaction()) on a client: the same order, the same promises, the same errors.
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`].
+/// The errors of `body`, and every [`FenceError`].
 ///
 /// # Cancel safety
-/// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed.
+/// If the future is dropped before the commit was sent, nothing is changed. If it is dropped later, the transaction may
+/// have been committed.
 pub async fn transaction<T, E, F>(fence: &Fence, client: &mut Client, body: F) -> Result<T, E>
 where
     E: From<FenceError>,
@@ -65,11 +66,11 @@ where
 /// [`once`](crate::once()) on a client: the same order, the same promises, the same errors.
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`].
+/// The errors of `body`, and every [`FenceError`].
 ///
 /// # Cancel safety
-/// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed; the next call
-/// finds out.
+/// If the future is dropped before the commit was sent, nothing is changed. If it is dropped later, the transaction may
+/// have been committed, and the next call finds out.
 #[cfg(feature = "once")]
 pub async fn once<T, E, F>(fence: &Fence, client: &mut Client, once: &Once, body: F) -> Result<Done<T>, E>
 where
@@ -95,23 +96,24 @@ where
     Ok(Done { value, outcome: Outcome::FirstRun })
 }
 
-/// Deletes results whose time is over, and says how many: for a job that runs now and then.
+/// Deletes expired results, and returns their number. Call it in a job that runs now and then.
 ///
 /// # Errors
-/// What the database said.
+/// The error of the database.
 #[cfg(feature = "once")]
 pub async fn prune(client: &Client) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
     Ok(client.execute(POSTGRES.prune, &[]).await?)
 }
 
 impl SameDatabase<&mut Client> {
-    /// [`transaction`] on a client of the database that keeps the lock, too.
+    /// [`transaction`] on a client of the database that also keeps the lock.
     ///
     /// # Errors
-    /// Those of `body`, and each [`FenceError`].
+    /// The errors of `body`, and every [`FenceError`].
     ///
     /// # Cancel safety
-    /// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed.
+    /// If the future is dropped before the commit was sent, nothing is changed. If it is dropped later, the transaction
+    /// may have been committed.
     pub async fn transaction<T, E, F>(self, fence: &Fence, body: F) -> Result<T, E>
     where
         E: From<FenceError>,
@@ -125,10 +127,10 @@ impl SameDatabase<&mut Client> {
     }
 }
 
-/// Makes the tables `distlock_fence` and `distlock_once`, if there are none.
+/// Creates the tables `distlock_fence` and `distlock_once`, if they do not exist.
 ///
 /// # Errors
-/// What the database said.
+/// The error of the database.
 pub async fn migrate(client: &Client) -> Result<(), Box<dyn error::Error + Send + Sync>> {
     Ok(client.batch_execute(statements::MAKE_IN_POSTGRES).await?)
 }

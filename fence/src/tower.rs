@@ -1,5 +1,5 @@
-//! Layers of `tower` for services on HTTP and gRPC: [`SendFence`] on the side of the holder, [`RefuseStale`] on the
-//! side of a service that must not carry out what an overtaken holder asks for.
+//! Layers of `tower` for services on HTTP and gRPC: [`SendFence`] for the holder, and [`RefuseStale`] for a service
+//! that must refuse requests of an overtaken holder.
 //!
 //! ```
 //! use distlock_fence::Fence;
@@ -25,25 +25,26 @@
 //! # });
 //! ```
 //!
-//! With gRPC they are layers of the channel and of the server: metadata are headers.
+//! With gRPC, they are layers of the channel and of the server, because metadata are headers.
 //!
 //! # What it promises
-//! A request is refused if one with a later token of its key has been let in before, by this layer or a clone of it.
-//! That is less than a [`transaction`](crate::transaction) promises: requests that were let in may overtake each other
-//! behind the layer, and other processes have memories of their own. Where the service has a database, let the handler
-//! give the fence to that.
+//! A request is refused if this layer or a clone of it has already accepted a request with a later token of the same
+//! key. This is less than a [`transaction`](crate::transaction) promises: accepted requests may overtake each other
+//! after the layer, and other processes have their own memory. If the service has a database, let the handler pass the
+//! fence to the database.
 //!
-//! Whether the key is the one that guards what a request is about, only the handler knows. A caller can send any token,
-//! and one that is too large locks out the honest holders of its key: let in only callers that you trust.
+//! Only the handler can check that the key guards the data of the request. A caller can send any token, and a token
+//! that is too large locks out the honest holders of its key. Accept only callers that you trust.
 //!
 //! # What it forgets
-//! It remembers so many keys. Of one more, it forgets the key with the smallest token, and refuses from then on what is
-//! below that token for *every* key that it does not know: an older token is not let in because a newer one was
-//! forgotten. Tokens of Redis are made of the time, those of SQLite, etcd and ZooKeeper of a number for all keys:
-//! there this refuses holders that have waited for long. Those of PostgreSQL and MySQL count for each key: there have
-//! room for all keys, or a key that is locked seldom will be refused behind one that is locked often.
+//! The layer remembers a limited number of keys. If there are more, it forgets the key with the smallest token. From
+//! then on, it refuses tokens below that token for *every* key that it does not know, so that it never accepts an older
+//! token of a forgotten key. Tokens of Redis come from the time, and tokens of SQLite, etcd and ZooKeeper from a number
+//! for all keys. There, the layer refuses holders that have waited for a long time. PostgreSQL and MySQL count tokens
+//! for each key. There, make room for all keys, or a key that is rarely locked will be refused because of a key that is
+//! often locked.
 //!
-//! A process that starts remembers nothing. With Redis, [`RefuseStale::floor`] takes its place.
+//! A new process remembers nothing. With Redis, [`RefuseStale::floor`] replaces this memory.
 
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,7 +59,7 @@ use crate::Fence;
 use crate::header::FENCING_TOKEN;
 use crate::newest::Newest;
 
-/// A layer that sends a [fence](crate::header) with each request, in place of any other.
+/// A layer that sends a [fence](crate::header) with each request, and replaces an existing one.
 #[derive(Clone, Debug)]
 pub struct SendFence {
     value: HeaderValue,
@@ -80,17 +81,17 @@ impl<S> Layer<S> for SendFence {
     }
 }
 
-/// A layer that refuses requests whose [fence](crate::header) is older than that of a request before. A request that is
-/// let in has the [`Fence`] in its extensions, and so has the response to one that is refused as too old, for a layer
-/// that logs.
+/// A layer that refuses a request if its [fence](crate::header) is older than the fence of an earlier request. An
+/// accepted request has the [`Fence`] in its extensions. For a layer that logs, the response to a refused old request
+/// has it, too.
 ///
 /// | fence | response | gRPC |
 /// |---|---|---|
-/// | older, or perhaps older than one that was forgotten | 412 Precondition Failed | `FAILED_PRECONDITION` |
+/// | older, or perhaps older than a forgotten one | 412 Precondition Failed | `FAILED_PRECONDITION` |
 /// | none, unless it is [`optional`](Self::optional) | 428 Precondition Required | `FAILED_PRECONDITION` |
-/// | cannot be read, or there are several | 400 Bad Request | `INVALID_ARGUMENT` |
+/// | malformed, or more than one | 400 Bad Request | `INVALID_ARGUMENT` |
 ///
-/// Clones have one memory.
+/// Clones share one memory.
 #[derive(Clone, Debug)]
 pub struct RefuseStale {
     newest: Arc<Mutex<Newest>>,
@@ -98,22 +99,22 @@ pub struct RefuseStale {
 }
 
 impl RefuseStale {
-    /// The layer, with room for the tokens of so many keys: some 100 bytes each, and the key.
+    /// The layer, with room for the tokens of this many keys. A key takes about 100 bytes, and the length of the key.
     #[must_use]
     pub fn remembering(keys: usize) -> Self {
         RefuseStale { newest: Arc::new(Mutex::new(Newest::new(keys))), is_optional: false }
     }
 
-    /// Lets requests without a fence through.
+    /// Accepts requests without a fence.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.is_optional = true;
         self
     }
 
-    /// Refuses what is below this token for every key that is not known: with the start of the process in microseconds
-    /// since 1970, the holders that were there before it. (Only tokens of Redis are made of the time: elsewhere leave
-    /// it out.)
+    /// Refuses tokens below this one for every unknown key. Pass the start of the process in microseconds since 1970,
+    /// to refuse holders from before the start. (Use it only with Redis, because only tokens of Redis come from the
+    /// time.)
     #[must_use]
     pub fn floor(self, token: u64) -> Self {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).raise_floor(token);
@@ -198,7 +199,7 @@ where
     }
 }
 
-/// Why a request is not let in.
+/// Why a request is refused.
 enum Refusal {
     Stale(Fence),
     Missing,

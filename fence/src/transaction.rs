@@ -5,11 +5,11 @@ use std::ops::{Deref, DerefMut};
 
 use crate::{Fence, FenceError, FencedDatabase};
 
-/// A transaction that was begun, and whose fence was checked: others with the same key wait for its end.
+/// An open transaction with a checked fence. Other transactions of the same key wait for its end.
 ///
-/// If it is dropped before [`commit`](FencedTransaction::commit), it is rolled back. Dereferences to the transaction of
-/// the database's library. [`transaction`] does the steps in order and is shorter; this type is for bodies that are no
-/// closures.
+/// If it is dropped before [`commit`](FencedTransaction::commit), it is rolled back. It dereferences to the transaction
+/// of the database's library. [`transaction`] is shorter and does the steps in order. Use this type if the body is not
+/// a closure.
 ///
 /// ```
 /// # #[cfg(feature = "sqlx-postgres")] mod example {
@@ -39,7 +39,7 @@ impl<D: FencedDatabase> FencedTransaction<D> {
     /// fails.
     ///
     /// # Cancel safety
-    /// Cancel-safe: what was begun is rolled back.
+    /// Cancel-safe: an open transaction is rolled back.
     pub async fn begin(fence: &Fence, database: &D) -> Result<Self, FenceError> {
         let transaction = database.begin_fenced(fence).await?;
         Ok(FencedTransaction { transaction, fence: fence.clone() })
@@ -54,10 +54,11 @@ impl<D: FencedDatabase> FencedTransaction<D> {
     /// Commits.
     ///
     /// # Errors
-    /// [`FenceError::NotCommitted`], and [`FenceError::OutcomeUnknown`] if the answer was lost.
+    /// [`FenceError::NotCommitted`], and [`FenceError::OutcomeUnknown`] if the reply was lost.
     ///
     /// # Cancel safety
-    /// Dropped before the first poll, nothing was changed. Dropped later, it may have been committed.
+    /// If the future is dropped before the first poll, nothing is changed. If it is dropped later, the transaction may
+    /// have been committed.
     pub async fn commit(self) -> Result<(), FenceError> {
         D::commit(self.transaction, &self.fence).await
     }
@@ -65,10 +66,10 @@ impl<D: FencedDatabase> FencedTransaction<D> {
     /// Commits if `result` is `Ok`, and rolls back otherwise. Returns it.
     ///
     /// # Errors
-    /// Those of [`commit`](FencedTransaction::commit).
+    /// The errors of [`commit`](FencedTransaction::commit).
     ///
     /// # Cancel safety
-    /// That of [`commit`](FencedTransaction::commit).
+    /// The same as for [`commit`](FencedTransaction::commit).
     pub async fn end<T, E>(self, result: Result<T, E>) -> Result<Result<T, E>, FenceError> {
         if result.is_ok() {
             self.commit().await?;
@@ -78,7 +79,7 @@ impl<D: FencedDatabase> FencedTransaction<D> {
         Ok(result)
     }
 
-    /// Rolls back. If that fails, the server does it when it notices that the connection has ended.
+    /// Rolls back. If this fails, the server rolls back when it notices that the connection has ended.
     pub async fn roll_back(self) {
         D::roll_back(self.transaction).await;
     }
@@ -106,20 +107,22 @@ impl<D: FencedDatabase> fmt::Debug for FencedTransaction<D> {
 
 /// Begins a transaction, checks the fence, calls `body`, and commits if it returns `Ok`.
 ///
-/// The transaction is rolled back if the fence is stale (then `body` is not called), and if `body` returns an error,
-/// panics, or is dropped. Transactions of one key are committed in the order of their tokens: the check holds the row
-/// of the key until the end, and a holder that was overtaken is refused with [`FenceError::Stale`]. Several
-/// transactions may have the same token.
+/// The transaction is rolled back if the fence is stale (`body` is then not called), or if `body` returns an error,
+/// panics, or is dropped. Transactions of one key are committed in the order of their tokens: the check locks the row
+/// of the key until the transaction ends, and a holder that was overtaken is refused with [`FenceError::Stale`].
+/// Several transactions may have the same token.
 ///
-/// `body` must return the errors of its statements: after some of them, a database has rolled back the transaction by
-/// itself, and MySQL and SQLite carry out each further statement alone. It must not end the transaction with statements
-/// of its own, nor have MySQL do so by changing tables.
+/// `body` must return the errors of its statements. After some errors, a database has already rolled back the
+/// transaction, and MySQL and SQLite then execute each further statement outside a transaction. `body` must not end the
+/// transaction with its own statements. On MySQL, it must not change the definition of a table, because that commits
+/// the transaction.
 ///
 /// # Errors
-/// Those of `body`, and each [`FenceError`].
+/// The errors of `body`, and every [`FenceError`].
 ///
 /// # Cancel safety
-/// Dropped before the commit was sent, nothing was changed. Dropped later, it may have been committed.
+/// If the future is dropped before the commit was sent, nothing is changed. If it is dropped later, the transaction may
+/// have been committed.
 pub async fn transaction<D, T, E, F>(fence: &Fence, database: &D, body: F) -> Result<T, E>
 where
     D: FencedDatabase,

@@ -1,5 +1,8 @@
 //! Habits of our own that readers stumble over, and words that readers of the translations search for.
 
+use std::fs;
+use std::path::PathBuf;
+
 use crate::documents::markdown::Document;
 use crate::documents::translations::pages;
 use crate::documents::{read, root};
@@ -32,13 +35,48 @@ const HABITS: &[(&str, &str)] = &[
     ("stands in the queue", "waits in the queue"),
     ("has come in", "has acquired the lock"),
     ("belongs into", "belongs in"),
+    ("so many", "this many; the number of"),
+    ("for so long", "for this time"),
+    ("nobody", "no process, no caller"),
+    ("anybody", "any process, any client"),
+    ("whoever", "the caller that, any process that"),
+    ("those who", "holders, waiters, users that"),
+    ("all the same", "nevertheless"),
+    ("anew", "again"),
+    ("also not", "even ... not"),
+    ("carried out", "executed"),
+    ("carries out", "executes"),
+    ("carry out", "execute"),
+    ("of no use", "useless"),
+    ("let in", "granted the lock; accepted"),
+    ("lets in", "grants the lock to; accepts"),
+    ("in place of", "instead of"),
+    ("what is left", "the rest"),
 ];
 
-/// Pages without these habits. A page that was rewritten joins them, and stays without.
+/// Pages without these habits, and folders whose documentation comments have none. A page that was rewritten joins
+/// them, and stays without.
 const CLEAN: &[&str] = &[
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
     "SECURITY.md",
+    "distlock-store/src",
+    "distlock/src/attribute.md",
+    "distlock/src/axum",
+    "distlock/src/blocking",
+    "distlock/src/error.rs",
+    "distlock/src/guard",
+    "distlock/src/held.rs",
+    "distlock/src/key_macro.md",
+    "distlock/src/leader",
+    "distlock/src/lib.rs",
+    "distlock/src/manager",
+    "distlock/src/metrics.md",
+    "distlock/src/observe/stream",
+    "distlock/src/request",
+    "distlock/src/scope.rs",
+    "distlock/src/store.rs",
     "docs/architecture.md",
     "docs/book/src/alternatives.md",
     "docs/book/src/coming-from-more.md",
@@ -86,11 +124,43 @@ const CLEAN: &[&str] = &[
     "docs/sqlite.md",
     "docs/stores.md",
     "docs/zookeeper.md",
+    "fence/src",
+    "spec/README.md",
 ];
 
 /// Messages of the library that a page quotes as they are.
-const QUOTED: &[&str] =
-    &["it was given back, by the section that held it or by its guard", "granted, not taken, and given back"];
+const QUOTED: &[&str] = &[
+    "it was given back, by the section that held it or by its guard",
+    "granted, not taken, and given back",
+    "nobody could ever",
+];
+
+/// The texts of `CLEAN`, each with its path. Of a source, these are the documentation comments.
+fn clean_texts() -> Vec<(String, String)> {
+    let mut found: Vec<PathBuf> = CLEAN.iter().map(|page| root().join(page)).collect();
+    let mut texts = Vec::new();
+    while let Some(path) = found.pop() {
+        if path.is_dir() {
+            found.extend(fs::read_dir(&path).expect("readable").map(|entry| entry.expect("readable").path()));
+            continue;
+        }
+        let text = read(&path);
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        let text = if is_source { documentation(&text) } else { text };
+        texts.push((path.strip_prefix(root()).unwrap_or(&path).display().to_string(), text));
+    }
+    texts
+}
+
+/// The documentation comments of a source. All other lines are empty.
+fn documentation(source: &str) -> String {
+    let comment = |line: &str| {
+        let line = line.trim_start();
+        let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).unwrap_or_default();
+        text.strip_prefix(' ').unwrap_or(text).to_owned() + "\n"
+    };
+    source.lines().map(comment).collect()
+}
 
 /// A line without its code, its quotations and the targets of its links.
 fn own_words(line: &str) -> String {
@@ -130,8 +200,8 @@ fn says(text: &str, phrase: &str) -> bool {
 #[test]
 fn clean_pages_stay_without_our_habits() {
     let mut found = Vec::new();
-    for page in CLEAN {
-        for line in without_bad_examples(Document::parse(&read(&root().join(page))).prose) {
+    for (page, text) in clean_texts() {
+        for line in without_bad_examples(Document::parse(&text).prose) {
             let words = own_words(&line);
             for (habit, instead) in HABITS {
                 if says(&words, habit) {
@@ -146,7 +216,7 @@ fn clean_pages_stay_without_our_habits() {
 /// Quotations that no page needs any more would hide a habit.
 #[test]
 fn what_is_quoted_stands_in_the_pages() {
-    let pages: String = CLEAN.iter().map(|page| read(&root().join(page))).collect();
+    let pages: String = clean_texts().into_iter().map(|(_, text)| text).collect();
     for quoted in QUOTED {
         assert!(pages.contains(quoted), "no page quotes: {quoted}");
     }
@@ -240,6 +310,12 @@ fn habits_are_found_in_words_of_our_own_only() {
     assert!(!says(&own_words("`goes on` and [a page](goes on.md)"), "goes on"));
     assert!(says(&own_words("a [body that goes on](page.md) here"), "goes on"));
     assert!(!says("the besides", "beside"));
+}
+
+#[test]
+fn documentation_comments_are_read_without_the_code() {
+    let source = "//! A page.\n\nfn go_on() {} // goes on\n    /// A line.\n    ///\n    /// ```\n";
+    assert_eq!(documentation(source), "A page.\n\n\nA line.\n\n```\n");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The clock that goes on while the machine sleeps, as leases do.
+//! The clock that continues while the machine sleeps, like leases.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! How a command begins: in a process that waits at a gate before it becomes the command.
+//! The start of a command: a process waits at a gate before it becomes the command.
 //!
-//! So the process that has to end the command knows its process group before it runs. If `distlock run` is killed
-//! before it opens the gate, nothing is run.
+//! So the guardian knows the command's process group before the command runs. If `distlock run` is killed before it
+//! opens the gate, nothing is run.
 
 use std::fs::File;
 use std::io::{self, Read};

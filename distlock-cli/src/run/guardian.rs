@@ -1,9 +1,9 @@
-//! A process that ends the command when `distlock run` does not: because it was killed, or because it stands still and
-//! nobody renews the lease.
+//! A process that ends the command if `distlock run` cannot, because it was killed, or because it is paused and does
+//! not renew the lease.
 //!
-//! It reads from a pipe how long the lease lets the command run, again after each renewal. At the end of that time it
-//! acts by itself. A pipe that ends without an orderly end means that `distlock run` was killed. What it does then is
-//! done by the times it was told: a command that was asked to end already gets no further time.
+//! After each renewal, it reads from a pipe how long the command may run. At the end of that time, it ends the command.
+//! If the pipe closes without a final message, `distlock run` was killed. The guardian then acts by the last times that
+//! it has read: a command that was already asked to end gets no further time.
 
 use std::io;
 use std::os::fd::OwnedFd;

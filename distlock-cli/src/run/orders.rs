@@ -1,4 +1,5 @@
-//! What `distlock run` tells its guardian, and what the guardian makes of it: lines of text and times in, signals out.
+//! The messages from `distlock run` to its guardian, and the guardian's decisions: lines of text and times in, signals
+//! out.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::exit::Exit;
 
 pub(super) const DONE: &str = "done\n";
 const KILLED: &str = "`distlock run` was killed";
-const STANDS_STILL: &str = "the lease is about to end, and `distlock run` stands still";
+const STANDS_STILL: &str = "the lease is about to end, and `distlock run` is paused";
 
 pub(super) fn group(group: Group) -> String {
     format!("group {}\n", group.pid().as_raw_nonzero())

@@ -1,5 +1,5 @@
-//! When a command is asked to end, and when it is killed. Nothing but times: `distlock run` and its guardian carry it
-//! out, each with a plan of its own.
+//! When a command is asked to end, and when it is killed. A plan contains only times. `distlock run` and its guardian
+//! each execute their own plan.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! The signals of `distlock run`: passed on to the command, or the end of the wait.
+//! The signals of `distlock run`: they are passed on to the command, or end the wait.
 //!
-//! They are blocked, and a thread reads them. So their actions stay those that this process began with: it can be
-//! stopped by a terminal and die of a signal like any program, and what is ignored stays ignored, here and in the
-//! command (`nohup`).
+//! They are blocked, and a thread reads them. So this process keeps the actions that it was started with: a terminal
+//! can stop it, a signal can end it like any program, and ignored signals stay ignored, here and in the command
+//! (`nohup`).
 
 use nix::sys::signal::{self, SigSet};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, setrlimit};

@@ -1,4 +1,4 @@
-//! A command under a lock: signals are passed on, and it is ended before the lease is.
+//! A command under a lock: it gets the signals of `distlock run`, and it is ended before the lease ends.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -187,7 +187,7 @@ impl Watch<'_> {
         {
             let key = self.guard.key();
             self.why.get_or_insert_with(|| {
-                format!("lock `{key}`: the lease was about to end, and `distlock run` stood still")
+                format!("lock `{key}`: the lease was about to end, and `distlock run` was paused")
             });
         }
         if let Some(why) = self.why {

@@ -1,4 +1,4 @@
-//! The terminal: a command in a process group of its own may read from it only while that group is in the foreground.
+//! The terminal: a command in a separate process group may read from it only while that group is in the foreground.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

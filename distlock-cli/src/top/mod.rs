@@ -1,4 +1,4 @@
-//! `top`: all locks on one screen, as they come and go.
+//! `top`: all locks on one screen that is kept up to date.
 
 mod model;
 mod screen;

@@ -1,4 +1,4 @@
-//! What the screen shows, and what the keys do.
+//! The content of the screen, and the actions of the keys.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Drawing.
+//! Draws the screen.
 
 use distlock::LockEntry;
 use ratatui::Frame;

@@ -1,4 +1,4 @@
-//! Looks at the locks again and again, while somebody looks at the page, and tells each page what it wants to know.
+//! Lists the locks repeatedly while a page is open, and sends each page its rows.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Who may see the page and who may change something: checked before anything else.
+//! Access control: who may see the page, and who may change something. It is checked first.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! One look at all locks, and what is remembered from one look to the next.
+//! One listing of all locks, and the state that is kept between two listings.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -230,12 +230,9 @@ impl ListedLocks {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.silent > 0 {
-            let one = ("lock is held by a process that gives", "Its lease ends by itself");
-            let (what, leases) = of_number(
-                self.silent,
-                one,
-                ("locks are held by processes that give", "Their leases end by themselves"),
-            );
+            let one = ("lock is held by a process that gives", "Its lease expires");
+            let (what, leases) =
+                of_number(self.silent, one, ("locks are held by processes that give", "Their leases expire"));
             notes.push(format!("{} {what} no sign of life (red). {leases}.", self.silent));
         }
         if !self.is_whole {

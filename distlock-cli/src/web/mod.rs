@@ -1,8 +1,8 @@
-//! `distlock web`: a page that shows the locks of a deployment while somebody looks at it.
+//! `distlock web`: a page that shows the locks of a deployment while it is open.
 //!
-//! The page reads server-sent events and shows text as text. The server listens on the loopback by default, answers to
-//! its own names only (so that no other site can reach it by a name that leads here), and changes nothing without a
-//! token.
+//! The page reads server-sent events and shows text as text. The server listens on the loopback by default, answers
+//! only requests for its own names (so that another site cannot reach it by a foreign name), and changes nothing
+//! without a token.
 
 mod feed;
 mod guard;

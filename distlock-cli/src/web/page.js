@@ -249,7 +249,7 @@ function blocker(age) {
   if (failed) {
     const since = failed.since + age;
     const what = failed.unreachable
-      ? "The store cannot be reached from here since " + clock(since) + " (" + span(since) + "): " + failed.error
+      ? "The store is unreachable from here since " + clock(since) + " (" + span(since) + "): " + failed.error
         + ". If the programs cannot reach it either, no lock can be acquired, and each holder stops when its lease ends. "
       : "The locks cannot be listed since " + clock(since) + ": " + failed.error + ". ";
     return { short: (failed.unreachable ? "store unreachable since " : "cannot list locks since ") + clock(since), long: what };

@@ -1,4 +1,4 @@
-//! What is served: the page, its events, and the release of a lock.
+//! The HTTP service: the page, its events, and the release of a lock.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -106,8 +106,9 @@ async fn events(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
     guard.check_read(&headers)?;
     let filter = wanted.remove("filter").unwrap_or_default();
-    let viewer =
-        feed.viewer(filter).ok_or((StatusCode::SERVICE_UNAVAILABLE, "too many look at the locks already"))?;
+    let viewer = feed
+        .viewer(filter)
+        .ok_or((StatusCode::SERVICE_UNAVAILABLE, "too many clients read the locks already"))?;
     let events = unfold(viewer, async |mut viewer| {
         let text = viewer.next().await?;
         Some((Ok::<_, Infallible>(Event::default().data(text)), viewer))

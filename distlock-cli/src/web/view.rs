@@ -1,4 +1,4 @@
-//! What the page is told, as JSON.
+//! The data for the page, as JSON.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
@@ -125,7 +125,7 @@ impl Loss {
 
 /// The program and its place, as far as they are known.
 fn who(client: Option<&LockClient>, token: &str) -> String {
-    let Some(client) = client else { return format!("a client of another make: {token}") };
+    let Some(client) = client else { return format!("a client of another program: {token}") };
     let program = client.program.as_deref().unwrap_or(&client.id);
     let pid = client.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
     let host = client.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Doubling pauses with jitter, so that the clients of a server that comes back do not all come at once.
+/// Doubling pauses with jitter, so that the clients of a restarted server do not all reconnect at once.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
@@ -16,8 +16,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Like the default, but never longer than `most`: for a place where another server may soon be the right
-    /// one.
+    /// Like the default, but never longer than `most`, for a service where another server may soon be the right one.
     #[must_use]
     pub fn up_to(most: Duration) -> Backoff {
         Backoff { most, ..Backoff::default() }

@@ -1,11 +1,11 @@
-//! Why a server was not trusted, and what to do about it.
+//! Why a server was not trusted, and the remedy.
 
 use std::error::Error;
 use std::io;
 
 use tokio_rustls::rustls::{CertificateError, Error as TlsError};
 
-/// What to do about an error, if the cause of it is the server's certificate.
+/// The remedy for an error that is caused by the server's certificate.
 pub fn remedy(error: &(dyn Error + 'static)) -> Option<&'static str> {
     match tls_error(error)? {
         TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => Some(

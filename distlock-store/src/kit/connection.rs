@@ -1,4 +1,4 @@
-//! What a connection needs besides an address: who we are, whom to trust, how long to wait.
+//! The options of a connection apart from its address: credentials, trusted certificates, time-outs.
 
 use std::error::Error;
 use std::fmt;
@@ -20,9 +20,9 @@ pub const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)
 pub const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
 const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 
-/// User and password of a server, or the token that stands for a password. `Debug` hides the password.
+/// User and password for a server, or a token instead of a password. `Debug` hides the password.
 ///
-/// Given by the function that `LockManagerBuilder::credentials` takes.
+/// The function for `LockManagerBuilder::credentials` returns them.
 ///
 /// ```
 /// use distlock::{Credentials, LockManager};
@@ -68,8 +68,8 @@ impl Credentials {
         Credentials { user: None, password: password.into(), valid_for: None }
     }
 
-    /// They end after this time, counted from now. Before that (after three quarters of it) the function is
-    /// asked again, and what it returns is shown on the connections that are open.
+    /// The credentials expire after this time, counted from now. After three quarters of it, the function is called
+    /// again, and the new credentials are sent on the open connections.
     ///
     /// ```
     /// use std::time::Duration;
@@ -95,7 +95,7 @@ impl fmt::Debug for Credentials {
 
 type Given = Result<Credentials, Box<dyn Error + Send + Sync>>;
 
-/// The function that gives credentials.
+/// The function that returns credentials.
 #[derive(Clone)]
 pub struct Provider(Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Given> + Send>> + Send + Sync>);
 
@@ -120,19 +120,19 @@ impl Provider {
     }
 }
 
-/// Where user and password of a store come from whose users have both.
+/// The source of user and password, for a store whose users have both.
 #[derive(Clone)]
 pub enum UserLogin {
-    /// Nobody is logged in.
+    /// No login.
     None,
-    /// What the URL says.
+    /// The URL contains them.
     Fixed {
         /// The user.
         user: String,
         /// Its password.
         password: String,
     },
-    /// The program says it, for each connection.
+    /// The program returns them, for each connection.
     Asked(Provider),
 }
 
@@ -185,17 +185,17 @@ impl fmt::Debug for Provider {
 
 type Mapped = dyn Fn(&str, u16) -> Option<(String, u16)> + Send + Sync;
 
-/// Where an announced address is reached instead, if it is not reached as announced.
+/// The mapping from announced addresses to reachable ones.
 #[derive(Clone)]
 pub struct AddressMap(Arc<Mapped>);
 
 impl AddressMap {
-    /// `map`: host and port as they are announced, to those to connect to; `None`: the same.
+    /// `map` converts an announced host and port to a reachable one. `None`: no change.
     pub fn new(map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static) -> AddressMap {
         AddressMap(Arc::new(map))
     }
 
-    /// Where to connect to instead.
+    /// The address to connect to.
     #[must_use]
     pub fn of(&self, host: &str, port: u16) -> Option<(String, u16)> {
         (self.0)(host, port)
@@ -208,7 +208,7 @@ impl fmt::Debug for AddressMap {
     }
 }
 
-/// A PEM text, or where it is.
+/// A PEM text, or the path of its file.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
     /// Read again whenever a connection is made.
@@ -227,12 +227,12 @@ impl fmt::Debug for Pem {
     }
 }
 
-/// Whose certificates are trusted where no authority is named.
+/// The trusted root certificates, if no authority is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roots {
-    /// Those of the web, as they come with this library.
+    /// The public root certificates in this library.
     Web,
-    /// Those of the operating system.
+    /// The root certificates of the operating system.
     System,
 }
 
@@ -243,13 +243,13 @@ pub const OF_TLS: &[&str] = &["ca", "cert", "key", "tls_name", "roots"];
 /// `roots=system`.
 pub const OF_TLS_OF_DATABASES: &[&str] = &["sslrootcert", "sslcert", "sslkey"];
 
-/// How servers are verified, and what we show them: for URLs with `rediss`, `valkeys` or `etcds`, and those of
-/// PostgreSQL and MySQL whose `sslmode` asks for TLS. Feature `tls`, or that of the store.
+/// How servers are verified, and the client certificate. For URLs with `rediss`, `valkeys` or `etcds`, and for URLs of
+/// PostgreSQL and MySQL with an `sslmode` that requests TLS. Needs the feature `tls`, or the feature of the store.
 ///
-/// Servers are always verified. Files are read again whenever a connection is made, so that certificates can be
-/// replaced while the program runs. If what is there then cannot be used (a certificate that was written before
-/// its key, say), a connection to Redis is made with what was there before, and a warning says why; to another store
-/// it is not made, and tried again. `Debug` does not show what was given in memory.
+/// Servers are always verified. The files are read again for every connection, so that certificates can be replaced
+/// while the program runs. If a file is unusable at that moment (for example, a new certificate without its new key), a
+/// connection to Redis uses the previous files, and a warning says why. A connection to another store fails and is
+/// retried. `Debug` does not show certificates and keys that were given as text.
 ///
 /// ```no_run
 /// use distlock::{LockManager, TlsOptions};
@@ -276,7 +276,7 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// The root certificates of the web are trusted, and no certificate is shown.
+    /// Trusts the public root certificates, and sends no client certificate.
     ///
     /// ```
     /// let tls = distlock::TlsOptions::new();
@@ -286,7 +286,7 @@ impl TlsOptions {
         TlsOptions::default()
     }
 
-    /// Trusts the authorities in this PEM file and no others. In the URL: `?ca=/path/ca.pem`.
+    /// Trusts only the authorities in this PEM file. In the URL: `?ca=/path/ca.pem`.
     ///
     /// ```
     /// let tls = distlock::TlsOptions::new().authority_file("/etc/redis/ca.pem");
@@ -297,7 +297,7 @@ impl TlsOptions {
         TlsOptions { authority: Some(Pem::File(path.into())), ..self }
     }
 
-    /// Trusts the authorities in this PEM text and no others.
+    /// Trusts only the authorities in this PEM text.
     ///
     /// ```
     /// let tls = distlock::TlsOptions::new().authority_pem("-----BEGIN CERTIFICATE-----\n…");
@@ -307,8 +307,8 @@ impl TlsOptions {
         TlsOptions { authority: Some(Pem::Text(pem.as_ref().into())), ..self }
     }
 
-    /// Shows the certificate of this PEM file, with the key of that one, to servers that ask for one. In the URL:
-    /// `?cert=/path/cert.pem&key=/path/key.pem`.
+    /// Sends the client certificate from this PEM file to servers that request one. The second file has its key. In the
+    /// URL: `?cert=/path/cert.pem&key=/path/key.pem`.
     ///
     /// ```
     /// let tls = distlock::TlsOptions::new().client_certificate_files("/etc/app/cert.pem", "/etc/app/key.pem");
@@ -320,7 +320,7 @@ impl TlsOptions {
         TlsOptions { certificate, key, ..self }
     }
 
-    /// Shows this certificate, with this key, both PEM texts, to servers that ask for one.
+    /// Sends this client certificate to servers that request one. Certificate and key are PEM texts.
     ///
     /// ```
     /// let (certificate, key) = ("-----BEGIN CERTIFICATE-----\n…", "-----BEGIN PRIVATE KEY-----\n…");
@@ -332,9 +332,8 @@ impl TlsOptions {
         TlsOptions { certificate: text(certificate.as_ref()), key: text(key.as_ref()), ..self }
     }
 
-    /// Expects servers to be certified for this name, and asks for it (SNI), instead of for the host that is
-    /// connected: for servers that are reached by an address which is not in their certificates. In the URL:
-    /// `?tls_name=redis.internal`.
+    /// Verifies the servers' certificates against this name instead of the host in the URL, and sends it as SNI. For
+    /// servers whose address is not in their certificates. In the URL: `?tls_name=redis.internal`.
     ///
     /// ```
     /// let tls = distlock::TlsOptions::new().server_name("redis.internal");
@@ -345,8 +344,8 @@ impl TlsOptions {
         TlsOptions { server_name: Some(name.into()), ..self }
     }
 
-    /// Trusts the root certificates of the operating system (or of `SSL_CERT_FILE`) instead of those of the web
-    /// that come with this crate. In the URL: `?roots=system`.
+    /// Trusts the root certificates of the operating system (or of `SSL_CERT_FILE`) instead of the public root
+    /// certificates in this crate. In the URL: `?roots=system`.
     ///
     /// ```
     /// let tls = distlock::TlsOptions::new().system_roots();
@@ -356,7 +355,7 @@ impl TlsOptions {
         TlsOptions { roots: Some(Roots::System), ..self }
     }
 
-    /// Trusts the root certificates of the web that come with this crate: the default. In the URL: `?roots=web`.
+    /// Trusts the public root certificates in this crate. This is the default. In the URL: `?roots=web`.
     ///
     /// ```
     /// let tls = distlock::TlsOptions::new().web_roots();
@@ -366,11 +365,11 @@ impl TlsOptions {
         TlsOptions { roots: Some(Roots::Web), ..self }
     }
 
-    /// What the parameters of a URL say, and what `over` says beside it, which takes precedence.
+    /// The options from the parameters of a URL and from `over`, which takes precedence.
     ///
     /// # Errors
     ///
-    /// A sentence that says what cannot be used.
+    /// A sentence about the unusable option.
     pub fn of_url<'a>(
         parameter: impl Fn(&str) -> Option<&'a str>,
         over: Option<&TlsOptions>,
@@ -402,7 +401,7 @@ impl TlsOptions {
         })
     }
 
-    /// What `over` says, and what these say where it says nothing.
+    /// The options of `over`, completed by these.
     pub fn overlaid(self, over: &TlsOptions) -> TlsOptions {
         let over = over.clone();
         // An authority and roots exclude each other, so they are replaced together.
@@ -421,21 +420,20 @@ impl TlsOptions {
     }
 }
 
-/// What the builder says about connections, beside the URL.
+/// The builder's options for connections.
 #[derive(Clone, Debug)]
 pub struct ConnectionOptions {
-    /// Who gives user and password, if not the URL.
+    /// The source of user and password, if it is not the URL.
     pub credentials: Option<Provider>,
-    /// How servers are verified, beside what the URL says.
+    /// How servers are verified, in addition to the URL.
     pub tls: Option<TlsOptions>,
-    /// The ttl of the manager's locks, where a request says nothing else: for stores whose leases live as long as a
-    /// session.
+    /// The manager's default ttl, for stores whose leases live as long as a session.
     pub default_ttl: Duration,
     /// How long an attempt to connect may take.
     pub connect_timeout: Option<Duration>,
-    /// How long an answer may take.
+    /// How long a reply may take.
     pub response_timeout: Option<Duration>,
-    /// Where announced addresses are reached instead.
+    /// The mapping of announced addresses.
     pub address_map: Option<AddressMap>,
 }
 

@@ -1,5 +1,5 @@
-//! Keys that were found busy a moment ago: who polls for one of them looks before it writes, and who releases one
-//! expects others to wait.
+//! Keys that were busy a moment ago. A process that polls for such a key reads before it writes, and a process that
+//! releases one expects waiters.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ const REMEMBERED_FOR: Duration = Duration::from_millis(500);
 /// Each that is forgotten costs one command that need not have been.
 const MOST: usize = 4_096;
 
-/// Keys that were found busy a moment ago: a hint, which may be wrong.
+/// Keys that were busy a moment ago. A hint, which may be wrong.
 #[derive(Debug)]
 pub struct Contended(Remembered<Instant>);
 
@@ -32,7 +32,7 @@ impl Contended {
         self.0.set(key, Instant::now());
     }
 
-    /// Nobody waits for the key any more.
+    /// The key has no waiters any more.
     pub fn ended(&self, key: &str) {
         self.0.forget(key);
     }

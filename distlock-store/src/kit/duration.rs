@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A whole number and a unit, as in the attribute: `250ms`, `10s`, `5m`, `1h`, `2d`. `None`: it is anything else, or
-/// too long.
+/// A whole number and a unit, as in the attribute: `250ms`, `10s`, `5m`, `1h`, `2d`. `None`: the text is invalid, or
+/// the duration is too long.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,7 +1,7 @@
-//! What every store with a server needs: its URL, who connects, certificates, pauses between attempts, and hints that
-//! it remembers of keys. The stores of this project are built on it; a store of your own may be, too.
+//! Tools for stores with a server: URLs, credentials, certificates, pauses between attempts, and hints about keys. The
+//! stores of this project use them, and your own store can use them, too.
 //!
-//! Like the contract it is young: before 1.0 a minor release may change it.
+//! This module is young: before 1.0, a minor release may change it.
 
 pub mod backoff;
 #[cfg(feature = "tls")]

@@ -1,6 +1,6 @@
-//! What somebody may have meant who wrote something else.
+//! Suggestions for misspelled names.
 
-/// The name that differs in the fewest characters, if it is near enough for a slip of the keys.
+/// The name that differs in the fewest characters, if it is near enough for a typing error.
 pub fn nearest(written: &str, names: impl Iterator<Item = String>) -> Option<String> {
     let near = names.map(|name| (distance(written, &name), name));
     near.min().filter(|(distance, name)| *distance <= 2.min(name.len() / 2)).map(|(_, name)| name)

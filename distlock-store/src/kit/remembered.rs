@@ -1,4 +1,4 @@
-//! What a process remembers of keys, as hints that may be wrong: no more than a certain number.
+//! Hints about keys, which may be wrong. Their number is limited.
 
 use std::collections::HashMap;
 use std::sync::MutexGuard;

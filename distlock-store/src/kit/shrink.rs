@@ -1,9 +1,9 @@
-//! Maps that have been much larger give their buffers back.
+//! Shrinks the buffers of maps that have been much larger.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Buffers for fewer entries than this are not worth a word.
+/// Smaller buffers are kept.
 const SMALL: usize = 256;
 
 /// After a removal. What it costs is paid for by the removals since the last time.

@@ -4,13 +4,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A value behind a mutex, whose [`lock`](Self::lock) never fails.
 ///
-/// No foreign code runs while it is held, so a panic there would be a bug of ours. Going on with what it has left is
-/// safe, because deadlines end what it forgot, and better than failing every later operation.
+/// No foreign code runs while it is held, so a panic there would be a bug of ours. To continue with its data is safe,
+/// because deadlines end forgotten leases. It is also better than failing every later operation.
 #[derive(Debug, Default)]
 pub struct Locked<T: ?Sized>(Mutex<T>);
 
 impl<T> Locked<T> {
-    /// Nobody holds it.
+    /// An unlocked mutex.
     pub const fn new(value: T) -> Self {
         Locked(Mutex::new(value))
     }

@@ -1,4 +1,4 @@
-//! The files of TLS: whose certificates are trusted, and our own. They are read again for every connection, so that
+//! The TLS files: trusted certificates and the client certificate. They are read again for every connection, so that
 //! certificates can be renewed while the process runs.
 
 use std::fmt;
@@ -51,7 +51,7 @@ impl TlsFiles {
         Ok(TlsFiles { options, last })
     }
 
-    /// The name that servers are certified for, if it is not the host's.
+    /// The name in the servers' certificates, if it is not the host.
     #[must_use]
     pub fn server_name(&self) -> Option<&str> {
         self.options.server_name.as_deref()

@@ -12,8 +12,9 @@ use tower_service::Service;
 
 use crate::leader::Candidate;
 
-/// A service for a liveness probe: 200 while a candidate is [well](Candidate::health), 503 when its body runs on
-/// although its term is over. An orchestrator then restarts the process, as with `HealthzAdaptor` of client-go.
+/// A service for a liveness probe. It responds with 200 while a candidate is [healthy](Candidate::health), and with 503
+/// if its body continues after its term is over. An orchestrator then restarts the process. `HealthzAdaptor` of
+/// client-go does the same.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,7 +33,7 @@ pub struct LeaderHealth {
 }
 
 impl LeaderHealth {
-    /// Of this candidate, or a clone of it. The tolerance counts from the first probe at which the term is over.
+    /// Reports the health of this candidate. The tolerance counts from the first probe that finds the term over.
     ///
     /// ```
     /// use std::time::Duration;

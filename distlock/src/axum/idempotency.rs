@@ -13,23 +13,23 @@ use sfv::{Item, Parser};
 use super::response::Problem;
 
 const HEADER: &str = "idempotency-key";
-/// A key is a part of the key of a lock, which has 512 bytes on some stores.
+/// An idempotency key becomes a part of a lock's key, which is limited to 512 bytes on some stores.
 const LONGEST: usize = 255;
 
-/// The `Idempotency-Key` of a request, by which a repeated request is recognised: an argument of a handler.
+/// The `Idempotency-Key` of a request, as an argument of a handler. It identifies a repeated request.
 ///
-/// A client makes a new key for each thing that it wants done, such as a UUID, and sends it again with every repetition
-/// ([draft-ietf-httpapi-idempotency-key-header][draft]).
-/// A function with `once` does the rest. What the client is told:
+/// A client creates a new key, such as a UUID, for each operation, and sends the same key with every retry
+/// ([draft-ietf-httpapi-idempotency-key-header][draft]). A function with `once` does the rest. The client gets this
+/// status:
 ///
 /// [draft]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 ///
 /// | | status |
 /// |---|---|
-/// | there is no key, or none that can be read | 400 |
-/// | the first request is still carried out (`wait = "0s"`) | 409, with `Retry-After` |
+/// | the key is missing or malformed | 400 |
+/// | the first request is still running (`wait = "0s"`) | 409, with `Retry-After` |
 /// | the key was used with other arguments (`once_of`) | 422 |
-/// | it was carried out before | that of the first one, with `Idempotent-Replayed: true`, by `Replayed` |
+/// | the operation was already done | the status of the first response, with `Idempotent-Replayed: true`, by `Replayed` |
 ///
 /// ```ignore
 /// use axum::Json;
@@ -73,11 +73,11 @@ const LONGEST: usize = 255;
 /// }
 /// ```
 ///
-/// Keys of one client must not meet those of another one: where clients are told apart, their names belong into the key
-/// of the lock, such as `"redeem:<user>:<request>"`.
+/// Keys of one client must not collide with keys of another client. If the service knows its clients, put the client's
+/// name into the key of the lock, such as `"redeem:<user>:<request>"`.
 ///
-/// The value is a string of structured fields (`"8e03978e-…"`, RFC 9651), or the same without quotation marks, which
-/// many clients send. It has 1 to 255 characters of visible ASCII.
+/// The value is a string of structured fields (`"8e03978e-…"`, RFC 9651). Many clients send it without quotation marks,
+/// which is accepted, too. It has 1 to 255 characters of visible ASCII.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(String);
 
@@ -158,8 +158,8 @@ impl IntoResponse for NoIdempotencyKey {
     }
 }
 
-/// A part of a response that says whether it is that of an earlier request: `Idempotent-Replayed: true`, or no such
-/// header. Feature `once`.
+/// A part of a response. It adds the header `Idempotent-Replayed: true` if the response is the result of an earlier
+/// request. Feature `once`.
 #[cfg(feature = "once")]
 #[derive(Clone, Copy, Debug)]
 pub struct Replayed(pub distlock_fence::Outcome);

@@ -20,12 +20,13 @@ use crate::request::LockRequest;
 type KeyOf = dyn Fn(&Parts) -> Option<Result<LockKey, LockError>> + Send + Sync;
 type Options = dyn Fn(LockRequest) -> LockRequest + Send + Sync;
 
-/// A layer that lets one request at a time through to the service below it, for each key, on all machines.
+/// A layer that passes one request at a time for each key to the service below it, on all machines together.
 ///
-/// A function names the key of a request; `None` lets the request through without a lock. While the service works, the
-/// lock is held and renewed. If it is lost, the service's future is dropped at its next await. A client that goes away
-/// drops it too, and then the lock is released. The lock is held until there is a response, and not while its body is
-/// streamed. What goes wrong with the lock is the response: see [the table](crate::axum#the-responses).
+/// A function returns the key of a request. With `None`, the request passes without a lock. While the service works,
+/// the lock is held and renewed. If the lock is lost, the service's future is dropped at its next await. If the client
+/// disconnects, the future is dropped, too, and the lock is released. The lock is held until the service returns a
+/// response, and not while the response's body is streamed. An error of the lock becomes the response: see [the
+/// table](crate::axum#the-responses).
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,11 +47,11 @@ type Options = dyn Fn(LockRequest) -> LockRequest + Send + Sync;
 /// let router: Router = Router::new().route("/withdrawals/{account}", route).layer(by_account);
 /// ```
 ///
-/// This does not make a request idempotent: a request that a client sends again is carried out again, after the first
-/// one. [`IdempotencyKey`](crate::axum::IdempotencyKey) and `once` do that.
+/// This layer does not make a request idempotent. If a client sends a request again, the service processes it again,
+/// after the first one. Use [`IdempotencyKey`](crate::axum::IdempotencyKey) and `once` for that.
 ///
-/// Text from a request is a part of the key as it is: choose what stands before it such that no client can name the key
-/// of something else.
+/// Text from a request is not escaped in the key. Put a prefix before it, so that no client can choose the key of
+/// another lock.
 #[doc(alias("middleware", "layer"))]
 #[derive(Clone)]
 pub struct OneAtATime {
@@ -63,8 +64,8 @@ pub struct OneAtATime {
 impl OneAtATime {
     /// Locks of `manager`, by the key of each request.
     ///
-    /// Their label in metrics and traces is the function that makes the key; for a closure, the function around it, as
-    /// in `my_service::router`. [`with`](Self::with) sets another one.
+    /// Their label in metrics and traces is the name of the function that returns the key. For a closure, it is the
+    /// function around it, such as `my_service::router`. [`with`](Self::with) sets another label.
     ///
     /// ```
     /// use distlock::LockManager;
@@ -86,7 +87,7 @@ impl OneAtATime {
         OneAtATime { manager, key, options: Arc::new(|request| request), label }
     }
 
-    /// Options of the lock, such as its `wait`: without them, the manager's defaults.
+    /// Sets options of the lock, such as its `wait`. Options that are not set have the manager's defaults.
     ///
     /// ```
     /// use std::time::Duration;

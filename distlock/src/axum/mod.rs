@@ -2,9 +2,9 @@
 //!
 //! - [`LockError`](crate::LockError) is a response: a handler returns `Result<_, LockError>`, and the client gets a
 //!   status and a problem document ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)).
-//! - [`OneAtATime`] is a layer that lets one request at a time through to a service, for each key.
-//! - [`LeaderHealth`] is a service for `/healthz`: whether a leader that has lost its office has stopped.
-//! - [`IdempotencyKey`] is the key of a request that a client may repeat, and that is to be done once.
+//! - [`OneAtATime`] is a layer that passes one request at a time for each key to a service.
+//! - [`LeaderHealth`] is a service for `/healthz`. It reports a leader whose body continues after its term is over.
+//! - [`IdempotencyKey`] is the key of a request that a client may retry, and that must be done once.
 //!
 //! ```
 //! use axum::Router;
@@ -29,12 +29,12 @@
 //! | error | status | `code` | `Retry-After` |
 //! |---|---|---|---|
 //! | [`Busy`](crate::LockError::Busy) | 409 | `busy` | [`retry_after`](crate::LockError::retry_after) |
-//! | [`Lost`](crate::LockError::Lost) | 503 | `outcome_unknown` | none: the client has to look at what was done |
+//! | [`Lost`](crate::LockError::Lost) | 503 | `outcome_unknown` | none: the client has to check the data first |
 //! | [`Unavailable`](crate::LockError::Unavailable) | 503 | `unavailable` | [`retry_after`](crate::LockError::retry_after) |
-//! | [`Closed`](crate::LockError::Closed) | 503 | `closed` | none: this process does not serve any more |
+//! | [`Closed`](crate::LockError::Closed) | 503 | `closed` | none: this process shuts down |
 //! | [`InvalidKey`](crate::LockError::InvalidKey) | 400 | `invalid_key` | none |
 //! | [`Fence`](crate::LockError::Fence), not committed | 503 | `not_committed` | one second |
-//! | [`Fence`](crate::LockError::Fence), outcome unknown | 503 | `outcome_unknown` | none: the client has to look at what was done |
+//! | [`Fence`](crate::LockError::Fence), outcome unknown | 503 | `outcome_unknown` | none: the client has to check the data first |
 //! | [`Fence`](crate::LockError::Fence), other arguments | 422 | `other_arguments` | none |
 //! | all others | 500 | `internal` | none |
 //!
@@ -47,11 +47,12 @@
 //!  "code":"busy","retry_after":5}
 //! ```
 //!
-//! No response says the key, the holder or the server: they may be secret. The error itself is an extension of the
-//! response (`response.extensions().get::<LockError>()`), for a layer that logs.
+//! No response contains the key, the holder or the server, because they may be secret. For a layer that logs, the error
+//! itself is an extension of the response (`response.extensions().get::<LockError>()`).
 //!
 //! # Shutting down
-//! First the server, then the manager: requests under way keep their locks, and their releases are awaited.
+//! Shut down the server first, then the manager. Running requests then keep their locks, and their releases are
+//! awaited.
 //!
 //! ```no_run
 //! # use std::time::Duration;

@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode};
 use crate::error::LockError;
 use distlock_fence::FenceError;
 
-/// What a client is told. Nothing in it has to be escaped.
+/// The text for a client. Nothing in it has to be escaped.
 pub(super) struct Problem {
     pub(super) status: StatusCode,
     pub(super) code: &'static str,

@@ -69,15 +69,16 @@ impl Candidate {
         Candidate(self.0.value(value))
     }
 
-    /// Campaigns, runs `body` while this is the leader, and resigns when it returns. A thread cannot be stopped: a
-    /// body of many steps should look at [`is_leader`](Lead::is_leader) between them, and return when it turns false.
-    /// If the term was lost before the body returned, what it returned is dropped, and the candidate campaigns again.
+    /// Campaigns, runs `body` while this candidate is the leader, and resigns when the body returns. A thread cannot be
+    /// stopped, so a body of many steps should check [`is_leader`](Lead::is_leader) between them, and return when it is
+    /// false. If the term is lost before the body returns, the returned value is dropped, and the candidate campaigns
+    /// again.
     ///
     /// # Errors
     /// See [`run`](crate::leader::Candidate::run).
     ///
     /// # Panics
-    /// If the body does; the candidate resigns in the background.
+    /// Panics if the body panics. The candidate then resigns in the background.
     ///
     /// ```
     /// # let manager = distlock::blocking::LockManager::in_memory();
@@ -125,7 +126,7 @@ impl Candidate {
     /// See [`health`](crate::leader::Candidate::health).
     ///
     /// # Errors
-    /// [`LockError::Lost`], with the reason for which the term has ended.
+    /// [`LockError::Lost`], with the reason why the term ended.
     ///
     /// ```
     /// use std::time::Duration;
@@ -154,7 +155,7 @@ impl Candidate {
     }
 }
 
-/// What the body has returned, unless the term was lost: then the section ends with the loss.
+/// The value that the body returned. If the term was lost, the loss.
 async fn held_to_the_end<T>(lead: Lead, done: T) -> T {
     if lead.check().is_err() {
         pending::<()>().await;
@@ -173,7 +174,7 @@ async fn held_to_the_end<T>(lead: Lead, done: T) -> T {
 pub struct LeaderWatch(leader::LeaderWatch);
 
 impl LeaderWatch {
-    /// Waits until somebody else leads than it returned before; the first call returns at once. See
+    /// Waits until the leader is another one than the last returned one. The first call returns at once. See
     /// [`changed`](crate::leader::LeaderWatch::changed).
     ///
     /// ```

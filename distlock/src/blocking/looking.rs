@@ -1,4 +1,4 @@
-//! What a thread reads about locks: lists, and what happens.
+//! Lists of locks and events, as iterators for threads.
 
 use super::parking::block_on;
 use crate::error::LockError;
@@ -68,8 +68,8 @@ impl Iterator for Locks {
     }
 }
 
-/// What happens in a manager: [`Events`](crate::Events) as an iterator. The thread waits for the next event; the
-/// iterator ends with the manager.
+/// The events of a manager: [`Events`](crate::Events) as an iterator. The thread waits for the next event. The iterator
+/// ends with the manager.
 #[derive(Debug)]
 pub struct Events(observe::Events);
 

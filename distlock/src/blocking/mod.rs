@@ -1,4 +1,4 @@
-//! Locks for programs without async: the same managers, requests and guards, whose methods block the thread.
+//! Locks for programs without async: the same managers, requests and guards, with methods that block the thread.
 //!
 //! ```
 //! use distlock::blocking::LockManager;
@@ -11,8 +11,8 @@
 //! # Ok::<(), distlock::LockError>(())
 //! ```
 //!
-//! The attribute works on a `fn` as it is: it uses the manager of [`init`](crate::init), or of
-//! [`with_manager`] here, or the one that it names.
+//! The attribute also works on a plain `fn`. It uses the manager of [`init`](crate::init), or of [`with_manager`] here,
+//! or the manager that its option names.
 //!
 //! ```
 //! use distlock::blocking::{LockManager, with_manager};
@@ -27,8 +27,8 @@
 //! # Ok::<(), LockError>(())
 //! ```
 //!
-//! A thread that waits is parked until the manager's I/O thread wakes it; no runtime is needed. The methods may be
-//! called on every thread. On a worker of a tokio runtime they block that worker.
+//! A thread that waits is parked until the manager's I/O thread wakes it. No runtime is needed. The methods can be
+//! called on any thread. On a worker of a tokio runtime, they block that worker.
 
 mod leader;
 mod looking;
@@ -93,8 +93,8 @@ impl LockManager {
         block_on(crate::LockManager::connect(url)).map(LockManager)
     }
 
-    /// More options: those of [`LockManagerBuilder`], whose
-    /// [`connect_blocking`](LockManagerBuilder::connect_blocking) makes a manager for threads.
+    /// Returns a [`LockManagerBuilder`] for more options. Its
+    /// [`connect_blocking`](LockManagerBuilder::connect_blocking) returns a manager for threads.
     ///
     /// ```
     /// use distlock::blocking::LockManager;
@@ -327,7 +327,7 @@ impl LockManagerBuilder {
     /// [for threads](crate::blocking).
     ///
     /// # Errors
-    /// As [`connect`](LockManagerBuilder::connect).
+    /// The errors of [`connect`](LockManagerBuilder::connect).
     ///
     /// ```
     /// use std::time::Duration;

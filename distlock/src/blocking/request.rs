@@ -1,4 +1,4 @@
-//! What a thread asks for, and what it gets.
+//! Requests and guards for threads.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -95,15 +95,15 @@ impl LockRequest {
         Ok(block_on(self.0.try_acquire())?.map(Guard))
     }
 
-    /// Acquires the lock, runs `body` while keeping it, and releases it before returning. A thread cannot be
-    /// stopped: a body of many steps should [`check`](crate::Guard::check) between them.
+    /// Acquires the lock, runs `body` while holding it, and releases it before returning. A thread cannot be stopped,
+    /// so a body of many steps should [`check`](crate::Guard::check) the lock between them.
     ///
     /// # Errors
-    /// As [`acquire`](crate::LockRequest::acquire), and [`LockError::Lost`] if the lock was lost before the
-    /// body ended: what it did may have overlapped with another holder.
+    /// The errors of [`acquire`](crate::LockRequest::acquire), and [`LockError::Lost`] if the lock was lost before the
+    /// body ended. The body's work may then have overlapped with the work of another holder.
     ///
     /// # Panics
-    /// If the body does; the lock is released in the background.
+    /// Panics if the body panics. The lock is then released in the background.
     ///
     /// ```
     /// # let manager = distlock::blocking::LockManager::in_memory();
@@ -141,7 +141,7 @@ fn release_checked(holding: &Holding) -> Result<(), LockError> {
     kept
 }
 
-/// A [`Guard`](crate::Guard) for threads; dereferences to it.
+/// A [`Guard`](crate::Guard) for threads. It dereferences to `Guard`.
 ///
 /// ```
 /// # let manager = distlock::blocking::LockManager::in_memory();

@@ -1,9 +1,9 @@
-//! The alarm: one word that says when the driver will next check what is due.
+//! The alarm: one word with the time of the driver's next check of the timers.
 //!
-//! Rule: the driver calls [`Alarm::disarm`], then checks what is due, then calls [`Alarm::arm`] with the
-//! earliest time that it found. A thread that changes what is due calls [`Alarm::arm`] while it holds the
-//! mutex under which it made the change. Then either the check finds the change, or the change finds the
-//! alarm disarmed or set for later; in the second case `arm` returns true, and the driver must check again.
+//! Rule: the driver calls [`Alarm::disarm`], then checks the timers, then calls [`Alarm::arm`] with the earliest time
+//! that it found. A thread that changes a timer calls [`Alarm::arm`] while it holds the mutex under which it made the
+//! change. Then either the check finds the change, or the change finds the alarm disarmed or set for later; in the
+//! second case `arm` returns true, and the driver must check again.
 
 use crate::protocol::{Time, mutated};
 use crate::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The answer to one request: given once, from any thread, to the one task that awaits it.
+//! The answer to one request: sent once, from any thread, to the task that awaits it.
 //!
 //! Nearly every request is answered by the reply to its own command, and so by its own task while that is
 //! polled. A general channel wakes the task then, although it is running: its runtime queues it once more, and

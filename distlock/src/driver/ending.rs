@@ -1,4 +1,4 @@
-//! How a manager ends: shut down, forked, or by a defect.
+//! How a manager ends: by a shutdown, a fork, or a defect.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the backend reports.
+//! Reports of the backend.
 
 use std::sync::atomic::Ordering;
 

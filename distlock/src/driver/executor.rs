@@ -1,4 +1,4 @@
-//! What the tasks of the I/O thread run on.
+//! The executor of the I/O thread's tasks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! When nothing is under way: what a shutdown, and the end of the I/O thread, wait for.
+//! Detects that no work is pending. A shutdown, and the end of the I/O thread, wait for it.
 
 use std::future::poll_fn;
 use std::pin::Pin;

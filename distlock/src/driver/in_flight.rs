@@ -1,4 +1,4 @@
-//! Commands under way, and who awaits their replies.
+//! Commands in flight, and the callers that await their replies.
 
 use std::future::poll_fn;
 use std::pin::Pin;

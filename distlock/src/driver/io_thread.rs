@@ -1,5 +1,5 @@
-//! The thread for everything that must not depend on the caller: connections, pushes, timers, renewal, and
-//! commands whose callers are gone.
+//! The thread for everything that must not depend on the caller: connections, pushes, timers, renewal, and commands
+//! without a caller.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
-//! Waits and holds that last long, for those who want to be warned of them.
+//! Warnings of long waits and holds.
 //!
-//! Nothing here wakes the I/O thread for a lock: from the first such wish on, it looks once a second (or when the next
-//! warning that it knows of is due), so a warning may come a second late.
+//! A lock never wakes the I/O thread for this. After the first request for a warning, the thread checks once a second
+//! (or when the next known warning is due), so a warning may come a second late.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
-//! Who has a command under way: its caller, which polls it so that no other thread is woken for it, or the I/O thread,
-//! which takes it over if that takes longer than a moment. A caller may be dropped, and nobody promises that it is
-//! polled: its runtime may be blocked, and others may wait for what the answer says.
+//! The owner of a command in flight. At first, this is its caller, which polls the command so that no other thread is
+//! woken. If the reply takes longer than a moment, the I/O thread takes the command over. The reason is that a caller
+//! may be dropped, or may not be polled because its runtime is blocked, and others may wait for the reply.
 
 #[cfg(all(test, distlock_loom))]
 mod loom_tests;

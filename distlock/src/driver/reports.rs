@@ -1,4 +1,4 @@
-//! What observers are told of a lock in somebody's hand: that it was acquired, lost, released; of each once.
+//! The events of a lock for observers: acquired, lost, released. Each event is reported once.
 
 use std::borrow::Cow;
 use std::sync::Arc;

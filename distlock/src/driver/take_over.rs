@@ -1,5 +1,5 @@
-//! The commands that callers poll, and the timer of the I/O thread that takes them over: nobody promises that a caller
-//! is polled, and others may wait for the answer.
+//! The commands that callers poll, and the timer after which the I/O thread takes them over, because a caller may not
+//! be polled, and others may wait for the reply.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

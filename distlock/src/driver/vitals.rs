@@ -1,4 +1,4 @@
-//! What is known of the store's health.
+//! The store's health, as far as it is known.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

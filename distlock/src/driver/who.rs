@@ -1,4 +1,4 @@
-//! What others may learn of this process.
+//! The record of this process for operators.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What the engine wants done after an event, and what the event means for its caller.
+//! The effects of an event: actions that the engine requests, and the result for the caller.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
-//! The engine's rules, one function each, as far as a rule fits into one line.
+//! The one-line rules of the engine, one function each.
 //!
-//! Every rule is broken on purpose in the tests, by the fault named in it. The simulation, or a test of its
-//! own, must notice.
+//! The tests break every rule on purpose, by the fault that it names. The simulation, or a separate test, must detect
+//! it.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -28,14 +28,14 @@ pub(crate) use ended::GuardEnd;
 use held_lock::{HeldLock, check, is_held};
 
 /// An acquired lock. It is held until it is released, dropped, or lost. A guard of several locks
-/// ([`lock_all`](crate::LockManager::lock_all)) is held as long as each of them is.
+/// ([`lock_all`](crate::LockManager::lock_all)) is held while all of them are held.
 ///
 /// Dropping a guard is safe anywhere (without a runtime, on another thread, during a panic): the release is
 /// sent in the background. [`release`](Guard::release) waits for the reply and reports the result. A program
 /// that is about to end should wait: see [`LockManager`](crate::LockManager#at-the-end-of-the-process).
 ///
-/// A guard does not stop anything when its lease is lost: check it, await [`lost`](Guard::lost), or let
-/// [`run`](crate::LockRequest::run) or the attribute hold the lock, which stop the body.
+/// A guard stops nothing when its lease is lost. Check the guard, or await [`lost`](Guard::lost), or use
+/// [`run`](crate::LockRequest::run) or the attribute, which stop the body.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -85,7 +85,7 @@ impl Guard {
         })
     }
 
-    /// As what `key` is held.
+    /// The kind of lock that `key` is held as.
     pub(crate) fn kind_of(&self, key: &str) -> Option<LockKind> {
         self.cells().find(|cell| &*cell.key == key).map(|cell| cell.kind)
     }
@@ -105,7 +105,7 @@ impl Guard {
             .try_for_each(|lock| check(&lock.lease_handle.cell, now))
     }
 
-    /// Takes in the locks of another guard, acquired after these.
+    /// Adds the locks of another guard, which were acquired after these.
     pub(crate) fn join(&mut self, mut other: Guard) {
         let behind = std::mem::take(&mut other.rest.0);
         self.rest.0.push(other.first);
@@ -120,13 +120,13 @@ impl Guard {
         self.locks().map(|lock| &*lock.lease_handle.cell)
     }
 
-    /// True if `fork` has copied the guard into a process that has no part in the lock.
+    /// True if `fork` has copied the guard into a child process, which does not hold the lock.
     fn is_forked(&self) -> bool {
         self.first.lease_handle.is_forked()
     }
 
-    /// The section was dropped or has panicked: releases, in the background, the locks that it has acquired
-    /// itself, even if other handles to them exist.
+    /// The section was dropped or has panicked. Releases the locks that the section itself acquired, in the background,
+    /// even if other handles to them exist.
     pub(crate) fn abandon(&self) {
         for lock in self.locks().rev() {
             match lock.nested {
@@ -153,7 +153,7 @@ impl Guard {
         })
     }
 
-    /// The key, without the manager's prefix. If there are several, the first in order.
+    /// The key, without the manager's prefix. If there are several keys, the first one in order.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -184,8 +184,8 @@ impl Guard {
         self.cells().map(|cell| &*cell.key)
     }
 
-    /// The owner token, as [`inspect`](crate::LockManager::inspect) shows it to others: `dl1:<client>:<number>`,
-    /// another one for each lease. If there are several keys, that of the first in order.
+    /// The owner token, as [`inspect`](crate::LockManager::inspect) shows it: `dl1:<client>:<number>`. Each lease has
+    /// its own token. If there are several keys, the token of the first key in order.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -221,7 +221,7 @@ impl Guard {
         self.cell().fence.map(FencingToken::new)
     }
 
-    /// What the holder shows to the data: the key as the store knows it, with the manager's prefix, and the fencing
+    /// The data that the database checks: the key as the store knows it, with the manager's prefix, and the fencing
     /// token.
     ///
     /// # Errors
@@ -249,7 +249,7 @@ impl Guard {
         Ok(Fence::new(format!("{prefix}{}", self.key()), token))
     }
 
-    /// How long the lock is still certainly held if nothing renews it; zero if it is not held. No I/O.
+    /// How long the lock is certainly held if it is not renewed. Zero if it is not held. No I/O.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -276,8 +276,8 @@ impl Guard {
         self.cells().map(remaining).min().unwrap_or_default()
     }
 
-    /// Whether the lock is certainly held at this moment. No I/O: the local deadline lies before the server's
-    /// expiry. Once it returns false, it never returns true again.
+    /// Whether the lock is certainly held at this moment. No I/O: the local deadline is earlier than the expiry on the
+    /// server. After it has returned false, it never returns true again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -301,10 +301,9 @@ impl Guard {
     /// `Ok` if the lock is certainly held at this moment. No I/O.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the lock was lost, which is final. For every handle the lock counts as lost as
-    /// soon as it is released ([`LostReason::Released`](crate::LostReason::Released)).
-    /// [`LockError::Unavailable`] in a process that was forked while the lock was held: the lock belongs to the
-    /// parent.
+    /// [`LockError::Lost`] if the lock was lost. A loss is final. After the release, every other handle reports the
+    /// lock as lost ([`LostReason::Released`](crate::LostReason::Released)). [`LockError::Unavailable`] in a process
+    /// that was forked while the lock was held, because the parent has the lock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -325,19 +324,19 @@ impl Guard {
         self.check_here()
     }
 
-    /// [`check`](Guard::check) for callers that have checked themselves whether this process was forked.
+    /// [`check`](Guard::check) for callers that have already checked whether this process was forked.
     pub(crate) fn check_here(&self) -> Result<(), LockError> {
         let now = clock::now();
         self.cells().try_for_each(|cell| check(cell, now))
     }
 
-    /// Becomes ready when the lock is lost, with the error that tells the reason. The future borrows nothing,
-    /// so tasks that the body spawns can await it.
+    /// Becomes ready when the lock is lost. The error contains the reason. The future borrows nothing, so tasks that
+    /// the body spawns can await it.
     ///
-    /// Releasing a lock does not lose it: the future then never becomes ready. It does become ready, with
-    /// [`LostReason::Released`](crate::LostReason::Released), when the section that holds the lock is dropped (by
-    /// a timeout, an abort, a client that disconnects) or panics, because tasks that the section has spawned must
-    /// not go on as if they were protected. A section is [`run`](crate::LockRequest::run) or an annotated function.
+    /// A normal release is not a loss, so the future never becomes ready after it. If the section that holds the lock
+    /// is dropped (by a timeout, an abort, a client that disconnects) or panics, the future becomes ready with
+    /// [`LostReason::Released`](crate::LostReason::Released), because tasks that the section has spawned must not
+    /// continue without protection. A section is [`run`](crate::LockRequest::run) or an annotated function.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -369,17 +368,15 @@ impl Guard {
         }
     }
 
-    /// Makes the lease last at least `ttl` from now. A lease that lasts longer already is not shortened.
-    /// Later renewals use the longer of this and the request's ttl. The lease does not last beyond
-    /// `max_hold`.
+    /// Extends the lease to at least `ttl` from now. A longer lease is not shortened. Later renewals use this ttl or
+    /// the request's ttl, whichever is longer. The lease never lasts beyond `max_hold`.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the lock is not held any more, [`LockError::Unavailable`] if the server did not
-    /// answer (the lock is still held until its deadline), [`LockError::InvalidOptions`] if `ttl` is below 10
-    /// ms or above 365 days.
+    /// [`LockError::Lost`] if the lock is no longer held, [`LockError::Unavailable`] if the server did not answer (the
+    /// lock is still held until its deadline), [`LockError::InvalidOptions`] if `ttl` is below 10 ms or above 365 days.
     ///
     /// # Cancel safety
-    /// Cancel-safe: once polled, the extension takes place anyway.
+    /// Cancel-safe: after the first poll, the lease is extended even if the future is dropped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -420,9 +417,9 @@ impl Guard {
     /// Releases the lock and waits for the server's reply.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the lock was lost before: the protected work may have overlapped with that of
-    /// another holder. [`LockError::Unavailable`] if the server did not answer: the release is repeated in
-    /// the background, and the lease ends with its ttl.
+    /// [`LockError::Lost`] if the lock was lost before: the protected work may have overlapped with the work of another
+    /// holder. [`LockError::Unavailable`] if the server did not answer: the release is retried in the background, and
+    /// the lease expires after its ttl.
     ///
     /// # Cancel safety
     /// Cancel-safe: dropping the future releases in the background.
@@ -454,7 +451,7 @@ impl Guard {
         drop(self.begin_release().await);
     }
 
-    /// All of the locks are lost, as if no renewal had got through.
+    /// All of the locks are lost, as if no renewal had succeeded.
     pub(crate) fn lose(&self) {
         for lock in self.locks() {
             lock.lease_handle.alive.core().lose_key(&lock.lease_handle.cell.key);

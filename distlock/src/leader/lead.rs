@@ -1,4 +1,4 @@
-//! What the body of a leader gets.
+//! The argument of a leader's body.
 
 use std::ops::Deref;
 
@@ -8,11 +8,12 @@ use crate::guard::Guard;
 use crate::held::Held;
 use distlock_store::FencingToken;
 
-/// A term of a leader: what [`Candidate::run`](super::Candidate::run) gives to the body. Dereferences to [`Guard`];
-/// cheap to clone and `'static`, for tasks that the body spawns.
+/// A term of a leader: the argument that [`Candidate::run`](super::Candidate::run) passes to the body. It dereferences
+/// to [`Guard`]. It is `'static` and cheap to clone, for tasks that the body spawns.
 ///
-/// It does not keep the term: that ends when the body returns, is dropped or panics, or when the lease is lost. Tasks
-/// that the body has spawned go on; they await [`lost`](Guard::lost), or ask [`is_leader`](Lead::is_leader).
+/// It does not keep the term. The term ends when the body returns, is dropped or panics, or when the lease is lost.
+/// Tasks that the body has spawned continue after that, so they should await [`lost`](Guard::lost), or check
+/// [`is_leader`](Lead::is_leader).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,8 +37,8 @@ impl Lead {
         Lead { held, term, closed }
     }
 
-    /// The number of the term: greater than that of every leader before. Store it with what you write, and refuse
-    /// writes with a smaller one; see [`FencingToken`].
+    /// The number of the term. It is greater than the numbers of all earlier terms. Store it with your data, and refuse
+    /// writes with a smaller number: see [`FencingToken`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -53,7 +54,8 @@ impl Lead {
         self.term
     }
 
-    /// Whether this is certainly the leader at this moment. No I/O. Once it returns false, it never returns true again.
+    /// Whether this is certainly the leader at this moment. No I/O. After it has returned false, it never returns true
+    /// again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -72,7 +74,8 @@ impl Lead {
         self.held.is_held()
     }
 
-    /// Whether the manager is being shut down: for bodies that cannot await [`closing`](Lead::closing), as on threads.
+    /// Whether the manager is shutting down. For bodies that cannot await [`closing`](Lead::closing), for example on
+    /// threads.
     ///
     /// ```
     /// let manager = distlock::blocking::LockManager::in_memory();
@@ -89,8 +92,8 @@ impl Lead {
         *self.closed.borrow()
     }
 
-    /// Becomes ready when the manager is shut down: time to finish and return. The term then ends with the grace
-    /// period at the latest.
+    /// Becomes ready when the manager begins to shut down. The body should then finish and return. The term ends with
+    /// the grace period at the latest.
     ///
     /// # Cancel safety
     /// Cancel-safe.

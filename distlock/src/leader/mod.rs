@@ -1,4 +1,4 @@
-//! Leadership: one of several processes does what must be done by one alone, for as long as it can.
+//! Leader election: one of several processes does a job that only one process may do, for as long as it can.
 //!
 //! ```
 //! use distlock::LockManager;
@@ -20,11 +20,11 @@
 //! ```
 //!
 //! # What it guarantees
-//! A leader is the holder of an exclusive, fenced lock, so what the crate guarantees of a holder is true of a leader:
-//! [`is_leader`](Candidate::is_leader) turns false before the store lets the next one in, without I/O, also when the
-//! process was stopped in between. Terms increase, and two leaders never believe in overlapping terms, under the
-//! conditions that [the crate](crate#what-it-guarantees) names. A process that is not scheduled cannot act on the end
-//! of its term: let the data check [`term`](Lead::term).
+//! A leader is the holder of an exclusive, fenced lock, so the guarantees for a holder also apply to a leader.
+//! [`is_leader`](Candidate::is_leader) returns false before the store grants the lock to the next leader, without I/O,
+//! even if the process was paused. The numbers of the terms increase, and the terms of two leaders never overlap in
+//! their own view, under the conditions of [the crate](crate#what-it-guarantees). A process that is not scheduled
+//! cannot react to the end of its term, so let the database check [`term`](Lead::term).
 
 mod lead;
 mod report;
@@ -59,8 +59,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// After a term that lasted this long, the next campaign begins like the first.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
-/// A candidate for leadership; see [`LockManager::leader`]. Clones are the same candidate: while one task runs
-/// [`run`](Candidate::run), others ask their clones whether it leads.
+/// A candidate for leadership: see [`LockManager::leader`]. Clones are the same candidate. While one task runs
+/// [`run`](Candidate::run), other tasks check with their clones whether the candidate leads.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -85,13 +85,13 @@ pub struct Candidate {
 }
 
 impl LockManager {
-    /// A candidate for the office `name`, of which there is one leader at a time among all processes that share the
-    /// store. The office is the exclusive lock of that name: [`inspect`](LockManager::inspect) shows who holds it, and
-    /// [`force_release`](LockManager::force_release) ends the term. A name that is not valid is reported by
-    /// [`run`](Candidate::run).
+    /// A candidate for the office `name`. Among all processes that share the store, an office has at most one leader at
+    /// a time. The office is the exclusive lock of that name: [`inspect`](LockManager::inspect) shows the leader, and
+    /// [`force_release`](LockManager::force_release) ends the term. If the name is invalid, [`run`](Candidate::run)
+    /// fails.
     ///
-    /// Each call makes another candidate, also under the same name. To ask in one task whether another one leads, give
-    /// it a clone.
+    /// Each call creates a new candidate, even with the same name. To check in another task whether a candidate leads,
+    /// clone the candidate.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -113,7 +113,7 @@ impl LockManager {
     }
 }
 
-/// In this order: the lock is released before the candidate's clones are told that the term has ended. So one who
+/// In this order: the lock is released before the candidate's clones report the end of the term. So a clone's task that
 /// then asks the store does not find this term there.
 struct Term {
     holding: Holding,
@@ -121,7 +121,7 @@ struct Term {
     _report: Option<TermReport>,
 }
 
-/// The growing pause between campaigns that come to nothing.
+/// The growing pause between campaigns that fail.
 struct Pause(Duration);
 
 impl Pause {
@@ -133,8 +133,8 @@ impl Pause {
 }
 
 impl Candidate {
-    /// The lease time: for how long after a crash there is no leader. While the process lives, the lease is renewed.
-    /// The manager's default, if it is not set.
+    /// The ttl of the lease: how long the office has no leader after the leader has crashed. While the process lives,
+    /// the lease is renewed. If not set, the manager's default.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -150,7 +150,7 @@ impl Candidate {
         Candidate { ttl: Some(ttl), ..self }
     }
 
-    /// A name for traces and metrics, of bounded cardinality; the name of the office, if it is not set.
+    /// A name for traces and metrics. It must have bounded cardinality. If not set, the name of the office.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -165,10 +165,10 @@ impl Candidate {
         Candidate { label: label.into(), ..self }
     }
 
-    /// What a leader publishes for those who [`watch`](Self::watch): its address, for example. Any text of at most
-    /// 1 KiB, which is no secret: it stands in the store. It is written before the body begins, and each term has its
-    /// own. Watchers get it in [`Leadership::Elsewhere`], and are told when the term ends. For that, the leader holds a
-    /// second lock, of its term, and they wait for it.
+    /// A text that the leader publishes for processes that [`watch`](Self::watch) the office, for example its address.
+    /// At most 1 KiB. It must not be a secret, because it is written to the store. It is written in each term before
+    /// the body begins. Watchers read it in [`Leadership::Elsewhere`], and notice at once when the term ends: the
+    /// leader holds a second lock for its term, and the watchers wait for this lock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -187,15 +187,16 @@ impl Candidate {
         Candidate { value: Some(value.into()), ..self }
     }
 
-    /// Campaigns until it leads, and runs `body` while it leads. If the term ends early (the lease has expired or was
-    /// taken away), the body is dropped at its next await point, and the campaign begins again: `body` is called once
-    /// for each term. When a body returns, the candidate resigns, and `run` returns the body's value.
+    /// Campaigns until it leads, and runs `body` while it leads. If the term ends early (the lease has expired, or an
+    /// operator has released it), the body is dropped at its next await point, and a new campaign begins. `body` is
+    /// called once for each term. When a body returns, the candidate resigns, and `run` returns the body's value.
     ///
-    /// While the store cannot be reached, it goes on trying, with pauses of up to 7.5 s, which end at once when the
+    /// While the store is unreachable, the candidate retries, with pauses of up to 7.5 s. A pause ends at once when the
     /// connection is up again.
     ///
-    /// [`shutdown`](LockManager::shutdown) ends a campaign at once. A leader may go on until the grace period is over;
-    /// a body that awaits [`closing`](Lead::closing) can end earlier, and does not keep the shutdown waiting.
+    /// [`shutdown`](LockManager::shutdown) ends a campaign at once. A leader may continue until the grace period is
+    /// over. A body that awaits [`closing`](Lead::closing) can end earlier, so the shutdown need not wait for the whole
+    /// grace period.
     ///
     /// ```
     /// # async fn doc(manager: distlock::LockManager) -> Result<(), distlock::LockError> {
@@ -216,17 +217,17 @@ impl Candidate {
     ///
     /// # Errors
     /// [`LockError::Closed`] if the manager is shut down during a campaign, [`LockError::Lost`] with
-    /// [`LostReason::Shutdown`] if it was shut down during a term and the grace period is over. At once, because
-    /// another attempt cannot help: [`LockError::InvalidKey`], [`LockError::InvalidOptions`] (also from a store
-    /// without fencing tokens), [`LockError::WrongKind`], [`LockError::WouldDeadlock`], and
-    /// [`LockError::Unavailable`] in a process that was forked or whose I/O thread has ended.
+    /// [`LostReason::Shutdown`] if it was shut down during a term and the grace period is over. At once, because a
+    /// retry cannot help: [`LockError::InvalidKey`], [`LockError::InvalidOptions`] (also from a store without fencing
+    /// tokens), [`LockError::WrongKind`], [`LockError::WouldDeadlock`], and [`LockError::Unavailable`] if this process
+    /// was forked or the I/O thread has ended.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the campaign, or drops the body and resigns in the background, so that the next one can
-    /// lead at once.
+    /// Dropping the future ends the campaign, or drops the body and resigns in the background, so that the next
+    /// candidate can lead at once.
     ///
     /// # Panics
-    /// If the body does; the candidate resigns, as if the future were dropped.
+    /// Panics if the body panics. The candidate then resigns, as if the future were dropped.
     pub async fn run<F, Fut>(&self, mut body: F) -> Result<Fut::Output, LockError>
     where
         F: FnMut(Lead) -> Fut,
@@ -257,8 +258,8 @@ impl Candidate {
         }
     }
 
-    /// Whether this candidate certainly leads at this moment. No I/O: the local end of the lease lies before the
-    /// store's. Between a loss and the next term it is false, also while a body that does not await runs on.
+    /// Whether this candidate certainly leads at this moment. No I/O: the local deadline is earlier than the expiry in
+    /// the store. It is false between a loss and the next term, even if a body that does not await is still running.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -290,7 +291,7 @@ impl Candidate {
         self.state.lead().map(|lead| lead.term())
     }
 
-    /// Watches who leads: this candidate, or another one.
+    /// Watches the office: reports whether this candidate or another one leads.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -311,12 +312,12 @@ impl Candidate {
         LeaderWatch::new(self.manager.clone(), self.key.clone(), self.state.clone())
     }
 
-    /// Whether the candidate is well, for a health check: fails if a body still runs although its term was over at a
-    /// check `tolerance` ago or more. Such a body does not reach an await, or awaits nothing else, so it could not be
-    /// stopped; while it runs, this process does not stand for the office. No I/O. A process that waits for the office,
-    /// or whose server is unreachable, is well.
+    /// Whether the candidate is healthy, for a health check. It fails if a body still runs although a check `tolerance`
+    /// ago or earlier found its term over. This body blocks without an await, so it could not be stopped, and the
+    /// candidate cannot campaign while it runs. No I/O. A candidate is healthy while it waits for the office, or while
+    /// its server is unreachable.
     ///
-    /// The counterpart of `HealthzAdaptor` of client-go. For axum there is `distlock::axum::LeaderHealth`.
+    /// The counterpart of `HealthzAdaptor` of client-go. For axum, use `distlock::axum::LeaderHealth`.
     ///
     /// # Errors
     /// [`LockError::Lost`], with the reason for which the term has ended.
@@ -386,7 +387,7 @@ impl Candidate {
         request.label(self.label.clone()).acquire().await.ok()
     }
 
-    /// Before the body begins: whoever sees this leader soon sees its value, too.
+    /// Before the body begins, so a watcher that sees this leader soon sees its value, too.
     async fn publish(&self, guard: &Guard) -> Result<Option<Published>, LockError> {
         let Some(value) = &self.value else { return Ok(None) };
         let published = self.manager.core().publish(guard.cell(), guard.remaining(), value).await;

@@ -1,4 +1,4 @@
-//! What observers are told of a candidate: that it stands for its office, and when its terms begin and end.
+//! The events of a candidate: its campaign, and the begin and end of its terms.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct TermReport {
 }
 
 impl TermReport {
-    /// `None`: nobody observes.
+    /// `None`: there is no observer.
     pub(super) fn begin(core: &Arc<Core>, lead: &Lead, label: Cow<'static, str>) -> Option<Self> {
         if core.observers.want_nothing() {
             return None;

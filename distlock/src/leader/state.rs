@@ -1,4 +1,4 @@
-//! What a candidate's clones share: the term under way.
+//! The state that a candidate's clones share: the current term.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::error::LockError;
 use distlock_store::engine::Time;
 use distlock_store::{FencingToken, clock};
 
-/// The term of a candidate, if there is one.
+/// The current term of a candidate, if it has one.
 #[derive(Debug)]
 pub(super) struct State {
     term: watch::Sender<Option<Lead>>,
@@ -26,7 +26,7 @@ impl Default for State {
 }
 
 impl State {
-    /// The term under way, if its lease is held at this moment.
+    /// The current term, if its lease is held at this moment.
     pub(super) fn lead(&self) -> Option<Lead> {
         self.term.borrow().as_ref().filter(|lead| lead.is_leader()).cloned()
     }
@@ -52,7 +52,7 @@ impl State {
     }
 }
 
-/// A term that a body runs in. When it is dropped, however the body has ended, the candidate's clones know.
+/// The term in which a body runs. When it is dropped, the candidate's clones notice, however the body has ended.
 pub(super) struct Reign {
     state: Arc<State>,
     lead: Lead,

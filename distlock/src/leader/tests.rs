@@ -15,7 +15,7 @@ use crate::testing::{TestStore, fail_next, planned};
 
 const OFFICE: &str = "office";
 
-/// So many failures that the next pause is one of the longest.
+/// After this number of failures, the next pause is one of the longest.
 const FAILURES: usize = 10;
 
 fn down() -> LinkEvent {

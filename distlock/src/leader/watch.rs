@@ -1,4 +1,4 @@
-//! Watching who leads.
+//! Watches for changes of the leader.
 
 use std::fmt;
 use std::future::pending;
@@ -17,22 +17,22 @@ use distlock_store::FencingToken;
 use distlock_store::clock;
 use distlock_store::engine::Time;
 
-/// How often the store is asked, while somebody awaits a change; after a change sooner, because the next one may
-/// follow: a leader after nobody, or the value of a leader.
+/// How often the store is polled while a caller awaits a change. After a change, it is polled sooner, because another
+/// one may follow: a leader, or the value of a leader.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(50);
 /// How often, while the end of the term is awaited: for what becomes known of the leader later.
 const WHILE_TOLD: Duration = Duration::from_secs(15);
-/// Of the requests of those who watch.
+/// The label of the watchers' requests.
 const LABEL: &str = "leader watch";
 
-/// The lock of a term: the leader holds it alone, and who watches waits for it as a reader. No other term has it, so
-/// one that is to be had says that the term is over, however late it is asked for.
+/// The lock of a term. The leader holds it alone, and watchers wait for it as readers. No other term uses it, so if it
+/// is free, the term is over, however late it is requested.
 pub(super) fn term_key(office: &str, owner: &str) -> String {
     format!("{office}:{owner}")
 }
 
-/// Who leads, as far as is known.
+/// The current leader, as far as it is known.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -47,32 +47,32 @@ pub(super) fn term_key(office: &str, owner: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Leadership {
-    /// This candidate.
+    /// This candidate leads.
     #[non_exhaustive]
     Here {
-        /// The number of its term.
+        /// The number of the term.
         term: FencingToken,
     },
-    /// Another one.
+    /// Another candidate leads.
     #[non_exhaustive]
     Elsewhere {
-        /// Its owner token, `dl1:<client>:<number>`: another one for each term.
+        /// The leader's owner token, `dl1:<client>:<number>`. Each term has its own token.
         owner: String,
-        /// Its process, as far as the store knows it: host, process id and program on Redis, etcd and PostgreSQL, the
-        /// id alone on others. A leader that has only just connected may be reported once more when they are known.
-        /// `None`: the token is not one of this library's.
+        /// The leader's process, as far as the store knows it: host, process id and program on Redis, etcd and
+        /// PostgreSQL, only the client id on other stores. A leader that has just connected may be reported again when
+        /// its process is known. `None`: the token was not created by this library.
         client: Option<LockClient>,
-        /// What it publishes; see [`Candidate::value`](super::Candidate::value). A leader that has only just begun may
-        /// be reported once more when it is written.
+        /// The text that the leader publishes: see [`Candidate::value`](super::Candidate::value). A leader that has
+        /// just begun may be reported again when the text is written.
         value: Option<String>,
     },
-    /// Nobody.
+    /// No candidate leads.
     Vacant,
-    /// The store cannot be asked.
+    /// The store is unreachable.
     Unknown,
 }
 
-/// Reports who leads; see [`Candidate::watch`](super::Candidate::watch).
+/// Reports changes of the leader: see [`Candidate::watch`](super::Candidate::watch).
 ///
 /// ```
 /// use distlock::{LockManager, leader::Leadership};
@@ -131,8 +131,8 @@ impl LeaderWatch {
     /// leads, the watch asks the store once a second. All of this happens only while this future is awaited, so the
     /// watch may miss a short term.
     ///
-    /// What it returns is news, not a permission: only [`is_leader`](super::Candidate::is_leader) and the term say who
-    /// may act.
+    /// The returned leader may already be out of date. Before a process acts as the leader, it must check
+    /// [`is_leader`](super::Candidate::is_leader), and pass the term to the database.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -174,8 +174,8 @@ impl LeaderWatch {
         }
     }
 
-    /// How many terms this watch has reported: one for each leader, also if the same process leads again. Over all
-    /// candidates, the metric `distlock_leader_terms_total` counts every term, also those that no watch has seen.
+    /// How many terms this watch has reported. If the same process leads again, this is a new term. The metric
+    /// `distlock_leader_terms_total` counts every term of all candidates, including terms that no watch has reported.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

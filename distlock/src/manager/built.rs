@@ -16,7 +16,7 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// For a store that needs no connection of ours, or that limits the time itself.
+    /// For a store that needs no connection, or that limits the time itself.
     pub(super) fn at_once(manager: LockManager) -> Built {
         Built { manager, longest_attempt: Duration::ZERO }
     }

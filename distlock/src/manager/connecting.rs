@@ -1,4 +1,4 @@
-//! From a builder to a manager: the options are checked, the store is opened, and the first connection is awaited.
+//! Builds a manager: checks the options, opens the store, and awaits the first connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::ttl::valid_ttl;
 const LONGEST_CLIENT_NAME: usize = 64;
 
 impl LockManagerBuilder {
-    /// Connects. It tries again while the server cannot be reached: a refused connection, a name that is not
-    /// known (yet), a server that is still loading its data, sentinels that name no master. Gives up after 5
-    /// s, or after the [`connect_timeout`](Self::connect_timeout) if that is longer. Fails at once if another
-    /// attempt cannot help: a wrong password, another kind of server.
+    /// Connects. It retries while the server is unreachable: a refused connection, a name that does not resolve (yet),
+    /// a server that is still loading its data, sentinels that name no master. It fails after 5 s, or after the
+    /// [`connect_timeout`](Self::connect_timeout) if that is longer. It fails at once if a retry cannot help: a wrong
+    /// password, another kind of server.
     ///
     /// # Errors
-    /// As [`LockManager::connect`].
+    /// The errors of [`LockManager::connect`].
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -69,7 +69,7 @@ impl LockManagerBuilder {
     /// Connects on first use.
     ///
     /// # Errors
-    /// As [`LockManager::connect_lazy`].
+    /// The errors of [`LockManager::connect_lazy`].
     ///
     /// ```
     /// use distlock::LockManager;

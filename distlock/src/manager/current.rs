@@ -3,10 +3,10 @@
 use super::LockManager;
 use crate::scope::{self, Add};
 
-/// Makes `manager` the process's default: annotated functions use it unless they name another one.
+/// Makes `manager` the default of this process. Annotated functions use it unless they name another manager.
 ///
 /// # Errors
-/// Returns the manager if there already is a default. The default stays as it is.
+/// Returns `manager` if the process already has a default. The default does not change.
 ///
 /// ```
 /// use distlock::{LockError, LockManager, distributed_lock};
@@ -29,13 +29,13 @@ pub fn init(manager: LockManager) -> Result<(), LockManager> {
     scope::set_global(manager.0).map_err(LockManager)
 }
 
-/// Runs `work` with `manager` as its default instead of the process's: for tests, tenants, and programs with
-/// several servers.
+/// Runs `work` with `manager` as its default instead of the default of the process. For tests, tenants, and programs
+/// with several servers.
 ///
-/// It applies to `work` itself and to everything that `work` awaits, but not to the tasks that it spawns. A
-/// server spawns a task for each connection, so the handlers of a server that runs inside `work` do not see
-/// this manager. In that case keep the manager in the state of the program and write `manager = state.locks`
-/// in the attribute. Where your own code spawns the task, pass the manager on:
+/// It applies to `work` and to everything that `work` awaits, but not to tasks that it spawns. A server spawns a task
+/// for each connection, so the handlers of a server that runs inside `work` do not see this manager. In that case, keep
+/// the manager in the program's state and write `manager = state.locks` in the attribute. If your own code spawns the
+/// task, pass the manager on:
 ///
 /// ```
 /// # async fn handle() -> Result<(), distlock::LockError> { Ok(()) }

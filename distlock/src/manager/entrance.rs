@@ -1,4 +1,4 @@
-//! Making a manager, and asking it for locks.
+//! Creates a manager, and requests locks from it.
 
 use std::env::VarError;
 
@@ -9,53 +9,50 @@ use crate::request::{Keys, LockRequest};
 use crate::scope;
 
 impl LockManager {
-    /// Connects to the store at `url`. While the server cannot be reached, it tries again for 5 s (or for the
-    /// `connect_timeout`, if that is longer); see [`LockManagerBuilder::connect`].
+    /// Connects to the store at `url`. While the server is unreachable, it retries for 5 s (or for the
+    /// `connect_timeout`, if that is longer). See [`LockManagerBuilder::connect`].
     ///
     /// `redis://[user:password@]host[:port][/db]`, `valkey://…`, `rediss://…` (feature `tls`),
     /// `redis+unix:///path[?db=0&user=…&pass=…]`, `memory:`.
     ///
-    /// `redis+sentinel://[user:password@]host[:port],host[:port],…/master[/db]`: the server that the
-    /// sentinels at these hosts name as the master `master`. User and password are for that server; those for
-    /// the sentinels are given as `?sentinel_user=…&sentinel_pass=…`. The manager follows a fail-over.
-    /// Replication is asynchronous, so the new master may not know of a lock that was acquired just before;
-    /// its holder is then told that the lock is lost. To avoid this, let replicas confirm every acquisition
-    /// with `?replicas=n` (see [`LockManagerBuilder::replicas`]).
+    /// `redis+sentinel://[user:password@]host[:port],host[:port],…/master[/db]`: the server that the sentinels at these
+    /// hosts name as the master `master`. User and password are for that server. For the sentinels, use
+    /// `?sentinel_user=…&sentinel_pass=…`. The manager follows a fail-over. Replication is asynchronous, so the new
+    /// master may not have a lock that was acquired just before. Its holder then loses the lock. To avoid this, let
+    /// replicas confirm every acquisition with `?replicas=n` (see [`LockManagerBuilder::replicas`]).
     ///
-    /// `redis+cluster://[user:password@]host[:port],host[:port],…`: a Redis Cluster; list one or more of its
-    /// nodes. Everything that belongs to a lock lies in the slot of its key. The manager follows a fail-over
-    /// as above, and a slot that moves; fencing tokens are comparable per key. Locks of several slots can be
-    /// acquired together: they are acquired in order, and released if one of them cannot be acquired. While a
-    /// slot is being moved, a release in it waits for the end of the move.
+    /// `redis+cluster://[user:password@]host[:port],host[:port],…`: a Redis Cluster. List one or more of its nodes. All
+    /// data of a lock is in the slot of its key. The manager follows a fail-over, with the same risk as with Sentinel,
+    /// and it follows a slot that moves. Fencing tokens are comparable per key. Locks of several slots can be acquired
+    /// together. They are acquired in order, and released if one of them cannot be acquired. While a slot is being
+    /// moved, a release in it waits for the end of the move.
     ///
-    /// `redis+quorum://[user:password@]host[:port],host[:port],…[/db]`: independent servers, of which a
-    /// majority keeps each lock (Redlock); see [`quorum`](LockManagerBuilder::quorum).
+    /// `redis+quorum://[user:password@]host[:port],host[:port],…[/db]`: independent servers. A majority of them keeps
+    /// each lock (Redlock): see [`quorum`](LockManagerBuilder::quorum).
     ///
-    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`,
-    /// `rediss+quorum://…`. The root certificates of the web are trusted; with `?ca=/path/ca.pem` only that
-    /// authority. `cert=/path/cert.pem&key=/path/key.pem` name the client certificate, for a server that asks
-    /// for one.
+    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`, `rediss+quorum://…`. The
+    /// public root certificates are trusted. With `?ca=/path/ca.pem`, only that authority is trusted.
+    /// `cert=/path/cert.pem&key=/path/key.pem` name the client certificate, for a server that requests one.
     ///
-    /// `etcd://[user:password@]host[:port],host[:port],…[/root]`, with TLS `etcds://…` (feature `etcd`): the
-    /// members of an etcd cluster, 3.4 or later. Locks survive the death of a minority of them without a second
-    /// holder, and are handed on in the order in which they were asked for, over all processes. Exclusive locks
-    /// only. All locks of the process hang on one session, which ends `?session_timeout=10s` after the
-    /// process's last sign of life (if not given: the `default_ttl`): a crashed holder delays others by that
-    /// time, and a process that cannot reach etcd for that time has lost its locks, whatever their ttls. Keys
-    /// lie below `root` (if not given: `distlock`). The same parameters as above for TLS; more in
-    /// [docs/etcd.md](https://github.com/distlock/distlock/blob/main/docs/etcd.md).
+    /// `etcd://[user:password@]host[:port],host[:port],…[/root]`, with TLS `etcds://…` (feature `etcd`): the members of
+    /// an etcd cluster, 3.4 or later. If a minority of them dies, locks survive without a second holder. Locks are
+    /// granted in the order of the requests of all processes. Exclusive locks only. All locks of a process depend on
+    /// one session. The session ends `?session_timeout=10s` (if not given: the `default_ttl`) after the last heartbeat
+    /// of the process. So a crashed holder delays others by that time, and a process that cannot reach etcd for that
+    /// time loses all of its locks, whatever their ttls. Keys are below `root` (if not given: `distlock`). TLS has the
+    /// same parameters as Redis. More in [docs/etcd.md](https://github.com/distlock/distlock/blob/main/docs/etcd.md).
     ///
-    /// `zookeeper://[user:password@]host[:port],host[:port],…[/path]` (feature `zookeeper`): the members of a
-    /// ZooKeeper ensemble, 3.5 or later. Locks survive the death of a minority of them without a second holder.
-    /// They live as long as the session of the process (`?session_timeout=10s`), as with etcd. A process stays at
-    /// a member that is cut off from the others until that member closes its connections, `syncLimit` ticks later:
-    /// its locks outlive that if `session_timeout` is above twice that time, else they are lost, and their holders
-    /// are told. Exclusive locks only, without `min_hold`. Nodes lie below `path` (if not given: `/distlock`);
-    /// more in [docs/zookeeper.md](https://github.com/distlock/distlock/blob/main/docs/zookeeper.md).
+    /// `zookeeper://[user:password@]host[:port],host[:port],…[/path]` (feature `zookeeper`): the members of a ZooKeeper
+    /// ensemble, 3.5 or later. If a minority of them dies, locks survive without a second holder. They live as long as
+    /// the session of the process (`?session_timeout=10s`), as with etcd. If a member is cut off from the others, it
+    /// closes its connections after `syncLimit` ticks, and its clients stay connected to it until then. Their locks
+    /// survive this if `session_timeout` is above twice that time. Otherwise the holders lose them. Exclusive locks
+    /// only, without `min_hold`. Nodes are below `path` (if not given: `/distlock`). More in
+    /// [docs/zookeeper.md](https://github.com/distlock/distlock/blob/main/docs/zookeeper.md).
     ///
     /// # Errors
-    /// [`LockError::InvalidOptions`] for a URL that is not understood, at once. [`LockError::Unavailable`] if
-    /// the server refuses, at once, or cannot be reached within that time.
+    /// [`LockError::InvalidOptions`] at once, if the URL is invalid. [`LockError::Unavailable`] at once if the server
+    /// refuses the connection permanently, or later if it is unreachable for that time.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -76,7 +73,7 @@ impl LockManager {
     /// Like [`connect`](LockManager::connect), but connects on first use.
     ///
     /// # Errors
-    /// [`LockError::InvalidOptions`] for a URL that is not understood.
+    /// [`LockError::InvalidOptions`] if the URL is invalid.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -90,7 +87,7 @@ impl LockManager {
         LockManager::builder().url(url.as_ref()).connect_lazy()
     }
 
-    /// More options.
+    /// Returns a builder, for more options.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -113,7 +110,7 @@ impl LockManager {
     /// Connects to the URL in the environment variable `DISTLOCK_URL`.
     ///
     /// # Errors
-    /// [`LockError::InvalidOptions`] if the variable is missing or not understood; otherwise as
+    /// [`LockError::InvalidOptions`] if the variable is missing or its URL is invalid, and the other errors of
     /// [`connect`](LockManager::connect).
     ///
     /// # Cancel safety
@@ -140,12 +137,11 @@ impl LockManager {
         })
     }
 
-    /// The manager that an annotated function would use here: that of [`with_manager`](crate::with_manager),
-    /// or else that of [`init`](crate::init). Use it to pass the manager to a spawned task, which does not
-    /// inherit it.
+    /// The manager that an annotated function would use here: the manager of [`with_manager`](crate::with_manager), or
+    /// else of [`init`](crate::init). Use it to pass the manager to a spawned task, which does not inherit it.
     ///
     /// # Errors
-    /// [`LockError::NotInitialized`] if there is none.
+    /// [`LockError::NotInitialized`] if there is no manager.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -165,7 +161,7 @@ impl LockManager {
         scope::manager().map(LockManager)
     }
 
-    /// A request for the lock named `key`. A key that is not valid is reported when the request is acquired.
+    /// A request for the lock named `key`. If the key is invalid, the request fails when it is acquired.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -180,15 +176,15 @@ impl LockManager {
         LockRequest::new(self.0.clone(), key.into_lock_key().map(Keys::One))
     }
 
-    /// A request for several locks: all or nothing. Keys are sorted, and acquired and awaited in that order
-    /// only, so callers that name them in different orders cannot deadlock; duplicates count once. A lock
-    /// that is acquired while another one is held is outside that order: only its `wait` limits it. The
-    /// `wait` applies to all keys together.
+    /// A request for several locks: all or nothing. The keys are sorted, and acquired in that order only, so callers
+    /// that name them in different orders cannot deadlock. Duplicates count once. A separate request that is made while
+    /// another lock is held is outside that order. Only its `wait` then ends a deadlock. The `wait` applies to all keys
+    /// together.
     ///
-    /// Free keys are acquired by one command, up to 100 of them (in a cluster: keys that are next to each
-    /// other in the order and share a slot, as `{order:42}:stock` and `{order:42}:cash` do). At a busy key
-    /// the request waits; it holds the keys before that one, and those behind it stay free. Then another
-    /// command acquires the rest. All of them are released in one round trip.
+    /// One command acquires up to 100 free keys (in a cluster: keys that are next to each other in the order and share
+    /// a slot, such as `{order:42}:stock` and `{order:42}:cash`). At a busy key, the request waits. It then holds the
+    /// keys before this key, and the keys after it stay free. After the wait, another command acquires the rest. All
+    /// keys are released in one round trip.
     ///
     /// ```
     /// # async fn doc(manager: distlock::LockManager) -> Result<(), distlock::LockError> {

@@ -1,4 +1,4 @@
-//! Whether the store can be used, and what happens here.
+//! The health of the store, and the events of the manager.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::observe::Events;
 use crate::protocol::Pushes;
 use distlock_store::Finding;
 
-/// Whether a manager can reach its store; see [`LockManager::health`].
+/// Whether a manager can reach its store: see [`LockManager::health`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -22,18 +22,19 @@ use distlock_store::Finding;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether the store is connected. In a quorum: a majority of the servers.
+    /// Whether the store is connected. For a quorum: whether a majority of the servers is connected.
     pub connected: bool,
-    /// How long it has been so, or has not been so.
+    /// How long the store has been connected or disconnected.
     pub lasted: Duration,
-    /// How long ago the store last carried out a command of a lock. `None`: it has not yet. An idle program sends none.
+    /// The time since the store last executed a command for a lock. `None`: it has not executed any. An idle program
+    /// sends no commands.
     pub last_answer: Option<Duration>,
-    /// Whether the store reports hand-offs by itself. While it does not, waiters poll, and locks change hands later.
+    /// Whether the store pushes hand-offs. While it does not, waiters poll, and hand-offs take longer.
     pub pushes: bool,
-    /// Why it is not connected, if an attempt has failed; or why it refuses locks although it is, because somebody has
-    /// changed the permissions.
+    /// Why the store is not connected, if an attempt has failed. Or why a connected store refuses locks, for example
+    /// because the permissions have changed.
     pub cause: Option<String>,
-    /// Whether the manager was shut down, or its thread has ended.
+    /// Whether the manager was shut down, or its I/O thread has ended.
     pub closed: bool,
 }
 
@@ -55,7 +56,7 @@ impl Health {
 }
 
 impl LockManager {
-    /// What is known of the store at this moment. No I/O, so it can be asked often.
+    /// The state of the store, as far as it is known at this moment. No I/O, so it can be called often.
     ///
     /// ```
     /// use distlock::LockManager;
@@ -73,8 +74,9 @@ impl LockManager {
     /// # }
     /// ```
     ///
-    /// A manager that connects on first use is not connected before. A service whose readiness depends on locks makes
-    /// all of its instances unready while the store is away: use it where an instance can do nothing without locks.
+    /// A manager that connects on first use is not connected before that. If readiness depends on locks, all instances
+    /// of a service become unready while the store is unreachable. Use it for readiness only if an instance can do
+    /// nothing without locks.
     #[doc(alias("readiness", "liveness", "ping", "is_connected"))]
     #[must_use]
     pub fn health(&self) -> Health {
@@ -90,9 +92,9 @@ impl LockManager {
         }
     }
 
-    /// Examines the store: what endangers locks there, or makes them slow, each with what to do about it. The command
-    /// `distlock doctor` prints it, and also tries locks of all kinds. A few round trips; nothing is changed. A store
-    /// that cannot be examined has a note that says so.
+    /// Examines the store. Each finding is a risk for locks or a cause of slowness, with a remedy. The command
+    /// `distlock doctor` prints the findings, and also tries locks of all kinds. It takes a few round trips and changes
+    /// nothing. If a store cannot be examined, a finding says so.
     ///
     /// ```
     /// use distlock::Severity;
@@ -110,7 +112,7 @@ impl LockManager {
     /// ```
     ///
     /// # Errors
-    /// [`LockError::Unavailable`] if the store cannot be reached.
+    /// [`LockError::Unavailable`] if the store is unreachable.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -122,8 +124,8 @@ impl LockManager {
         })
     }
 
-    /// What happens in this manager from now on, for alerts, audits and tests. The stream is bounded: a reader that is
-    /// too slow loses the oldest events and is told how many. It costs nothing while nobody reads.
+    /// The events of this manager from now on, for alerts, audits and tests. The stream is bounded. A reader that is
+    /// too slow loses the oldest events, and an event reports how many. Without a reader, the stream costs nothing.
     ///
     /// ```
     /// use distlock::{LockEvent, LockManager};

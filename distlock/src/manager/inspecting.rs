@@ -1,4 +1,4 @@
-//! Looking at one lock.
+//! Inspects one lock.
 
 use super::LockManager;
 use super::lock_info::{LockInfo, OwnAccount, client};
@@ -7,13 +7,12 @@ use crate::key::{IntoLockKey, LockKey};
 use crate::protocol::StoredLock;
 
 impl LockManager {
-    /// Reads who holds `key` and who waits for it. `None`: it is free.
+    /// Returns the holders of `key` and its waiters. `None`: the lock is free.
     ///
-    /// The store is asked, and nobody else: a process that is stopped is shown like any other. On Redis that takes two
-    /// round trips: one for the lock, and one for what its holders and waiters have written about themselves. Which
-    /// process a client is, it writes when it has been connected for a quarter of a second; label and age of a lease it
-    /// writes when the lease is renewed. Those that have given no sign of life for 15 s are named by
-    /// [`LockInfo::unanswered`].
+    /// Only the store is asked, so a stopped process is shown like any other. On Redis, this takes two round trips: one
+    /// for the lock, and one for the records that its holders and waiters have written. A client writes the record of
+    /// its process after it has been connected for a quarter of a second. It writes the label and age of a lease when
+    /// it renews the lease. [`LockInfo::unanswered`] names the clients that have sent no heartbeat for 15 s.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -30,7 +29,7 @@ impl LockManager {
     /// ```
     ///
     /// # Errors
-    /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
+    /// [`LockError::Unavailable`] if the server is unreachable, [`LockError::InvalidKey`].
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -53,7 +52,7 @@ impl LockManager {
         Ok(Some(LockInfo { waiters_here, ..info }))
     }
 
-    /// What the store knows of a key.
+    /// The store's data about a key.
     pub(crate) async fn look_up(&self, key: &LockKey) -> Result<Option<StoredLock>, LockError> {
         self.reaching(key, |core, key| core.backend.inspect(key.shared())).await
     }

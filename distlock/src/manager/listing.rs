@@ -1,4 +1,4 @@
-//! Listing all locks, page by page: no more is in memory than one page, whatever the number of locks.
+//! Lists all locks, page by page. Only one page is in memory, whatever the number of locks.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,11 +18,11 @@ use crate::error::LockError;
 use crate::key::LockKey;
 use crate::protocol::{Failure, LONGEST_PATTERN, ListPage, Pattern, StoreError, StoredLocks};
 
-/// So many entries are ready before somebody takes them.
+/// The number of entries that are read ahead.
 const AHEAD: usize = 16;
-/// So many keys are looked at together: each may have a thousand holders and a thousand waiters.
+/// The number of keys that are read together. Each may have a thousand holders and a thousand waiters.
 const TOGETHER: usize = 32;
-/// No more clients without a sign of life are named.
+/// The largest number of clients without a heartbeat that are named.
 const MOST_SILENT: usize = 1_000;
 
 /// All locks, in the order of their keys; see [`LockManager::list`].
@@ -58,22 +58,21 @@ enum ListEvent {
     End,
 }
 
-/// Nobody reads any more.
+/// The reader is gone.
 struct Unread;
 
 impl LockManager {
     /// Lists the locks of this deployment (this store, this key prefix) that are held or waited for, and whose keys
-    /// match `pattern`: `*` stands for any text, `?` for one character, and `\` takes away the meaning of the next
-    /// character. In the order of the keys, but where the store has an order of its own.
+    /// match `pattern`. `*` matches any text, `?` matches one character, and `\` escapes the next character. The list
+    /// is in the order of the keys, unless the store has its own order.
     ///
-    /// It is the store that lists them, so locks of processes that have died are there until their leases end, and so
-    /// are those of programs that do not use this library. On Redis the names of all keys are looked through (SCAN), a
-    /// part at a time, on every master of a cluster: every string below the prefix counts as a lock, so give locks a
-    /// prefix or a database of their own. Who the holders are stands in records that they write; see
-    /// [`inspect`](LockManager::inspect). No more than a page is in memory, and a list that nobody reads on costs
-    /// nothing.
+    /// The list comes from the store, so it includes the locks of dead processes until their leases expire, and the
+    /// locks of programs that do not use this library. On Redis, SCAN goes through the names of all keys, in parts, on
+    /// every master of a cluster. Every string below the prefix counts as a lock, so use a separate prefix or database
+    /// for locks. The holders write records about themselves: see [`inspect`](LockManager::inspect). Only one page is
+    /// in memory. If the reader stops, the list costs nothing.
     ///
-    /// The user needs `+scan`, and `+lrange` to learn who waits.
+    /// The user needs `+scan`, and `+lrange` to read the waiters.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -92,7 +91,7 @@ impl LockManager {
     /// ```
     ///
     /// # Errors
-    /// The stream ends with [`LockError::Unavailable`] if the server cannot be reached or refuses, and with
+    /// The stream ends with [`LockError::Unavailable`] if the server is unreachable or refuses the command, and with
     /// [`LockError::InvalidOptions`] if the pattern is longer than 1 KiB or the store cannot list its locks.
     #[doc(alias("ls", "SCAN", "all locks", "active locks"))]
     pub fn list(&self, pattern: impl AsRef<str>) -> Locks {
@@ -126,7 +125,7 @@ impl Locks {
     /// The next lock; `None`: there are no more.
     ///
     /// # Errors
-    /// See [`LockManager::list`]. It is the last item.
+    /// See [`LockManager::list`]. An error is the last item.
     ///
     /// # Cancel safety
     /// Cancel-safe: no lock is lost.
@@ -146,8 +145,8 @@ impl Locks {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// The clients that are there, whether or not they hold a lock; this process is one of them. Complete when the
-    /// first lock was read. The others are known on Redis alone, and there if the pattern begins with `*` or `?`.
+    /// The connected clients, whether or not they hold a lock, including this process. Complete after the first lock
+    /// was read. Other clients are known only on Redis, and only if the pattern begins with `*` or `?`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -168,9 +167,9 @@ impl Locks {
         &self.clients
     }
 
-    /// The ids of clients that hold one of the locks or wait for it, and have given no sign of life for 15 s, where
-    /// clients give signs of life (on Redis): they are stopped, dead or cut off, or run an earlier version. A thousand
-    /// of them at most. Complete when the stream has ended.
+    /// The ids of clients that hold a listed lock or wait for it, and have sent no heartbeat for 15 s. These clients
+    /// are stopped, dead or cut off, or run an earlier version. At most a thousand ids. Only on Redis, where clients
+    /// send heartbeats. Complete after the stream has ended.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -189,9 +188,8 @@ impl Locks {
         &self.unanswered
     }
 
-    /// The servers of the store that could not be looked through: their locks are missing. (Masters of a cluster that
-    /// cannot be reached, and servers with so many keys that a minute is not enough.) Complete when the stream has
-    /// ended.
+    /// The servers of the store that could not be read. Their locks are missing. (They are cluster masters that are
+    /// unreachable, and servers with too many keys for a scan of one minute.) Complete after the stream has ended.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -286,7 +284,7 @@ impl Items {
         self.sender.send(item).await.map_err(|_| Unread)
     }
 
-    /// What this process knows of its own.
+    /// This process's knowledge of its own locks.
     fn told(&self, key: &Arc<str>) -> Option<OwnAccount> {
         let account = self.core.account(key)?;
         Some(OwnAccount { client: client(&self.core.client, &self.core.who()), account })

@@ -1,14 +1,14 @@
-//! What is known of locks, for those who look: who holds them and who waits, put together of what the store knows and
-//! of what this process knows of its own.
+//! Locks as operators see them: holders and waiters, merged from the store's data and this process's own data.
 
 use std::time::Duration;
 
 use crate::protocol::{Account, HoldAccount, OwnerDetails, StoredLock, Who, client_of, kind_of, token_text};
 use distlock_store::LockKind;
 
-/// A process that holds a lock or waits for it, as far as the store knows it.
+/// A process that holds a lock or waits for one, as far as the store knows it.
 ///
-/// One that has written nothing about itself (because it runs an earlier version, or may not) is known by its id alone.
+/// If the process has written no record (because it runs an earlier version, or has no permission), only its id is
+/// known.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -25,8 +25,8 @@ use distlock_store::LockKind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockClient {
-    /// The client in its tokens: the name that was given to
-    /// [`client_name`](crate::LockManagerBuilder::client_name), and random characters.
+    /// The client id in its tokens: the name from [`client_name`](crate::LockManagerBuilder::client_name), and random
+    /// characters.
     pub id: String,
     /// The name of the machine, or of the container.
     pub host: Option<String>,
@@ -34,11 +34,11 @@ pub struct LockClient {
     pub pid: Option<u32>,
     /// The file name of the program.
     pub program: Option<String>,
-    /// The version of this library that it uses.
+    /// The version of this library in the process.
     pub version: Option<String>,
-    /// How many of its requests have ended as busy since it began, on all keys together.
+    /// How many requests of this process have failed as busy since its start, for all keys together.
     pub busy: Option<u64>,
-    /// How many of its holds were lost since it began, on all keys together.
+    /// How many locks this process has lost since its start, for all keys together.
     pub lost: Option<u64>,
 }
 
@@ -61,18 +61,18 @@ pub struct LockClient {
 pub struct LockHolder {
     /// The owner token; see [`LockInfo::holder`].
     pub token: String,
-    /// When its lease ends, if it is not renewed. `None`: never, or it is not known.
+    /// The remaining time of the lease, if it is not renewed. `None`: the lease never ends, or the time is unknown.
     pub remaining: Option<Duration>,
     /// The process. `None`: the token is not one of this library's.
     pub client: Option<LockClient>,
-    /// The label of its request: of several readers of one process, that of the one that has held it longest. Of
-    /// another process it is known on Redis alone, once the lease was renewed; so are the next two.
+    /// The label of its request. For several readers of one process, the label of the reader that has held the lock
+    /// longest. For other processes, this field and the next two are known only on Redis, after the lease was renewed.
     pub label: Option<String>,
-    /// For how long the lock has been held.
+    /// How long the lock has been held.
     pub since: Option<Duration>,
-    /// How many readers of that process share the lease; one for other kinds.
+    /// How many readers of that process share the lease. One for other kinds.
     pub users: Option<u64>,
-    /// What a leader publishes; see [`Candidate::value`](crate::leader::Candidate::value).
+    /// The text that a leader publishes: see [`Candidate::value`](crate::leader::Candidate::value).
     pub value: Option<String>,
 }
 
@@ -98,19 +98,19 @@ pub struct LockHolder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockWaiter {
-    /// The token under which it stands in the store's queue. `None`: it stands in none.
+    /// Its token in the store's queue. `None`: it is not in a queue.
     pub token: Option<String>,
     /// The process. `None`: the token is not one of this library's.
     pub client: Option<LockClient>,
-    /// The label of the request that has waited longest. Known of this process alone; so are the next two.
+    /// The label of the request that has waited longest. This field and the next two are known only for this process.
     pub label: Option<String>,
-    /// For how long that request has waited.
+    /// How long that request has waited.
     pub since: Option<Duration>,
     /// How many requests of that process wait.
     pub requests: Option<u64>,
 }
 
-/// The holders of a lock, and who waits for it; see [`LockManager::inspect`](crate::LockManager::inspect).
+/// The holders and the waiters of a lock: see [`LockManager::inspect`](crate::LockManager::inspect).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -132,28 +132,29 @@ pub struct LockInfo {
     pub full_key: String,
     /// The kind of lock.
     pub kind: LockKind,
-    /// The holder's owner token; of several holders, the one whose lease lasts longest. Tokens of this
-    /// library read `dl1:<client>:<number>`. A token that begins with `dl1:hold` stands for a lock that was
-    /// released and whose key `min_hold` keeps.
+    /// The holder's owner token. If there are several holders, the token of the longest lease. Tokens of this library
+    /// have the form `dl1:<client>:<number>`. A token that begins with `dl1:hold` means that the lock was released, and
+    /// that `min_hold` keeps its key.
     pub holder: String,
-    /// All holders, the longest lease first, up to a thousand. Empty if the server does not tell them: for a
-    /// shared or limited lock of managers with another key prefix, or for an ACL user that may not read them.
+    /// All holders, the longest lease first, up to a thousand. Empty if they cannot be read: for a shared or limited
+    /// lock of managers with another key prefix, or if the ACL user has no permission.
     pub holders: Vec<LockHolder>,
-    /// When the longest lease ends if it is not renewed. `None`: never (this library sets no such key).
+    /// The remaining time of the longest lease, if it is not renewed. `None`: it never ends (another program has set
+    /// the key).
     pub remaining: Option<Duration>,
-    /// Processes that wait in the queue on the server. (All waiters of one process count as one.)
+    /// The number of processes that wait in the queue on the server. (All waiters of one process count as one.)
     pub waiters: u64,
-    /// Requests of this process that wait.
+    /// The number of requests of this process that wait.
     pub waiters_here: usize,
-    /// The processes that wait, the next one first, up to a thousand: those in the queue on the server, as far as the
-    /// user may read it, and this process.
+    /// The processes that wait, the next one first, up to a thousand. They are the processes in the queue on the
+    /// server, if the user may read it, and this process.
     pub waiting: Vec<LockWaiter>,
-    /// The ids of clients above that have given no sign of life for 15 s, where clients give signs of life (on Redis):
-    /// they are stopped, dead or cut off, or run an earlier version.
+    /// The ids of holders and waiters that have sent no heartbeat for 15 s. They are stopped, dead or cut off, or run
+    /// an earlier version. Only on Redis, where clients send heartbeats.
     pub unanswered: Vec<String>,
 }
 
-/// A lock that is held or waited for; see [`LockManager::list`](crate::LockManager::list).
+/// A lock that is held or waited for: see [`LockManager::list`](crate::LockManager::list).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -172,7 +173,7 @@ pub struct LockEntry {
     pub key: String,
     /// The key on the server.
     pub full_key: String,
-    /// The kind of lock: as it is held, or, if no holder is known, as it is asked for.
+    /// The kind of lock that is held or, if no holder is known, requested.
     pub kind: LockKind,
     /// The holders that are known.
     pub holders: Vec<LockHolder>,

@@ -14,17 +14,16 @@ use crate::observe::Observer;
 use crate::observe::Observers;
 
 impl LockManager {
-    /// Locks in this process's memory, separate from those of every other manager: for development, unit
-    /// tests, and programs that are one process.
+    /// Locks in the memory of this process, separate from the locks of every other manager. For development, unit
+    /// tests, and programs of a single process.
     ///
-    /// Time is real here too. Acquiring a free lock and handing it on need no timer and no other thread, so
-    /// they work under a paused clock (`#[tokio::test(start_paused = true)]`, `tokio::time::pause`). But a
-    /// `wait`, a ttl and renewal use the suspend-proof clock of the operating system, on the manager's own
-    /// thread: a lease that a test could stop or skip would not be the lease that the program relies on, and
-    /// tokio does not tell other threads when it skips time. A test that waits for a busy lock takes as long
-    /// as its `wait`, so choose a short one, like `wait(Duration::from_millis(20))`. Under a paused clock, a
-    /// `tokio::time::timeout` around the wait fires at once, because tokio skips time while the test waits
-    /// for another thread.
+    /// These locks use real time. Acquiring a free lock and handing it on need no timer and no other thread, so they
+    /// work under a paused clock (`#[tokio::test(start_paused = true)]`, `tokio::time::pause`). But a `wait`, a ttl and
+    /// renewal use the suspend-proof clock of the operating system, on the manager's own thread. A lease with a clock
+    /// that a test can stop would not be the lease that the program relies on, and tokio does not notify other threads
+    /// when it skips time. A test that waits for a busy lock takes as long as its `wait`, so choose a short one, such
+    /// as `wait(Duration::from_millis(20))`. Under a paused clock, a `tokio::time::timeout` around the wait fires at
+    /// once, because tokio skips time while the test waits for another thread.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -66,7 +65,7 @@ impl LockManager {
         ManagerHandle::new(alive, defaults).into()
     }
 
-    /// [`in_memory`](LockManager::in_memory), and what happens in it is told to `observer`.
+    /// [`in_memory`](LockManager::in_memory), with `observer` for its events.
     #[cfg(test)]
     pub(crate) fn in_memory_observed_by(observer: Arc<dyn Observer>) -> Self {
         let observers = Observers::standard().and(observer);
@@ -75,11 +74,11 @@ impl LockManager {
 }
 
 impl LockManagerBuilder {
-    /// [`LockManager::in_memory`] with the options of this builder: for tests and programs that are one process and
-    /// need other defaults. The same as the URL `memory:`. Options that concern a server have no effect.
+    /// [`LockManager::in_memory`] with the options of this builder. For tests and programs of a single process that
+    /// need other defaults. The same as the URL `memory:`. Options for servers have no effect.
     ///
     /// # Errors
-    /// [`LockError::InvalidOptions`] if the builder names servers or a store, or an option cannot be carried out.
+    /// [`LockError::InvalidOptions`] if the builder names servers or a store, or an option is invalid.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The manager: where locks come from.
+//! The manager, which creates requests for locks.
 
 // Before the others, so that the documentation of `LockManager` begins with how to make one and how to lock.
 mod entrance;
@@ -33,26 +33,24 @@ pub use lock_info::{LockClient, LockEntry, LockHolder, LockInfo, LockWaiter};
 pub use operations::{ForcedRelease, ShutdownReport};
 pub use schemes::register;
 
-/// The source of locks. It has the connections to the store, one I/O thread, and the state of every lock that
+/// Creates requests for locks. It has the connections to the store, one I/O thread, and the state of every lock that
 /// this process holds or waits for.
 ///
-/// A program has one manager, or one for each deployment that it uses. Clones share everything. When the last
-/// clone, request and guard is dropped, the I/O thread finishes what is under way (for at most a second) and
-/// ends.
+/// A program has one manager, or one for each deployment that it uses. Clones share everything. When the last clone,
+/// request and guard is dropped, the I/O thread finishes pending work (for at most a second) and ends.
 ///
 /// # At the end of the process
-/// A guard that is dropped is released in the background, and a process that ends does not finish its
-/// background work. So dropping the last handle (a clone, a request or a guard) waits up to 50 ms for
-/// releases that are under way. A manager that is still alive when `main` returns (in a `static`, like that
-/// of [`init`](crate::init), or in a task) cannot do that: in that case, and before `std::process::exit`,
-/// call [`shutdown`](LockManager::shutdown), or [`release`](crate::Guard::release) your guards and await it.
-/// A lock that was not released is free again when its ttl is over.
+/// A guard that is dropped is released in the background, and a process that ends does not finish its background work.
+/// So dropping the last handle (a clone, a request or a guard) waits up to 50 ms for pending releases. A manager that
+/// is still alive when `main` returns (in a `static`, like the manager of [`init`](crate::init), or in a task) cannot
+/// wait. In that case, and before `std::process::exit`, call [`shutdown`](LockManager::shutdown), or
+/// [`release`](crate::Guard::release) your guards and await it. A lock that was not released expires after its ttl.
 ///
 /// # After a fork
 /// A forked process has a copy of the manager without its I/O thread. Every operation there fails with
-/// [`LockError::Unavailable`](crate::LockError::Unavailable) at once, and a guard that is dropped there
-/// does not release the parent's lock: connect again in the child. A server that forks its workers should
-/// create its managers in the workers.
+/// [`LockError::Unavailable`](crate::LockError::Unavailable) at once, and a guard that is dropped there does not
+/// release the parent's lock. Connect again in the child. A server that forks its workers should create its managers in
+/// the workers.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! Taking locks away, and shutting down.
+//! Forced releases and the shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use distlock_store::clock;
 
-/// After the grace period, commands under way have this long to be answered.
+/// After the grace period, pending commands have this long to be answered.
 const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);
 
-/// How a [`shutdown`](LockManager::shutdown) went.
+/// The result of a [`shutdown`](LockManager::shutdown).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -29,21 +29,21 @@ const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Locks held when it began. A leader holds the lock of its office and, if the store keeps shared locks, that of
-    /// its term.
+    /// The number of locks that were held when the shutdown began. A leader holds the lock of its office and, if the
+    /// store keeps shared locks, the lock of its term.
     pub held: usize,
-    /// How many of these were not released within the grace period and lost their leases.
+    /// How many of these locks were not released within the grace period, and were lost.
     pub lost: usize,
-    /// How many of these are still in use, by bodies that ignore the loss. Their leases end with their ttl.
+    /// How many of the lost locks are still in use by bodies that ignore the loss. Their leases expire after their ttl.
     pub ignored: usize,
-    /// Releases that the server has not confirmed. Their leases end with their ttl.
+    /// The number of releases that the server has not confirmed. Their leases expire after their ttl.
     pub unconfirmed: usize,
 }
 
 /// So often it is tried to take a lock from a holder that the store names again after it had not found it.
 const TRIES: usize = 3;
 
-/// What [`force_release_from`](LockManager::force_release_from) has done.
+/// The result of [`force_release_from`](LockManager::force_release_from).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -63,22 +63,22 @@ const TRIES: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForcedRelease {
-    /// The lock was taken from this holder, which is the one that was named.
+    /// The lock was released. The given owner held it.
     Released {
-        /// Its owner token.
+        /// The owner token of the former holder.
         from: String,
     },
-    /// It has another holder, which keeps it.
+    /// Another holder has the lock, and keeps it.
     HeldByAnother {
-        /// The owner token of that one; of several, of the one whose lease lasts longest.
+        /// The owner token of that holder. If there are several, the token of the longest lease.
         holder: String,
     },
-    /// Nobody holds it.
+    /// The lock is free.
     NotHeld,
 }
 
-/// When dropped, asks whether this process still holds the key. This comes after the command that takes the
-/// lock away, whether or not that command was awaited.
+/// When dropped, checks with the server whether this process still holds the key. The check comes after the forced
+/// release, whether or not that command was awaited.
 struct AskWhetherHeld<'a> {
     core: &'a Arc<Core>,
     key: &'a LockKey,
@@ -91,18 +91,18 @@ impl Drop for AskWhetherHeld<'_> {
 }
 
 impl LockManager {
-    /// Takes the lock away from its holder, and hands it to the next in the queue. For operators: the holder
-    /// may be in the middle of its work. A holder of this manager learns of it within a round trip, others at
-    /// their next renewal. Returns whether the lock was held.
+    /// Releases the lock by force, and grants it to the next waiter in the queue. For operators: the holder may be in
+    /// the middle of its work. A holder of this manager notices the loss within a round trip, other holders at their
+    /// next renewal. Returns whether the lock was held.
     ///
-    /// It is taken from the holder of that moment. To take it from the holder that was looked at, use
+    /// The holder may have changed since it was inspected. To release the lock only if a certain holder has it, use
     /// [`force_release_from`](Self::force_release_from).
     ///
     /// # Errors
     /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
     ///
     /// # Cancel safety
-    /// Once polled it may take place although the future is dropped.
+    /// After the first poll, the lock may be released even if the future is dropped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -128,16 +128,17 @@ impl LockManager {
         self.reaching(&key, |core, key| core.backend.force_release(key.shared())).await
     }
 
-    /// The same if `owner` is the holder, or one of several: then only its lease is ended. The store decides that by
-    /// the operation that frees the lock, so one that was handed on in between stays with its new holder. `owner` is a
-    /// token as [`inspect`](Self::inspect) and [`list`](Self::list) show them, also of another program.
+    /// Releases the lock by force if `owner` holds it. If there are several holders, only the lease of `owner` ends.
+    /// The store checks the owner and releases the lock in one operation. So if the lock was handed on in the meantime,
+    /// the new holder keeps it. `owner` is a token that [`inspect`](Self::inspect) or [`list`](Self::list) shows. It
+    /// may be a token of another program.
     ///
     /// # Errors
-    /// [`LockError::Unavailable`] if the server cannot be reached; the lock may have been taken away all the same.
+    /// [`LockError::Unavailable`] if the server is unreachable; the lock may have been released nevertheless.
     /// [`LockError::InvalidKey`].
     ///
     /// # Cancel safety
-    /// Once polled it may take place although the future is dropped.
+    /// After the first poll, the lock may be released even if the future is dropped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -189,7 +190,7 @@ impl LockManager {
         Err(LockError::unavailable(key.as_str(), text))
     }
 
-    /// Carries out `operation`. If there was no link for it, tries again for as long as a request may take.
+    /// Executes `operation`. If there was no link, retries for as long as a request may take.
     pub(super) async fn reaching<T>(
         &self,
         key: &LockKey,
@@ -212,16 +213,15 @@ impl LockManager {
         }
     }
 
-    /// Shuts the manager down. New and waiting requests fail with [`LockError::Closed`] at once. Holders may
-    /// go on for at most `grace`; then their leases are lost
-    /// ([`LostReason::Shutdown`](crate::LostReason::Shutdown)) and cancellable bodies stop. A key is released
-    /// as soon as its body has ended. A body that ignores the loss keeps its lease until that expires. Waits
-    /// at most `grace` plus one second.
+    /// Shuts the manager down. New and waiting requests fail with [`LockError::Closed`] at once. Holders may continue
+    /// for at most `grace`. Then their locks are lost ([`LostReason::Shutdown`](crate::LostReason::Shutdown)), and
+    /// async bodies are stopped. A key is released as soon as its body has ended. If a body ignores the loss, its lease
+    /// ends when it expires. The shutdown takes at most `grace` plus one second.
     ///
     /// Does nothing in a process that was forked after the manager was created.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the manager stays closed, and its holders go on.
+    /// If the future is dropped, the manager stays closed, and its holders continue.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

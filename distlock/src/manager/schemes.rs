@@ -1,4 +1,4 @@
-//! The URL schemes: which store each of them stands for, and how a manager for it is created.
+//! The URL schemes: the store of each scheme, and how its manager is created.
 
 use std::sync::Arc;
 
@@ -28,11 +28,11 @@ type OpenStore = dyn Fn(&str, &ConnectionOptions) -> Result<StoreSlot, String> +
 enum Open {
     /// A manager from the options, the URL and the name of the process.
     Manager(fn(LockManagerBuilder, Url, &Arc<str>, ConnectOn) -> Result<Built, LockError>),
-    /// A store on the public contract, from its URL and what the builder says beside it.
+    /// A store on the public contract, from its URL and the builder's options.
     Store(Arc<OpenStore>),
 }
 
-/// What schemes stand for.
+/// The store of some schemes.
 struct Scheme {
     /// In lower case.
     names: &'static [&'static str],
@@ -111,10 +111,10 @@ fn store<S: LockStore>(
     Open::Store(Arc::new(move |url, options| open(url, options).map(StoreSlot::new)))
 }
 
-/// From now on URLs with these schemes open a store of the program's own, in this process:
-/// [`connect`](LockManager::connect), [`from_env`](LockManager::from_env) and builders reach it like any other.
+/// Registers your own store for these URL schemes, in this process. After that, [`connect`](LockManager::connect),
+/// [`from_env`](LockManager::from_env) and builders accept them.
 ///
-/// `open` gets the URL, and what the builder says beside it; its error is a sentence that says what to write instead.
+/// `open` gets the URL and the builder's options. Its error is a sentence that says what to write instead.
 ///
 /// ```
 /// use distlock::LockManager;
@@ -146,8 +146,8 @@ fn store<S: LockStore>(
 /// ```
 ///
 /// # Errors
-/// [`LockError::InvalidOptions`] if a scheme is none (letters, digits, `+`, `-` and `.`, in lower case, beginning with
-/// a letter), or stands for a store already. Then none of them is registered.
+/// [`LockError::InvalidOptions`] if a scheme is invalid (it must consist of lower-case letters, digits, `+`, `-` and
+/// `.`, and begin with a letter) or already registered. In that case, no scheme is registered.
 pub fn register<S: LockStore>(
     schemes: &[&'static str],
     open: impl Fn(&str, &ConnectionOptions) -> Result<S, String> + Send + Sync + 'static,
@@ -421,7 +421,7 @@ mod tests {
         assert!(names.iter().all(|name| **name == name.to_ascii_lowercase()));
     }
 
-    /// A store that nobody opens: schemes alone matter here.
+    /// A store that is never opened: only its schemes are tested here.
     #[derive(Debug)]
     enum Nowhere {}
 

@@ -1,4 +1,4 @@
-//! A store that the program brings along.
+//! A store that the program provides.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::error::LockError;
 use distlock_store::LockStore;
 use distlock_store::kit::sync::Locked;
 
-/// A store that no manager has taken yet. Clones of a builder share it.
+/// A store that no manager uses yet. Clones of a builder share it.
 #[derive(Clone)]
 pub(super) struct StoreSlot(Arc<Locked<Option<Open>>>);
 

@@ -29,13 +29,13 @@ use distlock_store::kit::sync::Locked;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SectionCount {
-    /// Locks that were acquired. One that is entered again by the same task counts once.
+    /// The number of acquired locks. A lock that the same task enters again counts once.
     pub begun: usize,
-    /// Of these, those that are held now.
+    /// The number of these locks that are held now.
     pub running: usize,
-    /// The most that were held at the same time.
+    /// The largest number of locks held at the same time.
     pub most_at_once: usize,
-    /// Those that were lost.
+    /// The number of lost locks.
     pub lost: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Telling observers what happens in a manager. Everything that is worth a log line, a metric or an event of the
-//! program's goes through [`Observer`], as an [`Event`]; spans, which are entered and left, are in [`spans`].
+//! Reports the events of a manager to observers. Everything for the log, the metrics or the program's event stream goes
+//! through [`Observer`], as an [`Event`]. Spans, which are entered and left, are in [`spans`].
 
 #[cfg_attr(not(feature = "testing"), path = "no_counts.rs")]
 pub(crate) mod counts;
@@ -29,10 +29,10 @@ pub(crate) use notice::{Failures, Notice};
 use stream::Readers;
 pub use stream::{Events, LockEvent};
 
-/// Is told of what happens in a manager.
+/// Receives the events of a manager.
 ///
-/// It is called on whatever thread an event happens on, between two steps of a lock: it must not block, and must not
-/// use the manager. No mutex of the library is locked meanwhile. A panic of it ends nothing but the call.
+/// It is called on the thread of the event, between two steps of a lock. It must not block, and must not use the
+/// manager. No mutex of the library is locked during the call. A panic ends only the call.
 pub(crate) trait Observer: Send + Sync {
     fn event(&self, event: &Event<'_>);
 
@@ -78,7 +78,7 @@ impl Observers {
         self.readers.subscribe()
     }
 
-    /// Nobody wants to know: what an event would say need not be found out.
+    /// No observer wants events, so their data need not be computed.
     pub(crate) fn want_nothing(&self) -> bool {
         !self.counts.is_on()
             && !self.all.iter().any(|observer| observer.wants_events())

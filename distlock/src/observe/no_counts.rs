@@ -1,4 +1,4 @@
-//! In the place of counts.rs without the feature `testing`: nothing is counted.
+//! Replaces counts.rs without the feature `testing`: nothing is counted.
 
 use super::{Event, Lock};
 

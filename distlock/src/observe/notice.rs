@@ -1,11 +1,11 @@
-//! What a Redis store notices that is no event of a lock or of a link.
+//! Observations of a Redis store that are not events of a lock or of a link.
 
 use std::fmt::{self, Display, Formatter, Write};
 
 use crate::protocol::Escaping;
 
-/// Something that the operator of a server should change, or that explains what happened afterwards. `server` says
-/// which one; `error` and `cause` are the words of the server or the system.
+/// Something that the operator of a server should change, or that explains a later event. `server` is its address.
+/// `error` and `cause` are messages of the server or the system.
 #[derive(Clone, Copy)]
 pub(crate) enum Notice<'a> {
     /// The server deletes keys when its memory is full, by this policy.

@@ -1,4 +1,4 @@
-//! An observer that keeps what it is told.
+//! An observer that records events.
 
 use std::sync::Arc;
 

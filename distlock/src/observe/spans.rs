@@ -1,5 +1,4 @@
-//! Spans: what is entered and left, around acquisitions and around the bodies of sections. Nothing, without the
-//! feature `tracing`.
+//! Spans around acquisitions and around the bodies of sections. Empty without the feature `tracing`.
 
 use crate::protocol::LockKind;
 

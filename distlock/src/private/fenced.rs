@@ -1,4 +1,4 @@
-//! `transaction`, `once` and `fence`: what happens between the lock and the body.
+//! `transaction`, `once` and `fence`: the steps between the lock and the body.
 
 use std::fmt;
 
@@ -199,7 +199,7 @@ pub fn transaction_blocking<C: Connections, R: ReturnsResult>(
     returned(blocking::transaction_in(&fence, connections, body))
 }
 
-/// The same for a run that is stored. The outcome is that of a result, or of a body that has run.
+/// The same for a run that is stored. The outcome belongs to a stored result, or to a body that has run.
 #[cfg(feature = "once")]
 pub fn once_blocking<C, R>(
     connections: &C,

@@ -1,4 +1,4 @@
-//! Where the lock lives while the body runs.
+//! The owner of the lock while the body runs.
 
 use std::fmt;
 use std::pin::Pin;

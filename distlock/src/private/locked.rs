@@ -1,5 +1,5 @@
-//! An annotated async function as one future: it acquires, runs the body while the lease is watched, and releases.
-//! Each await of its own would cost the compiler time in every annotated function.
+//! An annotated async function as one future: it acquires, runs the body while the lease is watched, and releases. Each
+//! separate await would cost compile time in every annotated function.
 
 use std::fmt;
 use std::pin::Pin;

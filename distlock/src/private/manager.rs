@@ -1,4 +1,4 @@
-//! Which manager an annotated function uses.
+//! The manager of an annotated function.
 
 use crate::{LockError, LockManager};
 

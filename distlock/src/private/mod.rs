@@ -1,5 +1,5 @@
-//! What the expansion of `#[distributed_lock]` and `key!` calls. Not part of the public interface: the macro
-//! crate is pinned to the very version of this one.
+//! The functions that the expansion of `#[distributed_lock]` and `key!` calls. They are not part of the public
+//! interface: the macro crate is pinned to the exact version of this crate.
 //!
 //! Everything that is generic over a user's type is kept as thin as possible, because it is compiled once per
 //! annotated function.

@@ -1,7 +1,7 @@
-//! What a function returns has to be finished: a future or a stream in it would run without the lock.
+//! Checks that a function returns no unfinished work: a future or a stream would run without the lock.
 //!
-//! The macro knows the names in a return type, but not what an alias or an `impl Trait` stands for. It asks here,
-//! by method calls: the inherent method exists for the types in question only, and comes before the trait's.
+//! The macro knows the names in a return type, but not the type behind an alias or an `impl Trait`. So the expansion
+//! calls a method: the inherent method exists only for the refused types, and takes precedence over the trait's method.
 
 use std::fmt;
 use std::marker::PhantomData;

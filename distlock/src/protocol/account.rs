@@ -1,4 +1,4 @@
-//! What a client knows of its own locks.
+//! A client's knowledge of its own locks.
 
 use super::{LockKind, Token};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whether a command may have been applied all the same.
+//! Whether a failed command may have been applied.
 
 use super::{Failure, StoreError, mutated};
 

@@ -10,7 +10,7 @@ pub(crate) enum Pushes {
     Off,
 }
 
-/// What happens to the connection. Every event invalidates what was known before it.
+/// Events of the connection. Every event invalidates earlier knowledge about the link.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkEvent {
     /// A new link is ready for commands. `former_links_dead`: no command that was sent on an earlier link can

@@ -1,4 +1,4 @@
-//! What a store lists, for those who look from outside.
+//! Pages of a store's locks, for operators.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 //!
 //! Keys are logical here: a store adds the prefix and removes it again.
 //!
-//! Nothing in this module acts by itself or depends on its users.
+//! Nothing in this module acts on its own or depends on its users.
 
 mod account;
 mod failure;

@@ -1,5 +1,5 @@
-//! What a store can be asked to do: one type for each operation, and one for its replies (see
-//! [`AcquireReply`](super::AcquireReply) and its neighbours). Durations are whole milliseconds, at least one.
+//! The operations of a store: one type for each operation, and one for its replies (see
+//! [`AcquireReply`](super::AcquireReply) and the types next to it). Durations are whole milliseconds, at least one.
 
 use super::{LockKind, ServerTime, Token};
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Release {
 pub(crate) enum Ends {
     /// A lease that excludes all others.
     ExclusiveLease,
-    /// One of several leases; or an attempt, which may be in the queue; or what an earlier release has not ended.
+    /// One of several leases, or an attempt, which may be in the queue, or the rest of an earlier release.
     Other,
 }
 

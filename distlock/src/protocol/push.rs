@@ -1,4 +1,4 @@
-//! What a store reports without being asked.
+//! Messages that a store pushes.
 
 use super::{ServerTime, Token};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! What a client writes about itself and its locks for those who look, as text.
+//! The text that a client writes about itself and its locks, for operators.
 //!
-//! Fields are separated by blanks. Fields behind the last that is known are ignored, so later versions may add some.
-//! Everybody who may write to the store can write such a text, so nothing of it is taken that is longer than a writer
-//! would make it.
+//! Fields are separated by blanks. Unknown fields at the end are ignored, so later versions may add fields. Anyone with
+//! write access to the store can write such a text, so a reader rejects a field that is longer than a writer would make
+//! it.
 
 use std::time::Duration;
 

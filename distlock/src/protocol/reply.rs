@@ -1,5 +1,5 @@
-//! What a store replies: one type for each operation. Every variant was checked to belong to the operation's
-//! own token.
+//! The replies of a store: one type for each operation. Every variant was checked to be about the operation's own
+//! token.
 
 use super::{MARK, ServerTime, StoreError, parse_owner};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ pub(crate) enum Remaining {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CurrentHolder {
     pub(crate) text: Arc<str>,
-    /// Waiters are told when it releases. Behind a holder that tells nobody, the first waiter polls.
+    /// Waiters are notified when it releases. If they are not, the first waiter polls.
     pub(crate) hands_over: bool,
-    /// It may keep the lock for that long after its section, and gives it up when told that somebody wants it.
+    /// It may keep the lock for this time after its section, and releases it when another process requests it.
     pub(crate) linger: Option<Duration>,
 }
 

@@ -34,7 +34,7 @@ impl LeaseEnds {
     }
 }
 
-/// Whether a client is told that another one wants the lock that it has.
+/// Whether a client is notified that another client wants its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// If its token says that its lease may linger, and while pushes are heard.
@@ -50,7 +50,7 @@ pub(crate) enum Fences {
     OfTheStore,
 }
 
-/// How a waiter polls that is not told when the lock is released.
+/// How a waiter polls if it is not notified of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PollPauses {
     pub(crate) first: Duration,

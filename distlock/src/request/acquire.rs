@@ -1,4 +1,4 @@
-//! Acquiring what was requested.
+//! Acquires the requested locks.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Acquire {
     watched: Option<Watched>,
     /// A hold that is longer is warned of.
     warn_hold: Option<Duration>,
-    /// A test has said that the lock is lost as soon as it is acquired.
+    /// A test has ordered the loss of the lock as soon as it is acquired.
     loses: bool,
 }
 
@@ -229,8 +229,8 @@ impl LockRequest {
         }
     }
 
-    /// A lease that ends before its guard existed is not reported as a loss: the request goes on for as long
-    /// as it may wait.
+    /// If a lease ends before its guard exists, it is not reported as a loss. The request continues for as long as it
+    /// may wait.
     async fn all(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
         loop {
             let result = match keys {
@@ -305,11 +305,11 @@ impl LockRequest {
 /// What a request is to a section of the same task that holds its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nesting {
-    /// The section keeps out whoever the request wants to keep out.
+    /// The section excludes every holder that the request would exclude.
     Inside,
     /// The section lets readers in, the request wants to be alone.
     Upgrade,
-    /// A key has one of these kinds at a time, whoever asks.
+    /// A key has one of these kinds at a time, for all requests.
     WrongKind,
 }
 
@@ -333,7 +333,7 @@ enum Attempt {
     UnderWay(Acquiring),
 }
 
-/// `None`: the lock was lost before its guard existed, and the request may go on.
+/// `None`: the lock was lost before its guard existed, and the request may continue.
 fn usable(result: Result<Guard, LockError>, wait_limit: WaitLimit) -> Option<Result<Guard, LockError>> {
     let guard = match result {
         Ok(guard) => guard,
@@ -359,7 +359,7 @@ fn not_waited(error: LockError) -> LockError {
     }
 }
 
-/// The lock was acquired and lost before its guard existed. `None`: the request may go on.
+/// The lock was acquired and lost before its guard existed. `None`: the request may continue.
 fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
     let LockError::Lost { key, reason } = lost else { return Some(lost) };
     let goes_on = match (reason, wait_limit) {
@@ -392,7 +392,7 @@ mod tests {
 
     use crate::LockManager;
 
-    /// Runs sections until another task of the same thread has run; so many at most.
+    /// Runs sections until another task of the same thread has run, with a limit on their number.
     async fn sections_until_another_task_runs(section: impl AsyncFn(&LockManager)) -> usize {
         const MOST: usize = 10_000;
         let manager = LockManager::in_memory();

@@ -1,4 +1,4 @@
-//! What a request may ask for, and what its options stand for.
+//! The limits and defaults of a request's options.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::key::LockKey;
 use crate::ttl::valid_ttl;
 use distlock_store::engine::Time;
 
-/// Others may have to wait for that long although nobody uses the lock.
+/// Others may have to wait for this time although no section uses the lock.
 const LONGEST_LINGER: Duration = Duration::from_secs(10);
 const SHORTEST_LINGER: Duration = Duration::from_millis(1);
 

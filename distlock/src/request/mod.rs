@@ -63,7 +63,8 @@ impl Keys {
     }
 }
 
-/// A request for a lock, or for several at once. Nothing happens until it is acquired, tried or run.
+/// A request for one lock or several locks. Nothing is sent before [`acquire`](LockRequest::acquire),
+/// [`try_acquire`](LockRequest::try_acquire) or [`run`](LockRequest::run).
 ///
 /// See [`LockManager::lock`](crate::LockManager::lock) and [`LockManager::lock_all`](crate::LockManager::lock_all).
 ///
@@ -134,23 +135,23 @@ impl LockRequest {
     /// - if the server cannot be reached for the `wait` or for
     ///   [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is shorter (a
     ///   single attempt: 1 s at most, for all of its keys together);
-    /// - at once, if the server refuses permanently, in a process that was forked after the manager was
-    ///   created, or once the manager's I/O thread has ended;
-    /// - if the lease ended before the guard existed and the wait is over (nothing was run).
+    /// - at once, if the server refuses permanently, if this process was forked after the manager was created, or if
+    ///   the manager's I/O thread has ended;
+    /// - if the lease was lost before the guard existed, and the wait is over (nothing was run).
     ///
     /// [`LockError::WrongKind`], [`LockError::WouldDeadlock`], [`LockError::InvalidKey`],
     /// [`LockError::InvalidOptions`], [`LockError::Closed`].
     ///
     /// # Cancel safety
-    /// Dropping the future at any time leaves nothing behind: a waiter leaves the queue at once, and a lock
-    /// that was just acquired is released in the background. The place in the queue is lost.
+    /// The future can be dropped at any time. A waiter then leaves the queue at once and loses its place. A lock that
+    /// was just acquired is released in the background.
     ///
-    /// A future that is kept but not polled (as `select!` on `&mut future` with a slow branch does) may be
-    /// granted the lock all the same. Such a lock is not renewed: when the request's ttl is over, it is released
-    /// and passed on to the next waiter, with a warning and a
-    /// [`LockEvent::NotTaken`](crate::LockEvent::NotTaken). If the future is polled again, the request goes on
-    /// waiting if its time allows; otherwise it fails with [`LockError::Unavailable`]. The same applies to those of
-    /// several keys that it has already acquired.
+    /// A future that is kept but not polled (for example by `select!` on `&mut future` with a slow branch) may be
+    /// granted the lock. This lock is not renewed. When the request's ttl is over, the lock is released and granted to
+    /// the next waiter, with a warning and a [`LockEvent::NotTaken`](crate::LockEvent::NotTaken). If the future is
+    /// polled again, the request continues to wait if its wait is not over. Otherwise it fails with
+    /// [`LockError::Unavailable`]. If the request is for several keys, the same applies to the keys that it has already
+    /// acquired.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -167,11 +168,11 @@ impl LockRequest {
         Acquire::new(self)
     }
 
-    /// Acquires the lock if it is free: with one attempt, or for as long as [`wait`](LockRequest::wait) or
-    /// [`retry`](LockRequest::retry) allow. `None`: it is busy.
+    /// Acquires the lock with one attempt, or waits as long as [`wait`](LockRequest::wait) or
+    /// [`retry`](LockRequest::retry) allow. Returns `None` if the lock is busy.
     ///
     /// # Errors
-    /// As [`acquire`](LockRequest::acquire), except `Busy`.
+    /// The errors of [`acquire`](LockRequest::acquire), except `Busy`.
     ///
     /// # Cancel safety
     /// As [`acquire`](LockRequest::acquire).
@@ -210,15 +211,16 @@ impl LockRequest {
     /// ```
     ///
     /// # Errors
-    /// As [`acquire`](LockRequest::acquire), and [`LockError::Lost`] if the body was stopped. If the body
-    /// completes, its value is returned: a failed release is traced, not returned.
+    /// The errors of [`acquire`](LockRequest::acquire), and [`LockError::Lost`] if the body was stopped. If the body
+    /// completes, its value is returned. A release that fails is logged, not returned.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the body, then releases in the background, even if the body has passed on
-    /// clones of its handle: from then on they report the lock as not held ([`lost`](Guard::lost) too).
+    /// Dropping the future drops the body, then releases the lock in the background, even if the body has passed on
+    /// clones of its handle. After that, the clones report the lock as not held, and [`lost`](Guard::lost) becomes
+    /// ready.
     ///
     /// # Panics
-    /// If the body does; the lock is released in the background, as if the future were dropped.
+    /// Panics if the body panics. The lock is then released in the background, as if the future were dropped.
     #[doc(alias("using", "with_lock", "executeWithLock", "critical section"))]
     pub async fn run<F, Fut>(self, body: F) -> Result<Fut::Output, LockError>
     where

@@ -1,4 +1,4 @@
-//! In the place of planned.rs without the feature `testing`: nothing is planned.
+//! Replaces planned.rs without the feature `testing`: no failure is planned.
 
 use super::LockRequest;
 use crate::error::LockError;

@@ -10,8 +10,9 @@ use crate::release::Release;
 use crate::retry::Retry;
 
 impl LockRequest {
-    /// The lease time: how long others wait after this process crashed. Renewed in the background while the
-    /// lock is held. From 10 ms to 365 days, cut to whole milliseconds; the manager's default is 30 s.
+    /// The ttl of the lease: how long others wait after this process has crashed. The lease is renewed in the
+    /// background while the lock is held. From 10 ms to 365 days, cut to whole milliseconds. The manager's default is
+    /// 30 s.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -78,7 +79,7 @@ impl LockRequest {
         self.wait(Duration::ZERO)
     }
 
-    /// Waits without a time limit. (A server that cannot be reached is an error all the same.)
+    /// Waits without a time limit. (If the server is unreachable, the request still fails.)
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -93,7 +94,7 @@ impl LockRequest {
         LockRequest { wait: Wait::Forever, ..self }
     }
 
-    /// Instead of waiting in the queue, tries again a number of times.
+    /// Retries a number of times instead of waiting in the queue.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -108,8 +109,8 @@ impl LockRequest {
         LockRequest { wait: Wait::Retry(retry), ..self }
     }
 
-    /// Does not renew: the ttl is a hard limit. For several keys it counts from the moment at which all of
-    /// them are acquired; until then they are renewed.
+    /// Does not renew the lease, so the ttl is a hard limit. For several keys, it counts from the moment when all of
+    /// them are acquired. Until then, they are renewed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -126,8 +127,8 @@ impl LockRequest {
         LockRequest { renewal: Renewal::Never, ..self }
     }
 
-    /// The longest time for which the lock is held, from acquisition (of several keys, of the last one). Then
-    /// it is lost ([`LostReason::MaxHold`](crate::LostReason::MaxHold)).
+    /// The longest time for which the lock is held. It counts from the acquisition, and for several keys from the last
+    /// acquisition. When it is over, the lock is lost ([`LostReason::MaxHold`](crate::LostReason::MaxHold)).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -144,10 +145,11 @@ impl LockRequest {
         LockRequest { max_hold: Some(max_hold), ..self }
     }
 
-    /// Excludes others for at least this long from acquisition (of several keys, of the last one), even if
-    /// the lock is released earlier, or lost to [`max_hold`](LockRequest::max_hold) or a shutdown. For
-    /// scheduled jobs and throttles. It ends early if the key is taken away on the server, and with the lease
-    /// if the process dies or cannot reach the server. Without renewal it may not be longer than the ttl.
+    /// Excludes others for at least this time, even if the lock is released earlier, or lost to
+    /// [`max_hold`](LockRequest::max_hold) or a shutdown. The time counts from the acquisition, and for several keys
+    /// from the last acquisition. For scheduled jobs and throttles. It ends early if the key is removed on the server,
+    /// and with the lease if the process dies or cannot reach the server. Without renewal, it must not be longer than
+    /// the ttl.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -166,11 +168,10 @@ impl LockRequest {
         LockRequest { min_hold: Some(min_hold), ..self }
     }
 
-    /// The most requests of this process that may wait for the key. If as many wait already, this request ends
-    /// as [`LockError::Busy`](crate::LockError::Busy) at once. Only the requests of this process count,
-    /// including the one whose command is under way, but not the holder; other processes have limits of their
-    /// own. At least one; the manager's default is no limit. For very popular keys, where it is better to turn
-    /// requests away than to let them wait.
+    /// The largest number of requests of this process that may wait for the key. If this number is reached, the request
+    /// fails with [`LockError::Busy`](crate::LockError::Busy) at once. Only requests of this process count, including a
+    /// request that waits for the server's reply, but not the holder. Other processes have their own limits. At least
+    /// one. The manager's default is no limit. For very popular keys, where a quick refusal is better than a wait.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -185,7 +186,7 @@ impl LockRequest {
         LockRequest { max_waiters: Some(most), ..self }
     }
 
-    /// Asks for a [fencing token](crate::FencingToken).
+    /// Requests a [fencing token](crate::FencingToken).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -201,8 +202,8 @@ impl LockRequest {
         LockRequest { fenced: true, ..self }
     }
 
-    /// A read lock: any number of shared holders, or one exclusive holder. A later reader does not pass a
-    /// writer that waits. Has no fencing token.
+    /// A read lock: any number of shared holders, or one exclusive holder. A later reader does not overtake a writer
+    /// that waits. A read lock has no fencing token.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -218,9 +219,9 @@ impl LockRequest {
         LockRequest { kind: LockKind::Shared, ..self }
     }
 
-    /// A counting semaphore: at most `limit` holders at a time. The limit must be the same wherever the key is
-    /// used ([`LockError::WrongKind`](crate::LockError::WrongKind) otherwise), and the key may not be used for
-    /// other kinds of locks. Has no fencing token.
+    /// A counting semaphore: at most `limit` holders at a time. All requests for the key must use the same limit, and
+    /// the key must not be used for other kinds of locks. Otherwise the request fails with
+    /// [`LockError::WrongKind`](crate::LockError::WrongKind). A semaphore has no fencing token.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -235,14 +236,14 @@ impl LockRequest {
         LockRequest { kind: LockKind::Limited { max_holders: limit }, ..self }
     }
 
-    /// Inside a section of this task that holds the same key of the same manager: succeeds without acquiring,
-    /// instead of failing with [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock). The outer section
-    /// releases the lock. If the outer section loses the lock, the inner one has lost it, too.
+    /// The request succeeds without a command if a section of this task holds the same key of the same manager. Without
+    /// this option, it fails with [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock). The outer section
+    /// releases the lock. If the outer section loses the lock, the inner one loses it, too.
     ///
-    /// The section must hold the key as the same kind of lock, or exclusively for a shared one. A shared lock cannot be
-    /// made an exclusive one: that stays `WouldDeadlock`. Other kinds inside each other are
-    /// [`LockError::WrongKind`](crate::LockError::WrongKind), as they are for everybody else. Several re-entrant calls
-    /// at the same time, as in a `join!` inside the section, do not exclude each other.
+    /// The section must hold the same kind of lock. A shared request is also granted inside an exclusive lock. A shared
+    /// lock cannot become an exclusive one: this request fails with `WouldDeadlock`. Any other pair of kinds fails with
+    /// [`LockError::WrongKind`](crate::LockError::WrongKind), as it does outside a section. Several re-entrant calls at
+    /// the same time, for example in a `join!` inside the section, do not exclude each other.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -261,19 +262,20 @@ impl LockRequest {
     /// Whether a section ([`run`](LockRequest::run), or an annotated function) waits for the server's reply to its
     /// release. The manager's default is [`Release::Confirmed`].
     ///
-    /// With [`Release::Background`] the section returns as soon as the release is on its way, which saves a round
-    /// trip. What that costs:
+    /// With [`Release::Background`], the section returns without waiting for the server's reply, which saves a round
+    /// trip. The costs are:
     ///
-    /// - When the section returns, another process may still find the lock busy for a moment. This process does not:
-    ///   its own release is ahead of whatever it asks for afterwards.
-    /// - A release that fails is repeated in the background, as always, but only the log tells.
-    /// - A loss that only the reply would have shown is not returned by a section on a thread, whose body cannot be
-    ///   stopped. A loss that is known when the body ends still is.
-    /// - A process that ends at once may not have sent it: end with [`shutdown`](crate::LockManager::shutdown),
-    ///   which waits.
+    /// - After the section has returned, another process may still find the lock busy for a moment. This process does
+    ///   not, because its release is sent before its next request.
+    /// - A release that fails is retried in the background, as always, but only the log reports it.
+    /// - A section on a thread, whose body cannot be stopped, does not return a loss that only the server's reply would
+    ///   show. It still returns a loss that is known when the body ends.
+    /// - A process that ends right after the section may not have sent the release. End it with
+    ///   [`shutdown`](crate::LockManager::shutdown), which waits.
     ///
-    /// At most 1024 releases of a manager are on their way like this; further sections wait for theirs. No effect on
-    /// [`Guard::release`](crate::Guard::release), which always waits, nor on a store that replies at once.
+    /// At most 1024 releases of a manager run in the background. Further sections wait for the reply to their release.
+    /// The option has no effect on [`Guard::release`](crate::Guard::release), which always waits, and on a store that
+    /// replies at once.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -289,10 +291,10 @@ impl LockRequest {
         LockRequest { release: Some(release), ..self }
     }
 
-    /// After the last release in this process, the process keeps the lock for up to this long. A request of the same
-    /// process that comes in that time enters without a round trip; other processes find the lock busy, and get it as
-    /// soon as they ask. For locks that one process uses many times in a row. From 1 ms to 10 s; tens of milliseconds
-    /// are enough for most uses. `None`: it is released at once, whatever the manager's default is.
+    /// After the last release in this process, the process keeps the lock for up to this time. During this time, a
+    /// request of this process acquires the lock without a round trip. Other processes find the lock busy, and get it
+    /// as soon as they request it. For locks that one process uses many times in a row. From 1 ms to 10 s. For most
+    /// uses, tens of milliseconds are enough. `None`: the lock is released at once, even if the manager has a default.
     ///
     /// ```
     /// use std::time::Duration;
@@ -306,26 +308,26 @@ impl LockRequest {
     /// # }
     /// ```
     ///
-    /// - **The time** counts from the first release since the server gave the lock. When it is over, the next release
-    ///   goes to the server, even if sections follow each other without a pause, and the section after it asks again.
-    ///   Now and then that one waits for a [gap](crate::LockManagerBuilder::fairness_gap), so that clients that only
-    ///   poll have their turn.
-    /// - **Others** that wait for the lock tell the process at once, through its connection for pushes. If the push is
-    ///   lost, they get the lock when the time is over. So do clients that do not know this option: earlier versions
-    ///   of this crate, clients that poll, and every process on a store that has no such pushes (all but Redis and
-    ///   Valkey). One that only tries ([`try_acquire`](LockRequest::try_acquire)) is told that the lock is busy
-    ///   although nobody uses it; its next attempt finds it free. After another process has asked, the lock is
-    ///   released at once for two seconds. So the option is of no use for a lock that several processes want all the
-    ///   time.
-    /// - **Every section** has a fencing token of its own, its own [`max_hold`](LockRequest::max_hold), and the lock
-    ///   is only entered while its lease certainly lasts. A lock that is lost while nobody here uses it is not
-    ///   reported; the next request asks the server. But a section may begin in this time without knowing that
-    ///   somebody has taken the lock away by force, or that a fail-over has lost it: the fencing token tells.
-    /// - **After a crash**, others wait for the ttl even if no section was running. A process that ends releases what
-    ///   it keeps if its manager is dropped or [shut down](crate::LockManager::shutdown): a manager in a `static`
-    ///   must be shut down.
-    /// - **A release** that leaves the lock with the process sends nothing. So it cannot find out that the lock was
-    ///   lost, as the server's reply would tell.
+    /// - **The time** counts from the first release since the server granted the lock. When it is over, the next
+    ///   release goes to the server, even if sections follow each other without a pause. The section after it sends a
+    ///   new request. Now and then, this request waits for a [gap](crate::LockManagerBuilder::fairness_gap), so that
+    ///   clients that only poll have their turn.
+    /// - **Other processes** that wait for the lock notify this process at once, through its connection for pushes. If
+    ///   the push is lost, they get the lock when the time is over. Clients that do not know this option also get the
+    ///   lock when the time is over: earlier versions of this crate, clients that poll, and every process on a store
+    ///   without these pushes (all but Redis and Valkey). A single attempt ([`try_acquire`](LockRequest::try_acquire))
+    ///   finds the lock busy although no section uses it, and the next attempt finds it free. After a request of
+    ///   another process, the lock is released at once for two seconds. So the option does not help if several
+    ///   processes request the lock all the time.
+    /// - **Every section** has its own fencing token and its own [`max_hold`](LockRequest::max_hold), and it only
+    ///   begins while the lease is certainly valid. If the lock is lost while no section uses it, the loss is not
+    ///   reported, and the next request goes to the server. A section may begin without noticing a forced release, or a
+    ///   fail-over that lost the lock. Only the fencing token detects this.
+    /// - **After a crash**, others wait for the ttl even if no section was running. A process that ends releases its
+    ///   lingering locks if its manager is dropped or [shut down](crate::LockManager::shutdown). A manager in a
+    ///   `static` must be shut down.
+    /// - **A release** that keeps the lock in the process sends nothing. So it cannot detect a lost lock, which the
+    ///   server's reply would show.
     ///
     /// Only for an exclusive lock of one key, without [`min_hold`](LockRequest::min_hold), and not on a quorum of
     /// servers: otherwise the request fails with [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
@@ -334,7 +336,7 @@ impl LockRequest {
         LockRequest { linger: linger.into().map_or(Lingering::Never, Lingering::For), ..self }
     }
 
-    /// A name for traces, of bounded cardinality (no user ids). The attribute uses its key template.
+    /// A name for traces. It must have bounded cardinality (no user ids). The attribute uses its key template.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -349,9 +351,9 @@ impl LockRequest {
         LockRequest { label: label.into(), ..self }
     }
 
-    /// Warns in the log, and in the stream of [`events`](crate::LockManager::events), when the request waits for
-    /// longer than this; then after twice that time, and so on. Up to a second late. The manager's default is
-    /// never.
+    /// Warns in the log, and in the stream of [`events`](crate::LockManager::events), when the request has waited for
+    /// longer than this, then after twice that time, and so on. A warning may be up to a second late. The manager's
+    /// default is never.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -367,7 +369,7 @@ impl LockRequest {
         LockRequest { warn_wait: Some(limit), ..self }
     }
 
-    /// Warns in the same way when the lock is held for longer than this, as by a section that hangs.
+    /// Warns in the same way when the lock is held for longer than this, for example by a section that hangs.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! What a test has in store for this request.
+//! The failure that a test has ordered for this request.
 
 use super::LockRequest;
 use crate::error::LockError;

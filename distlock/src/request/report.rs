@@ -1,4 +1,4 @@
-//! What observers are told of a request: that it begins, and how it ends, however it does.
+//! The events of a request: its begin and its end, however it ends.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use distlock_store::engine::Time;
 pub(crate) struct RequestReport {
     started: Time,
     keys: usize,
-    /// `None`: reported, or nobody observes.
+    /// `None`: already reported, or there is no observer.
     pending: Option<(Arc<Core>, Cow<'static, str>)>,
 }
 
@@ -33,7 +33,7 @@ impl RequestReport {
         self.started
     }
 
-    /// It has ended, and the caller reports how, unless nobody observes. Returns how long it has taken.
+    /// It has ended, and the caller reports the outcome if there is an observer. Returns how long it has taken.
     pub(crate) fn end(mut self) -> Option<Duration> {
         self.pending.take().map(|_| self.waited())
     }

@@ -12,8 +12,8 @@ use crate::key::LockKey;
 use distlock_store::clock;
 
 impl LockRequest {
-    /// Acquires one key after the other, in order, so that requests that name the same keys in another order
-    /// cannot deadlock with this one. If one fails, those that were acquired are released.
+    /// Acquires one key after the other, in order, so that requests that name the same keys in another order cannot
+    /// deadlock with this one. If one fails, the keys acquired so far are released.
     pub(super) async fn in_order(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
         let mut guard: Option<Guard> = None;
         let mut rest = keys;

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 /// All of its keys together.
 const MOST: Duration = Duration::from_secs(1);
-/// What is left is counted in such steps: requests of few different patiences are cheap to watch.
+/// The remaining time is counted in these steps, because a few different time limits are cheap to watch.
 const STEP: Duration = Duration::from_millis(100);
 
-/// `unavailable_after`: how long the server may be out of reach before a request that waits fails.
+/// `unavailable_after`: how long the server may be unreachable before a request that waits fails.
 pub(crate) fn reach(unavailable_after: Duration) -> Duration {
     unavailable_after.min(MOST)
 }
 
-/// What is left of `reach` for the keys behind those that it took so long to acquire. Zero: they are not asked for.
+/// The rest of `reach` for the next keys. Zero: they are not requested.
 pub(crate) fn left(reach: Duration, spent: Duration) -> Duration {
     if spent < STEP {
         return reach;

@@ -1,5 +1,5 @@
-//! One number for a whole run, to show that a refactoring has changed nothing: two versions of the code behave alike
-//! if the same seeds give the same digests before and after it.
+//! One number for a whole run, to show that a refactoring has changed nothing: if the same seeds give the same digests
+//! before and after it, both versions behave in the same way.
 //!
 //! `cargo test -p distlock --lib trace_digests -- --ignored --nocapture` prints the digests of both
 //! simulations, `SEEDS` says of how many runs.

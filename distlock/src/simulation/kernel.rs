@@ -1,4 +1,4 @@
-//! True time, what is due, chance, and the account of a run.
+//! True time, due events, chance, and the account of a run.
 
 use fastrand::Rng;
 use std::cmp::Ordering;

@@ -1,8 +1,8 @@
-//! What the simulated worlds have in common: time, what is due, clocks that disagree, chance, the account of a run,
-//! and tasks that run on one thread in an order that the seed decides.
+//! The common parts of the simulated worlds: time, due events, clocks that disagree, chance, the account of a run, and
+//! tasks that run on one thread in an order that the seed decides.
 //!
-//! A world (`engine/sim`, `backend/quorum/sim`) is a [`Kernel`] with its own servers, processes and oracle. Their
-//! faults are their own: what a broken link means differs between one server and a majority.
+//! A world (`engine/sim`, `backend/quorum/sim`) is a [`Kernel`] with its own servers, processes, faults and oracle,
+//! because a broken link has different effects with one server and with a majority.
 
 pub(crate) mod clocks;
 pub(crate) mod digest;

@@ -1,4 +1,4 @@
-//! Tasks that run on one thread, each when the world says so, and the alarms that they wait for.
+//! Tasks that run on one thread, in the order of the world, and the alarms that they wait for.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A store of any type, so that what uses it is compiled once.
+//! A store of any type, so that its users are compiled once.
 
 use std::pin::Pin;
 

@@ -3,8 +3,8 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// Polls `future` at most `polls` times and drops it; its output, if it was quicker than that. With every number from 0
-/// on, a test drops it at each place where it waits.
+/// Polls `future` at most `polls` times and drops it. Returns its output if it completed before that. A test that calls
+/// this with 0, 1, 2 … drops the future at each place where it waits.
 ///
 /// ```
 /// use distlock::testing::drop_after;

@@ -1,8 +1,8 @@
-//! Waiting for a condition, with a bound, instead of sleeping and hoping.
+//! Waits for a condition, with a bound, instead of a sleep.
 
 use std::time::{Duration, Instant};
 
-/// Longer than anything that works can take on a loaded machine: 30 s.
+/// A bound that no working program reaches on a loaded machine: 30 s.
 pub const BOUND: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(2);
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// ```
 ///
 /// # Panics
-/// If it does not hold within [`BOUND`], naming `what`.
+/// If it does not hold within [`BOUND`]. The message contains `what`.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !condition().await {

@@ -1,11 +1,11 @@
-//! Failures on order.
+//! Failures that a test orders.
 
 use crate::fault::Fault;
 use crate::manager::LockManager;
 
-/// The next request of `manager` for `key` ends as `fault` says, whatever the store has. Faults for the same key happen
-/// in the order in which they were asked for, one for each request; a request for several keys takes one for each of
-/// them, up to the first that is an error. A request that is to fail asks the store for nothing. Works on every store.
+/// The next request of `manager` for `key` ends with `fault`, whatever the state of the store. Faults for the same key
+/// happen in the order of the calls, one for each request. A request for several keys takes one fault for each of them,
+/// up to the first error. A request that fails in this way sends nothing to the store. Works on every store.
 ///
 /// ```
 /// use distlock::LockManager;
@@ -24,7 +24,7 @@ pub fn fail_next(manager: &LockManager, key: impl AsRef<str>, fault: Fault) {
     manager.core().faults.add(key.as_ref(), fault);
 }
 
-/// How many faults of [`fail_next`] have not happened yet: none, at the end of a test that has met them all.
+/// How many faults of [`fail_next`] have not happened yet. Zero at the end of a test that has used all of them.
 ///
 /// ```
 /// use distlock::testing::{Fault, fail_next, planned};
@@ -43,11 +43,11 @@ pub fn planned(manager: &LockManager) -> usize {
     manager.core().faults.left()
 }
 
-/// `manager` loses every lease that it has of `key`, now, as if no renewal had got through in time
-/// ([`LostReason::Expired`](crate::LostReason::Expired)): async sections stop at their next await, guards are not held
-/// any more. As after a real loss, the store keeps the key until the section or the guard has ended. Returns whether
-/// there was a lease. Of every kind of store. (What happens when somebody takes the lock away,
-/// [`force_release`](LockManager::force_release) shows.)
+/// `manager` loses every lease of `key` now, as if no renewal had succeeded in time
+/// ([`LostReason::Expired`](crate::LostReason::Expired)). Async sections stop at their next await, and guards are no
+/// longer held. As after a real loss, the store keeps the key until the section or the guard has ended. Returns whether
+/// there was a lease. Works on every store. (To simulate a forced release, use
+/// [`force_release`](LockManager::force_release).)
 ///
 /// ```
 /// use distlock::testing::{eventually, lose};

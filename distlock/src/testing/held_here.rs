@@ -2,8 +2,8 @@
 
 use crate::scope;
 
-/// Fails unless the code that calls it runs inside a section (an annotated function, or
-/// [`run`](crate::LockRequest::run)) that holds `key` now, with any manager. The message names the keys that are held.
+/// Panics unless the caller runs inside a section (an annotated function, or [`run`](crate::LockRequest::run)) that
+/// holds `key` now, with any manager. The message names the held keys.
 ///
 /// ```
 /// use distlock::testing::assert_held_here;
@@ -33,7 +33,7 @@ use crate::scope;
 /// ```
 ///
 /// # Panics
-/// If it is not held.
+/// If the key is not held.
 #[track_caller]
 pub fn assert_held_here(key: impl AsRef<str>) {
     let key = key.as_ref();

@@ -1,22 +1,23 @@
-//! For tests of what is built on this crate, or into it. Feature `testing`, for `[dev-dependencies]`:
+//! Tools for tests of programs that use this crate, and for tests of stores. Feature `testing`, for
+//! `[dev-dependencies]`:
 //!
 //! ```toml
 //! distlock = { version = "0.1", features = ["testing"] }
 //! ```
 //!
-//! A test needs no server: [`LockManager::in_memory`](crate::LockManager::in_memory) makes locks that nobody else has,
-//! and [`with_manager`](crate::with_manager) gives them to annotated functions, so tests run in parallel.
+//! A test needs no server: [`LockManager::in_memory`](crate::LockManager::in_memory) creates separate locks, and
+//! [`with_manager`](crate::with_manager) passes them to annotated functions, so tests can run in parallel.
 //!
 //! | to test | use |
 //! |---|---|
-//! | what a program does when a lock is busy, cannot be reached, or is lost | [`fail_next`], [`lose`] |
+//! | the reaction to a lock that is busy, unavailable or lost | [`fail_next`], [`lose`] |
 //! | that code runs under a lock | [`assert_held_here`] |
 //! | that sections do not overlap, and how many there were | [`Sections`] |
 //! | two processes | [`TestStore::process`] |
-//! | long waits and leases in no time | [`TestStore::on_paused_time`] |
+//! | long waits and leases, without real time | [`TestStore::on_paused_time`] |
 //! | that a future may be dropped wherever it waits | [`drop_after`] |
-//! | something that happens on another thread | [`eventually`] |
-//! | a store of one's own | [`contract`], [`conformance`] |
+//! | an event on another thread | [`eventually`] |
+//! | your own store | [`contract`], [`conformance`] |
 //!
 //! ```
 //! use distlock::testing::{Fault, assert_held_here, fail_next};
@@ -61,7 +62,7 @@ pub use held_here::assert_held_here;
 pub use sections::Sections;
 pub use store::TestStore;
 
-/// Managers that `make` makes have no observers, as if this crate were built without them: to measure what they cost.
+/// Managers that `make` creates have no observers, as if this crate were built without them, to measure their cost.
 #[doc(hidden)]
 pub fn unobserved<T>(make: impl FnOnce() -> T) -> T {
     crate::observe::counts::unobserved(make)

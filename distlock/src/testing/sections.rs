@@ -1,12 +1,12 @@
-//! Counting sections.
+//! Counts sections.
 
 use std::sync::Arc;
 
 use crate::manager::LockManager;
 use crate::observe::counts::{Counts, CountsOf, SectionCount};
 
-/// Counts the locks that managers hold, from now on: to assert that sections do not overlap, and how many there were.
-/// Guards count as sections do.
+/// Counts the locks of some managers from now on, to assert that sections do not overlap, and how many there were.
+/// Guards count like sections.
 ///
 /// ```
 /// use distlock::testing::{Sections, TestStore};
@@ -30,10 +30,10 @@ use crate::observe::counts::{Counts, CountsOf, SectionCount};
 pub struct Sections(Arc<Counts>);
 
 impl Sections {
-    /// Of all of these managers together. (Clones of a manager are one manager.)
+    /// Counts the sections of all these managers together. (Clones of a manager count as one manager.)
     ///
     /// # Panics
-    /// If the sections of one of them are counted already.
+    /// If the sections of one of them are already counted.
     ///
     /// ```
     /// use distlock::LockManager;
@@ -58,7 +58,7 @@ impl Sections {
         Sections(counts)
     }
 
-    /// Of one key.
+    /// The counts of one key.
     ///
     /// ```
     /// use distlock::testing::Sections;

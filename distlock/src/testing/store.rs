@@ -9,8 +9,8 @@ use crate::backend::memory::MemoryStore;
 use crate::manager::LockManager;
 use distlock_store::clock::of_tokio::{self, Followed};
 
-/// A store for a test: in memory, and shared by as many managers as the test makes, which know of each other by the
-/// store alone, as processes do.
+/// A store for a test, in memory. A test can create any number of managers on it. They share only the store, like
+/// separate processes.
 ///
 /// ```
 /// use distlock::testing::TestStore;
@@ -52,8 +52,8 @@ impl TestStore {
     }
 
     /// A store on the clock of tokio, which a test can pause and advance. Waits, leases, renewals and pauses between
-    /// attempts then take no time: with nothing else to do, the clock jumps to what is due next. A process that is
-    /// suspended is one for which the clock is advanced by more than a ttl.
+    /// attempts then take no time: if nothing else is to be done, the clock jumps to the next timer. To simulate a
+    /// suspended process, advance the clock by more than a ttl.
     ///
     /// ```
     /// use std::time::Duration;
@@ -77,12 +77,12 @@ impl TestStore {
     /// # Ok(()) }
     /// ```
     ///
-    /// The managers have no thread of their own, but work in the runtime of the test. So they are of use in that
-    /// runtime only, and as long as this value lives, which should be to the end of the test; and not by
+    /// The managers have no separate thread, but work in the runtime of the test. So use them only in that runtime, and
+    /// only while this value lives, which should be until the end of the test. Do not use them with
     /// [`blocking`](crate::blocking), which stops the runtime.
     ///
     /// # Panics
-    /// Outside a tokio runtime of one thread (`#[tokio::test]` makes one).
+    /// Outside a tokio runtime of one thread (`#[tokio::test]` creates one).
     pub fn on_paused_time() -> Self {
         let runtime = Handle::try_current().ok();
         let runtime = runtime.filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread);
@@ -93,7 +93,7 @@ impl TestStore {
         TestStore { store: LockManager::shared_memory(), paused: Some(paused) }
     }
 
-    /// A manager, as another process would have it: with a name, a queue, and leases of its own.
+    /// A manager, like in another process: with its own name, queue and leases.
     ///
     /// ```
     /// use distlock::testing::TestStore;

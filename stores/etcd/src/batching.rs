@@ -1,8 +1,9 @@
-//! Transactions that wait until others of this process are answered, and are then sent as one.
+//! Transactions that wait for the replies to others of this process, and are then sent as one.
 //!
-//! A request costs a member more than what most transactions ask of it. Few are sent by those who ask, at once; while
-//! these are under route, the others are collected. etcd decides each transaction inside of another one by its own
-//! comparisons, of the store as it was before the whole; so one batch has one transaction of a lock at most.
+//! For a member, a request costs more than the work of most transactions. So only a few transactions are sent at once
+//! on their own, and while they are in flight, the others are collected. etcd decides each inner transaction by its own
+//! comparisons, with the store as it was before the outer transaction. So a batch contains at most one transaction for
+//! each lock.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 use super::errors::LinkError;
 use super::transactions::TxnReply;
 
-/// So many requests are under route before others wait: as many as a program with little to do has at a time.
+/// The number of requests in flight before others wait: as many as an idle program has at a time.
 const MOST_DIRECT: usize = 4;
 /// The most in one batch. A server takes 128 operations (`--max-txn-ops`), counted as those of the outer transaction
 /// and those of the longest inner one; and while it carries them out it does nothing else.
@@ -26,7 +27,7 @@ pub(super) struct Batcher {
     waiting: mpsc::UnboundedSender<Queued>,
 }
 
-/// Those that wait, for whoever sends them.
+/// The waiting transactions, for the next sender.
 pub(super) struct Batches {
     coming: mpsc::UnboundedReceiver<Queued>,
     /// Those that did not go with the last batch.
@@ -39,11 +40,11 @@ struct Queued {
     answer: oneshot::Sender<Result<TxnReply, LinkError>>,
 }
 
-/// What somebody who asks has to do.
+/// The next step of a caller.
 pub(super) enum Route<'a> {
     /// Send it, and keep the permit until the answer is there.
     Direct(Txn, SemaphorePermit<'a>),
-    /// Wait for the answer. An error: nobody sends batches any more, and this one may have been sent.
+    /// Wait for the reply. An error: no task sends batches any more, and this one may have been sent.
     Batched(oneshot::Receiver<Result<TxnReply, LinkError>>),
     /// It was not sent: the connection has ended.
     Closed,
@@ -52,7 +53,7 @@ pub(super) enum Route<'a> {
 /// Transactions that are sent as one.
 pub(super) struct Batch(Vec<Queued>);
 
-/// Those who wait for the answer to a batch.
+/// The callers that wait for the reply to a batch.
 pub(super) struct ReplySenders(Vec<oneshot::Sender<Result<TxnReply, LinkError>>>);
 
 pub(super) fn batcher() -> (Batcher, Batches) {
@@ -76,7 +77,7 @@ impl Batcher {
 }
 
 impl Batches {
-    /// Those that wait by now, once there is one. Never ends if nobody can ask any more.
+    /// The waiting transactions, as soon as there is one. Never ends if no caller is left.
     pub(super) async fn next(&mut self) -> Batch {
         loop {
             if self.left.is_empty() {
@@ -113,7 +114,7 @@ impl Batches {
 }
 
 impl Batch {
-    /// What is to be sent, and those who wait for its answer.
+    /// The batch to send, and the callers that wait for its reply.
     pub(super) fn split(self) -> (Txn, ReplySenders) {
         let (inner, answers): (Vec<TxnOp>, _) =
             self.0.into_iter().map(|asked| (TxnOp::txn(asked.txn), asked.answer)).unzip();
@@ -122,7 +123,7 @@ impl Batch {
 }
 
 impl ReplySenders {
-    /// Tells everybody.
+    /// Answers all callers.
     pub(super) fn send(self, reply: Result<TxnReply, LinkError>) {
         let count = self.0.len();
         let parts = reply.map(TxnReply::parts).and_then(|parts| match parts.len() {

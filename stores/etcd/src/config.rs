@@ -1,4 +1,4 @@
-//! Everything that an etcd store is made from.
+//! The configuration of an etcd store.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// From a URL and what the builder says beside it, which takes precedence. Its
-    /// session lasts as long as the locks of this program, if the URL does not say.
+    /// The configuration from a URL and the builder's options, which take precedence. If the URL does not set it, the
+    /// session lasts as long as the program's default ttl.
     ///
     /// # Errors
     ///

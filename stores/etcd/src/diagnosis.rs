@@ -1,4 +1,4 @@
-//! What about a cluster endangers locks, or makes them slow.
+//! Risks for locks in a cluster, and causes of slowness.
 
 use etcd_client::{AlarmAction, AlarmType, StatusResponse};
 

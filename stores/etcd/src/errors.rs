@@ -1,4 +1,4 @@
-//! What an error of etcd, or of the way to it, says about a command, and what to do about it.
+//! The meaning of an error of etcd or of its connection for a command, and the remedy.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 
 use distlock_store::StoreError;
 
-/// An error, and whether the connection can go on.
+/// An error, and whether the connection can still be used.
 #[derive(Clone, Debug)]
 pub(super) struct LinkError {
     pub(super) store: StoreError,

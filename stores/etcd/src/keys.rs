@@ -1,9 +1,9 @@
-//! What the keys are called in etcd.
+//! The names of the keys in etcd.
 //!
-//! Every owner who holds a lock, or waits for it, has a place: a key of its own below the key of the lock. Places stand
-//! in the order in which they were created, which is the order of their create revisions; its value says of which kind
-//! it is. The first one holds the lock, and with it readers behind it up to the first writer, or as many as a limit
-//! allows. So nothing has to be written when a lock is handed on: who is next holds it when those in its way are gone.
+//! Every owner that holds a lock, or waits for it, has a place: a separate key below the key of the lock. The order of
+//! the places is the order of their creation, that is, of their create revisions. The value of a place is its kind. The
+//! first place holds the lock, and with it the readers after it up to the first writer, or as many as a limit allows.
+//! So a hand-off needs no write: the next place holds the lock when the places before it are gone.
 
 use std::fmt::Write;
 
@@ -70,7 +70,7 @@ impl Names {
         format!("{}{owner}", self.places(key))
     }
 
-    /// Whose place a key is. `None`: nobody's.
+    /// The owner of the place with this key. `None`: it is not a place.
     pub(super) fn read(&self, name: &[u8]) -> Option<PlaceName> {
         let name = std::str::from_utf8(name).ok()?.strip_prefix(&self.root)?;
         let (key, owner) = name.strip_prefix("locks/")?.split_once('/')?;

@@ -1,7 +1,7 @@
 //! Locks on etcd.
 //!
-//! A lock is a queue of places (see `keys`), and all places of a process live with one lease, its session. What is
-//! asked of the server is in `transactions`; the connection, the standing watch and the heartbeats are in `link`,
+//! A lock is a queue of places (see `keys`), and all places of a process live with one lease, its session.
+//! `transactions` has the commands to the server. `link` has the connection, the permanent watch and the heartbeats,
 //! and `supervisor` replaces them.
 
 mod batching;
@@ -41,11 +41,11 @@ use places::{Place, QueueState, room};
 use transactions::{GuardedReply, Left, TxnReply, Wanted};
 use waiting::{WaitState, Waiters};
 
-/// So many keys are read by one transaction; a server takes 128 if it is not told otherwise (`--max-txn-ops`).
+/// The number of keys that one transaction reads. By default, a server accepts 128 (`--max-txn-ops`).
 const MOST_TOGETHER: usize = 100;
 
-/// Where those in the way of an owner go while it asks, or others come while it counts them, it asks again; and so does
-/// somebody whose place is evicted just then.
+/// If the places before an owner change while it asks or counts them, it asks again. It also asks again if its place is
+/// evicted at that moment.
 const MOST_ATTEMPTS: u32 = 4;
 
 /// Locks on an etcd cluster, version 3.4 or later.
@@ -59,7 +59,7 @@ pub struct EtcdStore {
 }
 
 impl EtcdStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.
@@ -190,7 +190,7 @@ impl EtcdStore {
         Ok(Tried::Answered(AcquireReply::Busy(seen.busy(behind).unwrap_or_else(Busy::by_somebody))))
     }
 
-    /// Leaves the place of an owner of this process taken for so long.
+    /// Keeps the place of an owner of this process taken for this time.
     async fn keep(&self, key: &str, owner: &str, time: Duration) -> Result<ReleaseReply, StoreError> {
         let (link, names) = (self.linked()?, &self.config.names);
         let place = names.place(key, owner);
@@ -220,7 +220,7 @@ fn released(ended: bool) -> ReleaseReply {
 /// What came of asking for a place.
 enum Tried {
     Answered(AcquireReply),
-    /// So many of those in its way have gone since that the lock is its own; or its own place has.
+    /// Enough of the places before it are gone, so it holds the lock; or its own place is gone.
     TurnCame,
     /// It has no place, and there was room for another one behind the youngest, which is of this revision.
     HasRoom {

@@ -1,7 +1,7 @@
-//! One connection to one member: commands, the standing watch, the heartbeats.
+//! One connection to one member: commands, the permanent watch, the heartbeats.
 //!
-//! The client would spread commands over all members by itself, and go on with one that is stopped or cut off from the
-//! others. So it is given one member at a time; who replaces it is decided in [`supervisor`](super::supervisor).
+//! The client would spread commands over all members, and would continue to use a member that is stopped or cut off
+//! from the others. So it gets one member at a time, and [`supervisor`](super::supervisor) replaces it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,13 +106,13 @@ impl Member {
         self.answer(client.grant(ttl, Some(LeaseGrantOptions::new()))).await.map(|granted| granted.id())
     }
 
-    /// Ends a lease. If that fails it ends by itself.
+    /// Ends a lease. If this fails, the lease expires.
     pub(super) async fn revoke(&self, lease: i64) -> Result<(), LinkError> {
         let mut client = self.client.lease_client();
         self.answer(client.revoke(lease)).await.map(drop)
     }
 
-    /// Writes the session's key: what earlier connections have sent is not carried out from then on.
+    /// Writes the session's key. After that, commands of earlier connections are no longer executed.
     pub(super) async fn begin(&self, name: String, lease: i64) -> Result<Epoch, LinkError> {
         let mut client = self.client.kv_client();
         let put = client.put(&*name, session_value(), Some(PutOptions::new().with_lease(lease)));

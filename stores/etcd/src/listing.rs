@@ -1,4 +1,4 @@
-//! Which locks there are, and where the processes run that hold them or wait for them.
+//! Lists the locks, and the processes of their holders and waiters.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::{EtcdStore, MOST_TOGETHER};
 use distlock_store::engine::{Who, client_of};
 use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
-/// So many places are read at once.
+/// The number of places that are read at once.
 const MOST_PLACES: usize = 1_000;
 
 impl EtcdStore {

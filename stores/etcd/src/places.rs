@@ -1,4 +1,4 @@
-//! The places of a lock as they are read: of which kind they are, who holds the lock and who waits.
+//! The places of a lock: their kinds, the holders and the waiters.
 
 use etcd_client::{GetResponse, KeyValue};
 
@@ -44,7 +44,7 @@ fn go_together(one: LockKind, other: LockKind) -> bool {
     one == other || !(is_limited(one) || is_limited(other))
 }
 
-/// A place of this kind holds the lock when fewer than so many are in its way.
+/// A place of this kind holds the lock if fewer than this many places exclude it.
 pub(super) fn room(kind: LockKind) -> usize {
     match kind {
         LockKind::Exclusive | LockKind::Shared => 1,
@@ -85,7 +85,7 @@ impl Place {
     }
 }
 
-/// Those who have a place, in order, and what the transaction did.
+/// The owners of places, in order, and the result of the transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct QueueState {
     pub(super) places: Vec<Place>,
@@ -106,7 +106,7 @@ impl QueueState {
         QueueState { places, written: None, existed: false }
     }
 
-    /// Those who hold the lock. The others wait.
+    /// The holders of the lock. The others wait.
     pub(super) fn holders(&self) -> &[Place] {
         let Some(kind) = self.places.first().map(|first| first.kind) else { return &[] };
         let most = if kind == LockKind::Shared { usize::MAX } else { room(kind) };
@@ -130,7 +130,7 @@ impl QueueState {
         self.places.iter().map(|place| place.kind).find(|other| !go_together(kind, *other))
     }
 
-    /// One more of this kind could have the lock, if nobody came before.
+    /// There is room for one more holder of this kind, if no other owner is first.
     pub(super) fn has_room(&self, kind: LockKind) -> bool {
         self.places.len() < room(kind) && self.places.iter().all(|place| place.kind == kind)
     }

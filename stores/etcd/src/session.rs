@@ -1,4 +1,4 @@
-//! The session of a process with etcd: one lease, which all of its locks and places depend on.
+//! The session of a process with etcd: one lease. All locks and places of the process depend on it.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use distlock_store::StoreEvents;
 /// Heartbeats are not further apart than this, so that a member that is stopped is noticed.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
 
-/// So many elections in a row are too many for one attempt to connect.
+/// The largest number of elections in a row during one attempt to connect.
 const MOST_ELECTIONS: u32 = 5;
 
 /// What outlives a connection: the lease, and how long it lasts for certain.
@@ -35,7 +35,7 @@ impl Session {
         Session { name, timeout, current: None }
     }
 
-    /// Goes on with the session over a new connection, or begins a new one.
+    /// Continues the session over a new connection, or begins a new one.
     pub(super) async fn resume(&mut self, member: &Member, events: &StoreEvents) -> Result<Epoch, LinkError> {
         if self.current.is_some_and(|current| current.until.is_some_and(|until| Instant::now() >= until)) {
             self.end(member, events).await;
@@ -51,7 +51,7 @@ impl Session {
         member.begin(self.name.clone(), lease).await
     }
 
-    /// Its time is over by our clock: everybody has been told. Whatever may be left of it on the server goes, too.
+    /// Its time is over by our clock, and all holders have been notified. Its rest on the server is removed, too.
     async fn end(&mut self, member: &Member, events: &StoreEvents) {
         let lease = self.current.map(|current| current.lease);
         self.is_lost(events);

@@ -1,8 +1,8 @@
-//! Keeps a connection to one of the members, and hears what it reports.
+//! Keeps a connection to one of the members, and receives its reports.
 //!
-//! A connection is up when the watch stands, the session's key was written over it (so that nothing that earlier
-//! connections sent can be carried out any more) and a heartbeat was answered. It is given up at the first sign of
-//! error, and another member is tried: one that is stopped keeps its connections and answers nothing.
+//! A connection is up when the watch is established, the session's key was written over it (so that no command of an
+//! earlier connection can be executed any more) and a heartbeat was answered. It is given up at the first error, and
+//! another member is tried, because a stopped member keeps its connections and answers nothing.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ impl EtcdStore {
         error
     }
 
-    /// Tells those who wait that the one before them has gone.
+    /// Notifies the waiters that the place before them is gone.
     async fn hear(&self, mut watch: Watch, session: &str, events: &StoreEvents) -> LinkError {
         loop {
             let deleted = match watch.next().await {

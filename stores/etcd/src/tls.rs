@@ -1,5 +1,5 @@
-//! TLS: whom to trust, and our own certificate. Files are read again for every connection; if one cannot be read then,
-//! the connection is not made, and the error says which.
+//! TLS: trusted certificates and the client certificate. The files are read again for every connection. If a file
+//! cannot be read, the connection fails, and the error names the file.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! What is asked of etcd: one transaction for each operation, and what its answer says.
+//! The commands to etcd: one transaction for each operation, and the meaning of its reply.
 //!
 //! Every transaction that writes compares the session's key with the revision at which the present connection wrote it.
-//! A write of an earlier connection that arrives late, however late, finds another revision there and does nothing.
+//! If a write of an earlier connection arrives late, it finds another revision and does nothing.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ impl From<&TxnResponse> for TxnReply {
     }
 }
 
-/// A place that somebody asks for.
+/// A place that an owner requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     /// What all places of the lock begin with.
@@ -193,9 +193,9 @@ pub(super) fn look(prefix: &str) -> Txn {
 /// What a guarded transaction was answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum GuardedReply<T> {
-    /// It was carried out, or refused for what it asks.
+    /// It was executed, or refused because of its content.
     Counts(T),
-    /// Another connection of ours, or nobody, has the session: nothing was done.
+    /// Another connection of ours has the session, or it is over. Nothing was done.
     NotOurSession,
     /// It cannot be read.
     Garbled,
@@ -237,7 +237,7 @@ pub(super) fn seen(
     }
 }
 
-/// A place that was taken when there was room for it: it is the owner's, whoever has the others.
+/// A place that was taken when there was room for it. It belongs to its owner, whatever the other places are.
 fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> QueueState {
     let place = Place {
         name: wanted.place.into(),

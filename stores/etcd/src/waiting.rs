@@ -1,4 +1,5 @@
-//! Who of this process waits for whom, so that the end of a place can be told to those in whose way it was.
+//! The waiters of this process, and the places that each of them waits for. When a place ends, its waiters are
+//! notified.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ pub(super) struct Waiters {
     keys: HashMap<Arc<str>, HashMap<String, Ahead>>,
 }
 
-/// Those who are in the way of an owner, each with the create revision of its place. Who has lost its place asks again
-/// under the same name, and has a younger one then: the end of the older one may be heard after that.
+/// The owners that exclude an owner, each with the create revision of its place. An owner that has lost its place asks
+/// again under the same name, and then has a younger place. The end of the older one may be heard after that.
 pub(super) type Before = HashMap<String, i64>;
 
 /// What an owner waits for.
@@ -28,7 +29,7 @@ enum Ahead {
 /// What an owner has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitState {
-    /// Wait until it is told.
+    /// Wait for the notification.
     Waits,
     /// Ask again: by now the lock is its own, or its place has ended.
     Comes,

@@ -1,4 +1,4 @@
-//! What a URL says.
+//! The configuration in a URL.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const KNOWN: &[&str] = &["connect_timeout", "response_timeout"];
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 impl Config {
-    /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
+    /// The configuration from a URL and the builder's options, which take precedence. Errors never repeat what may be a
     /// password.
     pub(super) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         if options.has_tls_options() {

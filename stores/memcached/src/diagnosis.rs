@@ -1,6 +1,6 @@
-//! What about a server endangers locks.
+//! Risks for locks on a server.
 //!
-//! `stats` answers with many lines, which no command of a lock does: so it is asked over a connection of its own.
+//! The reply to `stats` has many lines, unlike the replies to the commands of a lock. So it uses a separate connection.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! What we have written, so that it can be changed without being read first.
+//! The items that this process has written, so that it can change them without reading them first.
 
 use std::collections::HashMap;
 use std::time::Duration;

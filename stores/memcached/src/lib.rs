@@ -1,9 +1,9 @@
 //! Locks in Memcached, which evicts and forgets: for locks whose double run is harmless.
 //!
-//! An item for each lock, whose value is its owner. It is created by an atomic `add`, renewed and removed under its
-//! version (CAS), and ends by itself. Nobody is notified: who waits polls. The commands are the meta commands of
-//! the text protocol, on one connection, without waiting for each other; no client crate sends them that way.
-//! docs/memcached.md says what can let a second holder in.
+//! Each lock is an item, whose value is the owner. It is created by an atomic `add`, renewed and removed under its
+//! version (CAS), and expires. There are no notifications, so waiters poll. The commands are the meta commands of the
+//! text protocol, pipelined on one connection, because no client crate sends them in this way. docs/memcached.md lists
+//! the causes of a second holder.
 
 mod config;
 mod diagnosis;
@@ -45,12 +45,12 @@ pub struct MemcachedStore {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Changed {
     Done,
-    /// There is no item, or it is somebody else's.
+    /// There is no item, or it belongs to another owner.
     NotOurs,
 }
 
 impl MemcachedStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.
@@ -89,8 +89,8 @@ impl MemcachedStore {
         Err(StoreError::later("the item changes all the time"))
     }
 
-    /// Carries out what `command` makes of the version of the owner's item and of how long it lasts at least. `None`:
-    /// it is as it should be, if it is still the owner's.
+    /// Sends the command that `command` makes from the version of the owner's item and its remaining time. `None`:
+    /// nothing needs to change, if the item still belongs to the owner.
     async fn change<'a>(
         &self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! One connection, on which commands follow each other without waiting for answers.
+//! One connection with pipelined commands.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,11 +24,11 @@ use distlock_store::kit::sync::Locked;
 /// No line of an answer is longer, and no value: what is not ours is not read to its end.
 const MOST_BYTES: usize = 1024 * 1024;
 /// No item is written if nothing shows how late the server's clock is: it would outlive a process that dies by as much.
-/// An idle connection is looked at more often; but this process may have stood still.
+/// An idle connection is checked more often, but this process may have been paused.
 const MOST_BEHIND: Duration = Duration::from_secs(10);
 /// By how much an item may last longer than was asked for.
 pub(super) const LONGER: Duration = Duration::from_secs(13);
-/// So many bytes are read at a time.
+/// The number of bytes that are read at a time.
 const READ_TOGETHER: usize = 8 * 1024;
 
 /// The connection, while there is one.
@@ -47,7 +47,7 @@ pub(super) struct Connection {
     pub(super) leases: Locked<Leases>,
 }
 
-/// What those who ask and the driver agree upon.
+/// The state that callers and the driver share.
 #[derive(Debug)]
 struct Queue {
     /// To be written by the driver. Everything in it is awaited.
@@ -110,7 +110,7 @@ impl Connection {
         (connection.clone(), Driver { connection, reader, response_timeout })
     }
 
-    /// What makes an item last for so long from now at least, if it is written from now on.
+    /// The expiry that makes an item last at least for this time, if it is written from now on.
     pub(super) fn lasting(&self, time: Duration) -> Result<Ttl, StoreError> {
         let now = clock::now();
         let behind = self.queue.lock().clock.behind(now);
@@ -210,7 +210,7 @@ impl Driver {
     }
 }
 
-/// Nothing is asked over the connection any more, and nobody is answered.
+/// No command is sent over the connection any more, and no caller gets a reply.
 struct EndOnDrop<'a>(&'a Connection);
 
 impl Drop for EndOnDrop<'_> {
@@ -245,7 +245,7 @@ async fn write_all(connection: &Connection) -> io::Result<()> {
     }
 }
 
-/// Until an answer has been missing, and nothing was heard, for so long.
+/// Runs until a reply has been missing for this time, without any data from the server.
 async fn silence(connection: &Connection, response_timeout: Duration) {
     loop {
         let since = {

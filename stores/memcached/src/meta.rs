@@ -1,4 +1,4 @@
-//! Meta commands of Memcached, as they are written and answered.
+//! Meta commands of Memcached, and their replies.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ const MARK: &str = "dl1:";
 /// The longest key, with what stands before it, as base64 in 250 bytes.
 pub(super) const LONGEST_KEY: usize = 250 / 4 * 3 - MARK.len();
 
-/// The version of an item: it changes whenever somebody writes the item, and begins anew when the server does.
+/// The version of an item. It changes with every write, and restarts with the server.
 pub(super) type Cas = u64;
 
 /// What is asked of one item.

@@ -1,9 +1,9 @@
-//! How far the clock of the server may be behind.
+//! How far the server's clock may be behind.
 //!
-//! Memcached counts the end of an item from a clock that a timer sets once a second. While the server runs, that clock
-//! is little more than a second late. But a server that stood still (a paused machine, SIGSTOP) carries out commands
-//! that have waited before its timer runs: what it writes then ends too early by the time for which it stood. Nothing
-//! in its answer shows that. So an item is written for as much longer as has passed since the server is known to have
+//! Memcached counts the expiry of an item by a clock that a timer sets once a second. While the server runs, this clock
+//! is little more than a second late. But after a pause (a paused machine, SIGSTOP), the server executes waiting
+//! commands before its timer runs. The items that it writes then expire too early, by the length of the pause. The
+//! reply does not show this. So an item is written for a longer time: plus the time since the server was last known to
 //! run with its timer.
 
 use std::time::Duration;
@@ -72,9 +72,9 @@ mod tests {
         assert_eq!(behind(&mut clock, 9_002), Duration::from_millis(7_002));
     }
 
-    /// A model of the server: its timer drifts, shows whole seconds, and does not fire while the server stands still,
-    /// nor for up to `TIMER_MAY_LAG` after that. Whatever was answered when, an item lasts from when it was asked for;
-    /// and it would not if the item were written for less.
+    /// A model of the server: its timer drifts, shows whole seconds, and does not fire while the server is paused, and
+    /// for up to `TIMER_MAY_LAG` after that. Whatever was answered when, an item lasts from when it was asked for; and
+    /// it would not if the item were written for less.
     #[test]
     fn an_item_lasts_for_its_ttl_wherever_the_server_stood_still() {
         let (mut without_stop, mut without_tick) = (0, 0);

@@ -1,4 +1,4 @@
-//! Keeps the connection: makes it, watches it, and makes it again.
+//! Creates the connection, watches it, and replaces it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(5);
 const OLDEST: (u32, u32, u32) = (1, 6, 12);
 
 impl MemcachedStore {
-    /// Connects, and connects anew whenever the connection has ended. Never returns.
+    /// Connects, and reconnects whenever the connection has ended. Never returns.
     pub(super) async fn stay_connected(&self, events: &StoreEvents) {
         let mut backoff = Backoff::beginning_with(FIRST_PAUSE);
         let mut earlier = EarlierCommands::Ended;

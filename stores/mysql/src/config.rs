@@ -1,4 +1,4 @@
-//! What a URL says: which servers, as whom, and what is special to this store.
+//! The configuration in a URL: servers, credentials, and the options of this store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ const MOST_BYTES: usize = 4 * 1024 * 1024;
 const WAIT_TIMEOUT: usize = 28_800;
 
 impl MysqlConfig {
-    /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
+    /// The configuration from a URL and the builder's options, which take precedence. Errors never repeat what may be a
     /// password.
     pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let parts = Parts::of(url)?;

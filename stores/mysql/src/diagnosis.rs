@@ -1,4 +1,4 @@
-//! What about a server endangers locks.
+//! Risks for locks on a server.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What an error of the server or of the client means for its command.
+//! The meaning of an error of the server or of the client for its command.
 
 use std::error::Error as _;
 

@@ -1,4 +1,4 @@
-//! What stands as the owner of a key that several hold: the kind of lock.
+//! The owner column of a key with several holders: the kind of lock.
 
 use distlock_store::LockKind;
 use distlock_store::engine::LIMITED_MARKER;

@@ -1,9 +1,9 @@
 //! Locks in a table of MariaDB or MySQL.
 //!
-//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. An
-//! exclusive lock is acquired, renewed and released by one statement each, which is a transaction of its own; a lock
-//! that several may hold, by a transaction of several, which are sent together (`several.rs`). There is no
-//! notification: who waits polls. docs/mysql.md says what a user of the database needs.
+//! Each key has a row, with its owner, the end of its lease by the server's clock, and its last fencing token. To
+//! acquire, renew or release an exclusive lock takes one statement, which is a separate transaction. A lock with
+//! several holders takes a transaction of several statements, which are sent together (`several.rs`). There are no
+//! notifications, so waiters poll. docs/mysql.md lists the permissions that the user needs.
 
 mod config;
 mod diagnosis;
@@ -37,18 +37,18 @@ use distlock_store::{
     ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
-/// Further than anybody plans.
+/// A time beyond any plan.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many leases one statement renews.
 const MOST_TOGETHER: usize = 100;
 /// Each that is forgotten costs one slower statement.
 const MOST_KNOWN: usize = 16_384;
 
-/// What somebody runs who may make the tables, whose names begin with this; and, as a comment, what to grant to the
-/// user of the programs. It can be run again.
+/// The SQL with which an administrator creates the tables, whose names begin with this prefix. A comment has the
+/// permissions for the programs' user. It can be run again.
 ///
 /// # Errors
-/// No name of a table begins so.
+/// The prefix is not valid in a table name.
 ///
 /// ```
 /// assert!(distlock_mysql::sql("distlock_").unwrap().contains("CREATE TABLE IF NOT EXISTS `distlock_lock_1`"));
@@ -78,7 +78,7 @@ enum Missed {
 }
 
 impl MysqlStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.

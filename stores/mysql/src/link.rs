@@ -1,7 +1,7 @@
-//! Asking the server: over which connection, for how long, and by when at the latest.
+//! Sends commands to the server: the connection, the time-out and the deadline of each.
 //!
-//! A connection carries one statement at a time, so there are several of them; who finds none waits for one in the
-//! order of arrival.
+//! A connection carries one statement at a time, so there are several connections. A caller that finds no free
+//! connection waits, in the order of arrival.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,8 +23,8 @@ use distlock_store::{LATE_COMMANDS, StoreError};
 /// No command is awaited longer, with all its repetitions.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(4_800);
 const _: () = assert!(COMMAND_TIMEOUT.as_millis() < LATE_COMMANDS.as_millis());
-/// No statement begins later than so long after it was sent, by the server's clock: not even if the server, or the
-/// link, stood still for an hour in between. It then waits for a row for about a second at most.
+/// No statement begins later than this after it was sent, by the server's clock, even if the server or the link was
+/// paused for an hour in between. It then waits for a row for about a second at most.
 const NOT_AFTER: Duration = Duration::from_millis(3_500);
 const _: () = assert!(NOT_AFTER.as_millis() + 1_000 < LATE_COMMANDS.as_millis());
 /// Between a conflict and the repetition.

@@ -1,4 +1,4 @@
-//! Which locks are held, in the order of their keys' bytes. Who waits polls, so the table knows nothing of waiters.
+//! Lists the held locks, in the order of their keys' bytes. Waiters poll, so the table has no waiters.
 
 use std::collections::HashMap;
 

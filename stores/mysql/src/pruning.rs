@@ -1,4 +1,4 @@
-//! Removes the rows of keys that nobody uses any more, without forgetting how high their fencing tokens were.
+//! Removes the rows of unused keys, and remembers their highest fencing token.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The tables: what they are called, and how they come there.
+//! The tables: their names and their creation.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
-//! Locks that several may hold: shared and limited ones.
+//! Locks with several holders: shared and limited locks.
 //!
-//! Each holder has a row of its own. The row of the key says in place of its owner what kind of lock it is, and lasts
-//! as long as the last of them: to who asks for an exclusive lock it is a row that somebody else holds, so that lock
-//! takes no statement more than without them. The rows of holders count only while the row of the key says so.
+//! Each holder has its own row. The row of the key contains the kind of lock instead of an owner, and lasts as long as
+//! the last holder's row. For an exclusive request, it is a row that another owner holds, so an exclusive lock needs no
+//! additional statement. The rows of holders count only while the row of the key has this kind.
 
 use super::MysqlStore;
 use super::kinds::{kind_of, written};

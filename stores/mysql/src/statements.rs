@@ -1,4 +1,4 @@
-//! The statements, and what the answers to them mean.
+//! The statements, and the meaning of their results.
 
 use std::time::Duration;
 

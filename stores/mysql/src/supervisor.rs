@@ -1,4 +1,4 @@
-//! Keeps the connections: makes them, watches them, and makes them again.
+//! Creates the connections, watches them, and replaces them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE_AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
 impl MysqlStore {
-    /// Connects, and connects anew whenever something has ended. Never returns.
+    /// Connects, and reconnects whenever a connection has ended. Never returns.
     pub(super) async fn stay_connected(&self, events: &StoreEvents) {
         let mut backoff = Backoff::beginning_with(FIRST_PAUSE);
         let mut earlier = EarlierCommands::Ended;

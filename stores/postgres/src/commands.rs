@@ -1,4 +1,4 @@
-//! The statements, and what the answers to them mean.
+//! The statements, and the meaning of their results.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Statements {
     /// What was published under a key.
     pub(super) published: String,
     /// The key to begin behind, and how many rows to look at: removes those of keys that have been free for a day. The
-    /// key to go on behind; NULL: that was all, or another process is at it.
+    /// key to continue after. NULL: there are no more rows, or another process removes them.
     pub(super) prune: String,
     /// Who waits for a key, the next one first.
     pub(super) waiters: String,
@@ -109,7 +109,7 @@ impl Statements {
     }
 }
 
-/// 0: exclusive; -1: shared; above: limited to so many.
+/// 0: exclusive; -1: shared; above: the limit.
 pub(super) fn number_of(kind: LockKind) -> i32 {
     match kind {
         LockKind::Shared => -1,

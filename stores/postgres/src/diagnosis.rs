@@ -1,4 +1,4 @@
-//! What about a server endangers locks, or makes them slow.
+//! Risks for locks on a server, and causes of slowness.
 
 use std::collections::HashMap;
 
@@ -49,12 +49,12 @@ const ROWS: &str = "\
     FROM pg_catalog.pg_stat_user_tables WHERE clock_timestamp() < $1 AND relid IN \
     ('@.lock_1'::regclass, '@.holder_1'::regclass, '@.waiter_1'::regclass, '@.floor_1'::regclass)";
 
-/// Each acquisition leaves a dead row until the oldest transaction has ended. From so many transactions on, commands
-/// for a busy key read noticeably more pages.
+/// Each acquisition leaves a dead row until the oldest transaction has ended. From this number of transactions on,
+/// commands for a busy key read noticeably more pages.
 const HELD_BACK: i64 = 100_000;
-/// Autovacuum, as it is set by default, comes before there are so many.
+/// With the default settings, autovacuum runs before there are this many.
 const MANY_DEAD: i64 = 100_000;
-/// A statement may wait for its row for 500 ms, and then it must still be carried out.
+/// A statement may wait for its row for 500 ms, and must then still be executed.
 const SHORTEST_STATEMENT: u64 = 1_000;
 /// A connection is idle while its program holds no lock.
 const SHORTEST_SESSION: u64 = 60_000;

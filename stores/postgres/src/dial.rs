@@ -1,4 +1,4 @@
-//! Making one connection.
+//! Creates one connection.
 
 use std::future::poll_fn;
 

@@ -1,4 +1,4 @@
-//! What an error of the server or of the client means for its command.
+//! The meaning of an error of the server or of the client for its command.
 
 use std::error::Error;
 use std::fmt;
@@ -15,11 +15,11 @@ use distlock_store::kit::certificates;
 pub(super) enum Phase {
     /// Before any command.
     Connecting,
-    /// In answer to a command, or in place of it.
+    /// An error as the reply to a command, or instead of the reply.
     Asking,
 }
 
-/// Raised by our functions: the command was carried out too late, and has done nothing.
+/// Raised by our functions: the command was executed too late, and has done nothing.
 const TOO_LATE: &str = "DL001";
 
 pub(super) fn is_too_late(error: &ClientError) -> bool {
@@ -39,7 +39,7 @@ pub(super) fn is_of_missing_tables(error: &ClientError) -> bool {
 
 const MISSING: [&str; 3] = ["3F000", "42P01", "42883"];
 
-/// A row, or a table, was locked by somebody's transaction for as long as a command waits for it.
+/// Another transaction locked a row or a table for longer than a command waits for it.
 pub(super) fn is_of_a_lock(error: &StoreError) -> bool {
     error.is::<LockedRow>()
 }

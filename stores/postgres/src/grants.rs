@@ -1,4 +1,4 @@
-//! Who of this process stands in the queue, and how old a grant to it can be.
+//! The owners of this process in the queue, and the possible age of a grant to them.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -35,7 +35,7 @@ impl Grants {
         self.waiting.lock().clear();
     }
 
-    /// Passes on what one that waits is told. OWNER FENCE KEY: the key is its own; OWNER `free` KEY: it may ask for it.
+    /// Passes on a message to a waiter. OWNER FENCE KEY: it holds the key; OWNER `free` KEY: it may request the key.
     /// The key is in hexadecimal digits. Anything else comes from other programs.
     ///
     /// Every role of the database may notify. With a fencing token that one of them has made up, the data would refuse

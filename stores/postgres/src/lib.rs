@@ -1,9 +1,9 @@
 //! Locks in a table of PostgreSQL, 13 or later.
 //!
-//! A row for each key, with its owner, the end of its lease by the server's clock, and its last fencing token. Commands
-//! are calls of functions in the database (`sql/`), one statement each, which need nothing of an earlier one: so they
-//! work behind a pooler that gives every transaction another connection. docs/postgres.md says what a role needs, and
-//! how a transaction makes sure that its lock is still held.
+//! Each key has a row, with its owner, the end of its lease by the server's clock, and its last fencing token. Commands
+//! are calls of functions in the database (`sql/`), one statement each. They do not depend on earlier statements, so
+//! they work behind a pooler that gives every transaction another connection. docs/postgres.md lists the permissions of
+//! a role, and how a transaction asserts that its lock is still held.
 
 mod commands;
 mod diagnosis;
@@ -37,21 +37,21 @@ use distlock_store::{
     Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
-/// Further than anybody plans.
+/// A time beyond any plan.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many keys one command takes or renews.
 const MOST_TOGETHER: usize = 256;
 
 /// Who is in the way of an acquisition that has waited for its row for as long as any does.
 const LOCKED: &str = "a transaction that has locked its row";
-/// So many rows are looked at by one statement that removes old ones: what is sent after it waits for it.
+/// The number of rows that one statement checks when it removes old ones. Later commands wait for it.
 const PRUNED_AT_ONCE: i64 = 1_000;
 
-/// What somebody runs who may make the schema of this name: its tables and functions; and, as a comment, what to grant
-/// to the role of the programs. It can be run again, and replaces functions of an earlier version.
+/// The SQL with which an administrator creates the schema of this name, with its tables and functions. A comment has
+/// the permissions for the programs' role. It can be run again, and replaces functions of an earlier version.
 ///
 /// # Errors
-/// It is no name of a schema.
+/// The text is not a valid schema name.
 ///
 /// ```
 /// assert!(distlock_postgres::sql("distlock").unwrap().contains("CREATE SCHEMA IF NOT EXISTS \"distlock\""));
@@ -71,7 +71,7 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.
@@ -104,8 +104,8 @@ impl PostgresStore {
         if is_refused { Err(self.config.schema.outdated()) } else { Ok(()) }
     }
 
-    /// Removes rows of keys that have been free for long, of some keys behind this one. Where to go on, if there are
-    /// more.
+    /// Removes the rows of keys that have been free for a long time, for some keys after this one. Returns the key to
+    /// continue after, if there are more.
     async fn prune(&self, behind: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let parameters: [Parameter<'_>; 2] = [(&behind, Type::BYTEA), (&PRUNED_AT_ONCE, Type::INT8)];
         self.value(&self.statements.prune, &parameters).await

@@ -1,4 +1,4 @@
-//! Asking the server: over which connection, for how long, and by when at the latest.
+//! Sends commands to the server: the connection, the time-out and the deadline of each.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -24,10 +24,10 @@ use distlock_store::{LATE_COMMANDS, StoreError};
 /// No command is awaited longer.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(4_800);
 const _: () = assert!(COMMAND_TIMEOUT.as_millis() < LATE_COMMANDS.as_millis());
-/// No command is carried out later than so long after it was sent, by the server's clock: not even if the server, or
-/// the link, stood still for an hour in between.
+/// No command is executed later than this after it was sent, by the server's clock, even if the server or the link was
+/// paused for an hour in between.
 const NOT_AFTER: Duration = Duration::from_millis(4_500);
-/// Then it waits for a row for so long at most: `lock_timeout` in tables.sql.
+/// It then waits for a row for at most this time: `lock_timeout` in tables.sql.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 const _: () = assert!(NOT_AFTER.as_millis() + LOCK_TIMEOUT.as_millis() <= LATE_COMMANDS.as_millis());
 /// An answer that has come is read within this time.
@@ -47,7 +47,7 @@ pub(super) struct Pool {
     clock: Locked<(Instant, SystemTime)>,
     /// How long a connection may be silent while it owes an answer.
     response_timeout: Duration,
-    /// By which waiters are told. `None`: they are not.
+    /// The channel for notifications of waiters. `None`: there are no notifications.
     pub(super) channel: Option<i64>,
     pub(super) functions: Functions,
     /// Why they are to be replaced, once they are.

@@ -1,7 +1,7 @@
-//! The connection that listens: one for the process, whatever it waits for.
+//! The connection that listens: one for the process, for all of its waits.
 //!
-//! Its channel is new with every connection, and so is the advisory lock that this session holds: while it is held,
-//! somebody hears what is told by the channel. The server passes over waiters that nobody would hear of.
+//! Every connection has a new channel, and its session holds a new advisory lock. While this lock is held, the process
+//! receives the notifications of the channel. The server skips waiters whose process would not receive them.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) struct Listener {
 pub(super) type Notifications = mpsc::UnboundedReceiver<Notification>;
 
 impl Listener {
-    /// Listens, and makes sure that what `teller` tells is heard.
+    /// Listens, and makes sure that notifications from `teller` arrive.
     pub(super) async fn open(
         config: &PostgresConfig,
         server: &Server,
@@ -69,7 +69,7 @@ impl Listener {
         }
     }
 
-    /// Passes on what is heard, until the connection ends; says why.
+    /// Passes on notifications until the connection ends. Returns the reason.
     pub(super) async fn listen(&self, grants: &Grants, events: &StoreEvents) -> StoreError {
         let hear = async {
             while let Some(note) = self.hear().await {
@@ -96,9 +96,9 @@ impl Listener {
         }
     }
 
-    /// Whether the server's session stays with another connection, which does nothing else meanwhile: it does if what
-    /// is notified between two of its transactions is heard there. A pooler that lends sessions for a transaction at
-    /// a time does not know to whom to pass that on.
+    /// Whether another connection, which is idle during this test, keeps its server session. It does if a notification
+    /// between two of its transactions arrives there. A pooler that lends sessions for one transaction at a time does
+    /// not know the receiver of a notification.
     pub(super) async fn finds_a_session(
         &self,
         config: &PostgresConfig,
@@ -119,7 +119,7 @@ impl Listener {
     }
 }
 
-/// Listens, and whether what `teller` tells is heard.
+/// Listens, and returns whether notifications from `teller` arrive.
 async fn is_heard(
     client: &Client,
     notifications: &mut Notifications,
@@ -155,7 +155,7 @@ fn name(channel: i64) -> String {
     format!("distlock_{channel}")
 }
 
-/// A number that nobody else has.
+/// A unique number.
 fn new_channel() -> Result<i64, StoreError> {
     let random =
         getrandom::u64().map_err(|error| StoreError::not_sent(format!("no random number: {error}")))?;

@@ -1,4 +1,4 @@
-//! Which locks there are, who waits for them, and where the processes run.
+//! Lists the locks, their waiters, and the processes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn read_name(name: &str) -> Option<(String, OwnerDetails)> {
 }
 
 impl PostgresStore {
-    /// Adds those who wait, and where all of them run.
+    /// Adds the waiters, and the processes of all holders and waiters.
     pub(super) async fn with_waiters(&self, key: &str, lock: StoredLock) -> Result<StoredLock, StoreError> {
         let pool = self.link.pool()?;
         let parameters: [Parameter<'_>; 1] = [(&key.as_bytes(), Type::BYTEA)];

@@ -1,8 +1,8 @@
-//! Statements that a connection has prepared: the server plans each of them once, not for every command.
+//! Prepared statements of a connection. The server plans each of them once, not for every command.
 //!
-//! Their names mean something in one session of the server only. A pooler lends sessions to its clients for a
-//! transaction at a time: there a command could meet somebody else's statement of the same name. So statements are
-//! prepared only on a connection that has shown that its session stays with it.
+//! Their names are valid in one session of the server only. A pooler lends a session to a client for one transaction at
+//! a time, so a command could find another client's statement with the same name. So statements are prepared only on a
+//! connection that has shown that it keeps its session.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

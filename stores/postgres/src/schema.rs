@@ -1,4 +1,4 @@
-//! The tables and functions: where they are, and how they come there.
+//! The tables and functions: their schema and their creation.
 
 use std::fmt;
 
@@ -27,7 +27,8 @@ const INSTALLING: i64 = 0x6469_7374_6c6f_636b;
 pub(super) enum Functions {
     /// Those of this version of distlock, or later ones.
     Current,
-    /// Earlier ones, which this role may not replace. With revision 1 a writer may get in beside a reader.
+    /// Earlier ones, which this role may not replace. With revision 1, a writer may get the lock together with a
+    /// reader.
     Outdated,
 }
 
@@ -48,7 +49,7 @@ impl Schema {
         Ok(Schema { name: name.to_owned() })
     }
 
-    /// `text` with the schema in place of every `@.`.
+    /// `text` with every `@.` replaced by the schema.
     pub(super) fn fill(&self, text: &str) -> String {
         text.replace("@.", &format!("\"{}\".", self.name))
     }

@@ -1,4 +1,4 @@
-//! Keeps the connections: makes them, watches them, and makes them again.
+//! Creates the connections, watches them, and replaces them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ use distlock_store::{EarlierCommands, StoreError, StoreEvents};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// How often the server's clock is read, and an idle connection that has died is found.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-/// About how often each process goes through the table for rows of keys that nobody uses any more.
+/// About how often each process searches the table for rows of unused keys.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 /// A connection that lived so long was a good one.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 impl PostgresStore {
-    /// Connects, and connects anew whenever something has ended. Never returns.
+    /// Connects, and reconnects whenever a connection has ended. Never returns.
     pub(super) async fn stay_connected(&self, events: &StoreEvents) {
         let mut backoff = Backoff::beginning_with(FIRST_PAUSE);
         let mut earlier = EarlierCommands::Ended;

@@ -1,4 +1,4 @@
-//! TLS: servers are verified, always, where it is used at all.
+//! TLS. If it is used, servers are always verified.
 
 use std::sync::Arc;
 

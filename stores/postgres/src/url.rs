@@ -1,4 +1,4 @@
-//! What a URL says: which servers, as whom, and what is special to this store.
+//! The configuration in a URL: servers, credentials, and the options of this store.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct Server {
     pub(super) tls: Arc<TlsFiles>,
 }
 
-/// What waiters are told by.
+/// The notifications of waiters.
 #[derive(Clone, Debug)]
 pub(super) enum Listening {
     /// A connection to the same server.
@@ -91,7 +91,7 @@ const TCP_USER_TIMEOUT: Duration = LATE_COMMANDS;
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
 impl PostgresConfig {
-    /// From a URL and what the builder says beside it, which takes precedence. Errors never repeat what may be a
+    /// The configuration from a URL and the builder's options, which take precedence. Errors never repeat what may be a
     /// password.
     pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let (server, parameters) = read(url, options)?;

@@ -1,6 +1,6 @@
-//! The clock that leases are counted by: the kernel's time since its start, which all processes of the machine read
-//! alike, which nobody sets, and which goes on while the machine sleeps. It begins anew with each start of the machine,
-//! so a lease also says which start it belongs to, and ends with it.
+//! The clock for leases: the kernel's time since its start. All processes of the machine read the same time, no user
+//! can set it, and it continues while the machine sleeps. It restarts with the machine, so a lease also contains the id
+//! of this start, and ends with it.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! What about a file makes locks slow. How it is opened leaves little: the log (WAL), what a commit waits for, and a
-//! file system that only this machine uses are made sure of, or the file is refused.
+//! Causes of slow locks in a file. Opening a file ensures the other settings, or refuses the file: the log (WAL), the
+//! durability of commits, and a file system that only this machine uses.
 
 use super::file::LockFile;
 use distlock_store::Severity::{Fine, Warning};

@@ -1,4 +1,4 @@
-//! What SQLite's errors promise of a transaction.
+//! The promises of SQLite's errors about a transaction.
 
 use std::io;
 

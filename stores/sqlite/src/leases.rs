@@ -1,4 +1,4 @@
-//! What the operations of the contract do to the rows of a key, each within one transaction.
+//! The operations of the contract on the rows of a key. Each is one transaction.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

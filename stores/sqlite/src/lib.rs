@@ -1,9 +1,9 @@
 //! Locks in an SQLite file, for the processes of one machine: no server is needed.
 //!
-//! A row for each lease. Each operation is one transaction, on a thread of the store; a look at a lock that is busy
-//! only reads. Leases are counted by the kernel's clock since its start, so the time of day may be set, and all end
-//! when the machine starts anew. Nobody is notified: who waits polls. docs/sqlite.md says what a user of the file
-//! needs.
+//! Each lease has a row. Each operation is one transaction, on a thread of the store. An attempt for a busy lock only
+//! reads. Leases are counted by the kernel's clock since its start, so the time of day may be set, and all leases end
+//! when the machine restarts. There are no notifications, so waiters poll. docs/sqlite.md lists the permissions that a
+//! user of the file needs.
 
 mod clock;
 mod diagnosis;
@@ -33,7 +33,7 @@ use distlock_store::{
     ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 
-/// Further than anybody plans.
+/// A time beyond any plan.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many locks one transaction takes or renews.
 const TOGETHER: usize = 100;
@@ -51,7 +51,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.

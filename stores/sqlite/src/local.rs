@@ -1,5 +1,5 @@
-//! Whether all processes that use a file run on one kernel: leases are counted by its clock, and end when it starts
-//! anew.
+//! Checks that all processes that use a file run on one kernel, because leases are counted by its clock, and end when
+//! it restarts.
 
 use std::path::Path;
 

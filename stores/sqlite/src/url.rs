@@ -1,4 +1,4 @@
-//! What a URL says: which file.
+//! The file in a URL.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Everything that a ZooKeeper store is made from.
+//! The configuration of a ZooKeeper store.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const PARAMETERS: [&str; 3] = ["session_timeout", "connect_timeout", "response_t
 /// The valid range of the session's time-out. The ensemble has limits of its own, and takes the nearest within them.
 const SESSIONS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
-/// How long a member may be silent if nothing is said: commands that were given up are not carried out any later.
+/// How long a member may be silent, by default. Commands that were given up are executed within this time, or never.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,8 +44,8 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// From a URL and what the builder says beside it, which takes precedence. Its
-    /// session lasts as long as the locks of this program, if the URL does not say.
+    /// The configuration from a URL and the builder's options, which take precedence. If the URL does not set it, the
+    /// session lasts as long as the program's default ttl.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Config {
         Location { describe: self.describe(), root: self.names.root().to_owned() }
     }
 
-    /// Who may use the nodes that we create: our user, or everybody if we have none.
+    /// The ACL of our nodes: our user, or all clients if we have no user.
     pub(super) fn acls(&self) -> Acls<'static> {
         match self.login {
             UserLogin::None => Acls::anyone_all(),

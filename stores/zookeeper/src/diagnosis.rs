@@ -1,7 +1,7 @@
-//! What about an ensemble endangers locks, or makes them slow.
+//! Risks for locks in an ensemble, and causes of slowness.
 //!
-//! The session tells its time-out. Each member tells the rest by the command `srvr`, of four letters, which is allowed
-//! unless somebody has forbidden it.
+//! The time-out comes from the session. The rest comes from the four-letter command `srvr` of each member, which is
+//! allowed by default.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn session(wanted: Duration, granted: Duration) -> Finding {
     Finding::new(Note, about, text).remedy(format!("change {setting} of all members, or `?session_timeout=`"))
 }
 
-/// So many are named by the URL.
+/// The number of members in the URL.
 fn members(count: usize) -> Finding {
     if count > 1 && count.is_multiple_of(2) {
         return Finding::new(

@@ -1,8 +1,7 @@
-//! Taking a place in the queue of a lock, and asking again for one that was asked for.
+//! Creates a place in the queue of a lock, or finds one that was requested before.
 //!
-//! A place is created before it is known who stands before it, and deleted if it may not stay: of whoever does not
-//! wait, and of whoever asks for a kind that does not go together with that of the first. Until then others stand
-//! behind it.
+//! A place is created before the places before it are known. It is deleted if its owner does not wait, or if its kind
+//! is not compatible with the kind of the first place. Until then, others wait behind it.
 
 use zookeeper_client::{CreateMode, Error};
 
@@ -15,7 +14,7 @@ use super::session::create_below;
 use super::{Link, Tried, ZooKeeperStore};
 use distlock_store::{Acquire, AcquireReply, Release, StoreError};
 
-/// The server counts the places of a lock in 32 bits; some are left for those who ask at the same time.
+/// The server counts the places of a lock in 32 bits; some are reserved for owners that ask at the same time.
 const LAST_NUMBER: i64 = i32::MAX as i64 - 100_000;
 
 impl ZooKeeperStore {
@@ -156,7 +155,7 @@ impl ZooKeeperStore {
         Ok(tried)
     }
 
-    /// The node of a lock, which goes by itself when nobody uses it any more.
+    /// The node of a lock. The server removes it when it is unused.
     async fn make_lock(&self, link: &Link, lock: &str) -> Result<(), StoreError> {
         let options = CreateMode::Container.with_acls(self.config.acls());
         create_below(&self.config, &link.client, lock, &self.config.names.locks(), &options).await

@@ -1,4 +1,4 @@
-//! What an error of ZooKeeper, or of the way to it, says about a command, and what to do about it.
+//! The meaning of an error of ZooKeeper or of its connection for a command, and the remedy.
 
 use zookeeper_client::Error;
 
@@ -72,7 +72,7 @@ impl Location {
     }
 }
 
-/// Whether a command that has failed so may have been carried out.
+/// Whether a command with this error may have been executed.
 pub(super) fn may_be_done(error: &Error) -> bool {
     !matches!(
         error,

@@ -1,9 +1,9 @@
-//! Waiting for one's turn in the queue of a lock.
+//! Waits in the queue of a lock.
 //!
-//! Of the places in its way, a waiter watches the nearest ones, as many as have to be there to keep it out: one, or n
-//! where at most n hold the lock. Fewer do not do: any n - 1 of them may stay when its turn comes. When one of these
-//! has gone it watches the next one, and when there is none it holds the lock. So a place is watched by the next n
-//! behind it at most, however many wait.
+//! Of the places that exclude it, a waiter watches the nearest ones: one, or n for a lock of at most n holders. Fewer
+//! are not enough, because any n - 1 of them may stay when the waiter's turn comes. When a watched place is gone, the
+//! waiter watches the next one. If there is none, it holds the lock. So at most the next n waiters watch a place,
+//! whatever the number of waiters.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ enum PlaceOutcome {
     Comes,
     /// It is not there any more.
     Lost,
-    /// There is no telling: everybody asks again when the connection is back.
+    /// Unknown. All waiters ask again when the connection is back.
     Unknown,
 }
 
-/// Waits until a place ends: what is heard of it.
+/// Waits until a place ends, and returns the event.
 async fn end_of(client: Client, place: PlaceName, path: String) -> (PlaceName, Result<EventType, Error>) {
     let watched = client.get_and_watch_data(&path).await.map(|(.., watcher)| watcher);
     // The session ends when nobody has the client any more.
@@ -54,7 +54,7 @@ async fn end_of(client: Client, place: PlaceName, path: String) -> (PlaceName, R
 }
 
 impl Follower {
-    /// Tells when so many of `before`, which are in its way, have gone that it holds the lock.
+    /// Reports when enough of the places in `before`, which exclude it, are gone, so that it holds the lock.
     pub(super) async fn follow(self, before: Vec<PlaceName>) {
         let grant = match self.turn(before).await {
             PlaceOutcome::Comes if self.is_fenced => self.fenced().await,

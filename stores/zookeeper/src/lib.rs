@@ -1,8 +1,8 @@
 //! Locks on ZooKeeper.
 //!
-//! A lock is a node, and below it every owner who holds it, or waits for it, has a place (see `names`), which
-//! `entering` takes. `queue` says which places hold the lock; the others wait, and watch those in their way (see
-//! `follower`). All places of a process live as long as its `session`, which the `supervisor` keeps.
+//! A lock is a node. Below it, every owner that holds the lock, or waits for it, has a place (see `names`), which
+//! `entering` creates. `queue` decides which places hold the lock. The others wait, and watch the places that exclude
+//! them (see `follower`). All places of a process live as long as its `session`, which the `supervisor` keeps alive.
 
 mod config;
 mod diagnosis;
@@ -37,7 +37,7 @@ use places::{Came, Known, Left, Places};
 use queue::QueueState;
 use session::Session;
 
-/// So many leases are renewed by questions that are sent together.
+/// The number of leases that are renewed by requests that are sent together.
 const MOST_TOGETHER: usize = 100;
 
 /// Where the place or the node of the lock goes while an owner asks for it, it asks again.
@@ -78,7 +78,7 @@ impl Link {
 }
 
 impl ZooKeeperStore {
-    /// From a URL, and what the program says beside it.
+    /// A store from a URL and the program's options.
     ///
     /// # Errors
     /// A sentence that says what to write instead.

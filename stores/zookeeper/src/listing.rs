@@ -1,7 +1,7 @@
-//! Which locks there are, and who waits for them.
+//! Lists the locks and their waiters.
 //!
-//! ZooKeeper gives the names of all nodes below one at once, and no part of them. A node of a lock stays for a minute
-//! or two when nobody uses the lock any more, so there may be many more nodes than locks that are held.
+//! ZooKeeper returns the names of all nodes below a node at once, and cannot return a part. The node of an unused lock
+//! stays for a minute or two, so there may be many more nodes than held locks.
 
 use tokio::time::{Duration, Instant};
 use zookeeper_client::Error;

@@ -1,10 +1,11 @@
-//! What the nodes are called in ZooKeeper.
+//! The names of the nodes in ZooKeeper.
 //!
-//! Every owner who holds a lock, or waits for it, has a place: an ephemeral sequential node below the node of the lock.
-//! Places stand in the order of the numbers that the server appends to their names, which is the order in which they
-//! were created (`queue` says which of them hold the lock). A place names its owner and its session, so that one whose
-//! creation was not answered is found again, and is never taken for that of an earlier session. Behind the session it
-//! names its kind, unless it is exclusive: a program that knows exclusive places alone takes all for such ones.
+//! Every owner that holds a lock, or waits for it, has a place: an ephemeral sequential node below the node of the
+//! lock. The server appends a number to each name, so the order of the places is the order of their creation (`queue`
+//! decides which of them hold the lock). The name contains the owner and the session, so that a place whose creation
+//! was not answered is found again, and is never mistaken for a place of an earlier session. After the session, the
+//! name contains the kind, unless it is exclusive. A program that only knows exclusive places treats all places as
+//! exclusive.
 
 use std::fmt::{self, Write};
 

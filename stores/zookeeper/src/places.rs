@@ -1,4 +1,4 @@
-//! What this process knows of the places of its own owners.
+//! The places of this process's owners, as far as they are known.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ enum TurnState {
 /// How an owner has come to be the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// Nobody was there.
+    /// No place was before it.
     AtOnce,
     /// It has waited: others may stand behind it.
     InTurn,
@@ -95,7 +95,7 @@ impl Places {
         entry.is_some_and(|entry| matches!(&entry.turn, TurnState::Awaited(task) if !task.is_finished()))
     }
 
-    /// Nobody stands before this place any more.
+    /// No place is before this place any more.
     pub(super) fn comes(&mut self, key: &Arc<str>, owner: &Owner, came: Came) {
         if let Some(entry) = self.owners.get_mut(&(key.clone(), owner.clone()))
             && !matches!(entry.turn, TurnState::Come(_))
@@ -104,13 +104,13 @@ impl Places {
         }
     }
 
-    /// Whether it is known that nobody stands before this place any more.
+    /// Whether it is known that no place is before this place any more.
     pub(super) fn has_come(&self, key: &Arc<str>, owner: &Owner) -> bool {
         let entry = self.owners.get(&(key.clone(), owner.clone()));
         entry.is_some_and(|entry| matches!(entry.turn, TurnState::Come(_)))
     }
 
-    /// The place is given up, or was lost. Nobody watches for it any more.
+    /// The place was given up or lost. No task watches for it any more.
     pub(super) fn goes(&mut self, key: &Arc<str>, owner: &Owner, session: i64) -> Option<Left> {
         let mut entry = self.owners.remove(&(key.clone(), owner.clone()))?;
         shrink(&mut self.owners);
@@ -122,7 +122,7 @@ impl Places {
         entry.name.filter(|_| entry.session == session).map(|name| Left { name, came })
     }
 
-    /// The connection is lost: nothing is watched any more, and everybody asks again.
+    /// The connection is lost. Nothing is watched any more, and all waiters ask again.
     pub(super) fn watch_nothing(&mut self) {
         for entry in self.owners.values_mut() {
             if matches!(entry.turn, TurnState::Awaited(_)) {

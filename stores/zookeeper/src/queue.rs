@@ -1,14 +1,14 @@
-//! The queue of one lock, as it is read: who holds the lock, and who is in whose way.
+//! The queue of one lock: the holders, and the places that exclude each waiter.
 //!
-//! A place holds the lock if those before it let it in: an exclusive one if there is none, a shared one if all of them
-//! are shared, one of at most n if all of them are so and fewer than n. What stands before a place only becomes less,
-//! so whoever holds the lock holds it until its own place is deleted, and the youngest of those who hold it has seen
-//! the others before it: they go together.
+//! The places before a place decide whether it holds the lock. An exclusive place holds it if there are none, a shared
+//! place if all of them are shared, and a place of at most n if all of them are of this kind and fewer than n. The
+//! places before a place only become fewer, so a holder holds the lock until its own place is deleted. The youngest
+//! holder has seen all other holders before it, so they are compatible.
 
 use super::names::PlaceName;
 use distlock_store::{Busy, LockKind, StoredLock};
 
-/// So many who wait are named to those who look.
+/// The largest number of waiters that are named for operators.
 const MOST_NAMED: usize = 1_000;
 
 /// Whether places of both kinds may stand in one queue.
@@ -17,7 +17,7 @@ fn go_together(one: LockKind, other: LockKind) -> bool {
     one == other || !(is_limited(one) || is_limited(other))
 }
 
-/// A place of this kind holds the lock when fewer than so many are in its way.
+/// A place of this kind holds the lock if fewer than this many places exclude it.
 pub(super) fn room(kind: LockKind) -> usize {
     match kind {
         LockKind::Exclusive | LockKind::Shared => 1,
@@ -25,7 +25,7 @@ pub(super) fn room(kind: LockKind) -> usize {
     }
 }
 
-/// Those who have a place, in order.
+/// The owners of places, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct QueueState {
     pub(super) places: Vec<PlaceName>,
@@ -55,7 +55,7 @@ impl QueueState {
         self.places.iter().position(|seen| seen == place)
     }
 
-    /// Those who hold the lock. The others wait.
+    /// The holders of the lock. The others wait.
     pub(super) fn holders(&self) -> &[PlaceName] {
         let Some(kind) = self.places.first().map(|first| first.kind) else { return &[] };
         let most = if kind == LockKind::Shared { usize::MAX } else { room(kind) };
@@ -63,7 +63,7 @@ impl QueueState {
         self.places.get(..alike.count()).unwrap_or_default()
     }
 
-    /// How a place of this kind stands behind so many.
+    /// The state of a place of this kind after this many others.
     pub(super) fn standing(&self, behind: usize, kind: LockKind) -> Standing {
         let older = self.places.iter().take(behind).map(|place| place.kind);
         match older.enumerate().find(|(_, older)| !go_together(kind, *older)) {
@@ -80,7 +80,7 @@ impl QueueState {
         self.places.iter().take(behind).filter(is_in_the_way).cloned().collect()
     }
 
-    /// Who is in the way of `owner`, who stands behind so many.
+    /// The places that exclude `owner`, which is after this many others.
     pub(super) fn busy(&self, owner: &str, behind: usize) -> Busy {
         // A place of its own is that of an earlier session, which the server has not ended yet.
         let first = self.places.first().map(PlaceName::owner).filter(|first| *first != owner);

@@ -1,14 +1,14 @@
-//! The session of a process with ZooKeeper, which all of its places depend on, and its heartbeats.
+//! The session of a process with ZooKeeper, and its heartbeats. All places of the process depend on it.
 //!
-//! A member answers a session's pings out of its own memory, also while it is cut off from the leader, and it is
-//! the leader who ends sessions. So a heartbeat is a `sync` and a write to the node of the session: the leader
-//! answers both, the second one with a majority. What it proves is that the leader has heard of the session since
-//! the heartbeat *before* it was begun. For a member tells the leader whom it has heard of when the leader asks,
-//! which is every half tick, and a quarter of the time-out is as long, since that is two ticks at least. What it
-//! tells, the `sync` and the write take the same way, one after the other. A member that takes over a session
-//! after a lost connection asks the leader first, and a new leader begins to count all sessions anew.
+//! A member answers a session's pings from its own memory, even while it is cut off from the leader, but the leader
+//! ends sessions. So a heartbeat is a `sync` and a write to the node of the session: the leader answers both, the
+//! second one with a majority. A heartbeat proves that the leader has heard of the session since the *previous*
+//! heartbeat began. The reason is that a member reports its active sessions when the leader asks, which is every half
+//! tick, and a quarter of the time-out is as long, because the time-out is at least two ticks. This report, the `sync`
+//! and the write take the same path, one after the other. A member that takes over a session after a lost connection
+//! asks the leader first, and a new leader restarts the time of all sessions.
 //!
-//! Therefore each heartbeat counts from the moment at which it was begun, but not before the next one is answered.
+//! Therefore each heartbeat counts from the moment when it began, but not before the next one is answered.
 
 use std::mem::replace;
 use std::time::{Duration, Instant};

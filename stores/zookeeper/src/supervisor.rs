@@ -1,8 +1,8 @@
-//! Keeps a session, and begins another one when it is over.
+//! Keeps a session alive, and begins a new one when it is over.
 //!
-//! The client finds another member by itself when a connection is lost, and sends nothing twice. What was sent over the
-//! lost connection is carried out before the first answer over the next one, or never: a member ends a session's former
-//! connection, and the leader refuses what arrives from the member that had the session before.
+//! If a connection is lost, the client finds another member, and sends nothing twice. Commands on the lost connection
+//! are executed before the first reply on the next one, or never: a member ends a session's former connection, and the
+//! leader refuses commands from the member that had the session before.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! URLs of stores, taken apart and decoded: what they have in common.
+//! The common parts of the URLs of stores.
 //!
-//! Nothing in a URL is ignored: a part that is not understood is an error that says what to write instead. No error
-//! quotes text that may be part of a password: what stands in front of the host, values, and unknown names.
+//! Nothing in a URL is ignored: an unknown part is an error that says what to write instead. No error quotes text that
+//! may be part of a password: the text before the host, values, and unknown names.
 
 mod parameters;
 #[cfg(test)]
@@ -14,12 +14,12 @@ use percent_encoding::percent_decode_str;
 pub use parameters::Parameters;
 pub use parameters::in_limits;
 
-/// A URL in its parts, as they are written. `Debug` hides what may be a password.
+/// The parts of a URL, not decoded. `Debug` hides parts that may be a password.
 #[derive(Clone)]
 pub struct Parts<'a> {
     /// In lower case.
     pub scheme: String,
-    /// What stands in front of the last `@` of the authority.
+    /// The text before the last `@` of the authority.
     pub login: Option<&'a str>,
     /// Hosts with their ports, separated by commas.
     pub hosts: &'a str,
@@ -40,9 +40,9 @@ impl fmt::Debug for Parts<'_> {
 /// User and password, decoded. `None` for an empty text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    /// In front of the colon.
+    /// Before the colon.
     pub user: Option<String>,
-    /// Behind it.
+    /// After the colon.
     pub password: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Debug for Login {
 }
 
 impl Login {
-    /// For a store whose users have names and passwords: both, or nobody. `scheme`: what its URLs begin with.
+    /// For a store whose users have names and passwords: both, or neither. `scheme`: the scheme of its URLs.
     pub fn of_user(self, store: &str, scheme: &str) -> Result<Option<(String, String)>, String> {
         match (self.user, self.password) {
             (None, None) => Ok(None),
@@ -70,7 +70,7 @@ impl Login {
 pub struct Host {
     /// Without brackets, if it is an IPv6 address.
     pub name: String,
-    /// As it is written, or the store's own.
+    /// The port in the URL, or the store's default.
     pub port: u16,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Parts<'a> {
         Ok(Login { user: text(user, "the user")?, password: text(password, "the password")? })
     }
 
-    /// All hosts, in order; at least one. `port` is that of a host without one.
+    /// All hosts, in order; at least one. A host without a port gets `port`.
     pub fn hosts(&self, port: u16) -> Result<Vec<Host>, String> {
         let written = self.hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
         let hosts: Vec<Host> = written.map(|host| self.host(host, port)).collect::<Result<_, _>>()?;
@@ -170,8 +170,8 @@ impl<'a> Parts<'a> {
         format!("`{}://{host}:{port}`", self.scheme)
     }
 
-    /// A password that is not encoded is cut at the first `/`, `?` or `#` in it; then there is no `@` in front of
-    /// that, and one behind.
+    /// A password that is not encoded is cut at its first `/`, `?` or `#`. In that case, there is an `@` after this
+    /// character, and none before it.
     fn may_be_cut(&self) -> bool {
         self.login.is_none() && !self.hosts.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The parameters of a URL, behind its `?`.
+//! The parameters of a URL, after its `?`.
 
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
@@ -9,8 +9,8 @@ use super::{NOT_ENCODED, Parts, decoded};
 use crate::kit::duration;
 use crate::kit::nearest::nearest;
 
-/// The parameters of a URL, decoded. Each has a name that is known, and a value. `Debug` shows the names alone:
-/// there may be a password among the values.
+/// The parameters of a URL, decoded. Each has a known name, and a value. `Debug` shows only the names, because a value
+/// may be a password.
 #[derive(Clone, Default)]
 pub struct Parameters {
     found: Vec<(&'static str, String)>,
@@ -25,7 +25,7 @@ impl fmt::Debug for Parameters {
 impl Parts<'_> {
     /// To be read first: an error here may say that a password was not encoded.
     ///
-    /// `known` are the names that this URL may have. `instead` says of some others what to write instead.
+    /// `known` are the names that this URL may have. For some other names, `instead` returns the right spelling.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Parameters {
         self.get(name).map(|value| number(value).ok_or_else(refusal)).transpose()
     }
 
-    /// The time-out `name`: `option`, which the program says, or what the URL says, or `default`.
+    /// The time-out `name`: the program's `option`, or the value in the URL, or `default`.
     pub fn time_out(
         &self,
         name: &str,

@@ -1,8 +1,8 @@
 //! A command that has its turn: its caller polls the store's future itself, so that no other thread is woken for it.
 //!
-//! The driver takes care that this lasts for a moment only, whatever becomes of the caller: then the I/O thread polls
-//! it. From there on it is a task of that thread as all others are, with their time-out. A store's future counts on the
-//! runtime of the I/O thread, which is entered wherever it is polled or dropped.
+//! The driver limits this to a moment, even if the caller is dropped or blocked. After that, the I/O thread polls the
+//! future, as a normal task of that thread with the same time-out. A store's future relies on the runtime of the I/O
+//! thread, so that runtime is entered wherever the future is polled or dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

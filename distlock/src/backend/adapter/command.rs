@@ -1,5 +1,4 @@
-//! One command, and how the I/O thread carries it out: its turn, its time-out, and what becomes of an answer that
-//! comes later.
+//! One command on the I/O thread: its turn, its time-out, and its late reply.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
-//! The order in which commands are carried out: those for one key follow each other, in the order in which they
-//! were added; those for different keys do not wait for each other. A command for several keys waits for its turn
-//! on each of them. Since it is added to all of them at once, no two commands wait for each other.
+//! The order of the commands. Commands for one key follow each other, in the order in which they were added. Commands
+//! for different keys do not wait for each other. A command for several keys waits for its turn on each of them. It is
+//! added to all of them at once, so two commands never wait for each other.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

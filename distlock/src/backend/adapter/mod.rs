@@ -1,11 +1,10 @@
-//! Makes a backend of a [`LockStore`]: everything that a store need not know of the engine.
+//! Makes a backend from a [`LockStore`], and hides the engine from the store.
 //!
-//! Commands take their place in the order when they are sent (see [`lanes`]). Those that have their turn at once are
-//! polled by whoever awaits them, which the driver limits to a moment (see [`called`]). All others are carried out on
-//! the I/O thread, each by a task of its own, which always answers: when the store does, or after [`LATE_COMMANDS`]
-//! with [`Failure::Unknown`]. The store's future goes on all the same. While it does, its keys wait for it, so that a
-//! release cannot overtake the acquisition that it undoes; for as long again, after which the contract says that
-//! nothing of the command can be carried out any more.
+//! Commands take their place in the order when they are sent (see [`lanes`]). If a command has its turn at once, its
+//! caller polls it, for a limited time (see [`called`]). The I/O thread executes all others, each in a separate task.
+//! The task always answers: with the store's reply, or after [`LATE_COMMANDS`] with [`Failure::Unknown`]. The store's
+//! future continues after that. Its keys wait for it, so that a release cannot overtake the acquisition that it undoes.
+//! They wait for at most [`LATE_COMMANDS`] more, because by the contract, the command cannot be executed later.
 
 mod called;
 mod command;
@@ -63,8 +62,7 @@ pub(crate) struct StoreBackend<S> {
     /// The runtime of the I/O thread, once it runs.
     io_thread: OnceLock<Handle>,
     made_in: Process,
-    /// The last moment that was noted for a command, in microseconds of our clock: every command has one of its
-    /// own.
+    /// The latest time that was given to a command, in microseconds of our clock. Every command gets its own time.
     asked: AtomicU64,
     /// Where grants that nobody waited for any longer are reported.
     events: Mutex<Option<Weak<dyn Events>>>,

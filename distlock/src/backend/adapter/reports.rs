@@ -1,4 +1,4 @@
-//! What the store reports, and what the manager makes of it.
+//! The reports of the store, and the manager's reaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Several keys by one command, where the store can.
+//! Several keys by one command, if the store supports it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Between the engine's words and the store's: everything that the adapter knows of the engine's contract.
+//! Translates between the types of the engine and of the store.
 
 use std::sync::Arc;
 use std::time::Duration;

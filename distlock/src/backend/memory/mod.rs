@@ -1,4 +1,4 @@
-//! Locks in this process's memory: for development, unit tests, and programs that are one process.
+//! Locks in the memory of this process, for development, unit tests, and programs of a single process.
 //!
 //! Replies at once, on the calling thread, so that hand-offs need no other thread.
 

@@ -1,5 +1,5 @@
-//! What the scripts do on a server, as a plain data structure: the memory backend's store, and the server of
-//! the simulation. It has no clock: the time is passed in, and may jump.
+//! A model of the scripts on a server, as a plain data structure: the memory backend's store, and the server of the
+//! simulation. It has no clock: the time is passed in, and may jump.
 
 mod key_entry;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Sends every operation to all servers and decides by what a majority answers. Pure: time and replies come
-//! in, commands and decisions go out.
+//! Sends every operation to all servers, and decides by the replies of a majority. Pure: time and replies come in,
+//! commands and decisions go out.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Events that reach the coordinator, and effects that it wants carried out.
+//! Events for the coordinator, and effects that it requests.
 
 use std::sync::Arc;
 

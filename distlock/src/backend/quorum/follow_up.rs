@@ -1,6 +1,6 @@
-//! What follows a decision at each server: acquisitions without a majority are released, and a majority
-//! acquisition is completed where it is missing. Commands for the same token are executed in the order in
-//! which they are sent on the server's connection.
+//! The steps after a decision at each server: acquisitions without a majority are released, and a majority acquisition
+//! is completed where it is missing. Commands for the same token are executed in the order in which they are sent on
+//! the server's connection.
 
 use std::sync::Arc;
 use std::time::Duration;

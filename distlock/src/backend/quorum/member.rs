@@ -1,5 +1,5 @@
-//! What is known about one of the servers: whether it is connected, whether its replies count, and what still
-//! has to be sent to it.
+//! The state of one server: whether it is connected, whether its replies count, and the commands that must still be
+//! sent to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where a held lock is missing.
+//! The servers where a held lock is missing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,13 +1,12 @@
 //! Locks on several independent Redis servers. The holder of a lock is the token that a majority of the
 //! servers reports (Redlock).
 //!
-//! An operation goes to all servers at once. (An exception: a request for a lock that others want first goes
-//! to the server that keeps its queue, see [`waiting`].) It is decided as soon as a majority has replied one
-//! way or the other, so a server that is slow, hung or gone costs nothing while the others are a majority.
-//! For the engine a decision means the same as the reply of one server: a lease counts from before the
-//! command was sent.
+//! An operation goes to all servers at once. (An exception: a request for a lock that others want first goes to the
+//! server that keeps its queue, see [`waiting`].) It is decided as soon as a majority has replied one way or the other,
+//! so a server that is slow, hung or gone costs nothing while the others are a majority. For the engine, a decision is
+//! like the reply of one server: a lease counts from before the command was sent.
 //!
-//! - [`round`]: one operation, and what the servers' replies amount to.
+//! - [`round`]: one operation, and the result of the servers' replies.
 //! - [`coordinator`]: all operations, pure. [`tokens`] knows the tokens, [`member`] the servers, [`queue`]
 //!   which other processes want a key. [`waiting`] asks for locks, [`follow_up`] releases acquisitions
 //!   without a majority, [`repair`] acquires held locks where they are missing, [`membership`] knows which
@@ -18,37 +17,34 @@
 //!
 //! - **Errors are votes.** A lock is ours if a majority of all servers says so, not a majority of those that
 //!   replied.
-//! - **Minority acquisitions are released.** Where the lock is ours without a majority, it is released; on a
-//!   server that did not reply, as soon as it is connected again.
-//! - **A majority is valid for the lease.** Servers that missed the acquisition acquire the lock later, but
-//!   they count for a renewal only if the lock was ours there without interruption: a lease that ran out is
-//!   never acquired again unnoticed.
-//! - **A held lock is on every server.** Where it is missing it is acquired, with repetitions, until it is on
-//!   every server that can be reached ([`repair`]). With a bare majority the holder would lose it with the
-//!   next server.
+//! - **Minority acquisitions are released.** If the lock is ours without a majority, it is released. On a server that
+//!   did not reply, it is released as soon as the server is connected again.
+//! - **A majority is valid for the lease.** Servers that missed the acquisition acquire the lock later, but they count
+//!   for a renewal only if the lock was ours there without interruption. So an expired lease is never acquired again
+//!   unnoticed.
+//! - **A held lock is on every server.** Where it is missing, it is acquired, with repetitions, until it is on every
+//!   reachable server ([`repair`]). With a bare majority, the holder would lose it with the next server.
 //! - **Another round of the same token may rely on what one round has acquired**: it is released only when no
 //!   round for that token is open.
-//! - **Young servers do not count.** A server that was restarted, or whose data was deleted (its note is
-//!   gone), may have forgotten a lock. It counts again when every lease that it may have forgotten is over.
-//!   The servers know how long that is: the longest ttl is noted on each of them before it is used. The age
-//!   of a server is the time since a process first met this run, by the clocks of a majority; the server's
-//!   own uptime is not used, because it follows its wall clock. Before the server counts, it is given the
-//!   highest fencing token of the others.
-//! - **Clocks.** A clock that was set forward ends leases early, like lost memory, so such a server does not
-//!   count either; every reply to an acquisition tells the server's time. A process that starts later
-//!   compares each server's clock with those of a majority: a server that differs by more than a second
-//!   counts for this process only after the longest ttl.
-//! - **Waiters queue on one server**: the first, in an order that depends on the key, that is connected,
-//!   replies, and can push to us. A release hands the lock to the first waiter on that server only. That
-//!   waiter then asks all servers, and keeps the queue server's lock while the release is still on its way to
-//!   the others; no other waiter asks them meanwhile. The queue is only a place to wait: a lock is ours by a
-//!   majority, with or without that server. A waiter asks all servers at every heartbeat, and at once when
-//!   the queue server is lost; if the queue server is silent, the waiter asks the others.
-//! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its
-//!   clock, or one more than the highest token it knows. If no server of a majority knew of a token as high,
-//!   the proposal is the token. Otherwise the token is one more than the highest among them, once a majority
-//!   has stored it while the lock is still ours there. Any two majorities have a server in common, so tokens
-//!   rise whatever the clocks do.
+//! - **Young servers do not count.** A server that was restarted, or whose data was deleted (its note is gone), may
+//!   have forgotten a lock. It counts again when every lease that it may have forgotten is over. The servers store this
+//!   time: the longest ttl is noted on each of them before it is used. The age of a server is the time since a process
+//!   first met this run, by the clocks of a majority; the server's own uptime is not used, because it follows its wall
+//!   clock. Before the server counts, it is given the highest fencing token of the others.
+//! - **Clocks.** A clock that was set forward ends leases early, like lost memory, so such a server does not count
+//!   either; every reply to an acquisition contains the server's time. A process that starts later compares each
+//!   server's clock with those of a majority: a server that differs by more than a second counts for this process only
+//!   after the longest ttl.
+//! - **Waiters queue on one server**: the first, in an order that depends on the key, that is connected, replies, and
+//!   can push to us. A release grants the lock to the first waiter on that server only. That waiter then asks all
+//!   servers, and keeps the queue server's lock while the release is still on its way to the others. No other waiter
+//!   asks them during this time. The queue is only a place to wait: a lock is ours by a majority, with or without that
+//!   server. A waiter asks all servers at every heartbeat, and at once when the queue server is lost; if the queue
+//!   server is silent, the waiter asks the others.
+//! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its clock, or
+//!   one more than the highest token it knows. If no server of a majority knew a token that is as high, the proposal is
+//!   the token. Otherwise the token is one more than the highest among them, once a majority has stored it while the
+//!   lock is still ours there. Any two majorities share a server, so tokens rise whatever the clocks do.
 
 mod coordinator;
 mod effect;

@@ -1,5 +1,5 @@
-//! What is known about the queues: which server keeps a key's queue, whether other processes want the key,
-//! and when waiters ask again.
+//! The state of the queues: which server keeps a key's queue, whether other processes want the key, and when waiters
+//! ask again.
 //!
 //! The waiters of a key queue on one server: the first that can be used, in an order that depends on the key.
 //! So a release wakes one waiter instead of one for each server. Safety never depends on the queue: a lock is

@@ -1,9 +1,9 @@
-//! Repair: acquires a held lock where it is missing. A held lock should be on every server that can be
-//! reached, or on its way there: with a bare majority its holder would lose it with the next server.
+//! Repair: acquires a held lock where it is missing. A held lock should be on every reachable server, or on its way
+//! there. With a bare majority, its holder would lose it with the next server.
 //!
-//! A server is asked repeatedly, for as long as the lease lasts, if it has forgotten the lock or has given it
-//! to another process (one that asked at the same time and will release it). A late acquisition does not
-//! prolong the lease, and counts for a renewal only if the renewal finds it there.
+//! If a server has forgotten the lock, or has granted it to another process (which asked at the same time and will
+//! release it), it is asked repeatedly while the lease lasts. A late acquisition does not prolong the lease, and counts
+//! for a renewal only if the renewal finds it there.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A round: one operation sent to all servers, what they replied, and what a majority of that means. Pure.
+//! A round: one operation at all servers, their replies, and the decision of a majority. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;

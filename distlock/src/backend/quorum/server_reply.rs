@@ -1,4 +1,4 @@
-//! What one server has replied to an operation, as far as it matters to the votes.
+//! The reply of one server to an operation, as a vote.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is known about each of our tokens that may be on the servers.
+//! The state of each of our tokens that may be on the servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;

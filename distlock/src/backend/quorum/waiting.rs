@@ -1,13 +1,13 @@
-//! Asking for a lock, and waiting for it.
+//! Requests a lock, and waits for it.
 //!
 //! 1. If other processes want the key, a request asks the key's queue server alone. If that replies `Busy`,
 //!    the round ends: the token is queued there.
 //! 2. A request asks all servers in every other case: the queue server's lock was free or was granted to it
 //!    (the others are asked once that is known), it has waited for a heartbeat, it does not wait, the queue
 //!    server is silent, or no other process is known to want the key.
-//! 3. A token that has the queue server's lock but no majority keeps it and asks again, a few times: the
-//!    release that has freed the key is still on its way to the other servers. All other acquisitions without
-//!    a majority are released.
+//! 3. A token that has the queue server's lock but no majority keeps it and asks again, a few times, because the
+//!    release of the key is still on its way to the other servers. All other acquisitions without a majority are
+//!    released.
 //! 4. If another token has a majority nevertheless, the queue server's lock is blocked for a while, so that
 //!    only that token can acquire it there ([`repair`](super::repair)).
 //! 5. When the queue server is lost, or its pushes do not reach us, its waiters ask all servers and are

@@ -1,4 +1,4 @@
-//! Carries out the coordinator's effects on the I/O thread.
+//! Executes the coordinator's effects on the I/O thread.
 
 use std::collections::HashMap;
 use std::future::poll_fn;

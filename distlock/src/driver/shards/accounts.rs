@@ -1,4 +1,4 @@
-//! Looking at all keys, a part at a time. Each mutex is held for a look over the keys of one machine.
+//! Reads all keys in parts. Each mutex is held while the keys of one machine are read.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;

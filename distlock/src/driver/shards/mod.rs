@@ -1,7 +1,7 @@
-//! All keys of one manager: machines behind mutexes, each of which is held for one event only, and what the
-//! machines have in common.
+//! All keys of one manager: machines behind mutexes, and the common state of the machines. A mutex is held for one
+//! event only.
 //!
-//! An event may come from any thread. Its effects are carried out after the call, in their order.
+//! An event may come from any thread. Its effects are executed after the call, in their order.
 
 mod accounts;
 mod acquire_all;

@@ -1,4 +1,4 @@
-//! Tasks that want one key, some as readers, and what they would take with a fair lock that asks no server.
+//! Tasks that request one key, some as readers, compared with a fair lock without a server.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,4 +1,4 @@
-//! What a fleet has asked of its server.
+//! Counts the commands of a fleet to its server.
 
 use crate::engine::{Answer, Command};
 use crate::protocol::AcquireReply;

@@ -1,4 +1,4 @@
-//! What the store is asked, and what it says or does not say.
+//! Commands to the store, and its replies, if there are any.
 
 use std::fmt::Debug;
 use std::mem::discriminant;

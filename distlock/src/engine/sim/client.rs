@@ -1,4 +1,4 @@
-//! A process: an engine, its clock, its connections, and the little that a driver does.
+//! A process: an engine, its clock, its connections, and a minimal driver.
 
 use std::collections::HashMap;
 use std::sync::Arc;

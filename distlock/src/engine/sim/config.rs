@@ -1,4 +1,4 @@
-//! What may go wrong in one run: drawn from the seed, within a profile that says where to look.
+//! The faults of one run: drawn from the seed, within a profile.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What breaks, and when.
+//! The faults and their times.
 
 use super::client::What;
 use super::config::{MICRO, MILLI, SECOND, Use, pick};

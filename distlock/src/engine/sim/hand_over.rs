@@ -1,4 +1,4 @@
-//! What must be true of what the server does, and of what is left of it later.
+//! Checks of the server's actions, and of their later traces.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! How long a lock may be held, and by whom: looked at whenever the oracle looks, not only when somebody else
-//! comes in.
+//! Checks how long a lock may be held, and by which process. The oracle checks this every time, not only when another
+//! process acquires the lock.
 
 use std::sync::Arc;
 use std::time::Duration;

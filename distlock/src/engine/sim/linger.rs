@@ -1,5 +1,5 @@
-//! Leases that stay with a process between its sections: for how long, and where rules about them that are broken on
-//! purpose show.
+//! Checks leases that stay with a process between its sections: their duration, and the rules about them that tests
+//! break on purpose.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! Proof that the simulation looks: every rule is broken on purpose, one at a time, and must be found.
+//! Proof that the simulation detects faults: each rule is broken on purpose, one at a time, and the simulation must
+//! find it.
 //!
-//! Not here, because it concerns other places: the maximum of fencing tokens over several servers.
+//! The maximum of fencing tokens over several servers is tested elsewhere.
 
 use super::config::{Config, Level, Profile, Use, Uses};
 use super::linger;

@@ -1,4 +1,4 @@
-//! What must be true, whatever happens.
+//! The oracle: conditions that must always hold.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

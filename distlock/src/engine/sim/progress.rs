@@ -1,4 +1,4 @@
-//! A lock that is free and wanted is soon held, and every request ends.
+//! Checks progress: a free lock with waiters is soon held, and every request ends.
 
 use std::sync::Arc;
 use std::time::Duration;

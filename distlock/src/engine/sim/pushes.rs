@@ -1,4 +1,4 @@
-//! The connection for pushes: they are lost, late, doubled, out of order, and it breaks.
+//! The connection for pushes: it breaks, and pushes are lost, late, doubled or out of order.
 
 use super::client::What;
 use super::config::{MILLI, SECOND};

@@ -1,4 +1,4 @@
-//! A server that answers, and does not do what it is asked for.
+//! A server that replies, but refuses commands.
 
 use super::answers::{failed, is_acquired, op_of};
 use super::config::{MILLI, SECOND, pick};

@@ -1,4 +1,4 @@
-//! Who wants which lock, when, and for how long: drawn at the beginning of a run.
+//! The requests of a run: process, lock, time and duration, drawn at the beginning.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! When everything is over nothing is left.
+//! Checks that nothing is left at the end of a run.
 
 use super::config::SECOND;
 use super::driven::Driver;

@@ -1,4 +1,4 @@
-//! Where runs look for broken rules, and the words that have one of them repeated.
+//! The runs that search for broken rules, and the variables that repeat one of them.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Requests for several keys: what a caller does who wants all of them or none, and the command it is done by.
+//! Requests for several keys: the caller, which wants all of them or none, and its command.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The timers of a process: when its I/O thread looks next, at one shard after the other.
+//! The timers of a process: when its I/O thread checks each shard next.
 
 use super::client::What;
 use super::config::MILLI;

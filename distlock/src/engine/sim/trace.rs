@@ -1,4 +1,4 @@
-//! A readable account of a run; written only when a seed is run again.
+//! A readable trace of a run. It is written only if a seed is repeated.
 
 /// Adds a line, without computing it when nobody reads it.
 macro_rules! note {

@@ -1,4 +1,4 @@
-//! Connections: the order of commands and replies is kept while one lives, and everything may be lost with it.
+//! Connections. A live connection keeps the order of commands and replies. If it breaks, all of them may be lost.
 
 use super::answers::{failed, failure, in_place_of, is_alike, op_of, short};
 use super::client::What;

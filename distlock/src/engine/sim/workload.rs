@@ -1,4 +1,4 @@
-//! Who wants the locks, and what is done while they are held.
+//! The requests for locks, and the work of their holders.
 
 use std::borrow::Cow;
 use std::sync::Arc;

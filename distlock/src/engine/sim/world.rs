@@ -1,4 +1,4 @@
-//! One run: true time, the events that are due, and everything they happen to.
+//! One run: true time, the due events, and the processes and the server.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::{Deref, DerefMut};

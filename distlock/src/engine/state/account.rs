@@ -1,4 +1,4 @@
-//! What is told of a key when somebody asks.
+//! The data of a key for `inspect` and `list`.
 
 use std::sync::Arc;
 

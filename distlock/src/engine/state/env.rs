@@ -1,4 +1,4 @@
-//! What all keys of a machine have in common.
+//! The state that all keys of a machine share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::lease_cell::Ticket;
 use crate::protocol::session::Session;
 use crate::protocol::{Time, Token, Tuning, lease_end};
 
-/// What all keys of a machine have in common.
+/// The state that all keys of a machine share.
 #[derive(Debug)]
 pub(crate) struct Env {
     pub(crate) client: Arc<str>,

@@ -1,4 +1,4 @@
-//! A list that is nearly always of one item, which then needs no memory of its own.
+//! A list that nearly always has one item. It then needs no allocation.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};

@@ -1,4 +1,4 @@
-//! What a machine knows about the connection.
+//! The state of the connection, as a machine knows it.
 
 use crate::protocol::{Pushes, StoreError, Time, Token};
 

@@ -1,5 +1,4 @@
-//! What a machine remembers: data, and questions about it. Nothing here sends a command or completes a
-//! request.
+//! The state of a machine, and queries on it. This module sends no command and completes no request.
 
 mod account;
 mod attempt;

@@ -1,5 +1,4 @@
-//! What the releases of one token must know of each other: threads may send them in another order than the one in
-//! which they were made.
+//! The common state of the releases of one token. Threads may send them in a different order from the engine's.
 
 use std::collections::VecDeque;
 

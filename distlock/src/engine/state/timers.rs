@@ -1,4 +1,4 @@
-//! When something happens to a key without an event from outside.
+//! The timers of a key.
 
 use crate::protocol::Time;
 

@@ -1,8 +1,7 @@
 //! The waiters for a key in this process: first in, first out, each with its own time limits.
 //!
-//! Apart from the waiters that it completes, no event costs more than O(log n) for n waiters. A few waiters
-//! are scanned. Many waiters have an index; its entries for waiters that have left are dropped when they are
-//! met.
+//! Apart from the waiters that it completes, no event costs more than O(log n) for n waiters. A few waiters are
+//! scanned. Many waiters have an index. Its entries for waiters that have left are dropped when a search finds them.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};

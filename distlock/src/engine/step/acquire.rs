@@ -1,4 +1,4 @@
-//! Asking the server for a lock.
+//! Requests a lock from the server.
 
 use std::time::Duration;
 

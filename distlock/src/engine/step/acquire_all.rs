@@ -1,11 +1,10 @@
 //! Several keys at once: one command acquires them, in order, up to the first that is not free.
 //!
-//! No key may be held or awaited unless every key in front of it is held. This is why callers who name keys
-//! in different orders cannot deadlock. So the first key *leads*: its attempt is an ordinary one. Each key
-//! behind it *follows*: its attempt belongs to the one command and never sends a command of its own. If the
-//! command does not decide a follower (it ended before that key, failed, or got no reply in time), the
-//! request for that key ends as [`Outcome::Skipped`], with a release if something may have been applied. The
-//! caller goes on from the first key that was not acquired.
+//! A key may be held or awaited only if every key before it is held. So callers that name keys in different orders
+//! cannot deadlock. So the first key *leads*: its attempt is an ordinary one. Each key after it *follows*: its attempt
+//! is a part of this command and never sends a separate command. If the command does not decide a follower (it ended
+//! before that key, failed, or got no reply in time), the request for that key ends as [`Outcome::Skipped`], with a
+//! release if something may have been applied. The caller continues from the first key that was not acquired.
 
 use super::Step;
 use crate::engine::rules;

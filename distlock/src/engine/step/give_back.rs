@@ -1,5 +1,5 @@
-//! Releasing on the server: leases that end, attempts that are given up, and commands that may have been
-//! applied late. Every release is repeated until the server has answered it.
+//! Releases on the server: leases that end, attempts that are given up, and commands that may have been applied late.
+//! Every release is repeated until the server has replied.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Giving a lease of this process to a waiter.
+//! Passes a lease of this process to a waiter.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Leases that stay with this process after their last section, so that the next one needs no command.
 //!
-//! A lease that lingers has no holder and is not renewed. It is given back when its time is over, when another
-//! client wants the lock, and whenever this process may not hear of that.
+//! A lease that lingers has no holder and is not renewed. It is released when its time is over, when another client
+//! wants the lock, and whenever this process may miss that request.
 
 use std::time::Duration;
 

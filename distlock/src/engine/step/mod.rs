@@ -1,7 +1,7 @@
-//! What one event does to one key.
+//! The effects of one event on one key.
 //!
-//! Every event begins with [`Step::advance`]: a deadline that has passed is a loss before anything else is
-//! looked at.
+//! Every event begins with [`Step::advance`]: a deadline that has passed becomes a loss before anything else is
+//! checked.
 
 mod acquire;
 mod acquire_all;

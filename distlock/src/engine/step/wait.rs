@@ -1,4 +1,4 @@
-//! Waiting in this process: requests that come, and requests that end without the lock.
+//! The queue in this process: requests that arrive, and requests that end without the lock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Making a manager.
+//! Creates a manager.
 
 mod servers;
 
@@ -44,7 +44,7 @@ pub struct LockManagerBuilder {
     pub(super) requires_fencing_tokens: bool,
 }
 
-/// Its `Debug` hides what may be secret.
+/// `Debug` hides passwords and other values that may be secret.
 #[derive(Clone)]
 pub(super) struct Url(pub(super) String);
 
@@ -75,7 +75,7 @@ impl Default for LockManagerBuilder {
 }
 
 impl LockManagerBuilder {
-    /// Where the locks are kept; see [`LockManager::connect`](crate::LockManager::connect).
+    /// The URL of the store: see [`LockManager::connect`](crate::LockManager::connect).
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -89,21 +89,20 @@ impl LockManagerBuilder {
         LockManagerBuilder { url: Some(Url(url.into())), ..self }
     }
 
-    /// Keeps every lock on a majority of these independent servers (Redlock), so that it survives the loss of
-    /// the others: an odd number of URLs, at least three, each of a single server (`redis://`, `rediss://`,
+    /// Keeps every lock on a majority of these independent servers (Redlock), so that it survives the loss of a
+    /// minority. It takes an odd number of URLs, at least three, each of a single server (`redis://`, `rediss://`,
     /// `redis+unix://`). The same as one URL: `redis+quorum://host1,host2,host3`.
     ///
-    /// Only exclusive locks are offered. Fencing tokens are available as usual. A server that was
-    /// restarted or emptied may have forgotten a lock. It does not count until the longest ttl that any
-    /// client has requested from these servers is over.
+    /// A quorum has only exclusive locks. Fencing tokens are available as usual. A server that was restarted or emptied
+    /// may have lost a lock. It does not count until the longest ttl that any client has requested from these servers
+    /// is over.
     ///
-    /// Use it for efficiency: where a lock must stay available when a server dies and a rare double run does
-    /// no harm, or where services already lock on these servers by Redlock. For correctness use Sentinel with
-    /// `replicas(n)` and a fencing token that the guarded store checks, or a store with consensus. A second
-    /// holder is possible if a majority of the servers loses its data or has its clocks set forward at the
-    /// same time, or if a server is emptied in the first moments of a lock while two others could not be
-    /// reached. Keep the servers' clocks within a second of each other and `maxmemory-policy` at
-    /// `noeviction`: a server that evicts is refused.
+    /// Use a quorum for efficiency: if a lock must stay available when a server dies and a rare double run does no
+    /// harm, or if services already lock on these servers by Redlock. For correctness, use Sentinel with `replicas(n)`
+    /// and a fencing token that the database checks, or a store with consensus. A second holder is possible if a
+    /// majority of the servers loses its data or has its clocks set forward at the same time, or if a server is emptied
+    /// in the first moments of a lock while two others were unreachable. Keep the servers' clocks within a second of
+    /// each other and `maxmemory-policy` at `noeviction`: a server that evicts keys is refused.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -117,8 +116,8 @@ impl LockManagerBuilder {
         LockManagerBuilder { quorum: urls.into_iter().map(|url| Url(url.into())).collect(), ..self }
     }
 
-    /// Keeps the locks in a store of the program's own; see [`store`](crate::store). A store serves one
-    /// manager: a clone of this builder can create another manager only with another store.
+    /// Keeps the locks in your own store: see [`store`](crate::store). A store serves one manager. A clone of this
+    /// builder can create another manager only with another store.
     ///
     /// ```
     /// # use distlock::store::*;
@@ -144,19 +143,18 @@ impl LockManagerBuilder {
         LockManagerBuilder { store: Some(StoreSlot::new(store)), ..self }
     }
 
-    /// The prefix of every key and every name that is used on the server. Guards and errors show keys without
-    /// it.
+    /// The prefix of every key and every other name on the server. Guards and errors show keys without it.
     ///
-    /// Managers that share locks should share the prefix: the names of everything beside a lock (its queue,
-    /// the holders of a shared or limited lock) are made of prefix and key separately. Managers that spell
-    /// the same key in two ways (`"shop:"` with `k`, no prefix with `shop:k`) still exclude each other, but
-    /// do not queue together; for one of them, shared and limited locks of the other are
+    /// Managers that share locks should use the same prefix. The names of a lock's queue and of the holders of a shared
+    /// or limited lock contain prefix and key separately. If two managers split the same key differently (`"shop:"`
+    /// with `k`, no prefix with `shop:k`), they still exclude each other, but their waiters do not share a queue, and
+    /// requests for shared and limited locks of the other manager fail with
     /// [`LockError::WrongKind`](crate::LockError::WrongKind).
     ///
-    /// A managed server or a proxy may spread keys over a cluster without reporting it. Connecting to it
-    /// fails, because a lock could be acquired there and not released, unless the prefix puts all locks into
-    /// one slot by a hash tag: `key_prefix("{locks}:")`. Where the cluster itself can be reached,
-    /// `redis+cluster://` needs no such prefix.
+    /// A managed server or a proxy may spread keys over a cluster without reporting it. `connect` then fails, because a
+    /// lock could be acquired there and not released. It succeeds if the prefix puts all locks into one slot by a hash
+    /// tag: `key_prefix("{locks}:")`. If the cluster itself is reachable, use `redis+cluster://`, which needs no hash
+    /// tag.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -172,7 +170,7 @@ impl LockManagerBuilder {
         LockManagerBuilder { prefix: prefix.into(), ..self }
     }
 
-    /// The lease time of requests that name none. 30 s if not set.
+    /// The ttl of requests that do not set one. 30 s if not set.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -211,10 +209,9 @@ impl LockManagerBuilder {
     }
 
     /// How long the server may be unreachable before a request fails with
-    /// [`LockError::Unavailable`](crate::LockError::Unavailable). This
-    /// also applies to a request that may wait longer for the lock, or without a limit. 3 s if not set. A
-    /// request with a shorter wait fails after that wait; one that makes a single attempt fails after 1 s, or
-    /// after this time if it is shorter.
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable). This also applies to a request that may wait longer
+    /// for the lock, or without a limit. 3 s if not set. A request with a shorter wait fails after that wait. A single
+    /// attempt fails after 1 s, or after this time if it is shorter.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -232,9 +229,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// The most requests of this process that may wait for one key; one more is
-    /// [`LockError::Busy`](crate::LockError::Busy) at once.
-    /// No limit if not set. See [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
+    /// The largest number of requests of this process that may wait for one key. A further request fails with
+    /// [`LockError::Busy`](crate::LockError::Busy) at once. No limit if not set. See
+    /// [`LockRequest::max_waiters`](crate::LockRequest::max_waiters).
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -267,9 +264,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long this process keeps a lock after its last release, to come back in without a round trip: for requests
-    /// that do not set it themselves, and for which it can be (exclusive, one key, no `min_hold`). Never if not set.
-    /// See [`LockRequest::linger`](crate::LockRequest::linger), also for what it costs others.
+    /// How long this process keeps a lock after its last release, so that its next request needs no round trip. It
+    /// applies to requests that do not set it and can use it (exclusive, one key, no `min_hold`). Never if not set. See
+    /// [`LockRequest::linger`](crate::LockRequest::linger), also for the costs to other processes.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -345,8 +342,8 @@ impl LockManagerBuilder {
         LockManagerBuilder { requires_fencing_tokens: true, ..self }
     }
 
-    /// A name for this process, shown in owner tokens and on the server. Letters, digits, `.`, `_` and `-`; a
-    /// random part is added to it.
+    /// A name for this process, which owner tokens and the server show. Letters, digits, `.`, `_` and `-`. A random
+    /// part is added to it.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -361,13 +358,13 @@ impl LockManagerBuilder {
         LockManagerBuilder { client_name: Some(name.into()), ..self }
     }
 
-    /// Says that the tokio runtime on which this is called has I/O enabled, as those of `#[tokio::main]` and of
-    /// `enable_all()` have. While tasks of that runtime send requests to a Redis server that follow each other within a
-    /// millisecond, the runtime then reads the replies itself. Otherwise the manager's own thread reads all of them,
-    /// which costs one switch of threads more for each.
+    /// Declares that the calling tokio runtime has I/O enabled, which `#[tokio::main]` and `enable_all()` do. While
+    /// tasks of that runtime send requests to a Redis server less than a millisecond apart, the runtime then reads the
+    /// replies itself. Without this call, the manager's own thread reads all replies, which costs one more thread
+    /// switch for each.
     ///
-    /// It holds for all managers of the process. No effect outside of a runtime, on other stores, and on Windows. On a
-    /// runtime without I/O do not call it: tokio panics there, and although that is caught, a panic hook runs.
+    /// It applies to all managers of the process. It has no effect outside a runtime, on other stores, and on Windows.
+    /// Do not call it on a runtime without I/O: tokio then panics. The panic is caught, but the panic hook runs.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -385,15 +382,14 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long a key under contention is left free now and then, so that other kinds of clients, which poll
-    /// for it with `SET NX PX`, can acquire it; 5 ms if not set.
+    /// How long a contended key stays free from time to time, so that other clients, which poll with `SET NX PX`, can
+    /// acquire it. 5 ms if not set.
     ///
-    /// While processes queue for a key, each release hands it to the next one, so a client that only polls
-    /// would never find it free. Therefore, once in every 100 ms, at varying points, the key stays free for
-    /// this time (once in 200 ms if it is 10 ms or longer); a key that is contended only for a moment is hardly
-    /// affected. For a key that is busy all the time, 5 ms in 100 ms cost about 4 % of its sections, and whoever is
-    /// next waits for so much longer. [`Duration::ZERO`] turns the gaps off, for deployments in which every client
-    /// uses this crate. At most 50 ms.
+    /// While processes queue for a key, each release hands it to the next one, so a client that only polls would never
+    /// find it free. Therefore, once in every 100 ms, at varying points, the key stays free for this time (once in 200
+    /// ms if it is 10 ms or longer). A key that is contended only for a moment is hardly affected. For a key that is
+    /// busy all the time, 5 ms in 100 ms cost about 4 % of its sections, and the next waiter waits longer by this time.
+    /// [`Duration::ZERO`] turns the gaps off, for deployments in which every client uses this crate. At most 50 ms.
     ///
     /// A client that polls waits until one of its polls falls into a gap. On a key that processes of this
     /// crate keep busy all the time, with a gap of 5 ms in 100 ms, or 10 ms in 200 ms, that takes:
@@ -406,9 +402,9 @@ impl LockManagerBuilder {
     /// | 250 ms | 5 s | 3.3 s | 8–14 % |
     /// | 500 ms | 10 s | 6 s (computed) | 34 % (computed) |
     ///
-    /// The expected wait is the poll interval, times 200 ms, divided by the gap if that is 10 ms or longer: with 20 ms
-    /// it is half as long. If other clients poll every 250 ms or more and give up after 10 s, make the gap
-    /// longer, or let them poll more often.
+    /// With a gap of 10 ms or longer, the expected wait is the poll interval times 200 ms, divided by the gap. With 20
+    /// ms, it is half as long as in the table. If other clients poll every 250 ms or more and give up after 10 s, make
+    /// the gap longer, or let them poll more often.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {

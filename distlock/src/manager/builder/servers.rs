@@ -1,4 +1,4 @@
-//! The options that concern the servers and the connections to them.
+//! Options of the servers and of the connections to them.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,19 +7,18 @@ use super::LockManagerBuilder;
 use distlock_store::kit::connection::{AddressMap, Credentials, Provider, TlsOptions};
 
 impl LockManagerBuilder {
-    /// The number of replicas that must confirm every acquisition before it counts (WAIT; an ACL user needs
-    /// `+wait`); zero, the default: none. The same as `?replicas=n` in the URL.
+    /// The number of replicas that must confirm every acquisition before it counts. The default is zero. The command is
+    /// WAIT, so an ACL user needs `+wait`. The same as `?replicas=n` in the URL.
     ///
-    /// Replication is asynchronous: when a master dies, an acquisition that no replica has received is lost
-    /// with it, and the promoted replica grants the lock again. If all replicas must confirm, no fail-over
-    /// loses an acquisition; if fewer must, only a fail-over to a replica that has not confirmed loses one. A
-    /// lock that too few replicas confirm is released, and the request fails with
-    /// [`LockError::Unavailable`](crate::LockError::Unavailable)
-    /// once that has lasted for [`unavailable_after`](Self::unavailable_after). It costs a second round trip.
-    /// Renewals are not confirmed: on a replica that has missed one the lock ends earlier, and its holder is
-    /// told.
+    /// Replication is asynchronous: when a master dies, an acquisition that no replica has received is lost with it,
+    /// and the promoted replica grants the lock again. If all replicas must confirm, no fail-over loses an acquisition.
+    /// If fewer must confirm, only a fail-over to a replica that has not confirmed loses one. If too few replicas
+    /// confirm a lock, it is released, and the request fails with
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable) after [`unavailable_after`](Self::unavailable_after).
+    /// The confirmation costs a second round trip. Renewals are not confirmed. If a replica has missed a renewal, the
+    /// lock ends earlier there, and its holder loses it after a fail-over.
     ///
-    /// For one Redis server, or a master that sentinels watch. A cluster refuses it.
+    /// For one Redis server, or a master behind Sentinel. A cluster refuses this option.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -35,9 +34,9 @@ impl LockManagerBuilder {
         LockManagerBuilder { replicas: Some(replicas), ..self }
     }
 
-    /// How long one attempt to connect may take, from resolving the name to the last reply of the handshake:
-    /// 3 s if not set, 5 s on ZooKeeper. For servers that are far away, or that start on demand. From 10 ms to
-    /// a minute. The same as `?connect_timeout=5s` in the URL.
+    /// How long one attempt to connect may take, from name resolution to the last reply of the handshake. 3 s if not
+    /// set, 5 s on ZooKeeper. Increase it for distant servers, and for servers that start on demand. From 10 ms to a
+    /// minute. The same as `?connect_timeout=5s` in the URL.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -55,7 +54,7 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How long the server may be silent while it owes a reply, before the connection counts as broken and is
+    /// How long the server may be silent while a reply is due. After that, the connection counts as broken and is
     /// replaced. The same as `?response_timeout=1s` in the URL.
     ///
     /// | store | if not set | from 10 ms to |
@@ -67,8 +66,8 @@ impl LockManagerBuilder {
     /// | PostgreSQL, MySQL | 3 s | 4 s |
     /// | ZooKeeper | 4 s, and at most two fifths of `session_timeout` | 4 s |
     ///
-    /// With a longer time a hung server is noticed later, and a lease may end before its renewal is sent
-    /// again: choose a ttl that is a multiple of this time.
+    /// With a longer time, a hung server is noticed later, and a lease may end before its renewal is sent again. Choose
+    /// a ttl that is a multiple of this time.
     ///
     /// ```
     /// # fn main() -> Result<(), distlock::LockError> {
@@ -87,19 +86,17 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Asks `provider` for user and password, instead of taking them from the URL: for passwords and tokens
-    /// that change while the program runs. (Sentinels have credentials of their own, which are given in the
-    /// URL.)
+    /// Gets user and password from `provider` instead of the URL, for passwords and tokens that change while the
+    /// program runs. (Sentinels have their own credentials, which are in the URL.)
     ///
-    /// It is called for every new connection, also for those that replace broken ones, and again before
-    /// credentials expire, if they tell when ([`Credentials::valid_for`]). The new credentials are then sent
-    /// (AUTH) on the open connections, which loses no command; if that fails it is tried again, and a warning
-    /// is logged. A connection that cannot carry AUTH (the one for pushes, if the server does not speak
-    /// RESP3) is made again.
+    /// It is called for every new connection, including replacements of broken ones. It is called again before
+    /// credentials expire, if they have an expiry ([`Credentials::valid_for`]). The new credentials are then sent
+    /// (AUTH) on the open connections, which loses no command. If AUTH fails, it is retried, and a warning is logged. A
+    /// connection that cannot carry AUTH (the connection for pushes, if the server does not speak RESP3) is replaced.
     ///
-    /// The future runs on the manager's I/O thread, within a tokio runtime, and must not block it; it may be
-    /// dropped at any await. Its time counts towards [`connect_timeout`](Self::connect_timeout). An error or
-    /// a panic is a failed attempt to connect, which is repeated like others.
+    /// The future runs on the manager's I/O thread, within a tokio runtime. It must not block the thread, and it may be
+    /// dropped at any await. Its time counts towards [`connect_timeout`](Self::connect_timeout). An error or a panic is
+    /// a failed attempt to connect, which is retried as usual.
     ///
     /// ```
     /// use std::time::Duration;
@@ -128,8 +125,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How servers are verified and which client certificate is used, for a URL with TLS. These options take
-    /// precedence over the URL.
+    /// How servers are verified, and the client certificate, for a URL with TLS. These options take precedence over the
+    /// URL.
     ///
     /// ```
     /// use distlock::{LockManager, TlsOptions};
@@ -147,9 +144,9 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Replaces addresses that sentinels and the nodes of a cluster announce by those at which they can be
-    /// reached from here: for NAT, port forwarding and containers. `map` gets the announced host and port;
-    /// `None`: as announced. Addresses in the URL are used as they are.
+    /// Replaces the addresses that sentinels and cluster nodes announce by addresses that this process can reach, for
+    /// NAT, port forwarding and containers. `map` gets the announced host and port. `None` keeps the announced address.
+    /// Addresses in the URL are not mapped.
     ///
     /// ```
     /// use distlock::LockManager;

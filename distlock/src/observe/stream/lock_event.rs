@@ -1,11 +1,11 @@
-//! The events that a program reads.
+//! The events that a program reads from the stream.
 
 use std::time::Duration;
 
 use crate::error::{LockError, LostReason};
 use distlock_store::LockKind;
 
-/// Something that has happened in a manager; see [`LockManager::events`](crate::LockManager::events).
+/// An event of a manager: see [`LockManager::events`](crate::LockManager::events).
 ///
 /// Within one manager, each request ends with one of [`Acquired`](LockEvent::Acquired) (one for each of its keys),
 /// [`NotAcquired`](LockEvent::NotAcquired) and [`Abandoned`](LockEvent::Abandoned), and each acquired lock with one
@@ -34,15 +34,15 @@ use distlock_store::LockKind;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LockEvent {
-    /// A wait has begun: another process holds the key, or another request of this one holds it or asks for it already.
-    /// (Requests of a process that wait for another process share one place in its queue, and one event.)
+    /// A wait has begun: another process holds the key, or another request of this process holds it or waits for it
+    /// already. (Requests of one process that wait for another process share one place in the queue, and one event.)
     #[non_exhaustive]
     Queued {
-        /// The label of the request; of several that share a place, of the first.
+        /// The label of the request. If several requests share a place, the label of the first.
         label: String,
         /// The key, without the manager's prefix.
         key: String,
-        /// What was asked for.
+        /// The kind of lock that was requested.
         kind: LockKind,
     },
     /// A lock was acquired.
@@ -52,9 +52,9 @@ pub enum LockEvent {
         label: String,
         /// The key, without the manager's prefix.
         key: String,
-        /// What it is held as.
+        /// The kind of lock that is held.
         kind: LockKind,
-        /// From the request on, for all of its keys together.
+        /// The time since the request began, for all of its keys together.
         waited: Duration,
     },
     /// A request has ended without a lock.
@@ -80,7 +80,7 @@ pub enum LockEvent {
     LongWait {
         /// The label of the request.
         label: String,
-        /// The key; of several, the first.
+        /// The key. If there are several, the first.
         key: String,
         /// From the request on.
         waited: Duration,
@@ -95,30 +95,30 @@ pub enum LockEvent {
         /// From the acquisition on.
         held: Duration,
     },
-    /// A lock was granted to a request whose future was not polled until the lease ended: it was given back.
+    /// A lock was granted to a request, but the future was not polled before the lease ended. The lock was released.
     ///
-    /// The request has not ended: when its future is polled again, it goes on waiting if its time allows. See the
-    /// frequent question "Everybody waits, and nobody holds the lock".
+    /// The request has not ended. If its future is polled again, it continues to wait if its wait is not over. See the
+    /// frequent question "All tasks wait, and no task holds the lock?".
     #[non_exhaustive]
     NotTaken {
         /// The label of the request.
         label: String,
         /// The key, without the manager's prefix.
         key: String,
-        /// From the grant on.
+        /// The time since the grant.
         after: Duration,
     },
-    /// The store has confirmed that a lease goes on.
+    /// The store has confirmed a renewal.
     #[non_exhaustive]
     Renewed {
         /// The label of the request.
         label: String,
         /// The key, without the manager's prefix.
         key: String,
-        /// How much of the lease was left then.
+        /// The remaining time of the old lease at that moment.
         left: Duration,
     },
-    /// A lock is not in use any more.
+    /// A lock is no longer in use.
     #[non_exhaustive]
     Released {
         /// The label of the request.
@@ -127,7 +127,7 @@ pub enum LockEvent {
         key: String,
         /// From the acquisition on.
         held: Duration,
-        /// Whether the release is still to be confirmed: it is repeated in the background.
+        /// Whether the release is not confirmed yet. It is then retried in the background.
         pending: bool,
     },
     /// A lock was lost while it was in use.
@@ -147,10 +147,10 @@ pub enum LockEvent {
     Connected {
         /// The store and its address, without credentials.
         store: String,
-        /// How long it was not, if that was noticed.
+        /// The length of the outage, if there was one.
         outage: Option<Duration>,
     },
-    /// The store is not connected any more, or cannot be at first. Reported once for each outage.
+    /// The store has disconnected, or the first attempt to connect has failed. Reported once for each outage.
     #[non_exhaustive]
     Disconnected {
         /// The store and its address, without credentials.
@@ -158,24 +158,24 @@ pub enum LockEvent {
         /// Why.
         cause: String,
     },
-    /// Whether the store reports hand-offs by itself has changed; while it does not, waiters poll.
+    /// The store has begun or stopped to push hand-offs. While it does not push them, waiters poll.
     #[non_exhaustive]
     Pushes {
         /// The store and its address, without credentials.
         store: String,
-        /// Whether it does.
+        /// Whether the store pushes hand-offs now.
         on: bool,
     },
-    /// The manager is of no use any more: every lock is lost.
+    /// The manager has failed: every lock is lost.
     #[non_exhaustive]
     Failed {
         /// Why.
         defect: String,
     },
-    /// This reader was too slow, and so many events are lost to it.
+    /// This reader was too slow, and has missed events.
     #[non_exhaustive]
     Missed {
-        /// How many.
+        /// The number of missed events.
         count: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What happens in a manager, for the program itself: a bounded stream.
+//! The events of a manager for the program itself: a bounded stream.
 
 mod lock_event;
 mod sent;
@@ -13,7 +13,7 @@ use super::{Event, Observer};
 pub use lock_event::LockEvent;
 use sent::Sent;
 
-/// So many events are kept for one who is slow.
+/// The number of events that are kept for a slow reader.
 const KEPT: usize = 1024;
 
 /// The readers of one manager. Until there is the first one, an event costs one comparison; with readers, it is put
@@ -42,7 +42,7 @@ impl Observer for Readers {
     }
 }
 
-/// What happens in a manager from now on; see [`LockManager::events`](crate::LockManager::events).
+/// The events of a manager from now on: see [`LockManager::events`](crate::LockManager::events).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -56,8 +56,8 @@ impl Observer for Readers {
 pub struct Events(Receiver<Sent>);
 
 impl Events {
-    /// The next event. A reader that is more than 1024 events behind loses the oldest ones, and is told how many.
-    /// `None`: the manager has ended.
+    /// The next event. A reader that is more than 1024 events behind loses the oldest ones, and gets
+    /// [`Missed`](LockEvent::Missed) with their number. `None`: the manager has ended.
     ///
     /// # Cancel safety
     /// Cancel-safe: no event is lost.

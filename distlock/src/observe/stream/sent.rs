@@ -10,7 +10,7 @@ use crate::observe::{Event, Lock, ReleaseOutcome};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
 use crate::protocol::{LockKind, Pushes};
 
-/// An event as the channel keeps it. Whoever locks only shares its label and its key: the reader copies them.
+/// An event in the channel. It shares the label and the key with the lock, and the reader copies them.
 #[derive(Clone, Debug)]
 pub(super) enum Sent {
     /// Of one lock.

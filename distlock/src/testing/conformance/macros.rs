@@ -1,7 +1,7 @@
 //! One test for each rule that applies.
 
-/// Makes a test of every rule: `conformance!(MyFixture)`, or `conformance!(MyFixture, lacks: shared, queue)` with what
-/// does not apply; see [the module](crate::testing::conformance). The tests stand in modules by what they are about.
+/// Makes a test of every rule: `conformance!(MyFixture)`, or `conformance!(MyFixture, lacks: shared, queue)` with the
+/// words that do not apply: see [the module](crate::testing::conformance). The tests are in modules by their subject.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance {

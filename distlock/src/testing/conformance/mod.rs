@@ -1,7 +1,7 @@
 //! The suite that every store passes: exclusion, waiting, leases and their loss, release, several keys, fencing,
 //! leadership, shared and limited locks, threads, the attribute.
 //!
-//! A [`Fixture`] makes a place for locks that a test has to itself; [`conformance!`] makes a test of every rule.
+//! A [`Fixture`] makes a separate place for the locks of each test. [`conformance!`] makes a test of every rule.
 //!
 //! ```
 //! use distlock::testing::conformance::{Fixture, Processes, Queue, conformance};
@@ -31,26 +31,26 @@
 //! ```
 //!
 //! # What does not apply
-//! What a store cannot do, or a fixture cannot show, is named after `lacks:`. The rules that need it are not made into
-//! tests; in their place stands one that what is lacking is really lacking: a kind of lock is refused with the reason.
-//! So nothing passes without having been looked at.
+//! Name the abilities that the store or the fixture lacks after `lacks:`. The rules that need such an ability are then
+//! replaced by a test that it is really missing. For example, a kind of lock must be refused with the reason. So no
+//! rule is skipped without a check.
 //!
-//! | word | what is lacking | in place of its rules |
+//! | word | the missing ability | instead of its rules |
 //! |---|---|---|
 //! | `shared` | read locks | they are refused |
 //! | `limited` | semaphores | they are refused |
 //! | `fencing` | fencing tokens, and with them leadership | they are refused |
 //! | `min_hold` | a key that stays taken after its release | it is refused |
-//! | `linger` | locks that stay with a process between its sections | it is refused |
+//! | `linger` | locks that a process keeps between its sections | it is refused |
 //! | `processes` | managers that know nothing of each other | [`Fixture::PROCESSES`] says so |
 //! | `queue` | waiters of other processes that `inspect` shows | [`Fixture::QUEUE`] says so, and `inspect` shows none |
 //! | `link` | a link that can be cut | nothing |
 //! | `listing` | a list of all locks | it is refused |
-//! | `values` | what a leader publishes | it is refused |
-//! | `ttl` | leases that end by themselves in the store, where sessions keep them | nothing |
+//! | `values` | the text that a leader publishes | it is refused |
+//! | `ttl` | leases that expire in the store; a store with sessions lacks them | nothing |
 //!
-//! The tests take up to half a minute each where a bound is generous, and some have a thousand threads: run them with
-//! the parallelism that the store's server can take.
+//! Some tests take up to half a minute, because their bounds are generous, and some have a thousand threads. Run as
+//! many at the same time as the store's server can handle.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "rules panic when they are broken")]
 
@@ -67,9 +67,9 @@ use crate::manager::{LockManager, LockManagerBuilder};
 pub use crate::__conformance as conformance;
 pub use place::Place;
 
-/// Makes a place for locks. A test has its own: what other tests do must not show.
+/// Makes a place for locks. Each test has its own place, and must not see the locks of other tests.
 ///
-/// A server that several tests share, as in this example, needs a prefix for each of them:
+/// If several tests share a server, as in this example, each of them needs its own prefix:
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -97,13 +97,13 @@ pub use place::Place;
 /// }
 /// ```
 pub trait Fixture: Sized + Send + Sync + 'static {
-    /// Whether managers are like processes of their own. One, where the store is in the manager.
+    /// Whether two managers behave like two processes. If the store is in the manager, there is only one.
     const PROCESSES: Processes = Processes::Many;
 
     /// Whether [`LockInfo::waiters`](crate::LockInfo::waiters) counts the waiters of other processes.
     const QUEUE: Queue = Queue::Hidden;
 
-    /// Makes a place: a server or a table of its own, or a key prefix that nobody else has.
+    /// Makes a place: a separate server or table, or a key prefix that no other test uses.
     fn start() -> impl Future<Output = Self> + Send;
 
     /// Options of a manager for this place.
@@ -119,8 +119,9 @@ pub trait Fixture: Sized + Send + Sync + 'static {
         async { self.builder().connect().await.expect("the store can be reached") }
     }
 
-    /// What is left in the store, for errors: nothing, once every lock was released and every waiter has gone. What
-    /// is kept on purpose, as a counter of fencing tokens, does not count.
+    /// The data that is left in the store, as text for error messages. It must be empty after every lock was released
+    /// and every waiter has left. Data that the store keeps on purpose, such as a counter of fencing tokens, does not
+    /// count.
     fn residue(&self) -> impl Future<Output = Vec<String>> + Send {
         async { Vec::new() }
     }
@@ -130,13 +131,13 @@ pub trait Fixture: Sized + Send + Sync + 'static {
         async {}
     }
 
-    /// Lets them connect again.
+    /// Lets the managers connect again.
     fn mend(&self) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
 
-/// What two managers of a [`Fixture`] are to each other.
+/// Whether two managers of a [`Fixture`] are separate.
 ///
 /// ```
 /// use distlock::testing::conformance::{Fixture, Processes};
@@ -158,13 +159,13 @@ pub trait Fixture: Sized + Send + Sync + 'static {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processes {
-    /// They know of each other by the store alone.
+    /// They share only the store.
     Many,
-    /// They are one and the same.
+    /// They are the same manager.
     One,
 }
 
-/// What a [`Fixture`] shows of those who wait.
+/// Whether a [`Fixture`] shows waiters.
 ///
 /// ```
 /// use distlock::testing::conformance::{Fixture, Queue};
@@ -205,7 +206,7 @@ pub fn run<F: Fixture>(rule: fn(Place) -> Pin<Box<dyn Future<Output = ()>>>) {
 mod tests {
     const MACROS: &str = include_str!("macros.rs");
 
-    /// Every rule is made into a test: a name that stands in no list would be forgotten in silence.
+    /// Every rule is made into a test. A rule that is missing from the list would be skipped silently.
     #[test]
     fn every_rule_stands_in_a_list() {
         let mut rules = 0;

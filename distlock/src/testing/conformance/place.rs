@@ -1,4 +1,4 @@
-//! What rules do with a fixture, and what they share.
+//! The operations of rules on a fixture, and their shared state.
 
 use std::fmt;
 use std::pin::Pin;

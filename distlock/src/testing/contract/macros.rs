@@ -1,7 +1,7 @@
 //! One test for each rule.
 
-/// Makes a test of every rule: `contract!(MyFixture)`, or `contract!(MyFixture, lacks: queue, link)` with what does not
-/// apply; see [the module](crate::testing::contract).
+/// Makes a test of every rule: `contract!(MyFixture)`, or `contract!(MyFixture, lacks: queue, link)` with the words
+/// that do not apply: see [the module](crate::testing::contract).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __contract {

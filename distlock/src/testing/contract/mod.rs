@@ -1,8 +1,8 @@
-//! The suite that asks a store itself: a rule for each line of the [contract](crate::store::LockStore), which takes
-//! milliseconds. [`conformance`](super::conformance), the other suite, asks managers that use the store, which hide
-//! what they make up for.
+//! The suite that tests a store directly: a rule for each line of the [contract](crate::store::LockStore). Most rules
+//! take milliseconds. The other suite, [`conformance`](super::conformance), tests managers that use the store, and a
+//! manager can hide a fault of its store.
 //!
-//! A [`Fixture`] opens the store; [`contract!`] makes a test of every rule.
+//! A [`Fixture`] opens the store. [`contract!`] makes a test of every rule.
 //!
 //! ```
 //! use distlock::testing::contract::{Fixture, contract};
@@ -41,20 +41,20 @@
 //! ```
 //!
 //! # What does not apply
-//! What a store cannot do, or a fixture cannot show, is named after `lacks:`. In place of its rules it is then tested
-//! that the store does not declare it.
+//! Name the abilities that the store or the fixture lacks after `lacks:`. Their rules are then replaced by a test that
+//! the store does not declare the ability.
 //!
-//! | word | what is lacking |
+//! | word | the missing ability |
 //! |---|---|
-//! | `notifications` | reports of what was released: [`Waiting::Polling`](crate::store::Waiting::Polling) |
+//! | `notifications` | reports of releases: [`Waiting::Polling`](crate::store::Waiting::Polling) |
 //! | `queue` | a queue on the server: [`Waiting::Queued`](crate::store::Waiting::Queued) |
 //! | `fencing` | fencing tokens |
 //! | `min_hold` | a key that stays taken after its release |
-//! | `ttl` | leases that end by themselves: [`LeaseRule::Session`](crate::store::LeaseRule::Session) |
-//! | `clock` | remaining times in milliseconds in what `inspect` finds, without which its clock cannot be measured |
+//! | `ttl` | leases that expire: [`LeaseRule::Session`](crate::store::LeaseRule::Session) |
+//! | `clock` | remaining times in milliseconds from `inspect`, which are needed to measure the clock |
 //! | `link` | a link that can be cut and held: the fixture has none |
-//! | `restart` | a server that can be started anew: the fixture has none |
-//! | `late` | a bound for commands that arrive late, which the contract demands: the lack is a known fault of the store |
+//! | `restart` | a server that can be restarted: the fixture has none |
+//! | `late` | a bound for commands that arrive late. The contract demands it, so this is a known fault of the store |
 //!
 //! # Which rule looks at which line of the contract
 //! | line | rules |
@@ -76,9 +76,8 @@
 //! | several keys, lists | `a_command_for_several_keys_answers_for_each`, `a_list_shows_what_is_held_on_one_of_its_pages` |
 //! | `diagnose` | `an_examination_answers_and_changes_nothing` |
 //!
-//! The two on late commands take 10 s each, in which nothing happens. No rule fails because the machine is slow: times
-//! are compared with what has passed on this process's own clock, and what has to come is awaited for
-//! [`BOUND`](super::BOUND).
+//! The two rules on late commands take 10 s each. No rule fails because the machine is slow: times are compared with
+//! the clock of this process, and each expected event is awaited for [`BOUND`](super::BOUND).
 
 mod macros;
 mod place;
@@ -98,7 +97,7 @@ use place::Place;
 use process::Process;
 use words::Word;
 
-/// Opens the store. Each rule has a fixture of its own; a server may be shared, if each has a prefix of its own.
+/// Opens the store. Each rule has its own fixture. They may share a server if each has its own prefix.
 pub trait Fixture: Sized + Send + Sync + 'static {
     /// The store.
     type Store: LockStore;
@@ -106,48 +105,47 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     /// Makes a place for locks.
     fn start() -> impl Future<Output = Self> + Send;
 
-    /// A place on a server that nothing else uses, for what [restarts](Fixture::restart) it.
+    /// A place on a server that no other test uses, for rules that [restart](Fixture::restart) it.
     fn start_alone() -> impl Future<Output = Self> + Send {
         Self::start()
     }
 
-    /// The store, as another process would open it. Its link is the one that is [cut](Fixture::cut) and
-    /// [held](Fixture::hold).
+    /// The store, as another process would open it. [`cut`](Fixture::cut) and [`hold`](Fixture::hold) affect its link.
     fn store(&self) -> Self::Store;
 
-    /// The same over a link that stays whole whatever happens to the others. (Unless it lacks `link`.)
+    /// The same over a link that `cut` and `hold` do not affect. (Unless it lacks `link`.)
     fn store_apart(&self) -> Self::Store {
         self.store()
     }
 
-    /// What the keys are to begin with.
+    /// The prefix of the keys.
     fn prefix(&self) -> &str {
         ""
     }
 
-    /// Holds back everything that is sent over the links of [`store`](Fixture::store), either way, until they are
-    /// [mended](Fixture::mend): then it arrives. (Unless it lacks `link`.)
+    /// Holds back all data on the links of [`store`](Fixture::store), in both directions. It arrives after
+    /// [`mend`](Fixture::mend). (Unless it lacks `link`.)
     fn hold(&self) -> impl Future<Output = ()> + Send {
         ready(())
     }
 
-    /// Cuts these links, and keeps them cut; what was held back is lost. (Unless it lacks `link`.)
+    /// Cuts these links, and keeps them cut. Data that was held back is lost. (Unless it lacks `link`.)
     fn cut(&self) -> impl Future<Output = ()> + Send {
         ready(())
     }
 
-    /// Makes them whole again.
+    /// Restores the links.
     fn mend(&self) -> impl Future<Output = ()> + Send {
         ready(())
     }
 
-    /// Ends the server and starts it anew, with what it has kept. (Unless it lacks `restart`.)
+    /// Stops the server and starts it again with its data. (Unless it lacks `restart`.)
     fn restart(&self) -> impl Future<Output = ()> + Send {
         ready(())
     }
 }
 
-/// How a rule is broken.
+/// How a rule was broken.
 #[derive(Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Broken(String);
@@ -224,10 +222,10 @@ const RULES: &[Rule] = rules! {
         an_examination_answers_and_changes_nothing;
 };
 
-/// Runs one rule, or looks whether the store lacks what that needs. What [`contract!`] calls.
+/// Runs one rule, or checks that the store lacks the ability that the rule needs. [`contract!`] calls it.
 ///
 /// # Panics
-/// If the rule is broken, naming it.
+/// If the rule is broken. The message names the rule.
 #[doc(hidden)]
 pub fn run<F: Fixture>(rule: &str, lacks: &[Word]) {
     if let Err(broken) = check::<F>(rule, lacks) {
@@ -235,7 +233,7 @@ pub fn run<F: Fixture>(rule: &str, lacks: &[Word]) {
     }
 }
 
-/// The same, for those who want it to fail.
+/// Like [`run`], but returns the failure, for tests that expect one.
 ///
 /// # Errors
 /// How the rule is broken.
@@ -273,7 +271,7 @@ mod tests {
         text.split(|c: char| !c.is_alphanumeric() && c != '_').collect()
     }
 
-    /// A rule that stands in no list would be forgotten in silence.
+    /// A rule that is missing from the list would be skipped silently.
     #[test]
     fn every_rule_is_a_test_and_stands_in_the_table() {
         let tests = words(include_str!("macros.rs"));

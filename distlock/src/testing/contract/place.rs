@@ -1,4 +1,4 @@
-//! What rules do with a fixture.
+//! The operations of rules on a fixture.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! A store as one process has it, and what it has reported.
+//! The store of one process, and its reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

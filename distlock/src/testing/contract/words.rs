@@ -1,4 +1,4 @@
-//! What a store, or a fixture, may lack.
+//! The words for missing abilities of a store or a fixture.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the simulation reads from a server, and what other kinds of clients do to it.
+//! Access for the simulation: reading the server, and the commands of other kinds of clients.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a process wants of the keys, and what it does for it.
+//! The attempts of a process for the keys.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a run is like.
+//! The parameters of a run.
 
 use fastrand::Rng;
 

@@ -1,4 +1,4 @@
-//! The judge: what may never be, and what a run must come to.
+//! The judge: conditions that must always hold, and the required end of a run.
 
 use super::config::{MILLI, SECOND};
 use super::world::{Believer, World};

@@ -1,4 +1,4 @@
-//! What operations of a process come to.
+//! The outcomes of a process's operations.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A process that takes locks through a coordinator of its own: its life, and what its coordinator wants done.
+//! A process that acquires locks through its own coordinator: its life, and the effects of its coordinator.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One run: true time, the servers, the judge, and whatever is due.
+//! One run: true time, the servers, the judge, and the due events.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

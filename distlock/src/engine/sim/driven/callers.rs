@@ -1,5 +1,4 @@
-//! What callers do: they wait for locks, have them in hand, extend and release them, and are dropped wherever they
-//! wait.
+//! Callers: they wait for locks, hold, extend and release them, and are dropped wherever they wait.
 
 use std::borrow::Cow;
 use std::future::poll_fn;

@@ -1,5 +1,5 @@
-//! A process with the real driver: its futures, its bookkeeping of commands under way, its shards, alarm and timers.
-//! The world polls its tasks, each on a thread of its own as it were, and is its store and its clock.
+//! A process with the real driver: its futures, its commands in flight, its shards, alarm and timers. The world polls
+//! its tasks, as if each had its own thread, and is its store and its clock.
 
 mod callers;
 mod steps;

@@ -1,4 +1,4 @@
-//! What happens in a process with the real driver, and what comes of it.
+//! The steps of a process with the real driver, and their results.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The store as the driver of a simulated process sees it. What is sent is laid out for the world, which puts it on
-//! the wire, and puts what comes back into the command's slots.
+//! The store for the driver of a simulated process. The world takes its commands, puts them on the wire, and puts the
+//! replies into the command's slots.
 
 use std::future::pending;
 use std::mem::take;

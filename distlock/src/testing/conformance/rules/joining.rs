@@ -1,4 +1,4 @@
-//! Who joins others in a shared or limited lock, and is left alone in it.
+//! A holder that joins others in a shared or limited lock, and is left alone in it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! In place of the rules that do not apply: what is lacking is really lacking.
+//! Replaces the rules that do not apply: the ability is really missing.
 
 use std::time::Duration;
 

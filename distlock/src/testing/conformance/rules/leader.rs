@@ -1,4 +1,4 @@
-//! One leads at a time, and terms increase.
+//! One candidate leads at a time, and terms increase.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -152,7 +152,7 @@ pub async fn a_shutdown_ends_candidacies_and_the_next_one_leads(place: Place) {
     place.is_clean("l").await;
 }
 
-/// One who is told of the shutdown in time does not keep it waiting.
+/// A leader that notices the shutdown in time does not delay it.
 pub async fn a_leader_that_watches_for_the_shutdown_ends_before_its_grace(place: Place) {
     let manager = place.manager().await;
     let candidate = manager.leader("l").ttl(LONG);

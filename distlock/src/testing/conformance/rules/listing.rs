@@ -1,4 +1,4 @@
-//! All locks, and who has them.
+//! Lists of all locks and their holders.
 
 use std::time::Duration;
 

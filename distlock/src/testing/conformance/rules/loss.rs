@@ -1,4 +1,4 @@
-//! What happens to a holder whose lock is taken away.
+//! The loss of a lock by a forced release.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

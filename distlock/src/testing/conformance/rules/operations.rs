@@ -1,4 +1,4 @@
-//! Looking at a lock from outside, and taking it away.
+//! Inspection and forced release of a lock.
 
 use std::time::Duration;
 

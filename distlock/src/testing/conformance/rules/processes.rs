@@ -1,4 +1,4 @@
-//! Managers that are like processes of their own.
+//! Managers that behave like separate processes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Waiters in the store's queue, which everybody sees.
+//! Waiters in the store's queue, which all processes see.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A task that asks again for what it holds would wait for itself.
+//! A task that requests a lock again that it holds would wait for itself.
 
 use std::time::Duration;
 

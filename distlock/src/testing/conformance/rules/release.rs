@@ -1,4 +1,4 @@
-//! Giving a lock back, wanted or not.
+//! Releases, by the program or by a drop.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Leases that end in the store by themselves, each with its own ttl.
+//! Leases that expire in the store, each with its own ttl.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a leader publishes is seen by those who watch.
+//! Watchers read the text that a leader publishes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How long a request waits, and what it says when that was in vain.
+//! How long a request waits, and its error when the wait is over.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

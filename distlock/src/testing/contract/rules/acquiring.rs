@@ -1,4 +1,4 @@
-//! Who gets the lock, and what an acquire says.
+//! The holder of the lock, and the replies to an acquire.
 
 use std::sync::Arc;
 

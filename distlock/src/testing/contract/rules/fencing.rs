@@ -1,4 +1,4 @@
-//! Fencing tokens increase with every one that is handed out for a key.
+//! The fencing tokens of a key increase with every token.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What becomes of a command that was given up.
+//! Commands that were given up.
 
 use std::sync::Arc;
 use std::time::Duration;

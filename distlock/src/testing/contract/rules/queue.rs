@@ -1,4 +1,4 @@
-//! How the lock comes to those who wait for it.
+//! Hand-offs to waiters.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
