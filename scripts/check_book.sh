@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# Builds the book and follows every link of the result: mdBook warns of no link that leads nowhere. Needs mdBook
-# (`cargo install --locked mdbook@0.5.4`) and Python.
+# Builds the book and follows every link of the result: mdBook does not warn of dead links. Installs mdBook if it is
+# missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+export PATH="$PWD/target/tools/bin:$PATH"
+if ! command -v mdbook >/dev/null; then
+    cargo install --locked --quiet --root target/tools mdbook@0.5.4
+fi
 mdbook build docs/book
 python3 - target/book <<'PYTHON'
 import html.parser

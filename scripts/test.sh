@@ -83,6 +83,7 @@ compile() {
         cargo clippy --locked -p distlock --no-default-features --all-targets -- -D warnings
     step 'Lints with each store alone' each_store_alone
     step 'Documentation' documentation
+    step 'The command with its own features' command_alone
 }
 
 # The features of all packages together are all features of the library: what is linted and tested here is what
@@ -93,19 +94,23 @@ build() {
 
 # Runs a function as a job that ends with this script, and keeps its output in a file.
 jobs=()
+names=()
 begin() {
     set -m
     "$1" >"target/$1.txt" 2>&1 &
     jobs+=($!)
+    names+=("$1")
     set +m
 }
 trap 'for job in "${jobs[@]}"; do kill -- "-$job" 2>/dev/null || true; done' EXIT
 
-# Waits for the job number $1, and shows what it printed.
+# Waits for all jobs, and shows what each printed.
 end() {
-    local status=0
-    wait "${jobs[$1]}" || status=$?
-    cat "target/$2.txt"
+    local i status=0
+    for i in "${!jobs[@]}"; do
+        wait "${jobs[$i]}" || status=1
+        cat "target/${names[$i]}.txt"
+    done
     [ "$status" = 0 ] || exit 1
 }
 
@@ -115,18 +120,27 @@ topologies() {
     step 'Tests of several servers' cargo test --locked --test topologies
 }
 
+# The largest test program. Its tests wait for servers most of the time.
+integration() {
+    step 'Tests on one server' nice -n 5 cargo test --locked --test integration --no-fail-fast
+}
+
+# All others: no other begins with `i`.
+other_tests() {
+    step 'Other tests' nice -n 5 cargo test --locked --lib --bins --test '[!i]*' --test 'init_*' --no-fail-fast
+    step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop
+    step 'Tests against moto' cargo test --locked --test databases -- --ignored objects
+}
+
 usually() {
     step 'Formatting' cargo fmt --all --check
     step 'Widths of comments' scripts/check_widths.sh
     step 'Build' build
     begin topologies
     begin compile
-    step 'Tests' nice -n 5 cargo test --locked --tests --no-fail-fast
-    end 0 topologies
-    end 1 compile
-    step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop
-    step 'Tests against moto' cargo test --locked --test databases -- --ignored objects
-    step 'The command with its own features' command_alone
+    begin integration
+    begin other_tests
+    end
 }
 
 referee() {
@@ -140,6 +154,8 @@ rarely() {
     step 'Lock-free words under every order of threads' scripts/check_models.sh
     step 'The referee' referee
     step 'Packages' scripts/check_packages.sh
+    step 'Public API' scripts/check_public_api.sh
+    step 'Book' scripts/check_book.sh
 }
 
 step 'Set up' setup
