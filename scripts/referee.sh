@@ -11,6 +11,9 @@ cd "$(dirname "$0")/.."
 setup
 
 home=target/referee
+# Why the adapters in a language cannot run.
+declare -A missing
+
 mkdir -p "$home/node"
 if [ ! -x "$home/venv/bin/python" ]; then python3 -m venv "$home/venv"; fi
 "$home/venv/bin/python" -m pip install --quiet --disable-pip-version-check -r referee/adapters/python/requirements.txt
@@ -18,13 +21,17 @@ if command -v npm >/dev/null; then
     cp referee/adapters/node/* "$home/node/"
     (cd "$home/node" && npm ci --silent --no-audit --no-fund)
 else
-    echo 'npm is missing: the adapters in Node do not run' >&2
+    missing[node]='npm is missing'
 fi
 
 cargo build --locked --release -p distlock-referee
 referee=target/release/distlock-referee
 if [ $# -gt 0 ]; then exec "$referee" run "$@"; fi
-for name in $("$referee" list); do
+while read -r name language; do
+    if [ -n "${missing[$language]:-}" ]; then
+        echo "$name does not run: ${missing[$language]}" >&2
+        continue
+    fi
     # It fails if it finds something.
-    "$referee" run "$name" --seconds 60 --report "$home/report/$name" || true
-done
+    "$referee" run "$name" --seconds 60 --report "$home/report/$name" </dev/null || true
+done < <("$referee" list)

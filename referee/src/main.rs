@@ -34,7 +34,9 @@ fn main() -> ExitCode {
 fn command(words: &[&str]) -> Result<bool, Failure> {
     match *words {
         ["list"] => {
-            println!("{}", table::names().join("\n"));
+            for (name, language, _) in table::ADAPTERS {
+                println!("{name} {}", language.name());
+            }
             Ok(true)
         }
         ["adapter", "distlock", url] => distlock_adapter::serve(url).map(|()| true),
