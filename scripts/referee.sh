@@ -4,7 +4,8 @@
 #   scripts/referee.sh                    each of them for a minute, with all faults
 #   scripts/referee.sh NAME [OPTION...]   one of them, with options of `distlock-referee run`
 #
-# Needs Python with venv, and Node with npm. What it installs is in target/referee.
+# Needs Python with venv. Says which adapters do not run because Node, Java, PHP or a library of Debian is missing. What
+# it installs is in target/referee.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
@@ -24,7 +25,18 @@ else
     missing[node]='npm is missing'
 fi
 
-cargo build --locked --release -p distlock-referee
+curator=/usr/share/java/curator-recipes.jar
+if command -v javac >/dev/null && [ -e "$curator" ]; then
+    javac -d "$home/java" -cp "$curator" referee/adapters/java/*.java
+else
+    missing[java]='a JDK or Curator is missing (default-jdk-headless libcurator-recipes-java)'
+fi
+if ! command -v php >/dev/null || ! php -r 'exit((int) !class_exists("Redis"));' ||
+    [ ! -e /usr/share/php/Symfony/Component/Lock ] || [ ! -e /usr/share/php/Illuminate/Cache ]; then
+    missing[php]='PHP or a library is missing (php-cli php-redis php-symfony-lock php-illuminate-cache php-illuminate-redis)'
+fi
+
+cargo build --locked --release -p distlock-referee -p distlock-referee-rust
 referee=target/release/distlock-referee
 if [ $# -gt 0 ]; then exec "$referee" run "$@"; fi
 while read -r name language; do

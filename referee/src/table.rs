@@ -24,7 +24,7 @@ pub enum Language {
     Python,
     /// `adapters/node`, copied to where its libraries are.
     Node,
-    /// `adapters/java`, compiled, with Debian's libraries.
+    /// `adapters/java`, compiled, with Debian's libraries. Only Curator is there.
     Java,
     /// `adapters/php`, with Debian's libraries.
     Php,
@@ -51,6 +51,10 @@ type Row = (&'static str, Language, Store);
 /// All adapters.
 pub const ADAPTERS: &[Row] = &[
     ("distlock", Language::BuiltIn, Store::Redis),
+    ("rslock", Language::Rust, Store::Redis),
+    ("rlock", Language::Rust, Store::Redis),
+    ("async-redis-lock", Language::Rust, Store::Redis),
+    ("distributed-lock", Language::Rust, Store::Redis),
     ("redis-py", Language::Python, Store::Redis),
     ("python-redis-lock", Language::Python, Store::Redis),
     ("pottery-redlock", Language::Python, Store::Redis),
@@ -60,10 +64,16 @@ pub const ADAPTERS: &[Row] = &[
     ("sesamecare-redlock", Language::Node, Store::Redis),
     ("redis-semaphore", Language::Node, Store::Redis),
     ("ioredfour", Language::Node, Store::Redis),
+    ("curator-mutex", Language::Java, Store::ZooKeeper),
+    ("symfony-lock", Language::Php, Store::Redis),
+    ("laravel-lock", Language::Php, Store::Redis),
     ("set-nx", Language::BuiltIn, Store::Redis),
     ("ignores-ttl", Language::BuiltIn, Store::Redis),
     ("mutex", Language::BuiltIn, Store::Memory),
 ];
+
+/// Curator, and a logger that is silent. What they need in turn stands in them.
+const CURATOR: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-nop.jar";
 
 /// Finds an adapter by its name. `store` is for distlock, which knows several. `program` is this program.
 #[must_use]
@@ -80,8 +90,9 @@ pub fn find(name: &str, store: Option<Store>, program: &Path) -> Option<Adapter>
         }
         Language::Node => ("node".into(), vec![setup.join(format!("node/{name}.mjs")).display().to_string()]),
         Language::Java => {
-            let path = format!("{}:/usr/share/java/*", setup.join("java").display());
-            ("java".into(), vec!["-cp".to_owned(), path, "Adapter".to_owned()])
+            let path = format!("{}:{CURATOR}", setup.join("java").display());
+            let words = ["-XX:+UseSerialGC", "-cp", &path, "CuratorMutex"];
+            ("java".into(), words.map(str::to_owned).to_vec())
         }
         Language::Php => ("php".into(), vec![script(format!("php/{name}.php"))]),
     };
