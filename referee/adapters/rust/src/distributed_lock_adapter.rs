@@ -28,7 +28,12 @@ impl Library for DistributedLock {
         Ok(DistributedLock(client))
     }
 
-    async fn acquire(&self, key: String, ttl: Duration, _: Duration) -> Result<Option<RedisLockHandle>, String> {
+    async fn acquire(
+        &self,
+        key: String,
+        ttl: Duration,
+        _: Duration,
+    ) -> Result<Option<RedisLockHandle>, String> {
         let provider = RedisLockProvider::builder().client(self.0.clone()).expiry(ttl);
         let provider = provider.extension_cadence(ttl / 3).min_validity(ttl * 9 / 10).build().await;
         let lock = provider.map_err(|error| error.to_string())?.create_lock(&key);

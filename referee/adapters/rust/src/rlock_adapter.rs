@@ -19,7 +19,12 @@ impl Library for Rlock {
         RLock::new(url).await.map(Rlock).map_err(|error| error.to_string())
     }
 
-    async fn acquire(&self, key: String, ttl: Duration, wait: Duration) -> Result<Option<RLockGuard>, String> {
+    async fn acquire(
+        &self,
+        key: String,
+        ttl: Duration,
+        wait: Duration,
+    ) -> Result<Option<RLockGuard>, String> {
         let options = AcquireOptions::builder().ttl(ttl).lock_timeout(Some(wait));
         let options = options.renewal_mode(RenewalMode::Auto).build().map_err(|error| error.to_string())?;
         match self.0.acquire_mutex_with_options(key, options).await {
