@@ -1,6 +1,6 @@
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.InputStreamReader;
-import java.nio.file.Path;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -29,8 +29,8 @@ public final class CuratorMutex {
         });
         client.start();
         client.blockUntilConnected();
-        String jar = Path.of("/usr/share/java/curator-recipes.jar").toRealPath().getFileName().toString();
-        String version = jar.replaceAll("^curator-recipes-|\\.jar$", "");
+        String[] jars = new File("/usr/share/java").list((in, name) -> name.matches("curator-recipes-\\d.*"));
+        String version = jars[0].replaceAll("^curator-recipes-|\\.jar$", "");
         say("hello curator " + version + " tokens=no waits=yes renews=yes");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {

@@ -1,5 +1,6 @@
 """`kazoo.recipe.lock.Lock`: a lock lasts as long as the session, which is 2 s without its server."""
 
+import logging
 import sys
 import threading
 from urllib.parse import urlsplit
@@ -8,6 +9,7 @@ from adapter import lose_all, serve
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import LockTimeout
 
+logging.disable(logging.CRITICAL)
 # A release is tried again until the session has ended: otherwise its node would stay as long as the process.
 client = KazooClient(urlsplit(sys.argv[1]).netloc, timeout=2, command_retry={"max_tries": -1})
 
