@@ -32,7 +32,9 @@ if ! command -v php >/dev/null || ! php -r 'exit((int) !class_exists("Redis"));'
     missing[php]='PHP or a library is missing (php-cli php-redis php-symfony-lock php-illuminate-cache php-illuminate-redis)'
 fi
 
-cargo build --locked --release -p distlock-referee -p distlock-referee-rust
+# Not in one command: the features of one would build what both need again.
+cargo build --locked --release -p distlock-referee
+cargo build --locked --release -p distlock-referee-rust
 referee=target/release/distlock-referee
 if [ $# -gt 0 ]; then exec "$referee" run "$@"; fi
 rm -rf "$home/report"

@@ -1,4 +1,4 @@
-//! async-redis-lock: polls, and renews at a third of the ttl, as recommended. A loss is a flag, which is looked at here.
+//! async-redis-lock: polls, and renews at a third of the ttl, as recommended. The adapter polls its flag for a loss.
 
 use std::time::Duration;
 
