@@ -31,8 +31,13 @@ function serve(string $name, string $package, float $interval, callable $acquire
                 [, , $key, $ttl, $wait] = $words;
                 $waiting[$id] = ['key' => $key, 'ttl' => $ttl / 1000, 'until' => now() + $wait / 1000, 'next' => 0];
             } else {
-                $said = attempt(fn () => isset($held[$id]) && $release($held[$id]) ? 'released' : 'lost');
-                unset($held[$id]);
+                // Its end is in there, too: it may ask the server.
+                $said = attempt(function () use ($release, $id, &$held) {
+                    $lock = $held[$id] ?? null;
+                    unset($held[$id]);
+
+                    return $lock !== null && $release($lock) ? 'released' : 'lost';
+                });
                 say("$id $said");
             }
         }
@@ -64,6 +69,6 @@ function attempt(callable $work): string
     try {
         return $work();
     } catch (Throwable $error) {
-        return 'error '.get_class($error).': '.$error->getMessage();
+        return 'error '.get_class($error).': '.$error->getMessage().' '.$error->getPrevious()?->getMessage();
     }
 }
