@@ -144,7 +144,8 @@ usually() {
 }
 
 referee() {
-    cargo clippy --locked -p distlock-referee --all-targets -- -D warnings && cargo test --locked -p distlock-referee
+    cargo clippy --locked -p distlock-referee --all-targets -- -D warnings &&
+        cargo clippy --locked -p distlock-referee-rust -- -D warnings && cargo test --locked -p distlock-referee
 }
 
 rarely() {

@@ -11,5 +11,6 @@ pub mod picture;
 pub mod process;
 pub mod protocol;
 pub mod report;
+pub mod results;
 pub mod servers;
 pub mod table;

@@ -1,4 +1,4 @@
-//! The command: `run ADAPTER`, `soak STORE MINUTES`, `adapter NAME URL`, `list`.
+//! The command: `run ADAPTER`, `soak STORE MINUTES`, `adapter NAME URL`, `list`, `table DIR`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -13,7 +13,7 @@ use std::{error::Error, path::Path, process::ExitCode};
 use distlock_referee::{
     campaign::{self, Options},
     judge::{Cause, judge},
-    picture, report, table,
+    picture, report, results, table,
 };
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -34,29 +34,34 @@ fn main() -> ExitCode {
 fn command(words: &[&str]) -> Result<bool, Failure> {
     match *words {
         ["list"] => {
-            println!("{}", table::names().join("\n"));
+            for (name, language, _) in table::ADAPTERS {
+                println!("{name} {}", language.name());
+            }
+            Ok(true)
+        }
+        ["table", directory] => {
+            print!("{}", results::markdown(&results::read(Path::new(directory))?)?);
             Ok(true)
         }
         ["adapter", "distlock", url] => distlock_adapter::serve(url).map(|()| true),
         ["adapter", name, url] => built_in::main(name, url).map(|()| true),
         ["run" | "soak", ..] => {
             let run = options::parse(words)?;
-            judged(&run.options, run.report.as_deref(), &words.join(" "))
+            judged(&run.options, run.report.as_deref(), &report::command(words, run.options.seed))
         }
         _ => Err("unknown command".into()),
     }
 }
 
-fn judged(options: &Options, directory: Option<&Path>, words: &str) -> Result<bool, Failure> {
+fn judged(options: &Options, directory: Option<&Path>, command: &str) -> Result<bool, Failure> {
     let (hello, history) = campaign::run(options)?;
     let verdict = judge(&history);
-    let command = format!("cargo run --release -p distlock-referee -- {words}");
-    let text = report::text(&hello, &command, &history, &verdict);
+    let text = report::text(&hello, command, &history, &verdict);
     print!("{text}");
     if let Some(directory) = directory {
         std::fs::create_dir_all(directory)?;
         std::fs::write(directory.join("report.txt"), &text)?;
-        let json = report::json(&hello, &command, &history, &verdict);
+        let json = report::json(&hello, command, &history, &verdict);
         std::fs::write(directory.join("report.json"), format!("{json:#}\n"))?;
         std::fs::write(directory.join("report.html"), picture::html(&text, &history, &verdict.overlaps))?;
     }

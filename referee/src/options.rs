@@ -9,6 +9,8 @@ use crate::Failure;
 pub(crate) const USAGE: &str = "\
 distlock-referee run ADAPTER [OPTIONS]      judges an adapter; `list` names those that come with the referee
 distlock-referee soak STORE MINUTES [OPTIONS]      the same as: run distlock --store STORE, with all faults
+distlock-referee list                       the adapters, and what runs each of them
+distlock-referee table DIR                  the reports in DIR, and in the directories in it, as a table
     --seconds 60          how long faults happen
     --seed 7              decides the faults and the sections
     --processes 4         processes of the adapter

@@ -53,6 +53,16 @@ pub(crate) fn findings(history: &History, verdict: &Verdict) -> Vec<String> {
     found
 }
 
+/// The command that repeats a run: with the seed, and without the directory of the report.
+#[must_use]
+pub fn command(words: &[&str], seed: u64) -> String {
+    let report = words.iter().position(|word| *word == "--report").unwrap_or(words.len());
+    let (before, after) = words.split_at(report);
+    let kept: Vec<&str> = before.iter().chain(after.iter().skip(2)).copied().collect();
+    let seed = if kept.contains(&"--seed") { String::new() } else { format!(" --seed {seed}") };
+    format!("cargo run --release -p distlock-referee -- {}{seed}", kept.join(" "))
+}
+
 /// A duration with its unit.
 pub(crate) fn millis(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
@@ -135,4 +145,18 @@ pub fn json(hello: &Hello, command: &str, history: &History, verdict: &Verdict) 
         "residue": history.residue,
         "findings": findings(history, verdict),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_repeats_the_run_with_its_seed_and_writes_no_report() {
+        let start = "cargo run --release -p distlock-referee -- run redlock";
+        assert_eq!(command(&["run", "redlock"], 7), format!("{start} --seed 7"));
+        assert_eq!(command(&["run", "redlock", "--seed", "9"], 9), format!("{start} --seed 9"));
+        let words = ["run", "redlock", "--report", "there", "--seconds", "5"];
+        assert_eq!(command(&words, 1), format!("{start} --seconds 5 --seed 1"));
+    }
 }

@@ -13,47 +13,90 @@ pub struct Adapter {
     pub store: Store,
 }
 
-/// In `adapters/python`.
-const PYTHON: &[&str] = &["redis-py", "python-redis-lock"];
-/// In `adapters/node`.
-const NODE: &[&str] = &["redlock", "redis-semaphore"];
-/// In this program: without a lock library.
-const BUILT_IN: &[(&str, Store)] =
-    &[("set-nx", Store::Redis), ("ignores-ttl", Store::Redis), ("mutex", Store::Memory)];
-
-/// The names of all adapters.
-#[must_use]
-pub fn names() -> Vec<&'static str> {
-    let built_in = BUILT_IN.iter().map(|(name, _)| *name);
-    ["distlock"].into_iter().chain(PYTHON.iter().chain(NODE).copied()).chain(built_in).collect()
+/// What runs an adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// This program.
+    BuiltIn,
+    /// A program next to this one: `adapters/rust`.
+    Rust,
+    /// `adapters/python`, in an environment of its own.
+    Python,
+    /// `adapters/node`, copied to where its libraries are.
+    Node,
+    /// `adapters/java`, compiled, with Debian's libraries. Only Curator is there.
+    Java,
+    /// `adapters/php`, with Debian's libraries.
+    Php,
 }
 
-/// Finds an adapter by its name. `store` is for those that know several. `program` is this program.
+impl Language {
+    /// The word that `list` prints.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::Rust => "rust",
+            Self::Python => "python",
+            Self::Node => "node",
+            Self::Java => "java",
+            Self::Php => "php",
+        }
+    }
+}
+
+/// The name, what runs it, and the server that it needs.
+type Row = (&'static str, Language, Store);
+
+/// All adapters.
+pub const ADAPTERS: &[Row] = &[
+    ("distlock", Language::BuiltIn, Store::Redis),
+    ("rslock", Language::Rust, Store::Redis),
+    ("rlock", Language::Rust, Store::Redis),
+    ("async-redis-lock", Language::Rust, Store::Redis),
+    ("distributed-lock", Language::Rust, Store::Redis),
+    ("redis-py", Language::Python, Store::Redis),
+    ("python-redis-lock", Language::Python, Store::Redis),
+    ("pottery-redlock", Language::Python, Store::Redis),
+    ("redlock-py", Language::Python, Store::Redis),
+    ("kazoo-lock", Language::Python, Store::ZooKeeper),
+    ("redlock", Language::Node, Store::Redis),
+    ("sesamecare-redlock", Language::Node, Store::Redis),
+    ("redis-semaphore", Language::Node, Store::Redis),
+    ("ioredfour", Language::Node, Store::Redis),
+    ("curator-mutex", Language::Java, Store::ZooKeeper),
+    ("symfony-lock", Language::Php, Store::Redis),
+    ("laravel-lock", Language::Php, Store::Redis),
+    ("set-nx", Language::BuiltIn, Store::Redis),
+    ("ignores-ttl", Language::BuiltIn, Store::Redis),
+    ("mutex", Language::BuiltIn, Store::Memory),
+];
+
+/// Curator, and a logger that is silent. What they need in turn stands in them.
+const CURATOR: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-nop.jar";
+
+/// Finds an adapter by its name. `store` is for distlock, which knows several. `program` is this program.
 #[must_use]
 pub fn find(name: &str, store: Option<Store>, program: &Path) -> Option<Adapter> {
+    let (_, language, needs) = *ADAPTERS.iter().find(|(known, ..)| *known == name)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let setup = root.join("../target/referee");
-    let words = |program: PathBuf, arguments: &[&str]| {
-        let arguments = arguments.iter().map(|word| (*word).to_owned());
-        [program.display().to_string()].into_iter().chain(arguments).collect::<Vec<String>>()
+    let script = |path: String| root.join("adapters").join(path).display().to_string();
+    let (program, arguments): (PathBuf, Vec<String>) = match language {
+        Language::BuiltIn => (program.to_owned(), vec!["adapter".to_owned(), name.to_owned()]),
+        Language::Rust => (program.with_file_name("distlock-referee-rust"), vec![name.to_owned()]),
+        Language::Python => {
+            (setup.join("venv/bin/python"), vec![script(format!("python/{}.py", name.replace('-', "_")))])
+        }
+        Language::Node => ("node".into(), vec![setup.join(format!("node/{name}.mjs")).display().to_string()]),
+        Language::Java => {
+            let path = format!("{}:{CURATOR}", setup.join("java").display());
+            let words = ["-XX:+UseSerialGC", "-cp", &path, "CuratorMutex"];
+            ("java".into(), words.map(str::to_owned).to_vec())
+        }
+        Language::Php => ("php".into(), vec![script(format!("php/{name}.php"))]),
     };
-    if name == "distlock" {
-        let command = words(program.to_owned(), &["adapter", name]);
-        return Some(Adapter { command, store: store.unwrap_or(Store::Redis) });
-    }
-    if let Some((_, store)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
-        return Some(Adapter { command: words(program.to_owned(), &["adapter", name]), store: *store });
-    }
-    if PYTHON.contains(&name) {
-        let script =
-            root.join(format!("adapters/python/{}.py", name.replace('-', "_"))).display().to_string();
-        return Some(Adapter {
-            command: words(setup.join("venv/bin/python"), &[&script]),
-            store: Store::Redis,
-        });
-    }
-    NODE.contains(&name).then(|| {
-        let script = setup.join(format!("node/{name}.mjs")).display().to_string();
-        Adapter { command: words("node".into(), &[&script]), store: Store::Redis }
-    })
+    let command = [program.display().to_string()].into_iter().chain(arguments).collect();
+    let store = if name == "distlock" { store.unwrap_or(needs) } else { needs };
+    Some(Adapter { command, store })
 }

@@ -10,7 +10,8 @@ use distlock_referee::{
     judge::{Cause, Verdict, judge},
     picture,
     protocol::Hello,
-    report, table,
+    report,
+    table::{self, Language},
 };
 
 fn options(adapter: &str, seconds: u64) -> Options {
@@ -78,9 +79,20 @@ fn distlock_passes_all_faults() {
 }
 
 #[test]
-fn each_adapter_can_be_found() {
-    for name in table::names() {
-        assert!(table::find(name, None, Path::new("distlock-referee")).is_some(), "{name}");
+fn each_adapter_has_its_program_and_a_row_in_the_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../docs/referee.md")).unwrap();
+    for (name, language, _) in table::ADAPTERS {
+        let found = table::find(name, None, Path::new("distlock-referee")).unwrap();
+        let source = match language {
+            Language::Python | Language::Php => found.command[1].clone().into(),
+            Language::Node => root.join(format!("adapters/node/{name}.mjs")),
+            Language::Java => root.join(format!("adapters/java/{}.java", found.command.last().unwrap())),
+            Language::Rust => root.join(format!("adapters/rust/src/{}_adapter.rs", name.replace('-', "_"))),
+            Language::BuiltIn => root.join("src/main.rs"),
+        };
+        assert!(source.exists(), "{}", source.display());
+        assert!(page.contains(&format!("\n| `{name}` |")), "{name}");
     }
     assert_eq!(table::find("unknown", None, Path::new("distlock-referee")), None);
 }

@@ -1,18 +1,19 @@
 // `Mutex` of redis-semaphore: polls, and renews.
 import Redis from "ioredis";
-import { Mutex } from "redis-semaphore";
+import { Mutex, TimeoutError } from "redis-semaphore";
 import { serve } from "./adapter.mjs";
 
 const client = new Redis(process.argv[2]);
 client.on("error", () => {});
 
-async function acquire(key, ttl, wait) {
+async function acquire(key, ttl, wait, lose) {
   const state = { lost: false };
   const mutex = new Mutex(client, key, {
     lockTimeout: ttl,
     acquireTimeout: wait,
     onLockLost: () => {
       state.lost = true;
+      lose();
     },
   });
   return (await mutex.tryAcquire()) || (await waited(mutex)) ? { mutex, state } : null;
@@ -23,7 +24,8 @@ async function waited(mutex) {
     await mutex.acquire();
     return true;
   } catch (error) {
-    if (error.name === "TimeoutError") return false;
+    // Its name is that of any error.
+    if (error instanceof TimeoutError) return false;
     throw error;
   }
 }

@@ -18,13 +18,27 @@ def answer(words, acquire, release):
     try:
         if words[0] == "acquire":
             lock = acquire(words[2], int(words[3]) / 1000, int(words[4]) / 1000)
-            if lock is not None:
+            if lock is None:
+                return say(f"{number} busy")
+            # Together: a loss is told after the grant.
+            with writing:
                 held[number] = lock
-            say(f"{number} busy" if lock is None else f"{number} ok")
+                print(f"{number} ok", flush=True)
         else:
-            say(f"{number} released" if release(held.pop(number)) else f"{number} lost")
+            lock = held.pop(number, None)
+            say(f"{number} released" if lock is not None and release(lock) else f"{number} lost")
     except Exception as error:  # Whatever it is, the referee wants to know it.
         say(f"{number} error {type(error).__name__}: {error}".replace("\n", " "))
+
+
+def lose_all():
+    """Tells the holders of all locks that these are lost, and returns the locks."""
+    with writing:
+        numbers = list(held)
+        lost = [held.pop(number) for number in numbers]
+        for number in numbers:
+            print(f"{number} lost", flush=True)
+    return lost
 
 
 def serve(package, acquire, release, renews):

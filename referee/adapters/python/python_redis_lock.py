@@ -1,12 +1,17 @@
 """`redis_lock.Lock` of python-redis-lock: waits by BLPOP, and renews. Its ttl is a whole number of seconds."""
 
+import logging
 import math
 import sys
+import threading
 
 import redis
 import redis_lock
 from adapter import serve
 
+logging.disable(logging.CRITICAL)
+# Otherwise each renewal that fails is reported on the terminal, as the end of its thread.
+threading.excepthook = lambda _: None
 client = redis.Redis.from_url(sys.argv[1])
 
 
