@@ -11,7 +11,7 @@ fn millis(time: Option<Duration>) -> Option<u64> {
     time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Of one that is none of ours, the token stands for the client.
+/// For a client of another library, the token replaces the client id.
 fn client(client: Option<&LockClient>, token: Option<&str>) -> Value {
     let Some(client) = client else { return json!({ "client": token }) };
     let LockClient { id, host, pid, program, version, .. } = client;
@@ -46,7 +46,7 @@ fn waiter(waiter: &LockWaiter) -> Value {
     with(client(waiter.client.as_ref(), waiter.token.as_deref()), more)
 }
 
-/// A lock, and those who hold it and wait for it.
+/// A lock with its holders and waiters.
 pub(crate) fn lock(parties: &Parties<'_>) -> Value {
     json!({
         "key": parties.key,
@@ -59,7 +59,7 @@ pub(crate) fn lock(parties: &Parties<'_>) -> Value {
     })
 }
 
-/// A lock that nobody holds.
+/// A free lock.
 pub(crate) fn free(key: &str) -> Value {
     json!({ "key": key, "held": false })
 }

@@ -15,7 +15,7 @@ use crate::words::time;
 const TTL: Duration = Duration::from_secs(5);
 /// How often a lock is acquired and released.
 const TIMES: usize = 20;
-/// A hand-off that takes longer was not told, but found by asking.
+/// A hand-off that takes longer was not notified, but found by polling.
 const PROMPT: Duration = Duration::from_millis(500);
 
 pub(crate) async fn doctor(general: &General) -> Result<Exit, Exit> {

@@ -31,7 +31,7 @@ pub(crate) enum Exit {
     NotFound,
     /// A signal has ended it, or the command.
     Signal(i32),
-    /// The status of the command, or one that the user has chosen.
+    /// The status of the command, or the status that the user has chosen.
     Status(u8),
 }
 

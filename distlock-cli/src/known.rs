@@ -18,7 +18,7 @@ pub(crate) struct KnownHolder {
     at: Instant,
 }
 
-/// The holders of the last look, and those before of which a look that was cut off has said nothing.
+/// The holders of the last listing, and earlier holders that an incomplete listing did not reach.
 #[derive(Debug, Default)]
 pub(crate) struct Known(BTreeMap<Name, KnownHolder>);
 
@@ -27,8 +27,8 @@ impl Known {
         self.0.clear();
     }
 
-    /// Takes in what a look has listed. Returns the holders that have released the lock since the last look, or lost
-    /// it: those that a whole look does not list any more.
+    /// Adds a listing. Returns the holders that have released or lost the lock since the last listing: those that a
+    /// complete listing no longer contains.
     pub(crate) fn update(
         &mut self,
         listed: BTreeMap<Name, KnownHolder>,
@@ -50,7 +50,7 @@ impl KnownHolder {
         KnownHolder { holder, at: Instant::now() }
     }
 
-    /// What is left of its lease now, if nobody has renewed it.
+    /// The rest of its lease now, if it was not renewed.
     pub(crate) fn left(&self) -> Duration {
         self.holder.remaining.unwrap_or(Duration::MAX).saturating_sub(self.at.elapsed())
     }

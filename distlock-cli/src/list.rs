@@ -94,7 +94,7 @@ async fn next(locks: &mut Locks) -> Result<Option<LockEntry>, Exit> {
     locks.next().await.transpose().map_err(|error| Exit::told(&error))
 }
 
-/// Where the lines go. An error: nobody reads them any more, as behind `| head`.
+/// The output of the lines. An error: the reader is gone, for example behind `| head`.
 struct Out {
     json: bool,
     begun: bool,

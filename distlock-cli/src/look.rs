@@ -110,7 +110,7 @@ pub(crate) async fn wait(general: &General, options: WaitFor) -> Result<Exit, Ex
     }
 }
 
-/// Takes a lock from the holders that it has when it is looked at, and from no others.
+/// Releases a lock by force, but only the leases of its holders at this moment.
 pub(crate) async fn release(general: &General, options: Release) -> Result<Exit, Exit> {
     let manager = connect(general).await?;
     let key = shown(&options.key);
@@ -172,7 +172,7 @@ fn confirmed(question: &str) -> Result<bool, Exit> {
     Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Takes a lock that nobody else uses, and gives it back.
+/// Acquires and releases a lock that no other process uses.
 pub(crate) async fn ping(general: &General) -> Result<Exit, Exit> {
     let manager = connect(general).await?;
     let key = format!("distlock:ping:{}", std::process::id());

@@ -7,7 +7,8 @@ use std::io::{self, Write};
 use distlock::Escaped;
 use serde_json::Value;
 
-/// Prints a line. If nobody reads any more, as behind `| head`, the line is lost, and the exit status stays right.
+/// Prints a line. If the reader is gone, for example behind `| head`, the line is lost, and the exit status stays
+/// right.
 pub(crate) fn say(line: impl Display) {
     drop(writeln!(io::stdout().lock(), "{}", Escaped(line)));
 }

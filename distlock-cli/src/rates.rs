@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use distlock::LockClient;
 
-/// Busy and lost in a second are those of so much time: a client writes every five seconds what it has met.
+/// The time over which the rates are computed: a client writes its counters every five seconds.
 pub(crate) const RATES_OVER: Duration = Duration::from_secs(15);
 
 /// So many in a second.
@@ -29,7 +29,7 @@ type Met = (u64, u64);
 /// Looks at the counters of the clients again and again.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    /// A rate is that of the last looks that cover so much time, and of the last two at least.
+    /// A rate covers the last listings within this time, and at least the last two.
     window: Duration,
     last: Option<(Instant, HashMap<String, Met>)>,
     steps: VecDeque<Interval>,
@@ -40,8 +40,8 @@ impl Meter {
         Meter { window, last: None, steps: VecDeque::new() }
     }
 
-    /// Takes in what the clients tell now. `None`: it is the first look, or nobody tells. A client that has just come
-    /// counts from its first look on; this process, which only looks, does not count.
+    /// Takes in what the clients tell now. `None`: it is the first listing, or no client has counters. A client that
+    /// has just come counts from its first look on; this process, which only looks, does not count.
     pub(crate) fn look(&mut self, at: Instant, clients: &[LockClient]) -> Option<Rates> {
         let others = clients.iter().filter(|client| !is_here(client));
         let met: HashMap<String, Met> =

@@ -12,7 +12,7 @@ pub(crate) enum Taken {
     NotHeld,
 }
 
-/// Ends the leases of these owners, those that they have still.
+/// Ends the leases that these owners still have.
 pub(crate) async fn take_from(
     manager: &LockManager,
     key: &str,

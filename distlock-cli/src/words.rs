@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use distlock::{Escaped, LockClient, LockEntry, LockHolder, LockInfo, LockKind, LockWaiter};
 
-/// Who holds a lock and who waits for it, wherever that was learnt.
+/// The holders and waiters of a lock, from any source.
 #[derive(Clone, Debug)]
 pub(crate) struct Parties<'a> {
     pub(crate) key: &'a str,
@@ -33,7 +33,7 @@ impl<'a> From<&'a LockEntry> for Parties<'a> {
 }
 
 impl Parties<'_> {
-    /// Those of them that tell where they run.
+    /// The clients whose process is known.
     pub(crate) fn clients(&self) -> impl Iterator<Item = &LockClient> {
         let holders = self.holders.iter().filter_map(|holder| holder.client.as_ref());
         holders.chain(self.waiting.iter().filter_map(|waiter| waiter.client.as_ref()))
@@ -49,7 +49,7 @@ impl Parties<'_> {
         self.holders.iter().filter_map(|holder| holder.remaining).max()
     }
 
-    /// The first holder, and how many there are beside it.
+    /// The first holder, and the number of the others.
     pub(crate) fn owner(&self) -> String {
         match self.holders {
             [] => "-".to_owned(),

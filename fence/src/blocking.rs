@@ -35,7 +35,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{Done, Once, Outcome, Stored};
 use crate::{Fence, FenceError};
 
-/// A connection that blocks, whose transactions can be fenced.
+/// A blocking connection that supports fenced transactions.
 ///
 /// Implemented for `PgConnection` and `SqliteConnection` of `diesel`, and for `Connection` of `rusqlite`. Pass a
 /// connection of a pool as `&mut *connection`.

@@ -79,7 +79,7 @@ pub async fn transaction(
     }
 }
 
-/// The largest token, what each command has answered, and how many were called until one has failed.
+/// The largest token, the reply of each command, and the number of commands up to a failed one.
 type Answer = (u64, Vec<Value>, usize, Option<String>);
 
 /// The key that stores the token of a fence. It is in the slot of the lock's key. Different locks have different keys.

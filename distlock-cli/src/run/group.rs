@@ -9,7 +9,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
 
-/// The group that a command and its children are in. (A child that begins a session of its own leaves it.)
+/// The process group of a command and its children. (A child that begins a new session leaves it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Group(Pid);
 
@@ -24,12 +24,12 @@ impl Group {
         self.0
     }
 
-    /// Fails only if nobody is left to get it.
+    /// Fails only if no process is left to get it.
     pub(super) fn signal(self, signal: Signal) {
         let _: Result<(), rustix::io::Errno> = kill_process_group(self.0, signal);
     }
 
-    /// One that is stopped gets a signal only when it goes on.
+    /// A stopped process gets a signal only when it continues.
     pub(super) fn ask_to_end(self, signal: Signal) {
         self.signal(signal);
         self.signal(Signal::CONT);
@@ -42,7 +42,7 @@ impl Group {
         stopped.ok()??.stopping_signal().and_then(Signal::from_named_raw)
     }
 
-    /// Whether nobody is left. (One of another user is somebody.)
+    /// Whether no process is left. (A process of another user counts.)
     pub(super) fn is_gone(self) -> bool {
         test_kill_process_group(self.0) == Err(rustix::io::Errno::SRCH)
     }

@@ -26,9 +26,9 @@ use super::{clock, own_program, signals};
 use crate::args::{self, Ending, OnLost};
 use crate::exit::Exit;
 
-/// At the end it has so long to answer. It may be stopped itself.
+/// How long it has to answer at the end. It may be stopped itself.
 const DISMISSAL: Duration = Duration::from_secs(1);
-/// It looks so often whether anybody of the command is left, more and more seldom.
+/// How often it checks whether a process of the command is left. The checks become less frequent.
 const CHECK_INTERVALS: std::ops::Range<Duration> = Duration::from_millis(5)..Duration::from_secs(1);
 
 /// The end of the pipe in `distlock run`.
@@ -125,7 +125,7 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
     }
 }
 
-/// Waits until the pipe has something to read, or it is `until`. The timer goes on while the machine sleeps.
+/// Waits until the pipe has something to read, or it is `until`. The timer continues while the machine sleeps.
 fn wait(timer: &OwnedFd, orders: &Orders, until: Option<Duration>) -> io::Result<()> {
     let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
     // Zero is no time, but means that the timer is off.

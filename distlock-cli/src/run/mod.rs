@@ -30,7 +30,7 @@ use signals::Signals;
 pub(crate) use signals::die_of;
 use supervise::{CommandEnd, supervise};
 
-/// At the end, the store has so long to answer.
+/// How long the store has to answer at the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What runs under a lock, and how it ends.
@@ -118,7 +118,7 @@ fn candidacy(manager: &LockManager, options: &args::Leader) -> LockRequest {
     }
 }
 
-/// This program, also if its file was replaced meanwhile, as by an upgrade.
+/// This program, even if its file was replaced, for example by an upgrade.
 fn own_program() -> io::Result<PathBuf> {
     let own = PathBuf::from("/proc/self/exe");
     if own.exists() { Ok(own) } else { std::env::current_exe() }
@@ -162,8 +162,7 @@ fn request(manager: &LockManager, options: &args::Run) -> LockRequest {
     request
 }
 
-/// Runs the command with a whole lease before it: one that was handed over by another process is short at first, until
-/// it is confirmed.
+/// Runs the command with a full lease. A lease that another process has handed over is short until it is confirmed.
 async fn under(
     manager: &LockManager,
     guard: &Guard,
@@ -208,7 +207,7 @@ async fn end(guard: Guard, ended: Result<CommandEnd, Exit>, on_lost: OnLost) -> 
     }
 }
 
-/// Returns when nobody of the group is left.
+/// Returns when no process of the group is left.
 async fn until_gone(group: Group) {
     let mut pause = Duration::from_millis(1);
     while !group.is_gone() {

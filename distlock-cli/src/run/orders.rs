@@ -120,7 +120,7 @@ impl Orders {
         self.is_open
     }
 
-    /// It ends as soon as nobody of the command is left.
+    /// It ends as soon as no process of the command is left.
     pub(super) fn is_ending(&self) -> bool {
         self.has_acted || !self.is_open
     }
@@ -195,8 +195,8 @@ mod tests {
         assert_eq!((acts(&mut orders, at(50)).len(), orders.exit(|_| false)), (0, Some(Exit::Success)));
     }
 
-    /// However the bytes are cut, and whenever the pipe ends: the command is killed by the end of the last lease that
-    /// was told, is asked before that, and never after the kill.
+    /// However the bytes are cut, and whenever the pipe ends, the command is killed by the end of the last known lease.
+    /// It is asked before that, and never after the kill.
     #[test]
     fn whatever_happens_it_is_over_when_the_lease_is() {
         let mut seed = 7_u64;

@@ -18,10 +18,10 @@ pub(super) struct Plan {
     phase: Phase,
 }
 
-/// All times are those of [`clock`](super::clock).
+/// All times are of [`clock`](super::clock).
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The lease lets it run so long; `MAX` until the lease is known.
+    /// The end of its time under the lease; `MAX` until the lease is known.
     Running {
         kill_at: Duration,
     },
@@ -36,7 +36,7 @@ impl Plan {
         Plan { grace, phase: Phase::Running { kill_at: Duration::MAX } }
     }
 
-    /// The lease lets the command run until `kill_at`. Too late for one that was asked to end.
+    /// The lease lets the command run until `kill_at`. No effect if the command was already asked to end.
     pub(super) fn renewed(&mut self, kill_at: Duration) {
         if let Phase::Running { .. } = self.phase {
             self.phase = Phase::Running { kill_at };

@@ -20,7 +20,7 @@ const PASSED_ON: [(&str, Signal); 6] = [
     ("USR2", Signal::USR2),
 ];
 
-/// With these, shells and terminals stop a job and let it go on.
+/// With these, shells and terminals stop and continue a job.
 const JOB_CONTROL: [Signal; 4] = [Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::CONT];
 
 /// The signal of that name.
@@ -41,7 +41,7 @@ pub(super) fn is_from_terminal_use(signal: Signal) -> bool {
 #[derive(Debug)]
 pub(super) struct Signals {
     receiver: mpsc::UnboundedReceiver<Signal>,
-    /// The last one that asks a program to end.
+    /// The last signal that asked the program to end.
     asked_to_end: Option<Signal>,
 }
 
@@ -108,8 +108,8 @@ pub(super) fn unblock() {
     let _: nix::Result<()> = SigSet::all().thread_unblock();
 }
 
-/// Has `signal` do what it does by itself. For one that stops: returns when this process goes on, or at once if its
-/// process group is orphaned, so that nobody would let it go on.
+/// Executes the default action of `signal`. If the signal stops the process, returns when it continues, or at once if
+/// its process group is orphaned, because no shell would continue it.
 fn take_effect(signal: Signal) {
     let set = set([signal]);
     let _: nix::Result<()> = set.thread_unblock();
@@ -124,8 +124,8 @@ pub(super) fn stop_by(signal: Signal) {
     take_effect(signal);
 }
 
-/// Ends this process like a command that was ended by signal `number`, so that whoever waits for it can tell: a shell
-/// whose command dies of SIGINT ends its script. Returns if that cannot be.
+/// Ends this process like a command that was ended by signal `number`, so that the parent notices: a shell whose
+/// command dies of SIGINT ends its script. Returns if that cannot be.
 pub(crate) fn die_of(number: i32) {
     // The first process of a container does not die of signals that it sends to itself.
     let Some(signal) = Signal::from_named_raw(number).filter(|_| getpid() != Pid::INIT) else { return };

@@ -22,13 +22,14 @@ use super::{Job, clock, own_program, until_gone};
 use crate::args::{Ending, OnLost};
 use crate::exit::Exit;
 
-/// The lease is looked at this often at least: timers stand still while a machine sleeps, the lease does not.
+/// The longest pause between two checks of the lease, because timers stop while a machine sleeps, and the lease does
+/// not.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// SIGKILL comes by this part of the lease before its end, within these limits: on a busy machine it is sent late, and
 /// takes effect late.
 const MARGIN_OF_LEASE: u32 = 20;
 const MARGIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1);
-/// The guardian is told of a lease that lasts longer by this at least. (Two looks at the same lease differ a little.)
+/// The guardian gets a lease that lasts longer by at least this. (Two readings of the same lease differ a little.)
 const LONGER: Duration = Duration::from_millis(10);
 
 /// How a command has ended. Nothing of its process group is left.
@@ -134,7 +135,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Returns the status of the command when nobody of its group is left.
+    /// Returns the status of the command when no process of its group is left.
     async fn until_ended(
         &mut self,
         child: &mut Child,
@@ -299,7 +300,8 @@ impl Watch<'_> {
         signals::stop_by(signal);
     }
 
-    /// The job goes on. Also if it was not stopped: in an orphaned process group, nobody would let it go on.
+    /// The job continues. This also applies if it was not stopped, because no shell would continue an orphaned process
+    /// group.
     fn go_on(&mut self) {
         self.stopped = None;
         if let Some(terminal) = &self.terminal {
@@ -308,8 +310,8 @@ impl Watch<'_> {
         self.group.signal(Signal::CONT);
     }
 
-    /// One that was stopped by a terminal stops the job, and gets the terminal if it wants it and the job has it. (What
-    /// somebody stops by SIGSTOP is left alone.)
+    /// If a terminal has stopped the command, this stops the job, and gives the command the terminal if it wants it and
+    /// the job has it. (A command that was stopped by SIGSTOP is not touched.)
     fn look_whether_it_is_stopped(&self) {
         let Some(signal) = self.group.stopped_by().filter(|signal| signals::is_stop(*signal)) else { return };
         let terminal = self.terminal.as_ref().filter(|_| signals::is_from_terminal_use(signal));

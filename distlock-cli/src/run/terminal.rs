@@ -8,8 +8,8 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::group::Group;
 
-/// The terminal of this session, between the process group of `distlock run` and that of the command. SIGTTOU is
-/// blocked (see [`signals`](super::signals)), so it can be taken from the background.
+/// The terminal of this session, between the process groups of `distlock run` and of the command. SIGTTOU is blocked
+/// (see [`signals`](super::signals)), so it can be taken from the background.
 #[derive(Debug)]
 pub(super) struct Terminal {
     terminal: OwnedFd,
@@ -40,15 +40,15 @@ impl Terminal {
         self.is_lent_to(group)
     }
 
-    /// The same, if nobody else is in the process group of this one: another process of a pipeline or of a script may
-    /// want to read from the terminal itself.
+    /// The same, if this is the only process in its group, because another process of a pipeline or of a script may
+    /// want to read from the terminal.
     pub(super) fn lend_if_alone(&self, group: Group) {
         if self.foreground() == Some(self.own) && is_alone(self.own) {
             self.lend(group);
         }
     }
 
-    /// Takes it from `group`, or from what `group` has left in the foreground, and from nobody else.
+    /// Takes it only from `group`, or from a group that `group` has left in the foreground.
     pub(super) fn take_back(&self, group: Group) {
         let Some(foreground) = self.foreground() else { return };
         let is_gone = || test_kill_process_group(foreground) == Err(rustix::io::Errno::SRCH);
@@ -58,7 +58,7 @@ impl Terminal {
         }
     }
 
-    /// Lets the process group of this process go on.
+    /// Continues the process group of this process.
     pub(super) fn wake_own_group(&self) {
         let _: Result<(), rustix::io::Errno> = kill_process_group(self.own, rustix::process::Signal::CONT);
     }

@@ -24,7 +24,8 @@ use model::{Action, Model, Snapshot};
 const MOST: usize = 10_000;
 /// What was not listed by then is missing in this look.
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
-/// It does not look more often, and rests so many times as long as a look takes: each costs the store a search.
+/// It does not list the locks more often, and pauses for a multiple of the time of a listing, because each costs the
+/// store a search.
 const SHORTEST: Duration = Duration::from_millis(100);
 const RESTS: u32 = 9;
 /// What is old says how old it is, so the screen is drawn without news, too.

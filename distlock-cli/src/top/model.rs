@@ -61,7 +61,7 @@ pub(super) enum Order {
 pub(super) struct Model {
     pub(super) pattern: String,
     pub(super) look: Option<Snapshot>,
-    /// `None`: nobody tells, or it is the first look.
+    /// `None`: no client has counters, or it is the first listing.
     pub(super) rates: Option<Rates>,
     meter: Meter,
     pub(super) filter: String,
@@ -74,7 +74,7 @@ pub(super) struct Model {
     selected: Option<String>,
 }
 
-/// A message is shown for so long; then the keys are again.
+/// How long a message is shown. After that, the keys are shown again.
 const MESSAGE: Duration = Duration::from_secs(5);
 /// So old a screen says how old it is.
 const OLD: Duration = Duration::from_secs(5);
@@ -141,7 +141,7 @@ impl Model {
         rows
     }
 
-    /// Where the selected lock stands; the first one if it is gone.
+    /// The place of the selected lock. If it is gone, the first one.
     pub(super) fn place(&self, rows: &[&LockEntry]) -> Option<usize> {
         let at = rows.iter().position(|entry| self.selected.as_ref() == Some(&entry.key));
         at.or_else(|| (!rows.is_empty()).then_some(0))
@@ -189,7 +189,7 @@ impl Model {
         Action::Nothing
     }
 
-    /// The keys are those of vi, htop and k9s.
+    /// The keys are the same as in vi, htop and k9s.
     fn browse(&mut self, key: KeyEvent) -> Action {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             if key.code == KeyCode::Char('k') {

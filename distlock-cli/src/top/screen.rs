@@ -168,7 +168,7 @@ fn selected(entry: &LockEntry) -> Paragraph<'static> {
     Paragraph::new(lines).block(Block::bordered().title(shown(&entry.key)))
 }
 
-/// The question stands on a line of its own, in which the key is cut, if anything is.
+/// The question has its own line. If it is too long, the key is cut.
 fn footer(model: &Model, width: u16) -> Vec<Line<'static>> {
     let line = match (&model.mode, model.message()) {
         (Mode::Confirm { key, owner, .. }, _) => {

@@ -16,7 +16,7 @@ use crate::take::{Taken, take_from};
 
 /// The pause between two looks: what happens is seen within a second.
 const PAUSE: Duration = Duration::from_millis(500);
-/// And rests so many times as long as a look takes.
+/// The pause as a multiple of the time of a listing.
 const RESTS: u32 = 9;
 /// So many pages may be open.
 const MOST_VIEWERS: usize = 32;
@@ -70,7 +70,7 @@ impl Feed {
         Some(Viewer { feed: self.clone(), latest, filter, _place: place })
     }
 
-    /// Works while somebody looks, without end.
+    /// Works while a page is open. Never returns.
     pub(super) async fn run(&self) {
         let mut memory = History::new();
         loop {
@@ -130,7 +130,7 @@ impl Feed {
         found.map(|place| released.swap_remove(place)).is_some()
     }
 
-    /// What a page with this filter is told.
+    /// The data for a page with this filter.
     fn text(&self, snapshot: &Snapshot, filter: &str) -> String {
         let losses: Vec<Value> = snapshot.losses.iter().map(Loss::json).collect();
         let trouble = snapshot.trouble.as_ref().map(|ListingError { since, error }| {

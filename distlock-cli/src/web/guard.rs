@@ -22,7 +22,7 @@ pub(super) struct Guard {
     token: Option<String>,
 }
 
-/// What those who may see the page may do.
+/// The permissions of a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     ReadOnly,
@@ -65,8 +65,8 @@ impl Guard {
         Ok(())
     }
 
-    /// A page of another site may send requests, too, though it cannot read what we answer: each would cost a look at
-    /// the store, or a place. The browser says which site it was; one of earlier times says the origin at most.
+    /// A page of another site can send requests, too, but cannot read the responses. Each request would cost a listing
+    /// of the store, or a place. The browser says which site it was; one of earlier times says the origin at most.
     pub(super) fn check_site(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let said = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let is_ours = |origin: &str| {
@@ -81,7 +81,7 @@ impl Guard {
         if allowed { Ok(()) } else { Err((StatusCode::FORBIDDEN, "not for pages of other sites")) }
     }
 
-    /// What tells of locks. Without a token, whoever reaches the server may see it.
+    /// What tells of locks. Without a token, every client that reaches the server may see it.
     pub(super) fn check_read(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         match &self.token {
             Some(token) => check_token(token, headers),

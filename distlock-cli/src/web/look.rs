@@ -19,7 +19,8 @@ const SAID_WITHIN: Duration = Duration::from_secs(10);
 const MOST_KNOWN: usize = 10_000;
 /// So many losses are remembered.
 const MOST_LOSSES: usize = 50;
-/// If a lease had no more left than this when its end was noticed, nobody renewed it: renewals come long before.
+/// If the rest of a lease was at most this when its end was noticed, it was not renewed, because renewals come long
+/// before.
 const NOT_RENEWED: Duration = Duration::from_millis(300);
 
 /// What is remembered from one look to the next.
@@ -60,7 +61,7 @@ pub(super) struct ListedLocks {
     pub(super) oldest: Option<Duration>,
     /// Holders whose processes give no sign of life.
     pub(super) silent: usize,
-    /// Servers that could not be looked through.
+    /// Servers that could not be read.
     unread: Vec<String>,
     /// Whether it has come to its end.
     is_whole: bool,
@@ -82,14 +83,14 @@ impl History {
         }
     }
 
-    /// For a while nobody has looked.
+    /// No page was open for a while.
     pub(super) fn forget_holders(&mut self) {
         self.known.forget();
         self.gone.clear();
         self.meter = Meter::new(RATES_OVER);
     }
 
-    /// Looks at all locks. `taken`: whether the page has released this key from this owner. After an error nothing is
+    /// Lists all locks. `taken`: whether the page has released this key from this owner. After an error nothing is
     /// forgotten.
     pub(super) async fn look(
         &mut self,
@@ -226,7 +227,7 @@ impl ListedLocks {
         self.unknown == 0 && self.is_whole && self.unread.is_empty()
     }
 
-    /// What somebody who looks at the rows has to know.
+    /// The notes for a viewer of the rows.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.silent > 0 {

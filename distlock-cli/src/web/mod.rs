@@ -26,7 +26,7 @@ use guard::Guard;
 /// So short a token could be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
-/// Serves until it is told to end.
+/// Serves until a signal ends it.
 pub(crate) async fn web(general: &General, options: Web) -> Result<Exit, Exit> {
     let Web { listen, token, token_file, hosts, pattern } = options;
     let token = match &token_file {

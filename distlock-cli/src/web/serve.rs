@@ -33,7 +33,7 @@ const LONGEST_BODY: usize = 16 << 10;
 const LONGEST_HEADERS: Duration = Duration::from_secs(5);
 /// From the headers of a request to the beginning of the response. A release may take as long as the store is down.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
-/// So many connections are open at a time, whoever opens them: the store needs file descriptors, too.
+/// The largest number of open connections, because the store needs file descriptors, too.
 const MOST_CONNECTIONS: usize = 128;
 /// After an error of `accept`, as when this process has no file descriptor left.
 const REST: Duration = Duration::from_millis(200);

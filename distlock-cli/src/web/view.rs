@@ -11,7 +11,7 @@ const MOST_WAITERS: usize = 20;
 /// So many holders.
 pub(super) const MOST_HOLDERS: usize = 50;
 
-/// A lock as it is shown.
+/// A lock on the page.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) key: String,
@@ -65,7 +65,8 @@ impl Row {
         self.holders.iter().any(|holder| holder.silent == Silent::Yes)
     }
 
-    /// If not all can be shown, the smallest are: what somebody waits for, what is silent, what is held longest.
+    /// If not all locks can be shown, the smallest are shown: locks with waiters, silent holders, and locks that are
+    /// held longest.
     pub(super) fn rank(&self) -> impl Ord + '_ {
         let (awaited, silent) = (self.waiters > 0, self.is_silent());
         (Reverse((awaited || silent, self.age())), &self.key)

@@ -23,12 +23,12 @@ impl Problem {
             LockError::Lost { .. } => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "outcome_unknown",
-                "The request was interrupted. Look at what was done before you repeat it.",
+                "The request was interrupted. Check the data before you retry.",
             ),
             LockError::Unavailable { .. } => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "unavailable",
-                "The lock server cannot be reached. Nothing was done.",
+                "The lock server is unreachable. Nothing was done.",
             ),
             LockError::Closed => {
                 (StatusCode::SERVICE_UNAVAILABLE, "closed", "This server is shutting down. Nothing was done.")
@@ -41,7 +41,7 @@ impl Problem {
             | LockError::WouldDeadlock { .. }
             | LockError::InvalidOptions { .. }
             | LockError::NotInitialized => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server has made a mistake.")
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal server error.")
             }
         };
         Problem { status, code, detail }
@@ -52,7 +52,7 @@ impl Problem {
             FenceError::OutcomeUnknown { .. } => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "outcome_unknown",
-                "The request may have been carried out. Look at what was done before you repeat it.",
+                "The request may have been executed. Check the data before you retry.",
             ),
             FenceError::OtherArguments { .. } => (
                 StatusCode::UNPROCESSABLE_ENTITY,
@@ -60,13 +60,9 @@ impl Problem {
                 "The key was used for another request. Nothing was done.",
             ),
             FenceError::TooLarge { .. } | FenceError::Unreadable { .. } => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal", "The server has made a mistake.")
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal server error.")
             }
-            _ => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "not_committed",
-                "The request could not be carried out. Nothing was done.",
-            ),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "not_committed", "The request failed. Nothing was done."),
         };
         Problem { status, code, detail }
     }

@@ -264,7 +264,7 @@ impl KeepAlive {
         let mut client = member.client.kv_client();
         let read = member.answer(client.get(&*self.epoch.name, None)).await?;
         if read.kvs().first().map(|kv| kv.mod_revision()) != Some(self.epoch.revision) {
-            return Err(member.unexpected("the key of the session was written or deleted by somebody else"));
+            return Err(member.unexpected("the key of the session was written or deleted by another program"));
         }
         let term = |header: Option<&etcd_client::ResponseHeader>| header.map(|header| header.raft_term());
         Ok(match (term(kept.header()), term(read.header())) {

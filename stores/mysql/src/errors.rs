@@ -107,7 +107,7 @@ fn remedy(code: u16) -> Option<&'static str> {
         1142 | 1143 | 1227 => {
             "GRANT SELECT, INSERT, UPDATE, DELETE on the tables of locks and of holders, and SELECT, UPDATE on the one of \
              the floor, to this user; if there is no table of holders yet, which shared and limited locks need, let \
-             somebody connect once who may make it"
+             a user connect once that may create it"
         }
         1146 => {
             "a table of distlock is gone or was never made, or another database is meant; tables are made when the program \

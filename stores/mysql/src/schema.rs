@@ -92,7 +92,7 @@ impl Schema {
         let (reason, grants, prefix) = (errors::words(error), self.grants(), &self.prefix);
         StoreError::refused(format!(
             "the database has no tables for locks yet and this user may not create them, or it may not use those that \
-             are there ({reason}). Let somebody who may run what `distlock sql mysql --table-prefix '{prefix}'` prints in \
+             are there ({reason}). Let an administrator run what `distlock sql mysql --table-prefix '{prefix}'` prints in \
              this database, and give this user the use of it: {grants}."
         ))
     }

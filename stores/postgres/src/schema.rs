@@ -136,7 +136,7 @@ impl Schema {
         let (name, grants) = (&self.name, self.grants());
         StoreError::refused(format!(
             "the schema `{name}` has no tables for locks yet, and this role may not create them ({reason}). Let \
-             somebody who may run what `distlock sql postgres --schema '{name}'` prints, and give this role the use of \
+             an administrator run what `distlock sql postgres --schema '{name}'` prints, and give this role the use of \
              it: {grants} or name another schema by `?schema=`"
         ))
     }

@@ -33,7 +33,7 @@ fn log(length: u64) -> Finding {
     Finding::new(
         Warning,
         "log",
-        format!("{text}: somebody reads the file for long, and commands become slower"),
+        format!("{text}: a process reads the file for a long time, and commands become slower"),
     )
     .remedy("end the transaction of the process that reads it, as `fuser` names it")
 }

@@ -34,7 +34,7 @@ impl Location {
                 ))
             }
             Error::NoChildrenForEphemerals => StoreError::refused(format!(
-                "`{path}` lies below a node that ends with somebody's session: choose another root in the URL of \
+                "`{path}` lies below an ephemeral node, which cannot have children: choose another root in the URL of \
                  {describe} ({error})"
             )),
             Error::Throttled => StoreError::later(format!("{describe} is overloaded ({error})")),
@@ -42,7 +42,7 @@ impl Location {
                 StoreError::later(format!("the member of {describe} has lost the others ({error})"))
             }
             Error::NoNode | Error::NodeExists | Error::NotEmpty | Error::BadVersion => {
-                StoreError::later(format!("{describe}: `{path}` was changed by somebody else ({error})"))
+                StoreError::later(format!("{describe}: `{path}` was changed by another client ({error})"))
             }
             other => StoreError::unknown(format!("{describe} gave no answer that counts ({other})")),
         }

@@ -86,7 +86,7 @@ impl Session {
                 Ok(())
             }
             Err(Error::NoNode) => Err(SessionEnd::Session(
-                self.place.odd("the node of the session was deleted by somebody else"),
+                self.place.odd("the node of the session was deleted by another client"),
             )),
             Err(
                 error @ (Error::SessionExpired | Error::ClientClosed | Error::AuthFailed | Error::NoAuth),

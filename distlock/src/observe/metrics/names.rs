@@ -25,28 +25,28 @@ macro_rules! metrics_of_the_crate {
 }
 
 metrics_of_the_crate! {
-    REQUESTS: Counter, "distlock_requests_total", "Locks that were asked for, by how that ended";
-    WAIT: Histogram, "distlock_wait_seconds", "From the request to its end, by whether the lock was acquired";
-    WAITING: Gauge, "distlock_waiting", "Locks that are being asked for, or waited for";
+    REQUESTS: Counter, "distlock_requests_total", "Requested locks, by the outcome";
+    WAIT: Histogram, "distlock_wait_seconds", "The time from the request to its end, by whether the lock was acquired";
+    WAITING: Gauge, "distlock_waiting", "Locks that are requested now, including waits";
     QUEUED: Counter, "distlock_queued_total", "Attempts that found the key held by another process";
-    ACQUIRED: Counter, "distlock_acquired_total", "Acquired locks, by how they came";
+    ACQUIRED: Counter, "distlock_acquired_total", "Acquired locks, by the way of the grant";
     HELD: Gauge, "distlock_held", "Locks in use: acquired, and neither released nor dropped";
-    HOLD: Histogram, "distlock_hold_seconds", "From the acquisition to the end of the use";
+    HOLD: Histogram, "distlock_hold_seconds", "The time from the acquisition to the end of the use";
     LOST: Counter, "distlock_lost_total", "Locks that were lost while they were in use, by reason";
-    RELEASES: Counter, "distlock_releases_total", "Locks that are not in use any more, by how that was settled";
+    RELEASES: Counter, "distlock_releases_total", "Locks that are no longer in use, by the state of the release";
     RENEWALS: Counter, "distlock_renewals_total", "Confirmed renewals";
     RENEWALS_LATE: Counter, "distlock_renewals_late_total",
-        "Renewals that were confirmed when less than half of the lease was left";
-    LEASE_LEFT: Histogram, "distlock_lease_left_seconds", "How much of a lease was left when its renewal was confirmed";
+        "Renewals that were confirmed with less than half of the lease left";
+    LEASE_LEFT: Histogram, "distlock_lease_left_seconds", "The rest of a lease when its renewal was confirmed";
     LEADER: Gauge, "distlock_leader", "How many candidates of this process lead: 1, or 0 while they wait for the office";
     TERMS: Counter, "distlock_leader_terms_total", "Terms of a leader that have begun";
-    TERMS_ENDED: Counter, "distlock_leader_terms_ended_total", "Terms of a leader that have ended, by how";
+    TERMS_ENDED: Counter, "distlock_leader_terms_ended_total", "Terms of a leader that have ended, by the cause";
     BUILD_INFO: Gauge, "distlock_build_info", "1, with the version of the library";
     LINK_UP: Gauge, "distlock_link_up", "Whether the store is connected: 1 or 0";
-    PUSHES_ON: Gauge, "distlock_pushes_on", "Whether the store reports hand-offs by itself: 1 or 0";
-    OUTAGES: Counter, "distlock_outages_total", "How often the connection was lost, or could not be made at first";
-    OUTAGE: Histogram, "distlock_outage_seconds", "How long the store was not connected";
-    FAILED: Counter, "distlock_failed_total", "Managers that are of no use any more, because of a defect";
+    PUSHES_ON: Gauge, "distlock_pushes_on", "Whether the store pushes hand-offs: 1 or 0";
+    OUTAGES: Counter, "distlock_outages_total", "How often the connection was lost, or the first attempt to connect failed";
+    OUTAGE: Histogram, "distlock_outage_seconds", "How long the store was disconnected";
+    FAILED: Counter, "distlock_failed_total", "Managers that have failed because of a defect";
 }
 
 /// Tells the recorder what they are, and of which version.
