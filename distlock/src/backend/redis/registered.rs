@@ -20,8 +20,8 @@ pub(super) enum Registered {
     Unix(UnixStream),
 }
 
-/// The same without a runtime.
-pub(super) enum Bare {
+/// A socket about which no runtime is told.
+pub(super) enum Unregistered {
     Tcp(std::net::TcpStream),
     #[cfg(unix)]
     Unix(std::os::unix::net::UnixStream),
@@ -29,21 +29,21 @@ pub(super) enum Bare {
 
 impl Registered {
     /// Another descriptor of the same socket.
-    pub(super) fn duplicate(&self) -> io::Result<Bare> {
+    pub(super) fn duplicate(&self) -> io::Result<Unregistered> {
         let copy = self.as_socket().try_clone()?;
         Ok(match self {
-            Registered::Tcp(_) => Bare::Tcp(copy.into()),
+            Registered::Tcp(_) => Unregistered::Tcp(copy.into()),
             #[cfg(unix)]
-            Registered::Unix(_) => Bare::Unix(copy.into()),
+            Registered::Unix(_) => Unregistered::Unix(copy.into()),
         })
     }
 
     /// The same descriptor, about which its runtime is not told any more.
-    pub(super) fn into_bare(self) -> io::Result<Bare> {
+    pub(super) fn deregister(self) -> io::Result<Unregistered> {
         Ok(match self {
-            Registered::Tcp(socket) => Bare::Tcp(socket.into_std()?),
+            Registered::Tcp(socket) => Unregistered::Tcp(socket.into_std()?),
             #[cfg(unix)]
-            Registered::Unix(socket) => Bare::Unix(socket.into_std()?),
+            Registered::Unix(socket) => Unregistered::Unix(socket.into_std()?),
         })
     }
 
@@ -56,25 +56,25 @@ impl Registered {
     }
 }
 
-impl Bare {
+impl Unregistered {
     /// Registers it with the current runtime.
     ///
     /// # Panics
     /// If there is none, or if it has no I/O driver.
     pub(super) fn register(self) -> io::Result<Registered> {
         Ok(match self {
-            Bare::Tcp(socket) => Registered::Tcp(TcpStream::from_std(socket)?),
+            Unregistered::Tcp(socket) => Registered::Tcp(TcpStream::from_std(socket)?),
             #[cfg(unix)]
-            Bare::Unix(socket) => Registered::Unix(UnixStream::from_std(socket)?),
+            Unregistered::Unix(socket) => Registered::Unix(UnixStream::from_std(socket)?),
         })
     }
 
     /// Whether there is something to read: bytes, the end, or a fault.
     pub(super) fn is_readable(&self) -> bool {
         let socket = match self {
-            Bare::Tcp(socket) => SockRef::from(socket),
+            Unregistered::Tcp(socket) => SockRef::from(socket),
             #[cfg(unix)]
-            Bare::Unix(socket) => SockRef::from(socket),
+            Unregistered::Unix(socket) => SockRef::from(socket),
         };
         let peeked = socket.peek(&mut [MaybeUninit::uninit()]);
         !peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)

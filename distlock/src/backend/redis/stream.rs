@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 
 use super::config::Address;
 use super::dial::dial;
-use super::registered::{Bare, Registered};
+use super::registered::{Registered, Unregistered};
 use super::tls::{Tls, TlsStream};
 use crate::observe::{Notice, notice};
 
@@ -57,8 +57,8 @@ impl Liveness {
 /// A connected socket.
 pub(super) struct Stream {
     socket: Socket,
-    /// While the socket is lent to another runtime: what it is taken back with.
-    deposit: Option<Bare>,
+    /// While another runtime polls the socket: the descriptor with which it is taken back.
+    original: Option<Unregistered>,
     liveness: Arc<Liveness>,
 }
 
@@ -80,7 +80,7 @@ impl Stream {
             #[cfg(not(unix))]
             Address::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
-        Ok(Stream { socket, deposit: None, liveness })
+        Ok(Stream { socket, original: None, liveness })
     }
 
     fn registered(&self) -> &Registered {
@@ -97,31 +97,30 @@ impl Stream {
         }
     }
 
-    /// To be registered with another runtime, and then given to [`Stream::lend`].
-    pub(super) fn duplicate(&self) -> io::Result<Bare> {
+    /// To be registered with another runtime, and then given to [`Stream::move_to`].
+    pub(super) fn duplicate(&self) -> io::Result<Unregistered> {
         self.registered().duplicate()
     }
 
-    /// From now on the runtime that `duplicate` is registered with learns when the socket is ready, and the
-    /// former one does not. What is half read or half written stays here. `Err`: the socket cannot be used any
-    /// more.
-    pub(super) fn lend(&mut self, duplicate: Registered) -> io::Result<()> {
+    /// From now on, the runtime with which `duplicate` is registered learns when the socket is ready, and the former one
+    /// does not. What is half read or half written stays here. `Err`: the socket cannot be used any more.
+    pub(super) fn move_to(&mut self, duplicate: Registered) -> io::Result<()> {
         let former = std::mem::replace(self.registered_mut(), duplicate);
-        self.deposit = Some(former.into_bare()?);
+        self.original = Some(former.deregister()?);
         Ok(())
     }
 
-    /// The opposite of [`Stream::lend`], in the runtime that was the former one. It needs no new descriptor,
-    /// because a process may have run out of them. Returns what is to be dropped.
+    /// Undoes [`Stream::move_to`], on the runtime that the socket had before. It needs no new descriptor, because a
+    /// process may have run out of them. Returns what is to be dropped.
     pub(super) fn take_back(&mut self) -> io::Result<Option<Registered>> {
-        let Some(deposit) = self.deposit.take() else { return Ok(None) };
-        let own = deposit.register()?;
+        let Some(original) = self.original.take() else { return Ok(None) };
+        let own = original.register()?;
         Ok(Some(std::mem::replace(self.registered_mut(), own)))
     }
 
-    /// Whether bytes of a socket that is lent have arrived and were not read yet.
+    /// Whether bytes have arrived that the other runtime has not read yet.
     pub(super) fn has_unread(&self) -> bool {
-        self.deposit.as_ref().is_some_and(Bare::is_readable)
+        self.original.as_ref().is_some_and(Unregistered::is_readable)
     }
 }
 

@@ -174,13 +174,13 @@ async fn attempt(
         memory.refusals.begin(&address);
         let place = address.to_string();
         let liveness = Arc::new(Liveness::default());
-        let (conduit, driver) = async {
+        let (connection, driver) = async {
             let stream = Stream::connect(&address, &config.tls, Arc::clone(&liveness)).await?;
             link::open(&config.login, stream).await
         }
         .await
         .map_err(|error| errors::unconnected(&place, config.login.source(), error))?;
-        let link = Arc::new(Link::new(conduit, liveness));
+        let link = Arc::new(Link::new(connection, liveness));
         let how = (owner.role(), manner);
         let handshake_result =
             handshake(&link, owner.wire(), how, config.replicas, &mut memory.refusals).await;

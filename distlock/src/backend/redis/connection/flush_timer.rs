@@ -1,4 +1,4 @@
-//! The timer for what is held back.
+//! The timer that writes what is held back: see [`WriteCoalescing`](super::write_coalescing::WriteCoalescing).
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -6,24 +6,24 @@ use std::task::Poll;
 
 use tokio::time::sleep;
 
-use super::Conduit;
-use super::pace::LONGEST_HOLD;
+use super::Connection;
+use super::write_coalescing::MAX_WRITE_DELAY;
 
-impl Conduit {
-    /// Writes what has been held back for long enough although no reply has come.
-    pub(super) async fn write_what_is_held_back(&self) -> Infallible {
+impl Connection {
+    /// Writes what has been held back for [`MAX_WRITE_DELAY`], although no reply has come.
+    pub(super) async fn flush_when_due(&self) -> Infallible {
         loop {
             poll_fn(|cx| {
                 let waker = cx.waker().clone();
                 let mut queue = self.queue();
                 let is_due = !queue.unsent.is_empty();
-                let former = if is_due { queue.timer.take() } else { queue.timer.replace(waker) };
+                let former = if is_due { queue.flush_timer.take() } else { queue.flush_timer.replace(waker) };
                 drop(queue);
                 drop(former);
                 if is_due { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
-            sleep(LONGEST_HOLD).await;
+            sleep(MAX_WRITE_DELAY).await;
             if self.may_write() {
                 self.write();
             }

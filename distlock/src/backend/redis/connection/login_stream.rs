@@ -1,4 +1,4 @@
-//! A stream that is lent to the client library, which logs in over it, and taken back afterwards.
+//! The stream while the client library logs in over it. It is taken back afterwards.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::backend::redis::stream::Stream;
 
-/// The borrower's end. Once the stream was taken back, it is closed.
+/// What the client library gets. It is closed once the stream was taken back.
 #[derive(Clone)]
 pub(super) struct LoginStream(Arc<Mutex<Option<Stream>>>);
 
