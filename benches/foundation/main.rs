@@ -6,8 +6,8 @@
 //!
 //! `links`: the same through links that take time (see [`SlowLink`]), as between two machines.
 //!
-//! `readers`: what distlock gains where the callers' runtime reads replies. It is measured on a runtime that was declared
-//! to have I/O, and on one that was not, for which the manager's I/O thread reads all replies.
+//! `readers`: what distlock gains where the callers' runtime reads replies. It is measured on a runtime that was
+//! declared to have I/O, and on one that was not, for which the manager's I/O thread reads all replies.
 //!
 //! The raw client is measured with both settings of its socket, and the better one of each row is what all
 //! others are compared with. Every round measures every contender, in an order that changes; a ratio is taken

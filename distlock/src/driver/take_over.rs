@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 /// How often commands are looked at. One is taken over at the second look: a store that takes longer loses nothing by
 /// one more wake-up, and others who wait for its turn wait for a blocked caller for two of these.
-pub(super) const TICK: Duration = Duration::from_millis(10);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A command that a caller polls.
 pub(super) trait TakenOver: Send + Sync {
@@ -27,7 +27,7 @@ pub(super) struct TakeOverTimer {
 
 /// Names a command in the register.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct EntryId {
     index: usize,
     number: u64,
 }
@@ -80,7 +80,7 @@ impl TakeOverTimer {
     }
 
     /// `None`: there is nobody to look after it.
-    pub(super) fn keep(&self, command: Arc<dyn TakenOver>) -> Option<Entry> {
+    pub(super) fn keep(&self, command: Arc<dyn TakenOver>) -> Option<EntryId> {
         let mut register = lock(&self.register);
         if register.has_ended {
             return None;
@@ -104,11 +104,11 @@ impl TakeOverTimer {
         if !was_watched {
             self.begun.notify_one();
         }
-        Some(Entry { index, number })
+        Some(EntryId { index, number })
     }
 
     /// It needs no look any more. No effect the second time.
-    pub(super) fn forget(&self, entry: Entry) {
+    pub(super) fn forget(&self, entry: EntryId) {
         let mut register = lock(&self.register);
         let is_there = |kept: &Kept| kept.number == entry.number;
         let kept = register.slots.get(entry.index).and_then(Option::as_ref).is_some_and(is_there);
@@ -133,7 +133,7 @@ impl TakeOverTimer {
         loop {
             self.begun.notified().await;
             loop {
-                pause(TICK).await;
+                pause(CHECK_INTERVAL).await;
                 let old = lock(&self.register).look();
                 let Some(old) = old else { break };
                 old.into_iter().for_each(TakenOver::take_over);

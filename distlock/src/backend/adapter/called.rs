@@ -18,7 +18,7 @@ use crate::process::{self, Process};
 use distlock_store::StoreError;
 
 /// The answer to a command, which comes in any case.
-pub(super) struct Answer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
+pub(super) struct StoreAnswer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
     pub(super) made_in: Process,
     pub(super) from: AnswerFrom<T, L>,
 }
@@ -70,16 +70,16 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Called<T, L> {
     }
 }
 
-impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Answer<T, L> {
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> StoreAnswer<T, L> {
     fn take_called(&mut self) -> Option<Called<T, L>> {
         let AnswerFrom::Store(called) = &mut self.from else { return None };
         called.take()
     }
 }
 
-impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Unpin for Answer<T, L> {}
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Unpin for StoreAnswer<T, L> {}
 
-impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for StoreAnswer<T, L> {
     type Output = Said<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Said<T>> {
@@ -106,7 +106,7 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
     }
 }
 
-impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Drop for Answer<T, L> {
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Drop for StoreAnswer<T, L> {
     /// Others wait for its turn, and what it may still acquire is to be undone.
     fn drop(&mut self) {
         if self.made_in.is_another() {

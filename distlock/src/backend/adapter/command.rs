@@ -23,19 +23,19 @@ pub(super) type Said<T> = Result<(T, ServerTime), StoreError>;
 pub(super) type Work = Box<dyn FnOnce(Turn) -> BoxFuture<()> + Send>;
 
 /// A command that waits for its turn, or for the I/O thread.
-pub(super) struct Queued {
+pub(super) struct QueuedCommand {
     pub(super) keys: Arc<[Arc<str>]>,
     pub(super) work: Work,
 }
 
 /// Commands that have their turn, on their way to the I/O thread.
-pub(super) type Started = (CommandId, Queued);
+pub(super) type Started = (CommandId, QueuedCommand);
 
 /// The turn of a command on its keys. Given up when dropped.
 pub(super) struct Turn {
     id: CommandId,
     keys: Arc<[Arc<str>]>,
-    lanes: Arc<Mutex<Lanes<Queued>>>,
+    lanes: Arc<Mutex<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
 }
 
@@ -43,7 +43,7 @@ impl Turn {
     pub(super) fn new(
         id: CommandId,
         keys: Arc<[Arc<str>]>,
-        lanes: &Arc<Mutex<Lanes<Queued>>>,
+        lanes: &Arc<Mutex<Lanes<QueuedCommand>>>,
         start: &mpsc::UnboundedSender<Started>,
     ) -> Self {
         Turn { id, keys, lanes: lanes.clone(), start: start.clone() }
@@ -63,10 +63,10 @@ impl Drop for Turn {
 /// Gives every command that has its turn a task of its own, until the runtime ends.
 pub(super) async fn dispatch(
     mut started: mpsc::UnboundedReceiver<Started>,
-    lanes: Arc<Mutex<Lanes<Queued>>>,
+    lanes: Arc<Mutex<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
 ) {
-    while let Some((id, Queued { keys, work })) = started.recv().await {
+    while let Some((id, QueuedCommand { keys, work })) = started.recv().await {
         let turn = Turn::new(id, keys, &lanes, &start);
         tokio::spawn(work(turn));
     }

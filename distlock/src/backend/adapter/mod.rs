@@ -32,15 +32,15 @@ use crate::error::LockError;
 use crate::key::LockKey;
 use crate::process::Process;
 use crate::protocol;
-use called::{Answer, AnswerFrom, Called};
-use command::{Queued, Said, Started, Submitted, Turn, Work, in_time};
+use called::{AnswerFrom, Called, StoreAnswer};
+use command::{QueuedCommand, Said, Started, Submitted, Turn, Work, in_time};
 use distlock_store::clock;
 use distlock_store::{
     Abilities, AcquireReply, Finding, List, LockStore, Owner, Publish, Queue, Release, ReleaseReply,
     StoreError,
 };
 use lanes::{Added, Lanes};
-use reports::{Link, Reports};
+use reports::{Reports, StoreLink};
 use translate::Translator;
 
 /// The most locks on one page of a list.
@@ -53,10 +53,10 @@ pub(crate) struct StoreBackend<S> {
     store: S,
     abilities: Abilities,
     translator: Translator,
-    link: Mutex<Link>,
+    link: Mutex<StoreLink>,
     /// Somebody needs the store.
     wanted: watch::Sender<bool>,
-    lanes: Arc<Mutex<Lanes<Queued>>>,
+    lanes: Arc<Mutex<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
     /// The other end, until the I/O thread takes it.
     started: Mutex<Option<mpsc::UnboundedReceiver<Started>>>,
@@ -168,7 +168,7 @@ impl<S: LockStore> StoreBackend<S> {
                 let Some(io_thread) = io_thread else {
                     let (work, answer) = this.queue(submitted, need, call, late);
                     // Fails at the end of the manager: the answer says so.
-                    drop(self.start.send((id, Queued { keys, work })));
+                    drop(self.start.send((id, QueuedCommand { keys, work })));
                     return Ok(self.answer(AnswerFrom::IoThread(answer)));
                 };
                 let turn = Turn::new(id, keys, &self.lanes, &self.start);
@@ -181,7 +181,7 @@ impl<S: LockStore> StoreBackend<S> {
             }
             Added::Waits(behind) => {
                 let (work, answer) = this.queue(submitted, need, call, late);
-                lanes.wait(behind, Queued { keys, work });
+                lanes.wait(behind, QueuedCommand { keys, work });
                 Ok(self.answer(AnswerFrom::IoThread(answer)))
             }
             Added::Full => {
@@ -190,8 +190,8 @@ impl<S: LockStore> StoreBackend<S> {
         }
     }
 
-    fn answer<T: Send, L: FnOnce(T) + Send>(&self, from: AnswerFrom<T, L>) -> Answer<T, L> {
-        Answer { made_in: self.made_in.clone(), from }
+    fn answer<T: Send, L: FnOnce(T) + Send>(&self, from: AnswerFrom<T, L>) -> StoreAnswer<T, L> {
+        StoreAnswer { made_in: self.made_in.clone(), from }
     }
 
     /// What the I/O thread has to do for a command when it has its turn, and where the answer comes.

@@ -7,14 +7,14 @@ use tokio::sync::mpsc;
 
 use super::translate::Translator;
 use super::{StoreBackend, lock};
-use crate::backend::{Events, Failure, LinkEvent, Notice, Push, Pushes, ServerTime, parse_token};
+use crate::backend::{Events, Failure, LinkEvent, Notice, Push, ServerTime, parse_token};
 use distlock_store::clock;
 use distlock_store::engine::Report;
 use distlock_store::{EarlierCommands, LockStore, Notifications, StoreError, StoreEvents};
 
 /// What the store says of its connection.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct StoreLink {
     state: State,
     /// Commands may have been sent.
     was_up: bool,
@@ -23,9 +23,9 @@ pub(super) struct Link {
     notifications: Notifications,
 }
 
-impl Default for Link {
+impl Default for StoreLink {
     fn default() -> Self {
-        Link { state: State::NotYet, was_up: false, unannounced: None, notifications: Notifications::On }
+        StoreLink { state: State::NotYet, was_up: false, unannounced: None, notifications: Notifications::On }
     }
 }
 
@@ -36,7 +36,7 @@ enum State {
     Down(StoreError),
 }
 
-impl Link {
+impl StoreLink {
     /// Why nothing may be sent now, if so.
     pub(super) fn refusal(&self, store: &dyn Fn() -> String) -> Option<StoreError> {
         match &self.state {
@@ -128,9 +128,8 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     fn announce(&self, earlier: EarlierCommands, events: &dyn Events) {
-        let former_links_dead = earlier == EarlierCommands::Ended;
         let pushes = self.pushes(lock(&self.link).notifications);
-        events.link(LinkEvent::Up { former_links_dead, pushes });
+        events.link(LinkEvent::Up { earlier, pushes });
     }
 
     fn notifications(&self, notifications: Notifications, events: &dyn Events) {
@@ -143,14 +142,14 @@ impl<S: LockStore> StoreBackend<S> {
         let is_announced = link.unannounced.is_none();
         drop(link);
         if is_announced && self.abilities.waiting.is_told() {
-            events.link(LinkEvent::Pushes(self.pushes(notifications)));
+            events.link(LinkEvent::Notifications(self.pushes(notifications)));
         }
     }
 
-    fn pushes(&self, notifications: Notifications) -> Pushes {
+    fn pushes(&self, notifications: Notifications) -> Notifications {
         match notifications {
-            Notifications::On if self.abilities.waiting.is_told() => Pushes::On,
-            Notifications::On | Notifications::Off => Pushes::Off,
+            Notifications::On if self.abilities.waiting.is_told() => Notifications::On,
+            Notifications::On | Notifications::Off => Notifications::Off,
         }
     }
 

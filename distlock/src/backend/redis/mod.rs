@@ -89,7 +89,7 @@ pub(crate) use config::RedisConfig;
 pub(crate) use config_error::ConfigError;
 pub(crate) use connection::this_runtime_has_io;
 pub(crate) use listing::{ScanResult, Search};
-pub(crate) use membership::{Mark, Note, Origin};
+pub(crate) use membership::{Mark, Origin, ServerNote};
 pub(crate) use operation::{Encode, Encoding, Operation};
 pub(crate) use reply::Garbled;
 pub(crate) use standalone::RedisBackend;

@@ -56,13 +56,13 @@ impl Liveness {
 
 /// A connected socket.
 pub(super) struct Stream {
-    socket: Socket,
+    socket: MaybeTls,
     /// While another runtime polls the socket: the descriptor with which it is taken back.
     original: Option<Unregistered>,
     liveness: Arc<Liveness>,
 }
 
-enum Socket {
+enum MaybeTls {
     Plain(Registered),
     Tls(Box<TlsStream>),
 }
@@ -71,12 +71,12 @@ impl Stream {
     pub(super) async fn connect(address: &Address, tls: &Tls, liveness: Arc<Liveness>) -> io::Result<Stream> {
         let dialled = async |host: &str, port| Ok::<_, io::Error>(Registered::Tcp(dial(host, port).await?));
         let socket = match address {
-            Address::Tcp { host, port } => Socket::Plain(dialled(host, *port).await?),
+            Address::Tcp { host, port } => MaybeTls::Plain(dialled(host, *port).await?),
             Address::Tls { host, port } => {
-                Socket::Tls(Box::new(tls.wrap(host, dialled(host, *port).await?).await?))
+                MaybeTls::Tls(Box::new(tls.wrap(host, dialled(host, *port).await?).await?))
             }
             #[cfg(unix)]
-            Address::Unix(path) => Socket::Plain(Registered::Unix(UnixStream::connect(path).await?)),
+            Address::Unix(path) => MaybeTls::Plain(Registered::Unix(UnixStream::connect(path).await?)),
             #[cfg(not(unix))]
             Address::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
@@ -85,15 +85,15 @@ impl Stream {
 
     fn registered(&self) -> &Registered {
         match &self.socket {
-            Socket::Plain(socket) => socket,
-            Socket::Tls(tls) => tls.get_ref().0,
+            MaybeTls::Plain(socket) => socket,
+            MaybeTls::Tls(tls) => tls.get_ref().0,
         }
     }
 
     fn registered_mut(&mut self) -> &mut Registered {
         match &mut self.socket {
-            Socket::Plain(socket) => socket,
-            Socket::Tls(tls) => tls.get_mut().0,
+            MaybeTls::Plain(socket) => socket,
+            MaybeTls::Tls(tls) => tls.get_mut().0,
         }
     }
 
@@ -102,8 +102,8 @@ impl Stream {
         self.registered().duplicate()
     }
 
-    /// From now on, the runtime with which `duplicate` is registered learns when the socket is ready, and the former one
-    /// does not. What is half read or half written stays here. `Err`: the socket cannot be used any more.
+    /// From now on, the runtime with which `duplicate` is registered learns when the socket is ready, and the former
+    /// one does not. What is half read or half written stays here. `Err`: the socket cannot be used any more.
     pub(super) fn move_to(&mut self, duplicate: Registered) -> io::Result<()> {
         let former = std::mem::replace(self.registered_mut(), duplicate);
         self.original = Some(former.deregister()?);
@@ -141,8 +141,8 @@ impl Drop for Stream {
 macro_rules! on_socket {
     ($self:ident, $stream:ident => $call:expr) => {
         match &mut $self.socket {
-            Socket::Plain($stream) => $call,
-            Socket::Tls($stream) => $call,
+            MaybeTls::Plain($stream) => $call,
+            MaybeTls::Tls($stream) => $call,
         }
     };
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::linger::Linger;
-use super::link::Link;
+use super::link::LinkStatus;
 use crate::engine::rules;
-use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, KnownHolder, LONGEST_CLAIM, Queueing};
+use crate::engine::{ACQUIRE_RESEND_AFTER, AcquirePurpose, KnownHolder, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::{How, Ticket};
 use crate::protocol::{Failure, LockKind, ServerTime, StoreError, Time, Token, When, may_be_applied};
 
@@ -82,7 +82,7 @@ impl Attempt {
 
     /// One of its commands was answered, or its reply will never come (`error`). False: the reply says nothing
     /// new.
-    pub(crate) fn takes_in(&mut self, asked: Acquiring, error: Option<&StoreError>) -> bool {
+    pub(crate) fn takes_in(&mut self, asked: AcquirePurpose, error: Option<&StoreError>) -> bool {
         self.traces.heard_of(error, asked.queueing);
         if rules::is_stale(asked.seq, self.seen) {
             return false;
@@ -93,7 +93,7 @@ impl Attempt {
     }
 
     /// When the command under way is sent again if no reply comes before.
-    pub(crate) fn resend_at(&self, link: &Link) -> Option<Time> {
+    pub(crate) fn resend_at(&self, link: &LinkStatus) -> Option<Time> {
         match self.phase {
             Phase::InFlight { sent, .. } if !link.is_down() => Some(sent.after(ACQUIRE_RESEND_AFTER)),
             _ => None,
@@ -101,7 +101,7 @@ impl Attempt {
     }
 
     /// True if the server has to be asked now, for the first time or again.
-    pub(crate) fn is_due(&self, now: Time, link: &Link) -> bool {
+    pub(crate) fn is_due(&self, now: Time, link: &LinkStatus) -> bool {
         let times = [self.phase.ask_at(), self.resend_at(link)];
         times.into_iter().flatten().any(|at| at <= now)
     }

@@ -2,7 +2,7 @@
 //! mutex is free again.
 
 use super::*;
-use crate::engine::state::releases::MOST;
+use crate::engine::state::releases::MAX_TOKENS;
 use crate::protocol::Notice;
 
 /// The lock is acquired and released while a second command of the same attempt is under way, which then finds the
@@ -17,7 +17,7 @@ fn released_twice(desk: &mut Desk, want: Want) -> (Sent, Sent) {
     let (second, ..) = desk.next_enter();
     desk.fresh(first);
     let cell = desk.acquired();
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     let (own, _) = desk.next_leave();
     let server_time = Some(desk.server_time());
     desk.answer(second, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
@@ -74,12 +74,12 @@ fn a_release_that_its_own_repetition_overtakes_is_no_loss() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     desk.down();
-    desk.up(FormerLinks::Alive);
+    desk.up(EarlierCommands::MayArrive);
     desk.sent.clear();
     desk.release(&cell);
     let (own, _) = desk.next_leave();
     desk.down();
-    desk.up(FormerLinks::Alive);
+    desk.up(EarlierCommands::MayArrive);
     let (repeated, _) = desk.next_leave();
     desk.answer(repeated, Ok(ReleaseReply::Released { gap: false }));
     let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
@@ -90,7 +90,7 @@ fn a_release_that_its_own_repetition_overtakes_is_no_loss() {
 fn no_more_tokens_are_remembered_than_so_many() {
     let mut desk = Desk::new();
     let (own, _) = released_twice(&mut desk, want());
-    for number in 0..MOST {
+    for number in 0..MAX_TOKENS {
         let token = Token(1_000_000 + u64::try_from(number).unwrap());
         desk.grant(token, desk.server_time(), None);
     }

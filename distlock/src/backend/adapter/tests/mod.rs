@@ -17,8 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::{StoreBackend, lock};
 use crate::backend::ConnectOn;
 use crate::backend::{
-    AcquireMode, Backend, Events, LinkEvent, LockKind, Notice, OpResult, Push, Pushes, Sending, ServerTime,
-    Token, op,
+    AcquireMode, Backend, Events, LinkEvent, LockKind, Notice, Notifications, OpResult, Push, Sending,
+    ServerTime, Token, op,
 };
 use crate::protocol;
 use distlock_store::{
@@ -151,9 +151,9 @@ fn acquired() -> Result<AcquireReply, StoreError> {
 /// What the engine was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
-    Up { former_links_dead: bool, pushes: Pushes },
+    Up { earlier: EarlierCommands, pushes: Notifications },
     Down,
-    Pushes(Pushes),
+    Notifications(Notifications),
     Push(Push),
     Notice(Notice),
     SessionLost,
@@ -175,9 +175,9 @@ impl Record {
 impl Events for Record {
     fn link(&self, event: LinkEvent) {
         self.add(match event {
-            LinkEvent::Up { former_links_dead, pushes } => Told::Up { former_links_dead, pushes },
+            LinkEvent::Up { earlier, pushes } => Told::Up { earlier, pushes },
             LinkEvent::Down { .. } => Told::Down,
-            LinkEvent::Pushes(pushes) => Told::Pushes(pushes),
+            LinkEvent::Notifications(pushes) => Told::Notifications(pushes),
         });
     }
 

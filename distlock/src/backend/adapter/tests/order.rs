@@ -100,7 +100,7 @@ async fn nothing_is_sent_before_the_store_is_up_nor_while_it_is_down() {
     rig.until_told().await;
     assert_eq!(
         rig.told(),
-        [Told::Up { former_links_dead: true, pushes: Pushes::Off }],
+        [Told::Up { earlier: EarlierCommands::Ended, pushes: Notifications::Off }],
         "nothing was sent before"
     );
     let sent = rig.send("k", attempt(2));
@@ -114,7 +114,10 @@ async fn nothing_is_sent_before_the_store_is_up_nor_while_it_is_down() {
     assert_eq!((error.kind, error.to_string().as_str()), (Failure::NotSent, "the line is cut"));
     rig.events.up(EarlierCommands::MayArrive);
     rig.script.is_quiet().await;
-    assert_eq!(rig.told(), [Told::Down, Told::Up { former_links_dead: false, pushes: Pushes::Off }]);
+    assert_eq!(
+        rig.told(),
+        [Told::Down, Told::Up { earlier: EarlierCommands::MayArrive, pushes: Notifications::Off }]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@
 //! - The link to one master is lost: nothing is reported. Operations on that master fail (`Unknown`, then
 //!   `NotSent`).
 //! - A lost link was made again, or slots went to a node that was not a master before (a fail-over): `Up`
-//!   again, so that the engine renews every lease and asks for every waiter. `former_links_dead` is about all
+//!   again, so that the engine renews every lease and asks for every waiter. `earlier` is about all
 //!   links made since the previous `Up`. A command that was sent to a replaced master cannot take effect any
 //!   more: its data is discarded when it comes back as a replica.
 //! - Slots went from one master to another: `Up` too, because the server times of two nodes must not be
@@ -40,6 +40,7 @@ mod inquire;
 mod map;
 mod node;
 mod question;
+mod recent_pushes;
 mod supervisor;
 
 #[cfg(any(test, fuzzing))]
@@ -53,7 +54,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
-use super::config::{Address, Place, RedisConfig};
+use super::config::{Address, RedisConfig, ServerLocation};
 use super::config_error::ConfigError;
 use super::errors;
 use super::exec::MOST_KEYS_AT_ONCE;
@@ -104,7 +105,7 @@ impl ClusterBackend {
     /// A sentence that says what to change in `config`.
     pub(crate) fn new(config: RedisConfig) -> Result<Arc<ClusterBackend>, ConfigError> {
         config.check()?;
-        let Place::Cluster(seeds) = config.place.clone() else {
+        let ServerLocation::Cluster(seeds) = config.place.clone() else {
             return Err("a cluster needs a URL with the scheme `redis+cluster://`".into());
         };
         let names = Names::clustered(config.prefix.clone());

@@ -23,9 +23,9 @@ use distlock_store::clock;
 /// reports by a panic only, would end the process.
 const MOVES_SOCKETS: bool = cfg!(unix) && cfg!(panic = "unwind");
 
-/// Runtimes that have an I/O driver, as the program has declared. A runtime cannot be asked: tokio panics if a socket is
-/// registered with one that has none, and even a panic that is caught has run the program's panic hook, which may end
-/// the process. So no other runtime gets a socket.
+/// Runtimes that have an I/O driver, as the program has declared. A runtime cannot be asked: tokio panics if a socket
+/// is registered with one that has none, and even a panic that is caught has run the program's panic hook, which may
+/// end the process. So no other runtime gets a socket.
 static WITH_IO: Mutex<Vec<Id>> = Mutex::new(Vec::new());
 /// A program has few runtimes: the latest ones are remembered.
 const MAX_WITH_IO: usize = 64;

@@ -12,7 +12,7 @@ use super::broken;
 use crate::backend::redis::stream::Stream;
 
 /// How many bytes one read takes at most.
-const CHUNK: usize = 16 * 1024;
+const READ_SIZE: usize = 16 * 1024;
 
 /// A part of a reply stays here, whichever task reads the rest.
 pub(super) struct ReplyDecoder {
@@ -26,8 +26,8 @@ pub(super) struct ReplyDecoder {
 impl ReplyDecoder {
     pub(super) fn new() -> ReplyDecoder {
         ReplyDecoder {
-            chunk: vec![0; CHUNK],
-            bytes: BytesMut::with_capacity(CHUNK),
+            chunk: vec![0; READ_SIZE],
+            bytes: BytesMut::with_capacity(READ_SIZE),
             codec: ValueCodec::default(),
             values: Vec::new(),
         }

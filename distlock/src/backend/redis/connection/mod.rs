@@ -5,10 +5,11 @@
 //! a task on the I/O thread, reads the replies, wakes the tasks that await them, and writes what was held back. While
 //! requests follow each other quickly, a task on the callers' runtime does this in its place: see [`ReaderPolicy`].
 //!
-//! Rule: code that uses the socket holds its mutex, and looks at the queue again after unlocking it. A caller only tries
-//! to lock that mutex. If this fails, its command is in the queue already, and the thread that has the mutex will find
-//! it there. So nothing stays in the queue that may be written. What is held back is written at the next reply, or by a
-//! timer of the I/O thread: the task whose reply has come may not be polled for long, and others must not wait for it.
+//! Rule: code that uses the socket holds its mutex, and looks at the queue again after unlocking it. A caller only
+//! tries to lock that mutex. If this fails, its command is in the queue already, and the thread that has the mutex will
+//! find it there. So nothing stays in the queue that may be written. What is held back is written at the next reply, or
+//! by a timer of the I/O thread: the task whose reply has come may not be polled for long, and others must not wait for
+//! it.
 
 mod caller_reader;
 #[cfg(test)]
@@ -52,7 +53,7 @@ use crate::process::Process;
 use distlock_store::clock;
 
 /// Buffers that have grown beyond this are given back when they are empty.
-const LARGEST_KEPT: usize = 256 * 1024;
+const MAX_KEPT_CAPACITY: usize = 256 * 1024;
 
 pub(super) struct Connection {
     queue: Mutex<Queue>,
@@ -429,7 +430,7 @@ impl Socket {
             self.unflushed = false;
         }
         self.written = 0;
-        if self.out.capacity() > LARGEST_KEPT {
+        if self.out.capacity() > MAX_KEPT_CAPACITY {
             self.out = Vec::new();
         }
         self.out.clear();

@@ -422,5 +422,5 @@ fn every_reply_is_read_by_one_reader_whatever_the_runtime_does() {
             }
         }
     }
-    assert!(seen.len() > 5_000, "{}", seen.len());
+    assert!(seen.len() > 2_000, "{}", seen.len());
 }

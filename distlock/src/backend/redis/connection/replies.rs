@@ -33,7 +33,7 @@ pub(super) enum Reply {
     Several(Vec<Value>),
 }
 
-enum Slot {
+enum SlotState {
     Free,
     /// `waker`: of the task that awaits the reply, once it was polled.
     Awaited {
@@ -51,7 +51,7 @@ enum Slot {
 /// Slots are used again and again: a request needs no memory of its own.
 #[derive(Default)]
 pub(super) struct Replies {
-    slots: Vec<Slot>,
+    slots: Vec<SlotState>,
     free: Vec<usize>,
     /// The slots of the requests without all their replies, in the order of the commands.
     order: VecDeque<usize>,
@@ -76,7 +76,7 @@ impl Replies {
             Expected::One => Vec::new(),
             Expected::Several(count) => Vec::with_capacity(count),
         };
-        let slot = Slot::Awaited { expected, so_far, waker: None };
+        let slot = SlotState::Awaited { expected, so_far, waker: None };
         let index = match self.free.pop() {
             Some(index) => {
                 self.slots[index] = slot;
@@ -96,13 +96,13 @@ impl Replies {
     }
 
     fn ready(&mut self, index: usize, result: RedisResult<Reply>) -> Option<Waker> {
-        match mem::replace(&mut self.slots[index], Slot::Ready(result)) {
-            Slot::Awaited { waker, .. } => {
+        match mem::replace(&mut self.slots[index], SlotState::Ready(result)) {
+            SlotState::Awaited { waker, .. } => {
                 self.untaken += 1;
                 waker
             }
-            Slot::Free | Slot::Unwanted { .. } | Slot::Ready(_) => {
-                self.slots[index] = Slot::Free;
+            SlotState::Free | SlotState::Unwanted { .. } | SlotState::Ready(_) => {
+                self.slots[index] = SlotState::Free;
                 self.free.push(index);
                 None
             }
@@ -113,17 +113,17 @@ impl Replies {
     pub(super) fn answer(&mut self, value: Value, woken: &mut Vec<Waker>) -> bool {
         let Some(&index) = self.order.front() else { return false };
         let reply = match &mut self.slots[index] {
-            Slot::Awaited { expected: Expected::One, .. } => Some(Reply::One(value)),
-            Slot::Awaited { expected: Expected::Several(count), so_far, .. } => {
+            SlotState::Awaited { expected: Expected::One, .. } => Some(Reply::One(value)),
+            SlotState::Awaited { expected: Expected::Several(count), so_far, .. } => {
                 so_far.push(value);
                 (so_far.len() >= *count).then(|| Reply::Several(mem::take(so_far)))
             }
-            Slot::Unwanted { left } => {
+            SlotState::Unwanted { left } => {
                 *left -= 1;
                 (*left == 0).then_some(Reply::One(value))
             }
             // Only slots of the other two kinds are in the order.
-            Slot::Free | Slot::Ready(_) => None,
+            SlotState::Free | SlotState::Ready(_) => None,
         };
         if let Some(reply) = reply {
             self.order.pop_front();
@@ -135,12 +135,12 @@ impl Replies {
     /// For the task that awaits the reply, which is polled with `waker`.
     pub(super) fn poll(&mut self, ReplySlot(index): ReplySlot, waker: &Waker) -> SlotPoll {
         match &mut self.slots[index] {
-            Slot::Awaited { waker: known, .. } => match known {
+            SlotState::Awaited { waker: known, .. } => match known {
                 Some(known) if known.will_wake(waker) => SlotPoll::SameWaker,
                 _ => SlotPoll::NewWaker,
             },
-            _ => match mem::replace(&mut self.slots[index], Slot::Free) {
-                Slot::Ready(result) => {
+            _ => match mem::replace(&mut self.slots[index], SlotState::Free) {
+                SlotState::Ready(result) => {
                     self.free.push(index);
                     self.untaken -= 1;
                     SlotPoll::Ready(result)
@@ -157,19 +157,19 @@ impl Replies {
     /// Sets the waker of a request that is not ready, and returns the former one.
     pub(super) fn set_waker(&mut self, ReplySlot(index): ReplySlot, new: Waker) -> Option<Waker> {
         match &mut self.slots[index] {
-            Slot::Awaited { waker, .. } => waker.replace(new),
+            SlotState::Awaited { waker, .. } => waker.replace(new),
             _ => Some(new),
         }
     }
 
     /// The request is dropped. What is returned must be dropped outside of the mutex.
     pub(super) fn forget(&mut self, ReplySlot(index): ReplySlot) -> Option<Waker> {
-        match mem::replace(&mut self.slots[index], Slot::Free) {
-            Slot::Awaited { expected, so_far, waker } => {
-                self.slots[index] = Slot::Unwanted { left: expected.count() - so_far.len() };
+        match mem::replace(&mut self.slots[index], SlotState::Free) {
+            SlotState::Awaited { expected, so_far, waker } => {
+                self.slots[index] = SlotState::Unwanted { left: expected.count() - so_far.len() };
                 waker
             }
-            Slot::Ready(_) => {
+            SlotState::Ready(_) => {
                 self.free.push(index);
                 self.untaken -= 1;
                 None

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::reader_policy::A_CALLER;
 use super::{Connection, Stop};
-use crate::backend::redis::config::{Address, Place, RedisConfig};
+use crate::backend::redis::config::{Address, RedisConfig, ServerLocation};
 use crate::backend::redis::stream::{Liveness, Stream};
 use crate::backend::redis::test_server::TestServer;
 use crate::backend::redis::tls::Tls;
@@ -38,7 +38,7 @@ impl Rig {
 
     pub(super) fn of(server: TestServer, url: &str) -> Rig {
         let config = RedisConfig::new(url, "a").unwrap();
-        let Place::Fixed(address) = config.place else { panic!("not the address of a server") };
+        let ServerLocation::Fixed(address) = config.place else { panic!("not the address of a server") };
         Rig::connect(&address, &config.tls, server, async |stream| {
             Connection::log_in(&RedisConnectionInfo::default(), stream).await.unwrap()
         })
@@ -213,7 +213,7 @@ fn at_the_end_every_request_fails_and_so_does_every_later_one() {
 fn a_driver_that_ends_before_it_was_polled_ends_every_request() {
     let rig = Rig::start();
     let config = RedisConfig::new(&rig.server.url(), "b").unwrap();
-    let Place::Fixed(address) = config.place else { panic!("not the address of a server") };
+    let ServerLocation::Fixed(address) = config.place else { panic!("not the address of a server") };
     let connection = rig.io.block_on(async {
         let stream = Stream::connect(&address, &config.tls, Arc::default()).await.unwrap();
         Connection::log_in(&RedisConnectionInfo::default(), stream).await.unwrap()

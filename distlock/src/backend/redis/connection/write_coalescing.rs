@@ -1,14 +1,14 @@
 //! Write coalescing: when commands are written to the socket, and when they wait for more commands.
 //!
-//! A write costs the client and the server a system call each, and wakes a thread on both sides, however few commands it
-//! carries. So commands are held back while tasks have replies that they have not taken, because those tasks will send
-//! more commands. The last of these tasks writes for all of them.
+//! A write costs the client and the server a system call each, and wakes a thread on both sides, however few commands
+//! it carries. So commands are held back while tasks have replies that they have not taken, because those tasks will
+//! send more commands. The last of these tasks writes for all of them.
 //!
 //! If the server is near, commands are also held back while it is busy with earlier ones, because it reads from its
 //! socket when it has replied to those. Two writes in flight keep it busy, and one is enough while tasks are about to
-//! run. If the callers' runtime reads, it reads nothing before these tasks have run. Then the second write goes out when
-//! half of them have run, so that the server works while the other half run. If the server is far, a reply takes as long
-//! as the link does, and no command waits for it.
+//! run. If the callers' runtime reads, it reads nothing before these tasks have run. Then the second write goes out
+//! when half of them have run, so that the server works while the other half run. If the server is far, a reply takes
+//! as long as the link does, and no command waits for it.
 //!
 //! What is held back is written when a reply comes. If none comes within [`MAX_WRITE_DELAY`], the next command takes it
 //! along, or a timer of the I/O thread writes it. The timer may be late by a millisecond or two.

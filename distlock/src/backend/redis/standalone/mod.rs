@@ -9,14 +9,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
-use super::config::{Address, Place, RedisConfig};
+use super::config::{Address, RedisConfig, ServerLocation};
 use super::diagnosis::{self, Setup};
-use super::endpoint::{Endpoint, State};
+use super::endpoint::{Endpoint, EndpointState};
 use super::exec::Exec;
 use super::handshake::ServerInfo;
 use super::link::Link;
 use super::listing::{self, Batches, ScanResult, Search};
-use super::membership::{Note, Origin};
+use super::membership::{Origin, ServerNote};
 use super::names::Names;
 use super::operation::Operation;
 use super::replicas::Replicas;
@@ -25,8 +25,9 @@ use super::{ConfigError, errors};
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, ListPage, OpResult,
-    Others, Pushes, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, op,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, ListPage,
+    Notifications, OpResult, Others, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks,
+    op,
 };
 use distlock_store::Finding;
 use distlock_store::kit::sync::Locked;
@@ -60,7 +61,7 @@ impl RedisBackend {
     }
 
     /// Writes a note on the server for other processes. The first poll fixes its place among other commands.
-    pub(crate) fn note(&self, note: Note) -> BoxFuture<Result<(), StoreError>> {
+    pub(crate) fn note(&self, note: ServerNote) -> BoxFuture<Result<(), StoreError>> {
         match self.shared.link_or_connect() {
             Ok(link) => Box::pin(Arc::clone(&self.shared.exec).note(link, note)),
             Err(error) => Box::pin(async { Err(error) }),
@@ -143,7 +144,7 @@ struct ServerShared {
     link: RwLock<Option<Arc<Link>>>,
     /// Whether a connection is wanted.
     wanted: watch::Sender<bool>,
-    state: Locked<State>,
+    state: Locked<EndpointState>,
     /// Whether the first attempt to subscribe has ended.
     tried: watch::Sender<bool>,
     /// The command link leads to another server than the push connection.
@@ -167,8 +168,8 @@ impl ServerShared {
             replicas: Replicas::new(&config),
             moved: Notify::new(),
             sentinels: match &config.place {
-                Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), &config))),
-                Place::Fixed(_) | Place::Cluster(_) => None,
+                ServerLocation::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), &config))),
+                ServerLocation::Fixed(_) | ServerLocation::Cluster(_) => None,
             },
             config,
         }
@@ -220,7 +221,7 @@ impl ServerShared {
         *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EndpointState> {
         self.state.lock()
     }
 
@@ -237,7 +238,7 @@ impl ServerShared {
     }
 
     /// Offers `link` to operations.
-    fn offer(&self, link: Arc<Link>, address: &Address, server: &ServerInfo) -> Pushes {
+    fn offer(&self, link: Arc<Link>, address: &Address, server: &ServerInfo) -> Notifications {
         self.exec.handshake_done(server);
         let mut state = self.state();
         state.up = true;

@@ -8,13 +8,13 @@ use redis::Cmd;
 
 use super::ServerShared;
 use crate::backend::redis::command::Wire;
-use crate::backend::redis::config::{Address, Place, RedisConfig};
+use crate::backend::redis::config::{Address, RedisConfig, ServerLocation};
 use crate::backend::redis::endpoint::{Connects, Endpoint};
 use crate::backend::redis::errors;
 use crate::backend::redis::handshake::Role;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
-use crate::backend::{Events, Failure, LinkEvent, Push, Pushes, StoreError};
+use crate::backend::{Events, Failure, LinkEvent, Notifications, Push, StoreError};
 use crate::observe::{Notice, notice};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
@@ -40,12 +40,12 @@ impl Deref for Supervisor {
 
 impl Supervisor {
     /// While there is no link nothing is reported: the next `Up` will tell.
-    fn report(&self, before: Pushes) {
+    fn report(&self, before: Notifications) {
         let state = self.state();
         let (up, now) = (state.up, state.pushes());
         drop(state);
         if up && now != before {
-            self.events.link(LinkEvent::Pushes(now));
+            self.events.link(LinkEvent::Notifications(now));
         }
     }
 }
@@ -80,9 +80,9 @@ impl LinkOwner for Supervisor {
 
     async fn locate(&self) -> Result<Address, StoreError> {
         match (&self.config.place, &self.sentinels) {
-            (Place::Fixed(address), _) => Ok(address.clone()),
-            (Place::Sentinel(_), Some(sentinels)) => sentinels.locate().await,
-            (Place::Sentinel(_) | Place::Cluster(_), _) => {
+            (ServerLocation::Fixed(address), _) => Ok(address.clone()),
+            (ServerLocation::Sentinel(_), Some(sentinels)) => sentinels.locate().await,
+            (ServerLocation::Sentinel(_) | ServerLocation::Cluster(_), _) => {
                 Err(errors::found(Failure::Refused, "this is not the place of one server"))
             }
         }
@@ -101,7 +101,7 @@ impl LinkOwner for Supervisor {
         }
         self.wait_for_pushes(FIRST_PUSH_LINK_WAIT).await;
         let pushes = self.offer(Arc::clone(&found.link), &found.address, &found.server);
-        self.events.link(LinkEvent::Up { former_links_dead: found.former_links_dead, pushes });
+        self.events.link(LinkEvent::Up { earlier: found.earlier, pushes });
     }
 
     fn introduction(&self) -> Option<Cmd> {
