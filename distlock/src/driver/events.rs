@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{Core, LinkSeen};
-use crate::backend::{Events, Notice};
+use crate::backend::{Events, PushHint};
 use crate::contained::contained;
 use crate::observe::Event;
 use crate::outage::{BeforeOutage, LinkChange};
@@ -61,7 +61,7 @@ impl Events for Core {
         drop(core.event(|engine, now| engine.push(now, &push)));
     }
 
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: PushHint) {
         let Some(core) = self.io.core() else { return };
         drop(core.event(|engine, now| engine.on_key(now, notice.key(), |step| step.on_notice(&notice)).1));
     }

@@ -39,7 +39,7 @@ pub(crate) use list_page::{ListPage, StoredLocks};
 pub(crate) use mutant::mutated;
 pub(crate) use op::AcquireMode;
 pub(crate) use pattern::{LONGEST_PATTERN, Pattern};
-pub(crate) use push::{Notice, Push};
+pub(crate) use push::{Push, PushHint};
 pub(crate) use reply::FenceReply;
 pub(crate) use reply::{
     AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,

@@ -202,8 +202,8 @@ impl LockRequest {
             return FirstStep::Further(wait_limit);
         }
         match self.ask(now, key, want) {
-            Submitted::UnderWay(acquiring) => FirstStep::Attempt(acquiring, wait_limit),
-            Submitted::Known(result) => match usable(result, wait_limit) {
+            StartedAcquire::UnderWay(acquiring) => FirstStep::Attempt(acquiring, wait_limit),
+            StartedAcquire::Known(result) => match usable(result, wait_limit) {
                 Some(result) => FirstStep::Known(result),
                 None => FirstStep::Further(wait_limit),
             },
@@ -238,8 +238,8 @@ impl LockRequest {
         loop {
             let result = match keys {
                 [key] => match self.ask(clock::now(), key, want.clone()) {
-                    Submitted::Known(result) => result,
-                    Submitted::UnderWay(acquiring) => self.guard(acquiring.await, key.shared()),
+                    StartedAcquire::Known(result) => result,
+                    StartedAcquire::UnderWay(acquiring) => self.guard(acquiring.await, key.shared()),
                 },
                 keys => self.in_order(keys, want).await,
             };
@@ -250,22 +250,25 @@ impl LockRequest {
     }
 
     /// `now`: an instant before.
-    fn ask(&self, now: Time, key: &LockKey, want: Want) -> Submitted {
+    fn ask(&self, now: Time, key: &LockKey, want: Want) -> StartedAcquire {
         if let Some(nested) = self.enter_again(key) {
-            return Submitted::Known(nested);
+            return StartedAcquire::Known(nested);
         }
         if let Some(error) = self.manager.core().refusal() {
-            return Submitted::Known(Err(LockError::Unavailable { key: key.clone(), source: error.source }));
+            return StartedAcquire::Known(Err(LockError::Unavailable {
+                key: key.clone(),
+                source: error.source,
+            }));
         }
         let mut acquiring = driver::acquire(self.manager.alive(), now, key.shared().clone(), want);
         match acquiring.now() {
-            Some(answer) => Submitted::Known(self.guard(answer, key.shared())),
+            Some(answer) => StartedAcquire::Known(self.guard(answer, key.shared())),
             None => {
                 if !acquiring.sends() {
                     let core = self.manager.core();
                     core.report_wait_behind_others(acquiring.key(), &self.label, self.kind);
                 }
-                Submitted::UnderWay(acquiring)
+                StartedAcquire::UnderWay(acquiring)
             }
         }
     }
@@ -331,7 +334,7 @@ fn nesting(held: LockKind, wanted: LockKind) -> Nesting {
     }
 }
 
-enum Submitted {
+enum StartedAcquire {
     Known(Result<Guard, LockError>),
     UnderWay(PendingAcquire),
 }

@@ -16,8 +16,8 @@ use distlock_store::StoreError;
 use distlock_store::clock;
 use distlock_store::engine::Time;
 
-/// What the store has said, and when it was asked.
-pub(super) type Said<T> = Result<(T, ServerTime), StoreError>;
+/// A reply of the store, and the server's time when it was asked.
+pub(super) type TimedReply<T> = Result<(T, ServerTime), StoreError>;
 
 /// Makes a command, once it has its turn. `Err`: it had to wait for it for too long.
 pub(super) type Work = Box<dyn FnOnce(Turn) -> BoxFuture<()> + Send>;

@@ -24,8 +24,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Backend, BatchReply, BoxFuture, Demand, Events, Failure, HoldNote, LATE_COMMANDS, ListPage, Notice,
-    OpResult, Others, Sending, ServerTime, StoredLock, Token, Tuning, op,
+    Backend, BatchReply, BoxFuture, Demand, Events, Failure, HoldNote, LATE_COMMANDS, ListPage, OpResult,
+    Others, PushHint, Sending, ServerTime, StoredLock, Token, Tuning, op,
 };
 use crate::backend::{ConnectOn, not_examined};
 use crate::error::LockError;
@@ -33,7 +33,7 @@ use crate::key::LockKey;
 use crate::process::Process;
 use crate::protocol;
 use called::{AnswerFrom, Called, StoreAnswer};
-use command::{QueuedCommand, Said, Started, Submitted, Turn, Work, in_time};
+use command::{QueuedCommand, Started, Submitted, TimedReply, Turn, Work, in_time};
 use distlock_store::clock;
 use distlock_store::{
     Abilities, AcquireReply, Finding, List, LockStore, Owner, Publish, Queue, Release, ReleaseReply,
@@ -149,7 +149,7 @@ impl<S: LockStore> StoreBackend<S> {
         (need, polled_by): (Need, PolledBy),
         call: C,
         late: L,
-    ) -> Result<impl Future<Output = Said<T>> + Send + use<S, T, C, L>, StoreError>
+    ) -> Result<impl Future<Output = TimedReply<T>> + Send + use<S, T, C, L>, StoreError>
     where
         T: Send + 'static,
         C: FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
@@ -201,7 +201,7 @@ impl<S: LockStore> StoreBackend<S> {
         need: Need,
         call: C,
         late: L,
-    ) -> (Work, oneshot::Receiver<Said<T>>)
+    ) -> (Work, oneshot::Receiver<TimedReply<T>>)
     where
         T: Send + 'static,
         C: FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
@@ -266,7 +266,7 @@ impl<S: LockStore> StoreBackend<S> {
         if reply.is_acquired() || (queue.is_some() && matches!(reply, AcquireReply::Busy(_))) {
             let events = lock(&self.events).as_ref().and_then(Weak::upgrade);
             if let Some(events) = events {
-                events.notice(Notice::Unproven { key: key.clone(), token });
+                events.notice(PushHint::Unproven { key: key.clone(), token });
             }
         }
     }

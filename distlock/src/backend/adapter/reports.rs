@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::translate::Translator;
 use super::{StoreBackend, lock};
-use crate::backend::{Events, Failure, LinkEvent, Notice, Push, ServerTime, parse_token};
+use crate::backend::{Events, Failure, LinkEvent, Push, PushHint, ServerTime, parse_token};
 use distlock_store::clock;
 use distlock_store::engine::Report;
 use distlock_store::{EarlierCommands, LockStore, Notifications, StoreError, StoreEvents};
@@ -164,7 +164,7 @@ impl<S: LockStore> StoreBackend<S> {
 /// Tells the engine, unless it is about keys or owners of others.
 fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option<()> {
     match hint {
-        Report::Released { key } => events.notice(Notice::Free { key: translator.logical(&key)? }),
+        Report::Released { key } => events.notice(PushHint::Free { key: translator.logical(&key)? }),
         Report::Granted { key, owner, fence, made } => {
             let key = translator.logical(&key)?;
             let token = parse_token(&translator.client, &owner)?;
@@ -174,7 +174,7 @@ fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option
                     let server_time = ServerTime(made.0 / 1_000);
                     events.push(Push::Grant { key, token, server_time, handoffs_began: server_time, fence });
                 }
-                None => events.notice(Notice::Unproven { key, token }),
+                None => events.notice(PushHint::Unproven { key, token }),
             }
         }
         Report::Up(_)

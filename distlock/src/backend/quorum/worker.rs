@@ -27,7 +27,7 @@ const MAX_BATCH: usize = 500;
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// One command for one server.
-type Letter = (Arc<str>, MemberCommand);
+type KeyedCommand = (Arc<str>, MemberCommand);
 
 /// The coordinator's worker on the I/O thread.
 pub(super) struct Worker<'a> {
@@ -98,7 +98,7 @@ impl Worker<'_> {
                 return;
             }
             // The servers in the order in which they are to be sent their commands.
-            let mut commands: Vec<(usize, Vec<Letter>)> = Vec::new();
+            let mut commands: Vec<(usize, Vec<KeyedCommand>)> = Vec::new();
             for effect in effects {
                 match effect {
                     Effect::Send { node, key, command } => {
@@ -152,7 +152,7 @@ impl Worker<'_> {
     }
 
     /// Sends one server's commands, in order.
-    async fn send_commands(&mut self, node: usize, commands: Vec<Letter>) {
+    async fn send_commands(&mut self, node: usize, commands: Vec<KeyedCommand>) {
         let backend = &self.quorum.nodes[node];
         if commands.len() < MIN_BATCH {
             for (key, command) in commands {
@@ -179,7 +179,7 @@ impl Worker<'_> {
         }
         let mut commands = commands.into_iter();
         loop {
-            let batch: Vec<Letter> = commands.by_ref().take(MAX_BATCH).map(with_time).collect();
+            let batch: Vec<KeyedCommand> = commands.by_ref().take(MAX_BATCH).map(with_time).collect();
             if batch.is_empty() {
                 return;
             }
@@ -229,7 +229,7 @@ impl Worker<'_> {
 }
 
 /// The same command; one that asks for a lock in a form whose reply tells the server's time.
-fn with_time((key, command): Letter) -> Letter {
+fn with_time((key, command): KeyedCommand) -> KeyedCommand {
     let command = match command {
         MemberCommand::Ask(job, op::Ask::Plain(op)) => MemberCommand::Ask(job, take(op.token, op.ttl).into()),
         other => other,

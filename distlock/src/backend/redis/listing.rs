@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::exec::Exec;
 use super::link::Link;
 use super::names::Names;
-use super::operation::{Look, Operation, Read};
+use super::operation::{Inspect, Operation, Read};
 use crate::backend::{
     BoxFuture, Failure, ListPage, MARK, OpResult, OwnerDetails, StoreError, StoredLock, StoredLocks, Who,
     client_of,
@@ -175,7 +175,7 @@ async fn processes(store: &impl Batches, clients: BTreeSet<Arc<str>>) -> HashMap
 
 /// Who holds these keys and who waits, with what they have written about themselves: two round trips.
 pub(super) async fn inspect(store: &impl Batches, keys: &[Arc<str>]) -> Vec<OpResult<Option<StoredLock>>> {
-    let mut looks = store.batch(keys.iter().map(|key| (key.clone(), Look)).collect()).await;
+    let mut looks = store.batch(keys.iter().map(|key| (key.clone(), Inspect)).collect()).await;
     let (mut holds, mut clients) = (Vec::new(), BTreeSet::new());
     for (key, look) in keys.iter().zip(&looks) {
         let Ok(Some(found)) = look else { continue };

@@ -161,7 +161,7 @@ impl<W> Step<'_, W> {
         }
         self.with_attempt(|step, mut attempt| {
             if rules::clock_is_forgotten_with_the_link() {
-                attempt.pair = None;
+                attempt.queued_times = None;
             }
             // During a gap the attempt has sent nothing. It asks when its own timer fires.
             if attempt.may_be_applied() || attempt.silent.is_some() {
@@ -175,7 +175,7 @@ impl<W> Step<'_, W> {
     pub(in crate::engine) fn attempt_lost_link(&mut self, cause: &StoreError) {
         if let Some(attempt) = &mut self.state.attempt {
             if rules::clock_is_forgotten_with_the_link() {
-                attempt.pair = None;
+                attempt.queued_times = None;
             }
             attempt.cause = Some(cause.clone());
             attempt.silent.get_or_insert(self.now);
@@ -184,7 +184,7 @@ impl<W> Step<'_, W> {
 
     pub(super) fn forget_pair(&mut self) {
         if let Some(attempt) = &mut self.state.attempt {
-            attempt.pair = None;
+            attempt.queued_times = None;
         }
     }
 

@@ -160,7 +160,7 @@ impl<W> Step<'_, W> {
                 attempt.cause = None;
                 attempt.refusals = 0;
                 attempt.entered = None;
-                attempt.pair =
+                attempt.queued_times =
                     server_time.filter(|_| queueing == Queueing::May).map(|server_time| (server_time, sent));
                 if queueing == Queueing::May && attempt.traces.all_answered() {
                     attempt.claim = LONGEST_CLAIM.min(asked.ttl);
@@ -218,7 +218,7 @@ impl<W> Step<'_, W> {
             entered,
             fences: first..first.saturating_add(fence.map_or(0, |_| u64::from(fences))),
             handoffs_began,
-            seen: attempt.seen,
+            last_seq: attempt.last_seq,
             server_time,
             asked: sent,
             longest: attempt.longest,
@@ -377,10 +377,10 @@ impl<W> Step<'_, W> {
     ) {
         let (token, AcquirePurpose { seq, ttl, .. }) = (context.token, asked);
         let Some(lease) = self.state.lease(token) else { return };
-        if rules::is_stale(seq, lease.grant.seen) {
+        if rules::is_stale(seq, lease.grant.last_seq) {
             return;
         }
-        lease.grant.seen = lease.grant.seen.max(seq);
+        lease.grant.last_seq = lease.grant.last_seq.max(seq);
         match result {
             // Applied before what we know already: threads may send in another order than the one in which
             // they asked.

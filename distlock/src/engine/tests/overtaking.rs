@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::engine::state::releases::MAX_TOKENS;
-use crate::protocol::Notice;
+use crate::protocol::PushHint;
 
 /// The lock is acquired and released while a second command of the same attempt is under way, which then finds the
 /// lock ours: it is released once more. Returns that release and the holder's own.
@@ -11,7 +11,7 @@ fn released_twice(desk: &mut Desk, want: Want) -> (Sent, Sent) {
     desk.acquire(0, want);
     let (first, _) = desk.next();
     let token = first.token;
-    let hint = Notice::Unproven { key: desk.key.clone(), token };
+    let hint = PushHint::Unproven { key: desk.key.clone(), token };
     let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
     desk.take(effects);
     let (second, ..) = desk.next_enter();
@@ -104,7 +104,7 @@ fn a_release_that_overtakes_one_with_min_hold_keeps_the_key_as_well() {
     let mut desk = Desk::new();
     desk.acquire(0, Want { min_hold: Some(ms(4_000)), ..want() });
     let (first, _) = desk.next();
-    let hint = Notice::Unproven { key: desk.key.clone(), token: first.token };
+    let hint = PushHint::Unproven { key: desk.key.clone(), token: first.token };
     let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
     desk.take(effects);
     let (second, ..) = desk.next_enter();

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{StoreBackend, lock};
 use crate::backend::ConnectOn;
 use crate::backend::{
-    AcquireMode, Backend, Events, LinkEvent, LockKind, Notice, Notifications, OpResult, Push, Sending,
+    AcquireMode, Backend, Events, LinkEvent, LockKind, Notifications, OpResult, Push, PushHint, Sending,
     ServerTime, Token, op,
 };
 use crate::protocol;
@@ -155,7 +155,7 @@ enum Told {
     Down,
     Notifications(Notifications),
     Push(Push),
-    Notice(Notice),
+    Notice(PushHint),
     SessionLost,
 }
 
@@ -185,7 +185,7 @@ impl Events for Record {
         self.add(Told::Push(push));
     }
 
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: PushHint) {
         self.add(Told::Notice(notice));
     }
 

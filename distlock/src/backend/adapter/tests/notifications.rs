@@ -31,7 +31,7 @@ async fn a_new_connection_reports_until_the_store_says_otherwise() {
     while rig.record.len() < 4 {
         tokio::task::yield_now().await;
     }
-    let free = Told::Notice(Notice::Free { key: "k".into() });
+    let free = Told::Notice(PushHint::Free { key: "k".into() });
     assert_eq!(rig.told(), [Told::Notifications(Notifications::Off), Told::Down, UP, free]);
 }
 

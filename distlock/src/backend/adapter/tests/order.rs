@@ -41,7 +41,7 @@ async fn a_release_does_not_overtake_an_acquisition_that_has_timed_out() {
     answer.send(acquired()).unwrap();
     let (_, answer) = rig.script.next_release().await;
     // The engine, which has given the command up, is told that there is something to release.
-    assert_eq!(rig.told(), [Told::Notice(Notice::Unproven { key: "k".into(), token: Token(1) })]);
+    assert_eq!(rig.told(), [Told::Notice(PushHint::Unproven { key: "k".into(), token: Token(1) })]);
     answer.send(Ok(ReleaseReply::Released)).unwrap();
     release.await.unwrap().unwrap();
 }
@@ -61,7 +61,7 @@ async fn an_operation_that_never_ends_is_waited_for_so_long_and_heard_even_then(
     // It has left a place in the queue.
     answer.send(Ok(AcquireReply::Busy(distlock_store::Busy::by("dl1:other:1")))).unwrap();
     rig.until_told().await;
-    assert_eq!(rig.told(), [Told::Notice(Notice::Unproven { key: "k".into(), token: Token(1) })]);
+    assert_eq!(rig.told(), [Told::Notice(PushHint::Unproven { key: "k".into(), token: Token(1) })]);
 }
 
 #[tokio::test(start_paused = true)]

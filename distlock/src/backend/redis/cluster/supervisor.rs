@@ -42,7 +42,7 @@ const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 struct Supervisor {
     shared: Arc<ClusterShared>,
     events: Arc<dyn Events>,
-    reported: Locked<Reported>,
+    reported: Locked<ReportState>,
     /// Whether the first attempt to subscribe has ended.
     tried: watch::Sender<bool>,
     /// Each push arrives once from every node.
@@ -51,7 +51,7 @@ struct Supervisor {
 
 /// What was reported to the engine, and what has to be reported next.
 #[derive(Debug)]
-struct Reported {
+struct ReportState {
     up: bool,
     /// Since the last `Up`: a link was made, or a fail-over happened.
     unreported: bool,
@@ -74,7 +74,7 @@ impl Deref for Supervisor {
 }
 
 pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
-    let reported = Reported {
+    let reported = ReportState {
         up: false,
         unreported: true,
         earlier: EarlierCommands::Ended,

@@ -299,6 +299,8 @@ fn a_reply_is_read_in_parts_by_several_readers() {
         let last = ask("last");
         move || block_on(last)
     });
+    // Without any request, the I/O thread soon reads as well, and would take this reply for one too many.
+    wait_until("the last", LONG, || rig.connection.queue().replies.in_flight() == 1);
     until_the_io_thread_reads(&rig.connection);
     say("\nlast\r\n");
     let all = asked.into_iter().map(|asked| callers.block_on(asked).unwrap());

@@ -4,9 +4,9 @@
 //! runtime reads takes one, and one thread acts upon all replies that arrive together, without a switch. With several
 //! hundred requests in flight, many requests share these costs, and the I/O thread is one more thread that works. But a
 //! runtime of the program may be busy or blocked, or it may end. So the callers' runtime reads only while its requests
-//! follow each other quickly, and only once it has polled its reader. The I/O thread takes the socket back if a request
-//! comes from any other thread, if too many requests are in flight, if they come slowly or not at all, or if a reply has
-//! lain unread between two checks.
+//! follow each other quickly, and only once it has polled its reader. The I/O thread takes the socket back if a
+//! request comes from any other thread, if too many requests are in flight, if they come slowly or not at all, or if a
+//! reply has lain unread between two checks.
 //!
 //! All of this is decided here, by plain values. `R` names a runtime.
 

@@ -33,7 +33,7 @@ pub(super) enum Reply {
     Several(Vec<Value>),
 }
 
-enum SlotState {
+enum ReplyState {
     Free,
     /// `waker`: of the task that awaits the reply, once it was polled.
     Awaited {
@@ -51,7 +51,7 @@ enum SlotState {
 /// Slots are used again and again: a request needs no memory of its own.
 #[derive(Default)]
 pub(super) struct Replies {
-    slots: Vec<SlotState>,
+    slots: Vec<ReplyState>,
     free: Vec<usize>,
     /// The slots of the requests without all their replies, in the order of the commands.
     order: VecDeque<usize>,
@@ -76,7 +76,7 @@ impl Replies {
             Expected::One => Vec::new(),
             Expected::Several(count) => Vec::with_capacity(count),
         };
-        let slot = SlotState::Awaited { expected, so_far, waker: None };
+        let slot = ReplyState::Awaited { expected, so_far, waker: None };
         let index = match self.free.pop() {
             Some(index) => {
                 self.slots[index] = slot;
@@ -96,13 +96,13 @@ impl Replies {
     }
 
     fn ready(&mut self, index: usize, result: RedisResult<Reply>) -> Option<Waker> {
-        match mem::replace(&mut self.slots[index], SlotState::Ready(result)) {
-            SlotState::Awaited { waker, .. } => {
+        match mem::replace(&mut self.slots[index], ReplyState::Ready(result)) {
+            ReplyState::Awaited { waker, .. } => {
                 self.untaken += 1;
                 waker
             }
-            SlotState::Free | SlotState::Unwanted { .. } | SlotState::Ready(_) => {
-                self.slots[index] = SlotState::Free;
+            ReplyState::Free | ReplyState::Unwanted { .. } | ReplyState::Ready(_) => {
+                self.slots[index] = ReplyState::Free;
                 self.free.push(index);
                 None
             }
@@ -113,17 +113,17 @@ impl Replies {
     pub(super) fn answer(&mut self, value: Value, woken: &mut Vec<Waker>) -> bool {
         let Some(&index) = self.order.front() else { return false };
         let reply = match &mut self.slots[index] {
-            SlotState::Awaited { expected: Expected::One, .. } => Some(Reply::One(value)),
-            SlotState::Awaited { expected: Expected::Several(count), so_far, .. } => {
+            ReplyState::Awaited { expected: Expected::One, .. } => Some(Reply::One(value)),
+            ReplyState::Awaited { expected: Expected::Several(count), so_far, .. } => {
                 so_far.push(value);
                 (so_far.len() >= *count).then(|| Reply::Several(mem::take(so_far)))
             }
-            SlotState::Unwanted { left } => {
+            ReplyState::Unwanted { left } => {
                 *left -= 1;
                 (*left == 0).then_some(Reply::One(value))
             }
             // Only slots of the other two kinds are in the order.
-            SlotState::Free | SlotState::Ready(_) => None,
+            ReplyState::Free | ReplyState::Ready(_) => None,
         };
         if let Some(reply) = reply {
             self.order.pop_front();
@@ -135,12 +135,12 @@ impl Replies {
     /// For the task that awaits the reply, which is polled with `waker`.
     pub(super) fn poll(&mut self, ReplySlot(index): ReplySlot, waker: &Waker) -> SlotPoll {
         match &mut self.slots[index] {
-            SlotState::Awaited { waker: known, .. } => match known {
+            ReplyState::Awaited { waker: known, .. } => match known {
                 Some(known) if known.will_wake(waker) => SlotPoll::SameWaker,
                 _ => SlotPoll::NewWaker,
             },
-            _ => match mem::replace(&mut self.slots[index], SlotState::Free) {
-                SlotState::Ready(result) => {
+            _ => match mem::replace(&mut self.slots[index], ReplyState::Free) {
+                ReplyState::Ready(result) => {
                     self.free.push(index);
                     self.untaken -= 1;
                     SlotPoll::Ready(result)
@@ -157,19 +157,19 @@ impl Replies {
     /// Sets the waker of a request that is not ready, and returns the former one.
     pub(super) fn set_waker(&mut self, ReplySlot(index): ReplySlot, new: Waker) -> Option<Waker> {
         match &mut self.slots[index] {
-            SlotState::Awaited { waker, .. } => waker.replace(new),
+            ReplyState::Awaited { waker, .. } => waker.replace(new),
             _ => Some(new),
         }
     }
 
     /// The request is dropped. What is returned must be dropped outside of the mutex.
     pub(super) fn forget(&mut self, ReplySlot(index): ReplySlot) -> Option<Waker> {
-        match mem::replace(&mut self.slots[index], SlotState::Free) {
-            SlotState::Awaited { expected, so_far, waker } => {
-                self.slots[index] = SlotState::Unwanted { left: expected.count() - so_far.len() };
+        match mem::replace(&mut self.slots[index], ReplyState::Free) {
+            ReplyState::Awaited { expected, so_far, waker } => {
+                self.slots[index] = ReplyState::Unwanted { left: expected.count() - so_far.len() };
                 waker
             }
-            SlotState::Ready(_) => {
+            ReplyState::Ready(_) => {
                 self.free.push(index);
                 self.untaken -= 1;
                 None
