@@ -96,8 +96,10 @@ const PURE: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
+            "distlock_store::EarlierCommands",
             "distlock_store::LATE_COMMANDS",
             "distlock_store::LockKind",
+            "distlock_store::Notifications",
             "distlock_store::StoreError",
             "distlock_store::engine",
             "distlock_store::kit::shrink",

@@ -2,19 +2,19 @@
 //! comes later.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::lanes::{CommandId, Lanes};
-use super::lock;
 use crate::backend::{BoxFuture, Failure, LATE_COMMANDS, ServerTime};
 use crate::contained::{Panicked, poll_contained};
 use distlock_store::StoreError;
 use distlock_store::clock;
 use distlock_store::engine::Time;
+use distlock_store::kit::sync::Locked;
 
 /// A reply of the store, and the server's time when it was asked.
 pub(super) type TimedReply<T> = Result<(T, ServerTime), StoreError>;
@@ -35,7 +35,7 @@ pub(super) type Started = (CommandId, QueuedCommand);
 pub(super) struct Turn {
     id: CommandId,
     keys: Arc<[Arc<str>]>,
-    lanes: Arc<Mutex<Lanes<QueuedCommand>>>,
+    lanes: Arc<Locked<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
 }
 
@@ -43,7 +43,7 @@ impl Turn {
     pub(super) fn new(
         id: CommandId,
         keys: Arc<[Arc<str>]>,
-        lanes: &Arc<Mutex<Lanes<QueuedCommand>>>,
+        lanes: &Arc<Locked<Lanes<QueuedCommand>>>,
         start: &mpsc::UnboundedSender<Started>,
     ) -> Self {
         Turn { id, keys, lanes: lanes.clone(), start: start.clone() }
@@ -52,7 +52,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let next = lock(&self.lanes).ended(self.id, &self.keys);
+        let next = self.lanes.lock().ended(self.id, &self.keys);
         for started in next {
             // Fails at the end of the manager; then nobody awaits the answer.
             drop(self.start.send(started));
@@ -63,7 +63,7 @@ impl Drop for Turn {
 /// Gives every command that has its turn a task of its own, until the runtime ends.
 pub(super) async fn dispatch(
     mut started: mpsc::UnboundedReceiver<Started>,
-    lanes: Arc<Mutex<Lanes<QueuedCommand>>>,
+    lanes: Arc<Locked<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
 ) {
     while let Some((id, QueuedCommand { keys, work })) = started.recv().await {

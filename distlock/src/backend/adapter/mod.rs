@@ -18,7 +18,7 @@ mod translate;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -35,6 +35,7 @@ use crate::protocol;
 use called::{AnswerFrom, Called, StoreAnswer};
 use command::{QueuedCommand, Started, Submitted, TimedReply, Turn, Work, in_time};
 use distlock_store::clock;
+use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, AcquireReply, Finding, List, LockStore, Owner, Publish, Queue, Release, ReleaseReply,
     StoreError,
@@ -53,13 +54,13 @@ pub(crate) struct StoreBackend<S> {
     store: S,
     abilities: Abilities,
     translator: Translator,
-    link: Mutex<StoreLink>,
+    link: Locked<StoreLink>,
     /// Somebody needs the store.
     wanted: watch::Sender<bool>,
-    lanes: Arc<Mutex<Lanes<QueuedCommand>>>,
+    lanes: Arc<Locked<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
     /// The other end, until the I/O thread takes it.
-    started: Mutex<Option<mpsc::UnboundedReceiver<Started>>>,
+    started: Locked<Option<mpsc::UnboundedReceiver<Started>>>,
     /// The runtime of the I/O thread, once it runs.
     io_thread: OnceLock<Handle>,
     made_in: Process,
@@ -67,7 +68,7 @@ pub(crate) struct StoreBackend<S> {
     /// own.
     asked: AtomicU64,
     /// Where grants that nobody waited for any longer are reported.
-    events: Mutex<Option<Weak<dyn Events>>>,
+    events: Locked<Option<Weak<dyn Events>>>,
 }
 
 /// What a command cannot do without.
@@ -99,15 +100,15 @@ impl<S: LockStore> StoreBackend<S> {
             store,
             abilities,
             translator,
-            link: Mutex::default(),
+            link: Locked::default(),
             wanted: watch::Sender::new(connect == ConnectOn::Start),
             lanes: Arc::default(),
             start,
-            started: Mutex::new(Some(started)),
+            started: Locked::new(Some(started)),
             io_thread: OnceLock::new(),
             made_in: Process::current(),
             asked: AtomicU64::new(0),
-            events: Mutex::default(),
+            events: Locked::default(),
         })
     }
 
@@ -122,7 +123,7 @@ impl<S: LockStore> StoreBackend<S> {
     /// Why nothing can be sent, if so.
     fn refusal(&self, need: Need) -> Option<StoreError> {
         let describe = || self.store.describe();
-        if let Some(error) = lock(&self.link).refusal(&describe) {
+        if let Some(error) = self.link.lock().refusal(&describe) {
             // An idle store begins to connect.
             self.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
             return Some(error);
@@ -160,7 +161,7 @@ impl<S: LockStore> StoreBackend<S> {
         }
         let Some(this) = self.this.upgrade() else { return Err(ended()) };
         let submitted = Submitted::now();
-        let mut lanes = lock(&self.lanes);
+        let mut lanes = self.lanes.lock();
         match lanes.add(&keys) {
             Added::Start(id) => {
                 drop(lanes);
@@ -264,7 +265,7 @@ impl<S: LockStore> StoreBackend<S> {
     /// The store has answered an acquisition that was given up: if nobody uses it, it is to be undone.
     fn late(&self, key: &Arc<str>, token: Token, queue: Option<&Queue>, reply: &AcquireReply) {
         if reply.is_acquired() || (queue.is_some() && matches!(reply, AcquireReply::Busy(_))) {
-            let events = lock(&self.events).as_ref().and_then(Weak::upgrade);
+            let events = self.events.lock().as_ref().and_then(Weak::upgrade);
             if let Some(events) = events {
                 events.notice(PushHint::Unproven { key: key.clone(), token });
             }
@@ -273,8 +274,8 @@ impl<S: LockStore> StoreBackend<S> {
 
     /// The store's own work, and the delivery of its reports.
     async fn work(self: Arc<Self>, events: Arc<dyn Events>) {
-        *lock(&self.events) = Some(Arc::downgrade(&events));
-        if let Some(started) = lock(&self.started).take() {
+        *self.events.lock() = Some(Arc::downgrade(&events));
+        if let Some(started) = self.started.lock().take() {
             tokio::spawn(command::dispatch(started, self.lanes.clone(), self.start.clone()));
             self.io_thread.get_or_init(Handle::current);
         }
@@ -292,7 +293,7 @@ struct CloseWhenDropped<'a, S>(&'a StoreBackend<S>);
 
 impl<S> Drop for CloseWhenDropped<'_, S> {
     fn drop(&mut self) {
-        lock(&self.0.link).close();
+        self.0.link.lock().close();
     }
 }
 
@@ -440,9 +441,4 @@ fn boxed<T>(call: impl Future<Output = T> + Send + 'static) -> BoxFuture<T> {
 
 fn ended() -> StoreError {
     StoreError::new(Failure::Unknown, "the manager has ended")
-}
-
-/// A panic while it is locked is a mistake of ours: no code of the store runs under it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
+use super::StoreBackend;
 use super::translate::Translator;
-use super::{StoreBackend, lock};
 use crate::backend::{Events, Failure, LinkEvent, Push, PushHint, ServerTime, parse_token};
 use distlock_store::clock;
 use distlock_store::engine::Report;
@@ -100,7 +100,7 @@ impl<S: LockStore> StoreBackend<S> {
                 }
                 session.answered(sent, timeout);
                 if !session.is_over(now) {
-                    let unannounced = lock(&self.link).unannounced.take();
+                    let unannounced = self.link.lock().unannounced.take();
                     unannounced.into_iter().for_each(|earlier| self.announce(earlier, events));
                 }
             }
@@ -116,7 +116,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     fn is_up(&self, earlier: EarlierCommands, events: &dyn Events) {
-        let mut link = lock(&self.link);
+        let mut link = self.link.lock();
         let earlier = if link.was_up { earlier } else { EarlierCommands::Ended };
         (link.state, link.was_up, link.notifications) = (State::Up, true, Notifications::On);
         let no_session = self.translator.session().is_some_and(|session| session.is_over(clock::now()));
@@ -128,12 +128,12 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     fn announce(&self, earlier: EarlierCommands, events: &dyn Events) {
-        let pushes = self.pushes(lock(&self.link).notifications);
+        let pushes = self.pushes(self.link.lock().notifications);
         events.link(LinkEvent::Up { earlier, pushes });
     }
 
     fn notifications(&self, notifications: Notifications, events: &dyn Events) {
-        let mut link = lock(&self.link);
+        let mut link = self.link.lock();
         if !matches!(link.state, State::Up) || link.notifications == notifications {
             return;
         }
@@ -154,7 +154,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     fn is_down(&self, cause: StoreError, events: &dyn Events) {
-        let mut link = lock(&self.link);
+        let mut link = self.link.lock();
         (link.state, link.unannounced) = (State::Down(cause.clone()), None);
         drop(link);
         events.link(LinkEvent::Down { cause });

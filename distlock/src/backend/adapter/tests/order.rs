@@ -26,7 +26,7 @@ async fn operations_on_one_key_follow_each_other_and_others_do_not_wait() {
     assert_eq!(released.owner, owner(1));
     answer.send(Ok(ReleaseReply::Released)).unwrap();
     assert!(matches!(release.await.unwrap(), Ok(protocol::ReleaseReply::Released { gap: false })));
-    assert!(lock(&rig.backend.lanes).is_empty());
+    assert!(rig.backend.lanes.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,7 @@ async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
     let record = Arc::new(Record::default());
     let work = tokio::spawn(backend.clone().run(record.clone()));
     script.events().await.up(EarlierCommands::Ended);
-    while lock(&record.0).is_empty() {
+    while record.0.lock().is_empty() {
         tokio::task::yield_now().await;
     }
     // What a panic does to it.
@@ -150,7 +150,7 @@ async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
     assert!(matches!(sending, crate::backend::Sending::Ready(Err(error)) if error.kind == Failure::NotSent));
     tokio::spawn(backend.clone().run(record.clone()));
     script.events().await.up(EarlierCommands::MayArrive);
-    while lock(&record.0).len() < 2 {
+    while record.0.lock().len() < 2 {
         tokio::task::yield_now().await;
     }
     let sending = backend.send_acquire(&"k".into(), attempt(1).into());

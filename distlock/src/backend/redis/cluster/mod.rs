@@ -74,6 +74,7 @@ use map::Map;
 use node::Node;
 
 /// Locks on a Redis Cluster.
+#[derive(Clone)]
 pub(crate) struct ClusterBackend {
     shared: Arc<ClusterShared>,
 }
@@ -124,12 +125,6 @@ impl ClusterBackend {
         };
         Ok(Arc::new(ClusterBackend { shared: Arc::new(shared) }))
     }
-}
-
-impl ClusterBackend {
-    fn again(&self) -> ClusterBackend {
-        ClusterBackend { shared: Arc::clone(&self.shared) }
-    }
 
     /// An operation that does not acquire.
     fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
@@ -141,6 +136,12 @@ impl ClusterBackend {
             }
             Err(error) => Sending::Ready(Err(error)),
         }
+    }
+
+    fn force(&self, key: &Arc<str>, owner: Option<&Arc<str>>) -> BoxFuture<Result<bool, StoreError>> {
+        let (shared, route) = (Arc::clone(&self.shared), self.shared.route(key));
+        let (key, owner) = (Arc::clone(key), owner.cloned());
+        Box::pin(async move { shared.force(route?, key, owner).await })
     }
 }
 
@@ -262,7 +263,7 @@ impl Backend for ClusterBackend {
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
-        let (this, key) = (self.again(), Arc::clone(key));
+        let (this, key) = (self.clone(), Arc::clone(key));
         Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
     }
 
@@ -271,7 +272,7 @@ impl Backend for ClusterBackend {
     }
 
     fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
-        let (this, mut found) = (self.again(), ScanResult::new(Search::new(beginning, after)));
+        let (this, mut found) = (self.clone(), ScanResult::new(Search::new(beginning, after)));
         Box::pin(async move {
             this.shared.search(&mut found).await?;
             Ok(found.page(&this).await)
@@ -279,7 +280,7 @@ impl Backend for ClusterBackend {
     }
 
     fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<StoredLocks, StoreError>> {
-        let this = self.again();
+        let this = self.clone();
         Box::pin(async move {
             let looks = listing::inspect(&this, &keys).await;
             listing::locks(keys, looks)
@@ -299,18 +300,11 @@ impl Backend for ClusterBackend {
     }
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
-        match self.shared.route(key) {
-            Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key), None)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+        self.force(key, None)
     }
 
     fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
-        let owner = Some(Arc::clone(owner));
-        match self.shared.route(key) {
-            Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key), owner)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+        self.force(key, Some(owner))
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {

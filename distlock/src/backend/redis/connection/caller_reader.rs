@@ -6,8 +6,8 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::Arc;
+use std::task::Poll;
 
 use redis::RedisResult;
 use tokio::runtime::{Handle, Id};
@@ -15,9 +15,10 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::on_ready::OnReady;
 use super::reader_policy::{CHECK_INTERVAL, Change, Generation, ReceiveBuffer};
-use super::{Connection, Queue, broken};
+use super::{Connection, Queue, broken, wake};
 use crate::contained::contained;
 use distlock_store::clock;
+use distlock_store::kit::sync::Locked;
 
 /// Without unix, a socket cannot leave its runtime. Without unwinding, a runtime without an I/O driver, which tokio
 /// reports by a panic only, would end the process.
@@ -26,14 +27,14 @@ const MOVES_SOCKETS: bool = cfg!(unix) && cfg!(panic = "unwind");
 /// Runtimes that have an I/O driver, as the program has declared. A runtime cannot be asked: tokio panics if a socket
 /// is registered with one that has none, and even a panic that is caught has run the program's panic hook, which may
 /// end the process. So no other runtime gets a socket.
-static WITH_IO: Mutex<Vec<Id>> = Mutex::new(Vec::new());
+static WITH_IO: Locked<Vec<Id>> = Locked::new(Vec::new());
 /// A program has few runtimes: the latest ones are remembered.
 const MAX_WITH_IO: usize = 64;
 
 /// The current runtime, if there is one, has an I/O driver.
 pub(crate) fn this_runtime_has_io() {
     let Ok(here) = Handle::try_current() else { return };
-    let mut known = WITH_IO.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = WITH_IO.lock();
     if !known.contains(&here.id()) {
         if known.len() >= MAX_WITH_IO {
             known.remove(0);
@@ -43,7 +44,7 @@ pub(crate) fn this_runtime_has_io() {
 }
 
 fn has_io(runtime: Id) -> bool {
-    WITH_IO.lock().unwrap_or_else(PoisonError::into_inner).contains(&runtime)
+    WITH_IO.lock().contains(&runtime)
 }
 
 impl Queue {
@@ -77,26 +78,26 @@ impl Connection {
     }
 
     fn wake_io_thread(&self) {
-        let waker = self.queue().io_waker.take();
-        drop(contained(|| waker.map(Waker::wake)));
+        let waker = self.queue.lock().io_waker.take();
+        wake(waker);
     }
 
     fn reader_ended(&self, generation: Generation) {
-        if self.queue().reader_policy.ended(generation) {
+        if self.queue.lock().reader_policy.ended(generation) {
             self.wake_io_thread();
         }
     }
 
     /// Registers the socket with the current runtime, which is that of this reader. `false`: it is not to read.
     fn register(&self, generation: Generation) -> bool {
-        if !self.queue().reader_policy.may_register(generation, clock::now()) {
+        if !self.queue.lock().reader_policy.may_register(generation, clock::now()) {
             return false;
         }
         let Some(Ok(duplicate)) = self.with_socket(|socket| socket.stream.duplicate()) else { return false };
         // It panics if the program was wrong about its runtime.
         let Ok(Ok(registered)) = contained(|| duplicate.register()) else { return false };
         let is_reader = self.with_socket(|socket| {
-            let is_reader = self.queue().reader_policy.registered(generation);
+            let is_reader = self.queue.lock().reader_policy.registered(generation);
             if is_reader && let Err(fault) = socket.stream.move_to(registered) {
                 socket.fault.get_or_insert_with(|| fault.into());
             }
@@ -113,13 +114,13 @@ impl Connection {
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first one is due at once.
         checks.tick().await;
-        while !self.queue().reader_policy.is_recalled() {
+        while !self.queue.lock().reader_policy.is_recalled() {
             let is_due = {
                 let mut check = pin!(checks.tick());
                 poll_fn(|cx| {
-                    let former = self.queue().io_waker.replace(cx.waker().clone());
+                    let former = self.queue.lock().io_waker.replace(cx.waker().clone());
                     drop(former);
-                    if self.queue().reader_policy.is_recalled() {
+                    if self.queue.lock().reader_policy.is_recalled() {
                         return Poll::Ready(false);
                     }
                     check.as_mut().poll(cx).map(|_| true)
@@ -136,7 +137,7 @@ impl Connection {
     fn check(&self) -> RedisResult<()> {
         let unread = self.with_socket(|socket| socket.stream.has_unread()).ok_or_else(broken)?;
         let buffer = if unread { ReceiveBuffer::Unread } else { ReceiveBuffer::Empty };
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let in_flight = queue.replies.in_flight();
         queue.reader_policy.check(buffer, in_flight);
         Ok(())
@@ -145,13 +146,13 @@ impl Connection {
     fn take_back(&self) -> io::Result<()> {
         let taken_back: Option<io::Result<_>> = self.with_socket(|socket| {
             let former = socket.stream.take_back()?;
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             queue.reader_policy.taken_back(clock::now());
             Ok((former, queue.caller_waker.take()))
         });
         // Dropped here, and woken, without any mutex: the reader finds that it has been replaced.
         let Some((_former, reader)) = taken_back.transpose()? else { return Ok(()) };
-        drop(contained(|| reader.map(Waker::wake)));
+        wake(reader);
         Ok(())
     }
 }

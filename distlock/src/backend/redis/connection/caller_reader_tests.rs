@@ -35,12 +35,12 @@ fn with_io(runtime: Runtime) -> Runtime {
 }
 
 fn caller_reads(connection: &Connection) -> bool {
-    connection.queue().reader_policy.reader() != Reader::IoThread
+    connection.queue.lock().reader_policy.reader() != Reader::IoThread
 }
 
 /// As if many quick requests had been sent: the next one starts a reader on its runtime.
 fn skip_to_start(connection: &Connection) {
-    connection.queue().reader_policy.skip_to_start();
+    connection.queue.lock().reader_policy.skip_to_start();
 }
 
 /// Sends requests from the current runtime until it reads the replies.
@@ -209,11 +209,11 @@ fn half_written(rig: &Rig) {
         let connection = Arc::clone(&rig.connection);
         callers.spawn(async move { echoes(&connection, letter.repeat(BIG)).await });
     }
-    wait_until("commands in flight", LONG, || rig.connection.queue().replies.in_flight() == 2);
+    wait_until("commands in flight", LONG, || rig.connection.queue.lock().replies.in_flight() == 2);
     drop(callers);
     thread::scope(|scope| {
         let after = scope.spawn(|| block_on(echoes(&rig.connection, "after".to_owned())));
-        wait_until("the one behind them", LONG, || rig.connection.queue().replies.in_flight() == 3);
+        wait_until("the one behind them", LONG, || rig.connection.queue.lock().replies.in_flight() == 3);
         rig.server.resume();
         after.join().unwrap();
     });
@@ -281,14 +281,14 @@ fn a_reply_is_read_in_parts_by_several_readers() {
         wait_until("heard", LONG, || rig.liveness.heard() > heard);
     };
     let first = callers.spawn(ask("first"));
-    wait_until("the first", LONG, || rig.connection.queue().replies.in_flight() == 1);
+    wait_until("the first", LONG, || rig.connection.queue.lock().replies.in_flight() == 1);
     say("$5\r\nfi");
     let mut asked = vec![first];
     while !caller_reads(&rig.connection) {
         skip_to_start(&rig.connection);
         asked.push(callers.spawn(ask("more")));
         let sent = asked.len();
-        wait_until("one more", LONG, || rig.connection.queue().replies.in_flight() == sent);
+        wait_until("one more", LONG, || rig.connection.queue.lock().replies.in_flight() == sent);
     }
     say("rst\r\n");
     for _ in 1..asked.len() {
@@ -300,7 +300,7 @@ fn a_reply_is_read_in_parts_by_several_readers() {
         move || block_on(last)
     });
     // Without any request, the I/O thread soon reads as well, and would take this reply for one too many.
-    wait_until("the last", LONG, || rig.connection.queue().replies.in_flight() == 1);
+    wait_until("the last", LONG, || rig.connection.queue.lock().replies.in_flight() == 1);
     until_the_io_thread_reads(&rig.connection);
     say("\nlast\r\n");
     let all = asked.into_iter().map(|asked| callers.block_on(asked).unwrap());
@@ -316,7 +316,7 @@ fn a_command_of_a_caller_that_finds_the_socket_in_use_is_written() {
     let asked = rig.connection.with_socket(|_| {
         let connection = Arc::clone(&rig.connection);
         let asked = thread::spawn(move || block_on(echoes(&connection, "in use".to_owned())));
-        wait_until("the command", LONG, || rig.connection.queue().replies.in_flight() == 1);
+        wait_until("the command", LONG, || rig.connection.queue.lock().replies.in_flight() == 1);
         asked
     });
     asked.unwrap().join().unwrap();
@@ -330,14 +330,14 @@ fn a_reply_in_front_of_the_end_wakes_its_task() {
     let ask = |number: usize| {
         let mine = Arc::clone(&connection);
         let asked = callers.spawn(async move { mine.request(cmd("GET").arg(number).clone()).await });
-        wait_until("the command", LONG, || connection.queue().replies.in_flight() == number);
+        wait_until("the command", LONG, || connection.queue.lock().replies.in_flight() == number);
         asked
     };
     let first = ask(1);
     let (mut peeked, written) = ([0; 22], "*2\r\n$3\r\nGET\r\n$1\r\n1\r\n");
     wait_until("the first command", LONG, || server.peek(&mut peeked).unwrap() == written.len());
     let second = {
-        let mut socket = connection.socket.lock().unwrap();
+        let mut socket = connection.socket.lock();
         let second = ask(2);
         // Only our own end is closed: what has been received stays readable, which a reset by the peer would undo.
         let stream = Pin::new(&mut socket.as_mut().unwrap().stream);
@@ -371,7 +371,7 @@ fn the_callers_runtime_reads_all_that_arrives_together() {
             callers.spawn(async move { echoes(&connection, format!("{number}:").repeat(20_000)).await })
         })
         .collect();
-    wait_until("commands in flight", LONG, || rig.connection.queue().replies.in_flight() == TASKS);
+    wait_until("commands in flight", LONG, || rig.connection.queue.lock().replies.in_flight() == TASKS);
     rig.server.resume();
     for asked in asked {
         callers.block_on(asked).unwrap();
@@ -393,7 +393,7 @@ fn a_reader_that_is_woken_by_a_task_without_budget_reads() {
         while tokio::task::coop::has_budget_remaining() {
             tokio::task::coop::consume_budget().await;
         }
-        let reader = connection.queue().caller_waker.clone();
+        let reader = connection.queue.lock().caller_waker.clone();
         reader.inspect(Waker::wake_by_ref);
         ask.await.unwrap();
     });

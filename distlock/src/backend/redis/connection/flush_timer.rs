@@ -15,7 +15,7 @@ impl Connection {
         loop {
             poll_fn(|cx| {
                 let waker = cx.waker().clone();
-                let mut queue = self.queue();
+                let mut queue = self.queue.lock();
                 let is_due = !queue.unsent.is_empty();
                 let former = if is_due { queue.flush_timer.take() } else { queue.flush_timer.replace(waker) };
                 drop(queue);

@@ -30,7 +30,7 @@ use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use redis::aio::MultiplexedConnection;
@@ -51,14 +51,15 @@ use super::stream::Stream;
 use crate::contained::contained;
 use crate::process::Process;
 use distlock_store::clock;
+use distlock_store::kit::sync::Locked;
 
 /// Buffers that have grown beyond this are given back when they are empty.
 const MAX_KEPT_CAPACITY: usize = 256 * 1024;
 
 pub(super) struct Connection {
-    queue: Mutex<Queue>,
+    queue: Locked<Queue>,
     /// `None`: the connection has ended.
-    socket: Mutex<Option<Socket>>,
+    socket: Locked<Option<Socket>>,
     made_in: Process,
 }
 
@@ -152,8 +153,8 @@ impl Connection {
             unflushed: false,
             fault: None,
         };
-        let socket = Mutex::new(Some(socket));
-        Arc::new(Connection { queue: Mutex::default(), socket, made_in: Process::current() })
+        let socket = Locked::new(Some(socket));
+        Arc::new(Connection { queue: Locked::default(), socket, made_in: Process::current() })
     }
 
     /// One command, whose buffers are free once it is written. The first poll fixes its slot in the order. Always
@@ -186,17 +187,13 @@ impl Connection {
         ReplyFuture { slot: self.enqueue(expected, write)?, connection: self, is_over: false }.await
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn enqueue(
         self: &Arc<Self>,
         expected: Expected,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> RedisResult<ReplySlot> {
         let (slot, may_write, change, timer) = {
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             if queue.ended {
                 return Err(broken());
             }
@@ -218,7 +215,7 @@ impl Connection {
 
     /// Whether commands are to be written now. Those that are held back are left to the timer.
     fn may_write(&self) -> bool {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let may_write = queue.may_write();
         let timer = if may_write { None } else { queue.take_flush_timer() };
         drop(queue);
@@ -230,7 +227,7 @@ impl Connection {
     fn write(&self) {
         loop {
             let written = {
-                let Ok(mut socket) = self.socket.try_lock() else { return };
+                let Some(mut socket) = self.socket.try_lock() else { return };
                 let Some(socket) = &mut *socket else { return };
                 let mut write = pin!(unconstrained(poll_fn(|cx| self.poll_write(socket, cx))));
                 // Not delayed by cooperative scheduling: it is polled once.
@@ -238,8 +235,8 @@ impl Connection {
             };
             if written.is_pending() {
                 // The socket takes no more for now, or never: its reader goes on.
-                let reader = self.queue().reader_waker().take();
-                drop(contained(|| reader.map(Waker::wake)));
+                let reader = self.queue.lock().reader_waker().take();
+                wake(reader);
                 return;
             }
             if !self.may_write() {
@@ -250,7 +247,7 @@ impl Connection {
 
     /// For uses other than reading and writing. `None`: the connection has ended.
     fn with_socket<T>(&self, work: impl FnOnce(&mut Socket) -> T) -> Option<T> {
-        let done = self.socket.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(work);
+        let done = self.socket.lock().as_mut().map(work);
         // Commands of callers that have found the mutex locked.
         if self.may_write() {
             self.write();
@@ -262,7 +259,7 @@ impl Connection {
     fn poll_write(&self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<()> {
         ready!(socket.poll_write(cx));
         {
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             if !queue.may_write() {
                 return Poll::Ready(());
             }
@@ -291,7 +288,7 @@ impl Connection {
     }
 
     async fn read_to_the_end(&self) -> RedisError {
-        self.queue().io_runtime = Handle::try_current().ok().map(|handle| handle.id());
+        self.queue.lock().io_runtime = Handle::try_current().ok().map(|handle| handle.id());
         let mut woken = Vec::new();
         loop {
             match poll_fn(|cx| self.poll_drive(Reader::IoThread, &mut woken, cx)).await {
@@ -322,9 +319,9 @@ impl Connection {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Stop>> {
         let driven = {
-            let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut socket = self.socket.lock();
             let Some(socket) = &mut *socket else { return Poll::Ready(Some(Stop::Ended(broken()))) };
-            let is_reader = self.queue().set_reader_waker(reader, cx.waker());
+            let is_reader = self.queue.lock().set_reader_waker(reader, cx.waker());
             match is_reader {
                 Ok(former) => {
                     let read = self.poll_read(socket, woken, cx);
@@ -362,7 +359,7 @@ impl Connection {
             return Poll::Ready(());
         }
         let read = ready!(socket.decoder.poll_read(&mut socket.stream, cx));
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.coalescing.answered(socket.decoder.values.len(), clock::now);
         queue.reader_policy.has_read();
         let mut were_asked_for = true;
@@ -378,12 +375,12 @@ impl Connection {
 
     /// Nothing is sent any more, and no reply comes.
     fn end(&self, error: &RedisError) {
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let socket = self.socket.lock().take();
         // Closes the connection before a caller learns that it has ended.
         drop(socket);
         let mut woken = Vec::new();
         {
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             queue.ended = true;
             queue.unsent = Vec::new();
             woken.extend(queue.caller_waker.take());
@@ -444,7 +441,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// A waker is foreign code: not while a mutex is held.
+/// A waker is foreign code: no mutex is held, not even by a temporary value in the call.
 fn wake(waker: Option<Waker>) {
     drop(contained(|| waker.map(Waker::wake)));
 }

@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::mem;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::task::unconstrained;
@@ -14,6 +14,7 @@ use tokio::task::unconstrained;
 use super::reader_policy::{Generation, Reader};
 use super::{Connection, Stop};
 use crate::contained::{Panicked, contained};
+use distlock_store::kit::sync::Locked;
 
 /// The I/O driver also serves other sockets and the runtime's timers: after so many reads, the task goes on.
 const MAX_READS: usize = 4;
@@ -22,7 +23,7 @@ const MAX_READS: usize = 4;
 pub(super) struct OnReady {
     connection: Arc<Connection>,
     generation: Generation,
-    state: Mutex<State>,
+    state: Locked<State>,
 }
 
 /// No foreign code runs while its mutex is held, and the mutexes of the connection are not locked under it.
@@ -47,11 +48,7 @@ enum Activity {
 
 impl OnReady {
     pub(super) fn new(connection: &Arc<Connection>, generation: Generation) -> Arc<OnReady> {
-        Arc::new(OnReady { connection: Arc::clone(connection), generation, state: Mutex::default() })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::new(OnReady { connection: Arc::clone(connection), generation, state: Locked::default() })
     }
 
     /// For the reader's task. Ready: another task reads from now on, or the connection has ended, which the driver on
@@ -60,10 +57,10 @@ impl OnReady {
         if self.is_of_another_process() {
             return Poll::Pending;
         }
-        let former = self.state().task.replace(cx.waker().clone());
+        let former = self.state.lock().task.replace(cx.waker().clone());
         drop(former);
         self.read();
-        if self.state().activity == Activity::Over { Poll::Ready(()) } else { Poll::Pending }
+        if self.state.lock().activity == Activity::Over { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// The replies are the parent process's, where a thread that does not exist here may hold the mutexes.
@@ -87,7 +84,7 @@ impl OnReady {
 
     /// `None`: this thread is not to read.
     fn begin(&self) -> Option<Vec<Waker>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match state.activity {
             Activity::Waits => {
                 state.activity = Activity::Reads;
@@ -112,7 +109,7 @@ impl OnReady {
 
     /// The socket has nothing more. `true`: unless it has got something since.
     fn goes_on(&self, woken: &mut Vec<Waker>) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.activity == Activity::ReadsOnceMore {
             state.activity = Activity::Reads;
             return true;
@@ -125,7 +122,7 @@ impl OnReady {
     /// The reader's task does the rest.
     fn stop(&self, next: Activity, woken: Vec<Waker>) {
         let task = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.activity = next;
             state.woken = woken;
             state.task.take()

@@ -190,40 +190,38 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
     /// Whether a reader that its runtime has polled may register the socket there. A runtime that has taken longer for
     /// this than a reply may lie unread does not get the socket.
     pub(super) fn may_register(&self, generation: Generation, now: Time) -> bool {
-        match &self.state {
-            State::Starting { generation: starting, since, .. } => {
-                *starting == generation && now.duration_since(*since) <= 2 * CHECK_INTERVAL
+        self.starting(generation).is_some_and(|(_, since)| now.duration_since(since) <= 2 * CHECK_INTERVAL)
+    }
+
+    /// The runtime of this reader, and since when it is to register the socket.
+    fn starting(&self, generation: Generation) -> Option<(R, Time)> {
+        match self.state {
+            State::Starting { generation: starting, runtime, since } if starting == generation => {
+                Some((runtime, since))
             }
-            State::IoThread | State::Caller(_) => false,
+            State::IoThread | State::Starting { .. } | State::Caller(_) => None,
         }
     }
 
     /// The socket is registered with the reader's runtime. `false`: the reader has been replaced.
     pub(super) fn registered(&mut self, generation: Generation) -> bool {
-        match self.state {
-            State::Starting { generation: starting, runtime, .. } if starting == generation => {
-                self.state = State::Caller(Caller::new(generation, runtime));
-                true
-            }
-            State::IoThread | State::Starting { .. } | State::Caller(_) => false,
-        }
+        let Some((runtime, _)) = self.starting(generation) else { return false };
+        self.state = State::Caller(Caller::new(generation, runtime));
+        true
     }
 
     /// The reader will not read any more. `true`: the I/O thread has to take the socket back.
     pub(super) fn ended(&mut self, generation: Generation) -> bool {
-        match &mut self.state {
-            State::Starting { generation: starting, .. } if *starting == generation => {
-                // It was polled too late, could not register the socket, or its runtime has ended.
-                self.state = State::IoThread;
-                self.back_off(self.last_write);
-                false
-            }
-            State::Caller(caller) if caller.generation == generation => {
-                caller.recall(Recall::NoGain);
-                true
-            }
-            State::IoThread | State::Starting { .. } | State::Caller(_) => false,
+        if self.starting(generation).is_some() {
+            // It was polled too late, could not register the socket, or its runtime has ended.
+            self.state = State::IoThread;
+            self.back_off(self.last_write);
         }
+        let State::Caller(caller) = &mut self.state else { return false };
+        if caller.generation == generation {
+            caller.recall(Recall::NoGain);
+        }
+        caller.generation == generation
     }
 
     /// Replies were read.

@@ -77,16 +77,11 @@ impl Replies {
             Expected::Several(count) => Vec::with_capacity(count),
         };
         let slot = ReplyState::Awaited { expected, so_far, waker: None };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index] = slot;
-                index
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
-            }
-        };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(ReplyState::Free);
+            self.slots.len() - 1
+        });
+        self.slots[index] = slot;
         if expected.count() == 0 {
             drop(self.ready(index, Ok(Reply::Several(Vec::new()))));
         } else {

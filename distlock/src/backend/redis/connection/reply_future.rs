@@ -21,7 +21,7 @@ impl Future for ReplyFuture<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<RedisResult<Reply>> {
         let mut waker = None;
         loop {
-            let mut queue = self.connection.queue();
+            let mut queue = self.connection.queue.lock();
             match (queue.replies.poll(self.slot, cx.waker()), waker.take()) {
                 (SlotPoll::Ready(reply), _) => {
                     let may_write = queue.replies.untaken() == 0 && queue.may_write();
@@ -54,7 +54,7 @@ impl Drop for ReplyFuture<'_> {
         if self.is_over {
             return;
         }
-        let mut queue = self.connection.queue();
+        let mut queue = self.connection.queue.lock();
         let former = queue.replies.forget(self.slot);
         drop(queue);
         drop(former);

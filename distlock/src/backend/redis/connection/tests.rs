@@ -132,7 +132,7 @@ fn what_the_socket_does_not_take_at_once_is_written_later() {
         })
         .into();
     callers.block_on(async {
-        while rig.connection.queue().replies.in_flight() == 0 {
+        while rig.connection.queue.lock().replies.in_flight() == 0 {
             tokio::task::yield_now().await;
         }
     });
@@ -178,7 +178,7 @@ fn a_reader_that_was_replaced_writes_what_a_caller_has_left() {
     let mut rig = Rig::to_peer();
     let mut asking = pin!(rig.connection.request(cmd("PING")));
     {
-        let _stale_reader_looks = rig.connection.socket.lock().unwrap();
+        let _stale_reader_looks = rig.connection.socket.lock();
         assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
     let stop = {
@@ -223,7 +223,7 @@ fn a_driver_that_ends_before_it_was_polled_ends_every_request() {
         async move { connection.request(cmd("PING")).await }
     });
     rig.io.block_on(async {
-        while connection.queue().replies.in_flight() == 0 {
+        while connection.queue.lock().replies.in_flight() == 0 {
             tokio::task::yield_now().await;
         }
     });

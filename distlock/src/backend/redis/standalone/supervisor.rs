@@ -41,7 +41,7 @@ impl Deref for Supervisor {
 impl Supervisor {
     /// While there is no link nothing is reported: the next `Up` will tell.
     fn report(&self, before: Notifications) {
-        let state = self.state();
+        let state = self.state.lock();
         let (up, now) = (state.up, state.pushes());
         drop(state);
         if up && now != before {
@@ -114,8 +114,8 @@ impl LinkOwner for Supervisor {
     }
 
     fn ended(&self) {
-        self.set_link(None);
-        self.state().up = false;
+        *self.link.lock() = None;
+        self.state.lock().up = false;
     }
 }
 
@@ -128,8 +128,8 @@ impl Listener for Supervisor {
     }
 
     fn subscribed(&self, at: Endpoint) {
-        let before = self.state().pushes();
-        let mut state = self.state();
+        let before = self.state.lock().pushes();
+        let mut state = self.state.lock();
         state.subscribed = true;
         state.push_at = Some(at);
         state.push_is_older = false;
@@ -143,8 +143,8 @@ impl Listener for Supervisor {
     }
 
     fn unsubscribed(&self) {
-        let before = self.state().pushes();
-        self.state().subscribed = false;
+        let before = self.state.lock().pushes();
+        self.state.lock().subscribed = false;
         self.report(before);
         self.tried.send_replace(true);
     }
@@ -153,7 +153,7 @@ impl Listener for Supervisor {
         loop {
             self.moved.notified().await;
             // The notification may be older than this connection.
-            if self.state().split() {
+            if self.state.lock().split() {
                 return;
             }
         }
