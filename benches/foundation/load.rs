@@ -7,6 +7,7 @@ use distlock_benches::cores::Cores;
 use distlock_benches::server::Server;
 use distlock_benches::stats::quantile;
 use distlock_benches::{Result, join};
+use tokio::runtime::Handle;
 
 /// Takes a lock that nobody else wants, does nothing, gives it back.
 pub(crate) trait Section: Clone + Send + Sync + 'static {
@@ -73,7 +74,7 @@ async fn one_task<S: Section>(contender: S, until: Instant) -> Result<Vec<u64>> 
     Ok(samples)
 }
 
-pub(crate) async fn run<S: Section>(contender: &S, load: &Load<'_>) -> Result<Figures> {
+pub(crate) async fn run<S: Section>(contender: &S, load: &Load<'_>, runtime: &Handle) -> Result<Figures> {
     let _pinned = load.shape.cores.pin(load.server.pid())?;
     let server = load.server.cpu_time()?;
     let (start, cpu) = (Instant::now(), cpu_time());
@@ -81,7 +82,7 @@ pub(crate) async fn run<S: Section>(contender: &S, load: &Load<'_>) -> Result<Fi
     // Spawned also if there is one only: that is how programs run, and it costs a wake-up less than the main
     // thread.
     let tasks: Vec<_> =
-        (0..load.shape.tasks).map(|_| tokio::spawn(one_task(contender.clone(), until))).collect();
+        (0..load.shape.tasks).map(|_| runtime.spawn(one_task(contender.clone(), until))).collect();
     let mut samples = Vec::new();
     for task in tasks {
         samples.extend(join(task).await?);

@@ -2,9 +2,12 @@
 //! and one run, with 1, 16, 64 and 1 000 tasks that each lock keys of their own. One task is measured twice: with
 //! the server on a core of its own, and on the client's (see [`Cores`]).
 //!
-//! `cargo bench -p distlock-benches --bench foundation [-- --quick] [loopback] [links]`
+//! `cargo bench -p distlock-benches --bench foundation [-- --quick] [loopback] [links] [readers]`
 //!
 //! `links`: the same through links that take time (see [`SlowLink`]), as between two machines.
+//!
+//! `readers`: what distlock gains where the callers' runtime reads replies. It is measured on a runtime that was
+//! declared to have I/O, and on one that was not, for which the manager's I/O thread reads all replies.
 //!
 //! The raw client is measured with both settings of its socket, and the better one of each row is what all
 //! others are compared with. Every round measures every contender, in an order that changes; a ratio is taken
@@ -46,14 +49,13 @@ const ATTEMPTS: usize = 3;
 async fn main() -> Result<()> {
     let (length, parts) = (Length::from_args(), Parts::from_args());
     let server = Server::start();
-    let mut rows = Vec::new();
+    let (mut rows, mut readers) = (Vec::new(), Vec::new());
     if parts.wants("loopback") {
         let rounds = length.pick(25, 11);
         let span = length.pick(Duration::from_millis(150), Duration::from_millis(100));
         say(format!("uncontended: {rounds} rounds, {span:?} for each contender and number of tasks"));
         let url = server.url();
-        let shapes = LOOPBACK.map(|(tasks, cores)| Shape { tasks, cores, each_way: Duration::ZERO });
-        let loads = shapes.map(|shape| Load { shape, span, server: &server, url: &url });
+        let loads = loopback(span, &server, &url);
         rows.extend(measure(rounds, &Contender::ALL, &loads).await?);
     }
     if parts.wants("links") {
@@ -69,7 +71,20 @@ async fn main() -> Result<()> {
             rows.extend(measure(rounds, &Contender::FAR, &loads).await?);
         }
     }
-    results::report(&rows, &server.machine()?, length)
+    if parts.wants("readers") {
+        let (rounds, span) = (length.pick(25, 5), Duration::from_millis(100));
+        say(format!(
+            "which thread reads replies: {rounds} rounds, {span:?} for each contender and number of tasks"
+        ));
+        let url = server.url();
+        readers = measure(rounds, &Contender::READERS, &loopback(span, &server, &url)).await?;
+    }
+    results::report(&rows, &readers, &server.machine()?, length)
+}
+
+fn loopback<'a>(span: Duration, server: &'a Server, url: &'a str) -> [Load<'a>; LOOPBACK.len()] {
+    let shapes = LOOPBACK.map(|(tasks, cores)| Shape { tasks, cores, each_way: Duration::ZERO });
+    shapes.map(|shape| Load { shape, span, server, url })
 }
 
 /// One row for each load.

@@ -155,16 +155,18 @@ impl Row {
     }
 }
 
-pub(crate) fn report(rows: &[Row], machine: &str, length: Length) -> Result<()> {
+/// `readers`: of the part of that name.
+pub(crate) fn report(rows: &[Row], readers: &[Row], machine: &str, length: Length) -> Result<()> {
     let mut verdicts = Verdicts::default();
     for row in rows {
         row.print();
         row.judge(&mut verdicts);
     }
+    readers.iter().for_each(Row::print);
     let quick = length.pick("", " -- --quick");
     let command = format!("cargo bench -p distlock-benches --bench foundation{quick}");
     verdicts.print(machine, &command);
-    let rounds = rows.first().map_or(0, |row| row.rounds.len());
+    let rounds = rows.iter().chain(readers).next().map_or(0, |row| row.rounds.len());
     let of = |which: fn(Shape) -> bool| {
         rows.iter().filter(|row| which(row.shape)).map(Row::to_json).collect::<Vec<_>>()
     };
@@ -176,6 +178,7 @@ pub(crate) fn report(rows: &[Row], machine: &str, length: Length) -> Result<()> 
         "rows": of(|shape| shape.cores != Cores::Shared && !shape.is_far()),
         "one_core": of(|shape| shape.cores == Cores::Shared),
         "links": of(Shape::is_far),
+        "readers": readers.iter().map(Row::to_json).collect::<Vec<_>>(),
     });
     say(format!("Results: {}", results::write("foundation", &json)?.display()));
     Ok(())

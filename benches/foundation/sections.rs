@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use distlock::{LockManager, distributed_lock};
-use distlock_benches::Result;
 use distlock_benches::contenders::{AsyncRedisLock, Distlock, Locks, Raw, RawDefaults, Rlock, Rslock};
+use distlock_benches::{Result, join};
+use tokio::runtime::{Builder, Handle};
 
 use crate::load::{Figures, Load, Section, run};
 
@@ -70,6 +71,8 @@ pub(crate) enum Contender {
     Distlock,
     Annotated,
     InBackground,
+    /// [`Contender::Distlock`] on a runtime that does not read replies, because it was not declared to have I/O.
+    IoThreadReads,
     Rslock,
     Rlock,
     AsyncRedisLock,
@@ -94,6 +97,9 @@ impl Contender {
         Contender::Annotated,
         Contender::InBackground,
     ];
+    /// Those of whom one has its replies read by the callers' runtime, and one by the I/O thread.
+    pub(crate) const READERS: [Contender; 4] =
+        [Contender::RawDefaults, Contender::RawNoDelay, Contender::Distlock, Contender::IoThreadReads];
     pub(crate) const OURS: [Contender; 2] = [Contender::Distlock, Contender::Annotated];
     pub(crate) const PEERS: [Contender; 3] = [Contender::Rslock, Contender::Rlock, Contender::AsyncRedisLock];
 
@@ -104,6 +110,7 @@ impl Contender {
             Contender::Distlock => Distlock::NAME,
             Contender::Annotated => "distlock, annotated function",
             Contender::InBackground => "distlock, released in the background",
+            Contender::IoThreadReads => "distlock, its I/O thread reads all replies",
             Contender::Rslock => Rslock::NAME,
             Contender::Rlock => Rlock::NAME,
             Contender::AsyncRedisLock => AsyncRedisLock::NAME,
@@ -112,15 +119,24 @@ impl Contender {
 
     /// Connects, and runs each of the loads.
     pub(crate) async fn measure(self, loads: &[Load<'_>]) -> Result<Vec<Figures>> {
+        let here = Handle::current();
         match self {
             Contender::RawDefaults => by_hand::<RawDefaults>(loads).await,
             Contender::RawNoDelay => by_hand::<Raw>(loads).await,
             Contender::Distlock => by_hand::<Distlock>(loads).await,
             Contender::Annotated => {
-                all(&Annotated { locks: connected::<Distlock>(loads).await?.0 }, loads).await
+                all(&Annotated { locks: connected::<Distlock>(loads).await?.0 }, loads, &here).await
             }
             Contender::InBackground => {
-                all(&InBackground { locks: connected::<Distlock>(loads).await?.0 }, loads).await
+                all(&InBackground { locks: connected::<Distlock>(loads).await?.0 }, loads, &here).await
+            }
+            Contender::IoThreadReads => {
+                let runtime = Builder::new_multi_thread().enable_all().build()?;
+                let contender = ByHand(connected::<Distlock>(loads).await?);
+                let figures = all(&contender, loads, runtime.handle()).await;
+                // Not dropped: that would block this runtime's thread.
+                runtime.shutdown_background();
+                figures
             }
             Contender::Rslock => by_hand::<Rslock>(loads).await,
             Contender::Rlock => by_hand::<Rlock>(loads).await,
@@ -134,17 +150,23 @@ async fn connected<L: Locks>(loads: &[Load<'_>]) -> Result<L> {
 }
 
 async fn by_hand<L: Locks>(loads: &[Load<'_>]) -> Result<Vec<Figures>> {
-    all(&ByHand(connected::<L>(loads).await?), loads).await
+    all(&ByHand(connected::<L>(loads).await?), loads, &Handle::current()).await
 }
 
-async fn all<S: Section>(contender: &S, loads: &[Load<'_>]) -> Result<Vec<Figures>> {
+/// With tasks on `runtime`.
+async fn all<S: Section>(contender: &S, loads: &[Load<'_>], runtime: &Handle) -> Result<Vec<Figures>> {
+    let first = contender.clone();
     // Connections that are made on first use, and scripts that are loaded then.
-    for _ in 0..20 {
-        contender.section().await?;
-    }
+    join(runtime.spawn(async move {
+        for _ in 0..20 {
+            first.section().await?;
+        }
+        Ok(())
+    }))
+    .await?;
     let mut figures = Vec::new();
     for load in loads {
-        figures.push(run(contender, load).await?);
+        figures.push(run(contender, load, runtime).await?);
     }
     Ok(figures)
 }

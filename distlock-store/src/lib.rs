@@ -25,6 +25,7 @@ pub mod fields;
 mod finding;
 #[doc(hidden)]
 mod gave_up;
+mod key_rules;
 pub mod kit;
 mod limits;
 mod listing;
@@ -43,13 +44,14 @@ mod who;
 use std::fmt;
 use std::future::{Future, pending, ready};
 
-pub use abilities::{Abilities, Ability, Fencing, KeyRules, LeaseRule, Waiting};
+pub use abilities::{Abilities, Ability, Fencing, LeaseRule, Waiting};
 pub use details::OwnerDetails;
 pub use error::StoreError;
 pub use escaped::Escaped;
 pub use events::{EarlierCommands, Grant, Heartbeat, Notifications, StoreEvents};
 pub use fencing_token::FencingToken;
 pub use finding::{Finding, Severity};
+pub use key_rules::KeyRules;
 pub use limits::{LATE_COMMANDS, LONGEST_VALUE, NOTIFIED_WITHIN};
 pub use listing::{List, StoredPage};
 pub use lock_kind::LockKind;

@@ -24,11 +24,11 @@ use crate::guard::Guard;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Held(Arc<Opened>);
+pub struct Held(Arc<HeldSection>);
 
 /// A lock with the place of its section among those around it.
 #[derive(Debug)]
-struct Opened {
+struct HeldSection {
     guard: Guard,
     /// The section around this one, once it has been entered.
     outer: OnceLock<Held>,
@@ -36,7 +36,7 @@ struct Opened {
 
 impl Held {
     pub(crate) fn new(guard: Guard) -> Self {
-        Held(Arc::new(Opened { guard, outer: OnceLock::new() }))
+        Held(Arc::new(HeldSection { guard, outer: OnceLock::new() }))
     }
 
     /// Never compiles. The compiler says that the section releases the lock, instead of an error about moving out of a

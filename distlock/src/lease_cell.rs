@@ -59,7 +59,7 @@ pub(crate) struct Remains {
 
 /// The constant data of a hold.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct HoldInfo {
     pub(crate) key: Arc<str>,
     pub(crate) label: Cow<'static, str>,
     pub(crate) ticket: Ticket,
@@ -77,7 +77,7 @@ pub(crate) struct Hold {
 
 #[derive(Debug)]
 pub(crate) struct LeaseCell {
-    hold: Hold,
+    hold: HoldInfo,
     /// `max_hold`: the hold never lasts beyond this; [`NO_CAP`]: there is no such limit.
     cap: AtomicU64,
     word: AtomicU64,
@@ -94,9 +94,9 @@ pub(crate) struct LeaseCell {
 const NO_CAP: u64 = u64::MAX;
 
 impl Deref for LeaseCell {
-    type Target = Hold;
+    type Target = HoldInfo;
 
-    fn deref(&self) -> &Hold {
+    fn deref(&self) -> &HoldInfo {
         &self.hold
     }
 }
@@ -174,7 +174,7 @@ pub(crate) enum How {
 
 impl LeaseCell {
     /// A hold that lasts until `until`, but not beyond `cap` (`max_hold`).
-    pub(crate) fn new(hold: Hold, until: Time, cap: Option<Time>) -> Self {
+    pub(crate) fn new(hold: HoldInfo, until: Time, cap: Option<Time>) -> Self {
         LeaseCell {
             hold,
             cap: AtomicU64::new(cap.map_or(NO_CAP, |cap| cap.0)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::protocol::{LinkEvent, Pushes, StoreError, Time};
+use crate::protocol::{EarlierCommands, LinkEvent, Notifications, StoreError, Time};
 
 /// A time without a link.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +23,12 @@ pub(crate) enum BeforeOutage {
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "an observer leaves out what it has no use for")]
 pub(crate) enum LinkChange<'a> {
-    /// Commands can be sent. `former_links_dead`: see [`LinkEvent::Up`].
-    Up { start: LinkStart, former_links_dead: bool, pushes: Pushes },
+    /// Commands can be sent. `earlier`: see [`LinkEvent::Up`].
+    Up { start: LinkStart, earlier: EarlierCommands, pushes: Notifications },
     /// There is no link.
     Down { outage: OutageIs, cause: &'a StoreError },
     /// The link is as before; grants are pushed from now on, or are not.
-    Pushes(Pushes),
+    Notifications(Notifications),
 }
 
 /// The state before a link.
@@ -65,7 +65,7 @@ impl<'a> LinkChange<'a> {
                 outage.get_or_insert(Outage { since: now, before });
                 LinkChange::Down { outage: is, cause }
             }
-            LinkEvent::Up { former_links_dead, pushes } => {
+            LinkEvent::Up { earlier, pushes } => {
                 let start = match outage.take() {
                     None => LinkStart::AtOnce,
                     Some(Outage { since, before: BeforeOutage::Nothing }) => {
@@ -75,9 +75,9 @@ impl<'a> LinkChange<'a> {
                         LinkStart::Again(now.duration_since(since))
                     }
                 };
-                LinkChange::Up { start, former_links_dead: *former_links_dead, pushes: *pushes }
+                LinkChange::Up { start, earlier: *earlier, pushes: *pushes }
             }
-            LinkEvent::Pushes(pushes) => LinkChange::Pushes(*pushes),
+            LinkEvent::Notifications(pushes) => LinkChange::Notifications(*pushes),
         }
     }
 }

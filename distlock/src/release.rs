@@ -161,12 +161,12 @@ pub(crate) fn lost_error(cell: &LeaseCell, reason: LostReason) -> LockError {
 mod tests {
     use super::*;
     use crate::backend::{Failure, LockKind, StoreError, Token};
-    use crate::lease_cell::{Hold, How, Ticket};
+    use crate::lease_cell::{HoldInfo, How, Ticket};
     use distlock_store::engine::Time;
 
     #[test]
     fn a_release_that_failed_is_not_called_harmless_and_keeps_the_servers_words() {
-        let hold = Hold {
+        let hold = HoldInfo {
             key: "k".into(),
             label: "l".into(),
             ticket: Ticket(1),

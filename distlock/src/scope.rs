@@ -77,21 +77,21 @@ impl Scope {
 
 /// Restores the previous scope when dropped, also after a panic.
 #[derive(Debug)]
-pub(crate) struct Entered {
+pub(crate) struct ScopeGuard {
     previous: Scope,
 }
 
-impl Drop for Entered {
+impl Drop for ScopeGuard {
     fn drop(&mut self) {
         swap(&mut self.previous);
     }
 }
 
 /// Adds to the scope of this thread, until the value is dropped.
-pub(crate) fn enter_thread(add: Add) -> Entered {
+pub(crate) fn enter_thread(add: Add) -> ScopeGuard {
     let mut scope = Scope::current_with(add);
     scope.entered();
-    Entered { previous: scope }
+    ScopeGuard { previous: scope }
 }
 
 /// A scope that is inherited, with an addition, when it is first entered. It stays the same from then on.

@@ -3,9 +3,8 @@
 
 use std::{
     io,
-    process::Command,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError},
     },
@@ -13,13 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use distlock_fixtures::Proxy;
 use fastrand::Rng;
 
 use crate::{
     faults::{self, Faults, Plan},
     history::{End, FaultKind, History, Release, Request, Section},
-    process::{Process, Read},
+    place::Place,
+    process::{Process, Read, locked},
     protocol::{Answer, Hello},
     servers::{Server, Store},
 };
@@ -52,60 +51,6 @@ pub struct Options {
     pub hold: Option<Duration>,
     /// Which faults happen.
     pub faults: Vec<FaultKind>,
-}
-
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A place for a process, which is filled again when the process is killed.
-#[derive(Debug)]
-pub(crate) struct Place {
-    index: usize,
-    command: Vec<String>,
-    pub(crate) link: Option<Proxy>,
-    process: Mutex<Arc<Process>>,
-    numbers: Arc<AtomicU64>,
-    start: Instant,
-}
-
-impl Place {
-    fn new(
-        options: &Options,
-        server: &Server,
-        index: usize,
-        numbers: &Arc<AtomicU64>,
-        start: Instant,
-    ) -> io::Result<Self> {
-        let link = server.link();
-        let mut command = options.command.clone();
-        command.push(server.url(link.as_ref()));
-        let process = Mutex::new(Arc::new(launch(&command, numbers, start)?));
-        Ok(Place { index, command, link, process, numbers: numbers.clone(), start })
-    }
-
-    pub(crate) fn process(&self) -> Arc<Process> {
-        locked(&self.process).clone()
-    }
-
-    /// Another process takes over. While the server is away, an adapter may end at its start: it is started again.
-    pub(crate) fn replace(&self) {
-        let bound = Instant::now() + BOUND;
-        loop {
-            match launch(&self.command, &self.numbers, self.start) {
-                Ok(process) => return *locked(&self.process) = Arc::new(process),
-                Err(_) if Instant::now() < bound => thread::sleep(TICK),
-                Err(_) => return,
-            }
-        }
-    }
-}
-
-fn launch(words: &[String], numbers: &AtomicU64, start: Instant) -> io::Result<Process> {
-    let (program, arguments) = words.split_first().ok_or_else(|| io::Error::other("no program"))?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    Process::start(command, numbers.fetch_add(1, Ordering::Relaxed), start)
 }
 
 /// What all workers share.
@@ -241,7 +186,7 @@ pub fn run(options: &Options) -> io::Result<(Hello, History)> {
     let mut server = Server::start(options.store);
     let (start, numbers) = (Instant::now(), Arc::new(AtomicU64::new(1)));
     let places = (0..options.processes)
-        .map(|index| Place::new(options, &server, index, &numbers, start).map(Arc::new))
+        .map(|index| Place::new(options.command.clone(), &server, index, &numbers, start).map(Arc::new))
         .collect::<io::Result<Vec<_>>>()?;
     let hello = places
         .first()

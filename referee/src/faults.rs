@@ -9,8 +9,9 @@ use distlock_fixtures::{Direction, Proxy};
 use fastrand::Rng;
 
 use crate::{
-    campaign::{Place, locked},
     history::{Fault, FaultKind},
+    place::Place,
+    process::locked,
     servers::Server,
 };
 

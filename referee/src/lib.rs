@@ -8,6 +8,7 @@ pub mod faults;
 pub mod history;
 pub mod judge;
 pub mod picture;
+mod place;
 pub mod process;
 pub mod protocol;
 pub mod report;

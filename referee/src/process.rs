@@ -37,7 +37,7 @@ pub struct Process {
 /// Who waits for an answer to which request; `None` after the output has ended.
 type Listeners = Option<HashMap<u64, Sender<Read>>>;
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -40,7 +40,7 @@ fn a_forked_child_touches_no_file_that_its_parent_has_locked() {
 /// Commands of stores that their callers poll, as most stores allow.
 #[test]
 fn a_forked_child_touches_no_command_that_its_caller_polls() {
-    went_well(&one_process(&["forked-while-lent"]));
+    went_well(&one_process(&["forked-while-polled"]));
 }
 
 /// A release that has not left the process when it ends would keep the key for 10 minutes.

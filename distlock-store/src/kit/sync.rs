@@ -1,6 +1,6 @@
 //! A mutex that is never poisoned.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A value behind a mutex, whose [`lock`](Self::lock) never fails.
 ///
@@ -19,6 +19,15 @@ impl<T> Locked<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// `None`: another thread holds it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -33,6 +42,8 @@ mod tests {
             panic!("while it is held");
         };
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
-        assert_eq!(*locked.lock(), 2);
+        assert_eq!(locked.try_lock().as_deref(), Some(&2));
+        let _held = locked.lock();
+        assert!(locked.try_lock().is_none());
     }
 }

@@ -17,7 +17,7 @@ use crate::key::{IntoLockKey, LockKey};
 use crate::manager::LockManager;
 use crate::request::LockRequest;
 
-type KeyOf = dyn Fn(&Parts) -> Option<Result<LockKey, LockError>> + Send + Sync;
+type KeyFn = dyn Fn(&Parts) -> Option<Result<LockKey, LockError>> + Send + Sync;
 type Options = dyn Fn(LockRequest) -> LockRequest + Send + Sync;
 
 /// A layer that passes one request at a time for each key to the service below it, on all machines together.
@@ -56,7 +56,7 @@ type Options = dyn Fn(LockRequest) -> LockRequest + Send + Sync;
 #[derive(Clone)]
 pub struct OneAtATime {
     manager: LockManager,
-    key: Arc<KeyOf>,
+    key: Arc<KeyFn>,
     options: Arc<Options>,
     label: &'static str,
 }

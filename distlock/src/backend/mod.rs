@@ -46,7 +46,7 @@ pub(crate) trait Events: Send + Sync {
     fn link(&self, event: LinkEvent);
     fn push(&self, push: Push);
 
-    fn notice(&self, _notice: Notice) {}
+    fn notice(&self, _notice: PushHint) {}
 
     /// Who this process is, for others who look. `None`: nothing is to be written about it.
     fn who(&self) -> Option<Who> {

@@ -8,7 +8,7 @@ use super::parking::block_on;
 use crate::error::LockError;
 use crate::held::Held;
 use crate::release::Release;
-use crate::request::Acquire;
+use crate::request::AcquireFuture;
 use crate::retry::Retry;
 use crate::section::{Holding, hold_here};
 
@@ -130,7 +130,7 @@ impl LockRequest {
 #[inline(never)]
 fn holding(request: crate::LockRequest) -> Result<Holding, LockError> {
     let release = request.release_policy();
-    Ok(Holding::new(block_on(Acquire::new(request))?, release))
+    Ok(Holding::new(block_on(AcquireFuture::new(request))?, release))
 }
 
 /// Releases; `Err` if the lock had been lost.

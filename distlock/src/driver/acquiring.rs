@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use super::answer::{Awaited, NoAnswer, answer};
+use super::answer::{AnswerReceiver, NoAnswer, answer};
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, Requester};
 use crate::engine::{Outcome, Want};
@@ -16,30 +16,30 @@ use distlock_store::engine::Time;
 
 /// Dropping it at any time leaves nothing behind: a request that still waits is cancelled, a lock that has
 /// just been acquired is released, and the I/O thread awaits a command that is under way.
-pub(crate) struct Acquiring {
+pub(crate) struct PendingAcquire {
     core: Arc<Core>,
     key: Arc<str>,
     ticket: Ticket,
     command: AwaitedCommand,
-    answer: Awaited<AcquireResult>,
+    answer: AnswerReceiver<AcquireResult>,
     answered: bool,
 }
 
 /// Asks for `key`. The command has been sent when this returns. `now`: an instant before. The caller has made sure
 /// that this process was not forked.
-pub(crate) fn acquire(alive: &Arc<Alive>, now: Time, key: Arc<str>, want: Want) -> Acquiring {
+pub(crate) fn acquire(alive: &Arc<Alive>, now: Time, key: Arc<str>, want: Want) -> PendingAcquire {
     let (sender, awaited) = answer();
     let core = alive.core();
     let requester = Requester { answer: sender, alive: alive.clone() };
     let (ticket, effects) = core.engine.on_key(now, &key, |step| step.acquire(want, requester));
     let command = AwaitedCommand::new(AwaitedKind::Acquire);
     let mut acquiring =
-        Acquiring { core: core.clone(), key, ticket, command, answer: awaited, answered: false };
+        PendingAcquire { core: core.clone(), key, ticket, command, answer: awaited, answered: false };
     core.perform(effects, Some(&mut acquiring.command));
     acquiring
 }
 
-impl Acquiring {
+impl PendingAcquire {
     pub(crate) fn key(&self) -> &Arc<str> {
         &self.key
     }
@@ -71,7 +71,7 @@ impl Acquiring {
 }
 
 /// The lock, or why it was not acquired.
-impl Future for Acquiring {
+impl Future for PendingAcquire {
     type Output = AcquireResult;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<AcquireResult> {
@@ -87,7 +87,7 @@ impl Future for Acquiring {
     }
 }
 
-impl Drop for Acquiring {
+impl Drop for PendingAcquire {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
         if self.core.is_forked() {

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use super::answer::{Awaited, NoAnswer, answer};
+use super::answer::{AnswerReceiver, NoAnswer, answer};
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::{AcquireResult, Alive, Core, LeaseHandle, Requester};
 use crate::collection::KeyCollection;
@@ -20,33 +20,33 @@ struct AcquiringAll {
     core: Arc<Core>,
     command: AwaitedCommand,
     /// The requests without a reply, in order.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingKey>,
     acquired: Vec<LeaseHandle>,
     collection: Option<Arc<KeyCollection>>,
 }
 
-struct Waiting {
+struct PendingKey {
     key: Arc<str>,
     ticket: Ticket,
-    answer: Answer,
+    answer: KeyAnswer,
 }
 
-enum Answer {
-    Awaited(Awaited<AcquireResult>),
+enum KeyAnswer {
+    Awaited(AnswerReceiver<AcquireResult>),
     /// Noticed, although the requests in front of it wait still.
     Here(AcquireResult),
 }
 
-impl Waiting {
+impl PendingKey {
     /// Notices the answer, if it has come.
     fn look(&mut self, collection: Option<&KeyCollection>, cx: &mut TaskContext<'_>) {
-        let Answer::Awaited(awaited) = &mut self.answer else { return };
+        let KeyAnswer::Awaited(awaited) = &mut self.answer else { return };
         let Poll::Ready(answer) = awaited.poll(cx) else { return };
         if let Some(collection) = collection {
             collection.looked();
         }
         // The engine answers every request once. It drops a request only when it is dropped itself.
-        self.answer = Answer::Here(answer.unwrap_or_else(|NoAnswer| AcquireResult::Not(Outcome::Closed)));
+        self.answer = KeyAnswer::Here(answer.unwrap_or_else(|NoAnswer| AcquireResult::Not(Outcome::Closed)));
     }
 }
 
@@ -70,10 +70,10 @@ pub(crate) async fn acquire_all(
     }
     let (tickets, effects) = core.engine.acquire_all(clock::now(), keys, want, who);
     let waiting = keys.iter().zip(tickets).zip(answers);
-    let waiting = waiting.map(|((key, ticket), awaited)| Waiting {
+    let waiting = waiting.map(|((key, ticket), awaited)| PendingKey {
         key: key.clone(),
         ticket,
-        answer: Answer::Awaited(awaited),
+        answer: KeyAnswer::Awaited(awaited),
     });
     let mut acquiring = AcquiringAll {
         core,
@@ -95,16 +95,16 @@ pub(crate) async fn acquire_all(
 
 impl AcquiringAll {
     /// The answers that were not noticed yet.
-    fn awaited(&mut self) -> impl Iterator<Item = &mut Awaited<AcquireResult>> {
+    fn awaited(&mut self) -> impl Iterator<Item = &mut AnswerReceiver<AcquireResult>> {
         self.waiting.iter_mut().filter_map(|waiting| match &mut waiting.answer {
-            Answer::Awaited(awaited) => Some(awaited),
-            Answer::Here(_) => None,
+            KeyAnswer::Awaited(awaited) => Some(awaited),
+            KeyAnswer::Here(_) => None,
         })
     }
 
     fn first_waits(&self) -> bool {
         let first = self.waiting.front().map(|waiting| &waiting.answer);
-        matches!(first, Some(Answer::Awaited(awaited)) if awaited.is_open())
+        matches!(first, Some(KeyAnswer::Awaited(awaited)) if awaited.is_open())
     }
 
     /// Ready with the first outcome that ends the request without a lock; with `None` if the command acquired
@@ -114,17 +114,17 @@ impl AcquiringAll {
             return Poll::Ready(Some(Outcome::Unavailable(process::forked())));
         }
         // The reply to its own command may answer them.
-        self.awaited().for_each(Awaited::pause);
+        self.awaited().for_each(AnswerReceiver::pause);
         let _: Poll<()> = self.command.poll(&self.core, cx);
         // All of them: as long as an answer is not noticed, nothing that the request has is renewed.
         for waiting in &mut self.waiting {
             waiting.look(self.collection.as_deref(), cx);
-            if matches!(waiting.answer, Answer::Awaited(_)) && !all_answers_are_noticed() {
+            if matches!(waiting.answer, KeyAnswer::Awaited(_)) && !all_answers_are_noticed() {
                 break;
             }
         }
         while let Some(next) = self.waiting.pop_front() {
-            let Answer::Here(answer) = next.answer else {
+            let KeyAnswer::Here(answer) = next.answer else {
                 self.waiting.push_front(next);
                 return Poll::Pending;
             };
@@ -145,11 +145,11 @@ impl Drop for AcquiringAll {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
         if self.core.is_forked() {
-            self.awaited().for_each(Awaited::leave_to_parent);
+            self.awaited().for_each(AnswerReceiver::leave_to_parent);
             return;
         }
         // In reverse order, like every release of several keys.
-        while let Some(Waiting { key, ticket, answer }) = self.waiting.pop_back() {
+        while let Some(PendingKey { key, ticket, answer }) = self.waiting.pop_back() {
             // Dropped first: otherwise the engine, which drops the other end while it holds its mutex, would
             // wake a task there.
             drop(answer);

@@ -3,7 +3,7 @@
 //! Nearly every request is answered by the reply to its own command, and so by its own task while that is
 //! polled. A general channel wakes the task then, although it is running: its runtime queues it once more, and
 //! wakes another thread for it. So a task takes its waker back before it does anything that may answer it:
-//! see [`Awaited::pause`].
+//! see [`AnswerReceiver::pause`].
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -12,11 +12,11 @@ use distlock_store::kit::sync::Locked;
 
 /// Gives the answer.
 #[derive(Debug)]
-pub(crate) struct Answer<T>(Arc<Locked<State<T>>>);
+pub(crate) struct AnswerSender<T>(Arc<Locked<State<T>>>);
 
 /// Awaits the answer. If it is dropped, the answer goes back to the one who gives it.
 #[derive(Debug)]
-pub(crate) struct Awaited<T>(Arc<Locked<State<T>>>);
+pub(crate) struct AnswerReceiver<T>(Arc<Locked<State<T>>>);
 
 #[derive(Debug)]
 enum State<T> {
@@ -31,12 +31,12 @@ enum State<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoAnswer;
 
-pub(crate) fn answer<T>() -> (Answer<T>, Awaited<T>) {
+pub(crate) fn answer<T>() -> (AnswerSender<T>, AnswerReceiver<T>) {
     let state = Arc::new(Locked::new(State::Awaited(None)));
-    (Answer(Arc::clone(&state)), Awaited(state))
+    (AnswerSender(Arc::clone(&state)), AnswerReceiver(state))
 }
 
-impl<T> Answer<T> {
+impl<T> AnswerSender<T> {
     /// Returns the answer if nobody wants it.
     pub(crate) fn give(self, answer: T) -> Result<(), T> {
         self.end(State::Given(answer)).map_or(Ok(()), Err)
@@ -62,13 +62,13 @@ impl<T> Answer<T> {
     }
 }
 
-impl<T> Drop for Answer<T> {
+impl<T> Drop for AnswerSender<T> {
     fn drop(&mut self) {
         self.end(State::Over);
     }
 }
 
-impl<T> Awaited<T> {
+impl<T> AnswerReceiver<T> {
     /// The task runs: it need not be woken before it polls again.
     pub(crate) fn pause(&mut self) {
         let former = match &mut *self.0.lock() {
@@ -124,7 +124,7 @@ impl<T> Awaited<T> {
     }
 }
 
-impl<T> Drop for Awaited<T> {
+impl<T> Drop for AnswerReceiver<T> {
     fn drop(&mut self) {
         self.close();
     }
@@ -151,7 +151,7 @@ mod tests {
     struct Task(Arc<Count>);
 
     impl Task {
-        fn poll<T>(&self, awaited: &mut Awaited<T>) -> Poll<Result<T, NoAnswer>> {
+        fn poll<T>(&self, awaited: &mut AnswerReceiver<T>) -> Poll<Result<T, NoAnswer>> {
             awaited.poll(&mut Context::from_waker(&Waker::from(Arc::clone(&self.0))))
         }
 

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use super::{Core, LinkSeen};
-use crate::backend::{Events, Notice};
+use crate::backend::{Events, PushHint};
 use crate::contained::contained;
 use crate::observe::Event;
 use crate::outage::{BeforeOutage, LinkChange};
-use crate::protocol::{LinkEvent, Push, StoreError, Who};
+use crate::protocol::{EarlierCommands, LinkEvent, Push, StoreError, Who};
 use distlock_store::clock;
 
 impl Core {
@@ -31,10 +31,10 @@ impl Core {
 
 impl Events for Core {
     fn link(&self, mut event: LinkEvent) {
-        if let LinkEvent::Up { former_links_dead, .. } = &mut event
+        if let LinkEvent::Up { earlier, .. } = &mut event
             && self.begun_anew.swap(false, Ordering::AcqRel)
         {
-            *former_links_dead = false;
+            *earlier = EarlierCommands::MayArrive;
         }
         let change = self.link_change(&event);
         self.vitals.link(&event);
@@ -50,7 +50,7 @@ impl Events for Core {
         let seen = match event {
             LinkEvent::Up { .. } => LinkSeen::Up,
             LinkEvent::Down { cause } => LinkSeen::Down(cause),
-            LinkEvent::Pushes(_) => return,
+            LinkEvent::Notifications(_) => return,
         };
         drop(contained(|| self.link.send_replace(seen)));
     }
@@ -61,7 +61,7 @@ impl Events for Core {
         drop(core.event(|engine, now| engine.push(now, &push)));
     }
 
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: PushHint) {
         let Some(core) = self.io.core() else { return };
         drop(core.event(|engine, now| engine.on_key(now, notice.key(), |step| step.on_notice(&notice)).1));
     }

@@ -8,11 +8,11 @@ use std::task::{Context as TaskContext, Poll, Waker, ready};
 use super::Core;
 use super::ownership::{self, After, Ownership};
 use super::shards::BatchAnswer;
-use super::take_over::{Entry, TakenOver};
+use super::take_over::{EntryId, TakenOver};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{BoxFuture, Sending};
 use crate::contained::{Panicked, contained, poll_contained};
-use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Releasing, Renewing};
+use crate::engine::{AcquirePurpose, Answer, Command, Confirmation, Context, ReleasePurpose, RenewPurpose};
 use crate::process::{self, Process};
 use crate::protocol::{
     AcquireReply, BatchReply, Failure, OpResult, ReleaseReply, RenewReply, StoreError, Token, mutated,
@@ -20,11 +20,11 @@ use crate::protocol::{
 
 /// A command whose reply is awaited.
 pub(super) enum InFlight {
-    Acquire(Context, Acquiring, Answering<OpResult<AcquireReply>>),
-    Release(Context, Releasing, Answering<OpResult<ReleaseReply>>),
-    Renew(Context, Renewing, Answering<OpResult<RenewReply>>),
+    Acquire(Context, AcquirePurpose, Answering<OpResult<AcquireReply>>),
+    Release(Context, ReleasePurpose, Answering<OpResult<ReleaseReply>>),
+    Renew(Context, RenewPurpose, Answering<OpResult<RenewReply>>),
     /// One command for several keys.
-    AcquireAll(Vec<(Context, Acquiring)>, Answering<Vec<OpResult<BatchReply>>>),
+    AcquireAll(Vec<(Context, AcquirePurpose)>, Answering<Vec<OpResult<BatchReply>>>),
 }
 
 /// The future of a reply. It is only used through `&mut`, so the mutex is never locked. The mutex makes the
@@ -97,7 +97,7 @@ pub(super) fn pair<C, T>(
 
 /// The same for one command for several keys.
 pub(super) fn batch_answers(
-    asked: Vec<(Context, Acquiring)>,
+    asked: Vec<(Context, AcquirePurpose)>,
     results: Vec<OpResult<BatchReply>>,
 ) -> Vec<BatchAnswer> {
     pair(asked, results).map(|((context, asked), result)| (context, asked, result)).collect()
@@ -132,7 +132,7 @@ pub(super) struct CallerPolled {
 }
 
 /// What a caller finds.
-enum Found {
+enum CallerPoll {
     Reply(Answered),
     /// The I/O thread had it.
     Over(Confirmation),
@@ -148,20 +148,20 @@ impl CallerPolled {
         self.ownership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn poll(self: &Arc<Self>, cx: &mut TaskContext<'_>) -> Poll<Found> {
+    fn poll(self: &Arc<Self>, cx: &mut TaskContext<'_>) -> Poll<CallerPoll> {
         // Before the command is in hand: a waker is foreign code, and may panic.
         let mut mine = Some(cx.waker().clone());
         let found = self.ownership().poll(&mut mine);
         let (mut in_flight, former) = match found {
             ownership::Found::Work(in_flight, former) => (in_flight, former),
-            ownership::Found::Answer(confirmation) => return Poll::Ready(Found::Over(confirmation)),
+            ownership::Found::Answer(confirmation) => return Poll::Ready(CallerPoll::Over(confirmation)),
             ownership::Found::WithIoThread => return Poll::Pending,
-            ownership::Found::Nothing => return Poll::Ready(Found::Over(Confirmation::None)),
+            ownership::Found::Nothing => return Poll::Ready(CallerPoll::Over(Confirmation::None)),
         };
         drop(contained(|| drop(former)));
         if let Poll::Ready(answered) = Pin::new(&mut in_flight).poll(cx) {
             self.ownership().ready();
-            return Poll::Ready(Found::Reply(answered));
+            return Poll::Ready(CallerPoll::Reply(answered));
         }
         let after = self.ownership().put_back(in_flight, mine);
         match after {
@@ -172,7 +172,7 @@ impl CallerPolled {
             }
             After::Ends(in_flight, mine) => {
                 drop(contained(|| drop((in_flight, mine))));
-                Poll::Ready(Found::Over(ended()))
+                Poll::Ready(CallerPoll::Over(ended()))
             }
         }
     }
@@ -237,7 +237,7 @@ fn ended() -> Confirmation {
 /// The caller's part in carrying out an event: the one command that it awaits, or its result.
 pub(super) struct AwaitedCommand {
     pub(super) kind: AwaitedKind,
-    in_flight: Option<(Arc<CallerPolled>, Option<Entry>)>,
+    in_flight: Option<(Arc<CallerPolled>, Option<EntryId>)>,
     pub(super) confirmation: Option<Confirmation>,
 }
 
@@ -263,8 +263,8 @@ impl AwaitedCommand {
             let found = ready!(polled.poll(cx));
             self.forget(core);
             match found {
-                Found::Reply(answered) => core.answered(answered, Some(self)),
-                Found::Over(confirmation) => self.confirmation = Some(confirmation),
+                CallerPoll::Reply(answered) => core.answered(answered, Some(self)),
+                CallerPoll::Over(confirmation) => self.confirmation = Some(confirmation),
             }
         }
         Poll::Ready(())
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_caller_awaits_the_release_of_its_own_lease_only() {
         let mut context = Context { key: "k".into(), token: Token(1), sent: Time(0) };
-        let releasing = Releasing { sends: 1, deadline: None, until: None, keep_until: None };
+        let releasing = ReleasePurpose { sends: 1, deadline: None, until: None, keep_until: None };
         let op = op::Release::new(Token(1), op::Ends::Other);
         let release = Command::Release(releasing, op);
         let kind = AwaitedKind::Release(Token(1));
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn a_caller_learns_of_the_end_of_the_io_thread() {
         let context = Context { key: "k".into(), token: Token(1), sent: Time(0) };
-        let releasing = Releasing { sends: 1, deadline: None, until: None, keep_until: None };
+        let releasing = ReleasePurpose { sends: 1, deadline: None, until: None, keep_until: None };
         let never: BoxFuture<OpResult<ReleaseReply>> = Box::pin(std::future::pending());
         let ownership = Ownership::WithCaller(InFlight::Release(context, releasing, never.into()), None);
         let kind = AwaitedKind::Release(Token(1));
@@ -391,6 +391,6 @@ mod tests {
         polled.end();
         assert!(woken.0.load(Ordering::Relaxed));
         let found = polled.poll(&mut TaskContext::from_waker(&waker));
-        assert!(matches!(found, Poll::Ready(Found::Over(Confirmation::Failed(_)))));
+        assert!(matches!(found, Poll::Ready(CallerPoll::Over(Confirmation::Failed(_)))));
     }
 }

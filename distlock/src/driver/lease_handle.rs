@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::reports::EndReport;
 use super::shards::Shards;
 use super::{Alive, Core, Lasting, Requester, Watched};
-use crate::engine::Release;
+use crate::engine::ReleaseStarted;
 use crate::lease_cell::LeaseCell;
 use crate::process::Process;
 use crate::protocol::mutated;
@@ -57,7 +57,7 @@ impl LeaseHandle {
     fn release_in_background(&self) {
         let core = self.alive.core();
         let report = EndReport::begin(core, &self.cell);
-        let mut released = Release::Sent;
+        let mut released = ReleaseStarted::Sent;
         let release = |engine: &Shards<Requester>, now| {
             let (release, effects) = engine.on_key(now, &self.cell.key, |step| step.release(&self.cell));
             released = release;

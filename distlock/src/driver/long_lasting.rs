@@ -18,7 +18,7 @@ use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 
 /// The longest time between two looks.
-const LOOK: Duration = Duration::from_secs(1);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The shortest, however short a limit is.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
@@ -30,7 +30,7 @@ pub(crate) enum Lasting {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WarningTimer {
     what: Lasting,
     since: Time,
     /// The time from `since` to the next warning: doubled by each of them.
@@ -47,7 +47,7 @@ pub(crate) struct LongLasting {
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    all: HashMap<u64, Entry>,
+    all: HashMap<u64, WarningTimer>,
 }
 
 /// One of them; forgotten when dropped.
@@ -72,7 +72,7 @@ impl LongLasting {
 
     /// Those that have lasted for longer than their limits, and when to look again.
     fn due(&self, now: Time) -> (Vec<(Lasting, Duration)>, Duration) {
-        let (mut due, mut pause) = (Vec::new(), LOOK);
+        let (mut due, mut pause) = (Vec::new(), MAX_CHECK_INTERVAL);
         for entry in self.entries().all.values_mut() {
             let lasted = now.duration_since(entry.since);
             if lasted >= entry.limit {
@@ -95,7 +95,7 @@ impl Core {
         let mut entries = self.long_lasting.entries();
         let number = entries.next;
         entries.next += 1;
-        entries.all.insert(number, Entry { what, since, limit });
+        entries.all.insert(number, WarningTimer { what, since, limit });
         drop(entries);
         if !self.long_lasting.looks.swap(true, Ordering::Relaxed) {
             self.look_for_long_ones();
@@ -140,7 +140,7 @@ mod tests {
         let long = LongLasting::default();
         let what = Lasting::Wait { label: "l".into(), key: "k".into() };
         let limit = Duration::from_millis(400);
-        long.entries().all.insert(1, Entry { what, since: Time(0), limit });
+        long.entries().all.insert(1, WarningTimer { what, since: Time(0), limit });
         let due = |millis: u64| {
             let (due, pause) = long.due(Time(millis * 1_000_000));
             (due.len(), u64::try_from(pause.as_millis()).unwrap())

@@ -38,13 +38,13 @@ use tokio::sync::watch;
 use crate::backend::Backend;
 use crate::backend::fail_all::fail_all;
 use crate::contained::{Panicked, contained};
-use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome, Renewing};
+use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome, RenewPurpose};
 use crate::lease_cell::LeaseCell;
 use crate::observe::{Behind, Event as Happened, Lock, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
 use crate::protocol::{Failure, OpResult, RenewReply, StoreError, Time, Tuning, mutated, op};
-pub(crate) use acquiring::{Acquiring, acquire};
+pub(crate) use acquiring::{PendingAcquire, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
 use distlock_store::clock;
@@ -81,7 +81,7 @@ pub(crate) enum AcquireResult {
 /// The caller of a request.
 #[derive(Debug)]
 pub(crate) struct Requester {
-    answer: answer::Answer<AcquireResult>,
+    answer: answer::AnswerSender<AcquireResult>,
     alive: Arc<Alive>,
 }
 
@@ -301,7 +301,7 @@ impl Core {
     /// Sends one command for several keys. If the reply came at once: returns what to do next.
     fn send_acquire_all(
         self: &Arc<Self>,
-        batch: Vec<(Context, engine::Acquiring, op::Acquire)>,
+        batch: Vec<(Context, engine::AcquirePurpose, op::Acquire)>,
         command: Option<&mut AwaitedCommand>,
     ) -> Option<Effects<Requester>> {
         let ops = batch.iter().map(|(context, _, op)| (context.key.clone(), *op)).collect();
@@ -441,7 +441,11 @@ impl Core {
         }
     }
 
-    fn all_renewed(self: &Arc<Self>, renewals: Vec<(Context, Renewing)>, results: Vec<OpResult<RenewReply>>) {
+    fn all_renewed(
+        self: &Arc<Self>,
+        renewals: Vec<(Context, RenewPurpose)>,
+        results: Vec<OpResult<RenewReply>>,
+    ) {
         for ((context, asked), result) in pair(renewals, results) {
             self.answered(Answered::One(context, Answer::Renew(asked, result)), None);
         }

@@ -14,7 +14,7 @@ pub(super) enum Ownership<W, A> {
     /// Its caller has it, and does not poll it at this moment.
     WithCaller(W, Option<Waker>),
     /// Its caller polls it.
-    Polled(Wanted),
+    Polled(CallerAction),
     /// The I/O thread awaits the answer, and wakes this caller.
     WithIoThread(Option<Waker>),
     Answered(A),
@@ -24,7 +24,7 @@ pub(super) enum Ownership<W, A> {
 
 /// What a caller that is polling has to do then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum CallerAction {
     Nothing,
     TakeOver,
     /// The I/O thread has ended.
@@ -59,7 +59,7 @@ impl<W, A> Ownership<W, A> {
     pub(super) fn poll(&mut self, mine: &mut Option<Waker>) -> Found<W, A> {
         match self.take() {
             Ownership::WithCaller(work, waker) => {
-                *self = Ownership::Polled(Wanted::Nothing);
+                *self = Ownership::Polled(CallerAction::Nothing);
                 Found::Work(work, waker)
             }
             Ownership::Answered(answer) => Found::Answer(answer),
@@ -73,8 +73,10 @@ impl<W, A> Ownership<W, A> {
 
     pub(super) fn put_back(&mut self, work: W, waker: Option<Waker>) -> After<W> {
         let (ownership, after) = match self.take() {
-            Ownership::Polled(Wanted::TakeOver) => (Ownership::WithIoThread(waker), After::TakenOver(work)),
-            Ownership::Polled(Wanted::End) => (Ownership::Over, After::Ends(work, waker)),
+            Ownership::Polled(CallerAction::TakeOver) => {
+                (Ownership::WithIoThread(waker), After::TakenOver(work))
+            }
+            Ownership::Polled(CallerAction::End) => (Ownership::Over, After::Ends(work, waker)),
             _ => (Ownership::WithCaller(work, waker), After::Stays),
         };
         *self = ownership;
@@ -92,8 +94,8 @@ impl<W, A> Ownership<W, A> {
                 *self = Ownership::WithIoThread(waker);
                 Some(work)
             }
-            Ownership::Polled(Wanted::Nothing) => {
-                *self = Ownership::Polled(Wanted::TakeOver);
+            Ownership::Polled(CallerAction::Nothing) => {
+                *self = Ownership::Polled(CallerAction::TakeOver);
                 None
             }
             other => {
@@ -125,7 +127,7 @@ impl<W, A> Ownership<W, A> {
                 Some((work, waker))
             }
             Ownership::Polled(_) => {
-                *self = Ownership::Polled(Wanted::End);
+                *self = Ownership::Polled(CallerAction::End);
                 None
             }
             other => {

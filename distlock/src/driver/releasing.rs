@@ -10,7 +10,7 @@ use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
 use super::reports::EndReport;
 use super::{Core, LeaseHandle};
-use crate::engine::{Confirmation, Release, Want};
+use crate::engine::{Confirmation, ReleaseStarted, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::observe::ReleaseOutcome;
@@ -32,14 +32,14 @@ pub(crate) enum Failed {
 }
 
 /// A command that its caller awaits. If the caller is dropped, the I/O thread awaits it.
-struct Awaited {
+struct AwaitedConfirmation {
     core: Arc<Core>,
     command: AwaitedCommand,
     /// Only for a release. Dropped after the command was handed to the I/O thread, if it is.
     in_hand: Option<InHand>,
 }
 
-impl Awaited {
+impl AwaitedConfirmation {
     fn poll_confirmation(&mut self, cx: &mut TaskContext<'_>) -> Poll<Confirmation> {
         if self.core.is_forked() {
             return Poll::Ready(Confirmation::Failed(process::forked()));
@@ -64,7 +64,7 @@ fn released(confirmation: Confirmation) -> Result<(), Failed> {
     }
 }
 
-impl Drop for Awaited {
+impl Drop for AwaitedConfirmation {
     fn drop(&mut self) {
         self.command.hand_over(&self.core);
     }
@@ -81,7 +81,7 @@ pub(crate) struct Released {
 enum Word {
     /// Handed on in this process, or lost before, or not ours to release.
     Known(Result<(), Failed>),
-    Awaited(Awaited),
+    Awaited(AwaitedConfirmation),
 }
 
 /// Ends a hold. The command has been sent when this returns.
@@ -99,11 +99,11 @@ pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
     let report = EndReport::begin(core, cell);
     let (release, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.release(cell));
     let known = match release {
-        Release::HandedOn => Ok(()),
-        Release::WasLost(reason) => Err(Failed::Lost(reason)),
-        Release::Sent => {
+        ReleaseStarted::HandedOn => Ok(()),
+        ReleaseStarted::WasLost(reason) => Err(Failed::Lost(reason)),
+        ReleaseStarted::Sent => {
             let command = AwaitedCommand::new(AwaitedKind::Release(cell.token));
-            let mut awaited = Awaited { core: core.clone(), command, in_hand: Some(in_hand) };
+            let mut awaited = AwaitedConfirmation { core: core.clone(), command, in_hand: Some(in_hand) };
             core.perform(effects, Some(&mut awaited.command));
             return ended(Word::Awaited(awaited), report);
         }
@@ -243,7 +243,7 @@ impl Drop for Unawaited {
 pub(crate) struct Extending<'a> {
     cell: &'a LeaseCell,
     held: bool,
-    awaited: Awaited,
+    awaited: AwaitedConfirmation,
 }
 
 /// Asks for the lease to last at least `ttl` from now. The command has been sent when this returns.
@@ -251,7 +251,7 @@ pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_>
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let (held, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.extend(cell, ttl));
     let command = AwaitedCommand::new(AwaitedKind::Renew(cell.token));
-    let mut awaited = Awaited { core: core.clone(), command, in_hand: None };
+    let mut awaited = AwaitedConfirmation { core: core.clone(), command, in_hand: None };
     core.perform(effects, Some(&mut awaited.command));
     Extending { cell, held, awaited }
 }

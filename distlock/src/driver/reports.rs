@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Core;
-use crate::engine::Release;
+use crate::engine::ReleaseStarted;
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, How, LeaseCell, LeftToReport, Reported};
 use crate::observe::{Behind, Event, Lock, ReleaseOutcome};
@@ -110,11 +110,11 @@ impl EndReport {
     }
 
     /// Nobody waits for the store's answer.
-    pub(super) fn finish_unawaited(mut self, core: &Core, cell: &LeaseCell, release: Release) {
+    pub(super) fn finish_unawaited(mut self, core: &Core, cell: &LeaseCell, release: ReleaseStarted) {
         match release {
-            Release::HandedOn => self.finish(core, cell, ReleaseOutcome::HandedOn),
-            Release::Sent => self.finish(core, cell, ReleaseOutcome::Dropped),
-            Release::WasLost(reason) => self.finish_lost(core, cell, reason),
+            ReleaseStarted::HandedOn => self.finish(core, cell, ReleaseOutcome::HandedOn),
+            ReleaseStarted::Sent => self.finish(core, cell, ReleaseOutcome::Dropped),
+            ReleaseStarted::WasLost(reason) => self.finish_lost(core, cell, reason),
         }
     }
 }

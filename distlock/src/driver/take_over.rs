@@ -1,14 +1,15 @@
 //! The commands that callers poll, and the timer after which the I/O thread takes them over, because a caller may not
 //! be polled, and others may wait for the reply.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use distlock_store::kit::sync::Locked;
 use tokio::sync::Notify;
 
 /// How often commands are looked at. One is taken over at the second look: a store that takes longer loses nothing by
 /// one more wake-up, and others who wait for its turn wait for a blocked caller for two of these.
-pub(super) const TICK: Duration = Duration::from_millis(10);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A command that a caller polls.
 pub(super) trait TakenOver: Send + Sync {
@@ -21,13 +22,13 @@ pub(super) trait TakenOver: Send + Sync {
 
 /// All of them.
 pub(super) struct TakeOverTimer {
-    register: Mutex<Register>,
+    register: Locked<Register>,
     begun: Notify,
 }
 
 /// Names a command in the register.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct EntryId {
     index: usize,
     number: u64,
 }
@@ -76,12 +77,12 @@ impl Register {
 
 impl TakeOverTimer {
     pub(super) fn new() -> Self {
-        TakeOverTimer { register: Mutex::default(), begun: Notify::new() }
+        TakeOverTimer { register: Locked::default(), begun: Notify::new() }
     }
 
     /// `None`: there is nobody to look after it.
-    pub(super) fn keep(&self, command: Arc<dyn TakenOver>) -> Option<Entry> {
-        let mut register = lock(&self.register);
+    pub(super) fn keep(&self, command: Arc<dyn TakenOver>) -> Option<EntryId> {
+        let mut register = self.register.lock();
         if register.has_ended {
             return None;
         }
@@ -104,12 +105,12 @@ impl TakeOverTimer {
         if !was_watched {
             self.begun.notify_one();
         }
-        Some(Entry { index, number })
+        Some(EntryId { index, number })
     }
 
     /// It needs no look any more. No effect the second time.
-    pub(super) fn forget(&self, entry: Entry) {
-        let mut register = lock(&self.register);
+    pub(super) fn forget(&self, entry: EntryId) {
+        let mut register = self.register.lock();
         let is_there = |kept: &Kept| kept.number == entry.number;
         let kept = register.slots.get(entry.index).and_then(Option::as_ref).is_some_and(is_there);
         let kept = if kept { register.take(entry.index) } else { None };
@@ -133,8 +134,8 @@ impl TakeOverTimer {
         loop {
             self.begun.notified().await;
             loop {
-                pause(TICK).await;
-                let old = lock(&self.register).look();
+                pause(CHECK_INTERVAL).await;
+                let old = self.register.lock().look();
                 let Some(old) = old else { break };
                 old.into_iter().for_each(TakenOver::take_over);
             }
@@ -146,7 +147,7 @@ struct EndOnDrop(Arc<TakeOverTimer>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        let mut register = lock(&self.0.register);
+        let mut register = self.0.register.lock();
         register.has_ended = true;
         let (slots, free) = (std::mem::take(&mut register.slots), std::mem::take(&mut register.free));
         drop(register);
@@ -155,10 +156,6 @@ impl Drop for EndOnDrop {
             kept.command.end();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -184,7 +181,7 @@ mod tests {
     }
 
     fn look(timer: &TakeOverTimer) -> Option<usize> {
-        lock(&timer.register).look().map(|old| old.len())
+        timer.register.lock().look().map(|old| old.len())
     }
 
     #[test]

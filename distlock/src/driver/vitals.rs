@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::protocol::{LinkEvent, Pushes, StoreError};
+use crate::protocol::{LinkEvent, Notifications, StoreError};
 use distlock_store::clock;
 use distlock_store::engine::Time;
 use distlock_store::kit::sync::Locked;
@@ -23,23 +23,23 @@ pub(crate) struct Vitals {
 struct LinkState {
     up: bool,
     since: Time,
-    pushes: Pushes,
+    pushes: Notifications,
     cause: Option<StoreError>,
 }
 
 /// A look at it.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct VitalsSnapshot {
     pub(crate) up: bool,
     pub(crate) lasted: Duration,
-    pub(crate) pushes: Pushes,
+    pub(crate) pushes: Notifications,
     pub(crate) cause: Option<StoreError>,
     pub(crate) answered: Option<Duration>,
 }
 
 impl Vitals {
     pub(super) fn new() -> Self {
-        let link = LinkState { up: false, since: clock::now(), pushes: Pushes::Off, cause: None };
+        let link = LinkState { up: false, since: clock::now(), pushes: Notifications::Off, cause: None };
         Vitals { link: Locked::new(link), answered: AtomicU64::new(NEVER) }
     }
 
@@ -51,9 +51,9 @@ impl Vitals {
                 (link.up, link.pushes, link.cause) = (true, *pushes, None);
             }
             LinkEvent::Down { cause } => {
-                (link.up, link.pushes, link.cause) = (false, Pushes::Off, Some(cause.clone()));
+                (link.up, link.pushes, link.cause) = (false, Notifications::Off, Some(cause.clone()));
             }
-            LinkEvent::Pushes(pushes) => link.pushes = *pushes,
+            LinkEvent::Notifications(pushes) => link.pushes = *pushes,
         }
         if link.up != was_up {
             link.since = clock::now();
@@ -64,7 +64,7 @@ impl Vitals {
         self.answered.store(now.0, Ordering::Relaxed);
     }
 
-    pub(crate) fn look(&self) -> Look {
+    pub(crate) fn look(&self) -> VitalsSnapshot {
         let link = self.link.lock().clone();
         let now = clock::now();
         let answered = match self.answered.load(Ordering::Relaxed) {
@@ -72,6 +72,6 @@ impl Vitals {
             at => Some(now.duration_since(Time(at))),
         };
         let LinkState { up, since, pushes, cause } = link;
-        Look { up, lasted: now.duration_since(since), pushes, cause, answered }
+        VitalsSnapshot { up, lasted: now.duration_since(since), pushes, cause, answered }
     }
 }

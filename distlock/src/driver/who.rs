@@ -14,7 +14,7 @@ use crate::protocol::{Account, Met, Pattern, StoreError, Token, Who, op};
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 
-type Values = HashMap<(Arc<str>, Token), Arc<str>>;
+type PublishedValues = HashMap<(Arc<str>, Token), Arc<str>>;
 
 /// Who this process is, and what it has met since the manager began.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct Myself {
     busy: AtomicU64,
     lost: AtomicU64,
     /// What holders of this process publish, by the key and the token of the lease.
-    values: Locked<Values>,
+    values: Locked<PublishedValues>,
 }
 
 /// A value that is published. When it is dropped, renewals write it no more.
@@ -40,7 +40,7 @@ impl Drop for Published {
 }
 
 impl Myself {
-    fn values(&self) -> MutexGuard<'_, Values> {
+    fn values(&self) -> MutexGuard<'_, PublishedValues> {
         self.values.lock()
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Context {
 
 /// Why a lock is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Acquiring {
+pub(crate) struct AcquirePurpose {
     pub(crate) seq: u64,
     pub(crate) ttl: Duration,
     pub(crate) fences: u32,
@@ -49,7 +49,7 @@ pub(crate) struct Acquiring {
 
 /// Why a token is released.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Releasing {
+pub(crate) struct ReleasePurpose {
     pub(crate) sends: u32,
     /// Until when the lease was certainly ours; `None` if it may never have been.
     pub(crate) deadline: Option<Time>,
@@ -61,7 +61,7 @@ pub(crate) struct Releasing {
 
 /// Why a lease is renewed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Renewing {
+pub(crate) struct RenewPurpose {
     /// The holder that asked for the renewal; `None` for a renewal by timer.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) ttl: Duration,
@@ -70,19 +70,19 @@ pub(crate) struct Renewing {
 /// A command to send, and its purpose.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    Acquire(Acquiring, op::Ask),
-    Release(Releasing, op::Release),
-    Renew(Renewing, op::Renew),
+    Acquire(AcquirePurpose, op::Ask),
+    Release(ReleasePurpose, op::Release),
+    Renew(RenewPurpose, op::Renew),
 }
 
 /// What became of a command, and its purpose.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    Acquire(Acquiring, OpResult<AcquireReply>),
+    Acquire(AcquirePurpose, OpResult<AcquireReply>),
     /// Of one of several keys in a command.
-    AcquireInBatch(Acquiring, OpResult<BatchReply>),
-    Release(Releasing, OpResult<ReleaseReply>),
-    Renew(Renewing, OpResult<RenewReply>),
+    AcquireInBatch(AcquirePurpose, OpResult<BatchReply>),
+    Release(ReleasePurpose, OpResult<ReleaseReply>),
+    Renew(RenewPurpose, OpResult<RenewReply>),
 }
 
 impl Answer {
@@ -113,7 +113,7 @@ impl Answer {
 pub(crate) enum Effect<W> {
     Send(Context, Command),
     /// One command for several keys; its results come back together.
-    SendAcquireAll(Vec<(Context, Acquiring, op::Acquire)>),
+    SendAcquireAll(Vec<(Context, AcquirePurpose, op::Acquire)>),
     Done(W, Outcome),
     /// A hold has ended without a release: wake its listeners and log the loss.
     Lost(Arc<LeaseCell>, LostReason),
@@ -207,7 +207,7 @@ pub(crate) enum Confirmation {
 
 /// What happened to a hold when its holder released it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Release {
+pub(crate) enum ReleaseStarted {
     /// Handed on inside this process: no reply to wait for.
     HandedOn,
     /// A release command is among the effects. Its reply is the confirmation.

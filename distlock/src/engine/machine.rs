@@ -11,7 +11,9 @@ use super::{EffectList, Outcome, Outstanding};
 use crate::error::LostReason;
 #[cfg(test)]
 use crate::lease_cell::LeaseCell;
-use crate::protocol::{Account, LATE_COMMANDS, LinkEvent, Pushes, StoreError, Time, Token, Tuning};
+use crate::protocol::{
+    Account, EarlierCommands, LATE_COMMANDS, LinkEvent, Notifications, StoreError, Time, Token, Tuning,
+};
 use distlock_store::kit::shrink::shrink;
 
 #[derive(Debug)]
@@ -83,17 +85,17 @@ impl<W> Machine<W> {
         match event {
             LinkEvent::Down { cause } => {
                 self.env.link.down = Some(cause.clone());
-                self.env.link.pushes = Pushes::Off;
+                self.env.link.pushes = Notifications::Off;
                 self.each(now, out, |step| {
                     step.lingers_no_longer();
                     step.attempt_lost_link(cause);
                 });
             }
-            LinkEvent::Up { former_links_dead, pushes } => {
+            LinkEvent::Up { earlier, pushes } => {
                 self.env.link.down = None;
                 self.env.link.pushes = *pushes;
-                if !*former_links_dead {
-                    self.env.link.former_links_alive = Some((now.after(LATE_COMMANDS), Token(self.env.next)));
+                if *earlier == EarlierCommands::MayArrive {
+                    self.env.link.earlier_commands = Some((now.after(LATE_COMMANDS), Token(self.env.next)));
                 }
                 let all = self.pending.take_all();
                 self.leave_again(now, all, out);
@@ -103,7 +105,7 @@ impl<W> Machine<W> {
                     step.ask_afresh();
                 });
             }
-            LinkEvent::Pushes(pushes) => {
+            LinkEvent::Notifications(pushes) => {
                 self.env.link.pushes = *pushes;
                 self.each(now, out, |step| {
                     // That somebody wants the lock may have been missed.

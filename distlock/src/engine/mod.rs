@@ -34,8 +34,8 @@ mod step;
 mod tests;
 
 pub(crate) use effect::{
-    Acquiring, Answer, Command, Confirmation, Context, Effect, EffectList, Outstanding, Queueing, Release,
-    Releasing, Renewing, Telling,
+    AcquirePurpose, Answer, Command, Confirmation, Context, Effect, EffectList, Outstanding, Queueing,
+    ReleasePurpose, ReleaseStarted, RenewPurpose, Telling,
 };
 pub(crate) use machine::Machine;
 pub(crate) use params::{

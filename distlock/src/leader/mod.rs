@@ -378,8 +378,11 @@ impl Candidate {
         let core = self.manager.core();
         let reader = Demand { kind: LockKind::Shared, ttl: guard.remaining(), fenced: false, min_hold: None };
         core.backend.check(&reader).ok()?;
-        let request =
-            self.manager.lock(watch::term_key(guard.key(), &guard.owner())).wait(watch::EVERY).linger(None);
+        let request = self
+            .manager
+            .lock(watch::term_key(guard.key(), &guard.owner()))
+            .wait(watch::POLL_INTERVAL)
+            .linger(None);
         let request = match self.ttl {
             Some(ttl) => request.ttl(ttl),
             None => request,

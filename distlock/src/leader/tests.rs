@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::state::Reign;
 use super::{Lead, LeaderWatch, Leadership};
 use crate::LockManager;
-use crate::backend::{Events, Failure, LinkEvent, Pushes, StoreError};
+use crate::backend::{EarlierCommands, Events, Failure, LinkEvent, Notifications, StoreError};
 use crate::fault::Fault;
 use crate::release::Release;
 use crate::section::Holding;
@@ -22,7 +22,7 @@ fn down() -> LinkEvent {
     LinkEvent::Down { cause: StoreError::new(Failure::NotSent, "connection refused") }
 }
 
-const UP: LinkEvent = LinkEvent::Up { former_links_dead: true, pushes: Pushes::On };
+const UP: LinkEvent = LinkEvent::Up { earlier: EarlierCommands::Ended, pushes: Notifications::On };
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_ends_when_the_connection_is_up_again() {

@@ -19,8 +19,8 @@ use distlock_store::engine::Time;
 
 /// How often the store is polled while a caller awaits a change. After a change, it is polled sooner, because another
 /// one may follow: a leader, or the value of a leader.
-pub(super) const EVERY: Duration = Duration::from_secs(1);
-const SOON: Duration = Duration::from_millis(50);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL_AFTER_CHANGE: Duration = Duration::from_millis(50);
 /// How often, while the end of the term is awaited: for what becomes known of the leader later.
 const WHILE_TOLD: Duration = Duration::from_secs(15);
 /// The label of the watchers' requests.
@@ -120,7 +120,7 @@ impl LeaderWatch {
             latest: None,
             terms_seen: 0,
             due: clock::now(),
-            pause: SOON,
+            pause: POLL_INTERVAL_AFTER_CHANGE,
             is_over: false,
         }
     }
@@ -166,7 +166,7 @@ impl LeaderWatch {
                 && self.reported.as_ref() != Some(&known)
             {
                 self.count(&known);
-                (self.is_over, self.pause) = (false, SOON);
+                (self.is_over, self.pause) = (false, POLL_INTERVAL_AFTER_CHANGE);
                 self.reported = Some(known.clone());
                 return known;
             }
@@ -212,7 +212,7 @@ impl LeaderWatch {
 
     async fn ask(&mut self) -> Leadership {
         self.due = clock::now().after(self.pause);
-        self.pause = (self.pause * 2).min(EVERY);
+        self.pause = (self.pause * 2).min(POLL_INTERVAL);
         let Ok(key) = &self.key else { return Leadership::Unknown };
         match self.manager.look_up(key).await {
             // Its release is under way.
@@ -240,7 +240,7 @@ impl LeaderWatch {
     async fn until_due(&mut self) {
         // A term here whose end nobody reports, because its body does not await, is looked at as often.
         let pause = self.due.duration_since(clock::now()).max(Duration::from_millis(1));
-        let pause = if self.state.lead().is_some() { EVERY } else { pause };
+        let pause = if self.state.lead().is_some() { POLL_INTERVAL } else { pause };
         let end = self.end_of_term();
         let pause = if end.is_some() { WHILE_TOLD } else { pause };
         let granted = async {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{CellState, Hold, How, LeaseCell, Ticket};
+use super::{CellState, HoldInfo, How, LeaseCell, Ticket};
 use crate::error::LostReason;
 use crate::protocol::{LockKind, Time, Token};
 
@@ -18,7 +18,7 @@ const LATE: Time = Time(300);
 const END: Time = Time(400);
 
 fn cell() -> Arc<LeaseCell> {
-    let hold = Hold {
+    let hold = HoldInfo {
         key: Arc::from("order"),
         label: "order".into(),
         ticket: Ticket(1),

@@ -6,7 +6,7 @@ use super::LockManager;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::observe::Events;
-use crate::protocol::Pushes;
+use crate::protocol::Notifications;
 use distlock_store::Finding;
 
 /// Whether a manager can reach its store: see [`LockManager::health`].
@@ -86,7 +86,7 @@ impl LockManager {
             connected: look.up && !core.is_forked(),
             lasted: look.lasted,
             last_answer: look.answered,
-            pushes: look.up && look.pushes == Pushes::On,
+            pushes: look.up && look.pushes == Notifications::On,
             cause: look.cause.or_else(|| core.backend.refusal()).map(|cause| cause.to_string()),
             closed: *core.closing().borrow() || core.refusal().is_some(),
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::recorder::{Ended, LeaderSeen, Recorder, Seen};
+use super::recorder::{HoldEnd, LeaderSeen, Recorder, Seen};
 use super::{Event, Observer, Observers};
 use crate::lease_cell::How;
 use crate::manager::LockManager;
@@ -24,7 +24,7 @@ fn acquired(key: &str, how: How) -> Seen {
     Seen::Acquired { key: key.to_owned(), how }
 }
 
-fn released(key: &str, how: Ended) -> Seen {
+fn released(key: &str, how: HoldEnd) -> Seen {
     Seen::Released { key: key.to_owned(), how }
 }
 
@@ -43,7 +43,7 @@ async fn a_lock_that_is_released_is_requested_acquired_and_released_once() {
     let (manager, recorder) = observed();
     let guard = manager.lock("a").label("it").acquire().await.unwrap();
     guard.release().await.unwrap();
-    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Confirmed)];
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", HoldEnd::Confirmed)];
     assert_eq!(recorder.under("it"), expected);
 }
 
@@ -51,7 +51,7 @@ async fn a_lock_that_is_released_is_requested_acquired_and_released_once() {
 async fn a_guard_that_is_dropped_is_reported_as_released() {
     let (manager, recorder) = observed();
     drop(manager.lock("a").label("it").acquire().await.unwrap());
-    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Dropped)];
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", HoldEnd::Dropped)];
     assert_eq!(recorder.under("it"), expected);
 }
 
@@ -60,7 +60,7 @@ async fn a_release_that_nobody_awaits_is_reported_once() {
     let (manager, recorder) = observed();
     let guard = manager.lock("a").label("it").acquire().await.unwrap();
     drop(guard.release());
-    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Dropped)];
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", HoldEnd::Dropped)];
     assert_eq!(recorder.under("it"), expected);
 }
 
@@ -70,7 +70,7 @@ async fn a_section_that_is_dropped_is_reported_as_released() {
     let mut section = Box::pin(manager.lock("a").label("it").run(async |_| pending::<()>().await));
     assert!(poll_once(section.as_mut()).is_pending());
     drop(section);
-    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Dropped)];
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", HoldEnd::Dropped)];
     assert_eq!(recorder.under("it"), expected);
 }
 
@@ -101,8 +101,8 @@ async fn each_of_several_keys_is_reported() {
         Seen::Requested { keys: 2 },
         acquired("a", How::Free),
         acquired("b", How::Free),
-        released("b", Ended::Confirmed),
-        released("a", Ended::Confirmed),
+        released("b", HoldEnd::Confirmed),
+        released("a", HoldEnd::Confirmed),
     ];
     assert_eq!(recorder.under("it"), expected);
 }
@@ -124,10 +124,10 @@ async fn a_lock_that_is_handed_on_here_is_reported_so_by_both() {
     assert!(poll_once(waiting.as_mut()).is_pending());
     first.release().await.unwrap();
     let second = waiting.await.unwrap();
-    assert_eq!(recorder.under("first")[2], released("a", Ended::HandedOn));
+    assert_eq!(recorder.under("first")[2], released("a", HoldEnd::HandedOn));
     assert_eq!(recorder.under("second"), [REQUESTED, acquired("a", How::HandedOn)]);
     second.release().await.unwrap();
-    assert_eq!(recorder.under("second")[2..], [released("a", Ended::Confirmed)]);
+    assert_eq!(recorder.under("second")[2..], [released("a", HoldEnd::Confirmed)]);
 }
 
 #[tokio::test]
@@ -137,9 +137,9 @@ async fn readers_that_share_a_lease_are_reported_each() {
     let second = manager.lock("a").label("second").shared().acquire().await.unwrap();
     first.release().await.unwrap();
     second.release().await.unwrap();
-    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::HandedOn)];
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", HoldEnd::HandedOn)];
     assert_eq!(recorder.under("first"), expected);
-    let expected = [REQUESTED, acquired("a", How::Joined), released("a", Ended::Confirmed)];
+    let expected = [REQUESTED, acquired("a", How::Joined), released("a", HoldEnd::Confirmed)];
     assert_eq!(recorder.under("second"), expected);
 }
 
@@ -154,9 +154,9 @@ async fn a_lock_that_is_entered_again_is_reported_of_its_own() {
         })
         .await
         .unwrap();
-    let expected = [REQUESTED, acquired("a", How::Free), released("a", Ended::Confirmed)];
+    let expected = [REQUESTED, acquired("a", How::Free), released("a", HoldEnd::Confirmed)];
     assert_eq!(recorder.under("outer"), expected);
-    let expected = [REQUESTED, acquired("a", How::Nested), released("a", Ended::Nested)];
+    let expected = [REQUESTED, acquired("a", How::Nested), released("a", HoldEnd::Nested)];
     assert_eq!(recorder.under("inner"), expected);
 }
 
@@ -166,7 +166,7 @@ async fn a_loss_is_reported_once_and_before_the_release() {
     let guard = manager.lock("a").label("told").ttl(SHORT).no_renew().acquire().await.unwrap();
     guard.lost().await;
     guard.release().await.unwrap_err();
-    let expected = [REQUESTED, acquired("a", How::Free), lost("a"), released("a", Ended::AfterLoss)];
+    let expected = [REQUESTED, acquired("a", How::Free), lost("a"), released("a", HoldEnd::AfterLoss)];
     assert_eq!(recorder.under("told"), expected);
 
     let guard = manager.lock("a").label("found").ttl(SHORT).no_renew().acquire().await.unwrap();
@@ -176,7 +176,7 @@ async fn a_loss_is_reported_once_and_before_the_release() {
     drop(guard);
     let found = recorder.under("found");
     let losses = found.iter().filter(|seen| **seen == lost("a")).count();
-    let releases = found.iter().filter(|seen| **seen == released("a", Ended::AfterLoss)).count();
+    let releases = found.iter().filter(|seen| **seen == released("a", HoldEnd::AfterLoss)).count();
     assert_eq!((found.len(), losses, releases), (4, 1, 1), "{found:?}");
 }
 
@@ -338,7 +338,7 @@ fn check(label: &str, story: &[Seen]) {
         let got = count(&|seen| matches!(seen, Seen::Acquired { key: of, .. } if of == key));
         let gone = count(&|seen| matches!(seen, Seen::Released { key: of, .. } if of == key));
         let lost = count(&|seen| matches!(seen, Seen::Lost { key: of } if of == key));
-        let late = count(&|seen| *seen == released(key, Ended::AfterLoss));
+        let late = count(&|seen| *seen == released(key, HoldEnd::AfterLoss));
         assert_eq!(got, gone, "{label}: {story:?}");
         assert!(lost <= got && late <= lost, "{label}: {story:?}");
     }

@@ -41,12 +41,12 @@ pub struct SectionCount {
 
 /// Of some managers together.
 #[derive(Debug, Default)]
-pub(crate) struct Counts(Locked<Table>);
+pub(crate) struct Counts(Locked<CountTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct CountTable {
     keys: HashMap<String, SectionCount>,
-    leases: HashMap<LeaseName, Lease>,
+    leases: HashMap<LeaseName, LeaseCount>,
 }
 
 /// The manager, the key and the token: no two leases share them.
@@ -54,13 +54,13 @@ type LeaseName = (u64, String, u64);
 
 /// A lease in use. Readers of one process may share it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lease {
+struct LeaseCount {
     begun: usize,
     ended: usize,
     lost: usize,
 }
 
-impl Lease {
+impl LeaseCount {
     /// A hold that is lost ends later; which of the two is reported first is not certain.
     fn running(self) -> usize {
         self.begun.saturating_sub(self.ended.max(self.lost))
@@ -68,7 +68,7 @@ impl Lease {
 }
 
 impl Counts {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, CountTable> {
         self.0.lock()
     }
 
@@ -134,13 +134,13 @@ impl CountsOf {
         self.change(lock, |lease, _| lease.ended += 1);
     }
 
-    fn change(&self, lock: &Lock<'_>, change: impl FnOnce(&mut Lease, &mut SectionCount)) {
+    fn change(&self, lock: &Lock<'_>, change: impl FnOnce(&mut LeaseCount, &mut SectionCount)) {
         self.counts.table().change((self.manager, lock.key.to_string(), lock.token), change);
     }
 }
 
-impl Table {
-    fn change(&mut self, name: LeaseName, change: impl FnOnce(&mut Lease, &mut SectionCount)) {
+impl CountTable {
+    fn change(&mut self, name: LeaseName, change: impl FnOnce(&mut LeaseCount, &mut SectionCount)) {
         let count = self.keys.entry(name.1.clone()).or_default();
         let lease = self.leases.entry(name.clone()).or_default();
         let before = lease.running();

@@ -15,7 +15,7 @@ pub(crate) enum Seen {
     NotAcquired,
     Abandoned,
     Renewed { key: String },
-    Released { key: String, how: Ended },
+    Released { key: String, how: HoldEnd },
     Lost { key: String },
     Leader(LeaderSeen),
     Noticed { text: String },
@@ -30,7 +30,7 @@ pub(crate) enum LeaderSeen {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum HoldEnd {
     Confirmed,
     HandedOn,
     Unconfirmed,
@@ -57,7 +57,7 @@ impl Recorder {
     }
 
     pub(crate) fn releases_after_losses(&self) -> usize {
-        self.count(|seen| matches!(seen, Seen::Released { how: Ended::AfterLoss, .. }))
+        self.count(|seen| matches!(seen, Seen::Released { how: HoldEnd::AfterLoss, .. }))
     }
 
     pub(crate) fn count(&self, is_it: impl Fn(&Seen) -> bool) -> usize {
@@ -114,13 +114,13 @@ fn seen(step: LeaderStep) -> LeaderSeen {
     }
 }
 
-fn ended(outcome: ReleaseOutcome<'_>) -> Ended {
+fn ended(outcome: ReleaseOutcome<'_>) -> HoldEnd {
     match outcome {
-        ReleaseOutcome::Confirmed => Ended::Confirmed,
-        ReleaseOutcome::HandedOn => Ended::HandedOn,
-        ReleaseOutcome::Unconfirmed(_) => Ended::Unconfirmed,
-        ReleaseOutcome::AfterLoss => Ended::AfterLoss,
-        ReleaseOutcome::Dropped => Ended::Dropped,
-        ReleaseOutcome::Nested => Ended::Nested,
+        ReleaseOutcome::Confirmed => HoldEnd::Confirmed,
+        ReleaseOutcome::HandedOn => HoldEnd::HandedOn,
+        ReleaseOutcome::Unconfirmed(_) => HoldEnd::Unconfirmed,
+        ReleaseOutcome::AfterLoss => HoldEnd::AfterLoss,
+        ReleaseOutcome::Dropped => HoldEnd::Dropped,
+        ReleaseOutcome::Nested => HoldEnd::Nested,
     }
 }

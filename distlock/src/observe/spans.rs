@@ -4,7 +4,7 @@ use crate::protocol::LockKind;
 
 /// A request, as its span shows it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct RequestFields<'a> {
     pub(crate) label: &'a str,
     pub(crate) kind: LockKind,
     /// The first.
@@ -17,7 +17,7 @@ mod with_tracing {
     use tracing::field::Empty;
     use tracing::{Level, enabled, info_span};
 
-    use super::Request;
+    use super::RequestFields;
     use crate::error::{LockError, LostReason};
     use crate::lease_cell::LeaseCell;
     use crate::observe::words::{self, KindOfLock};
@@ -28,8 +28,8 @@ mod with_tracing {
     const ERROR: &str = "ERROR";
 
     /// Entered whenever a request is polled. Full keys are recorded only where debug events are wanted.
-    pub(crate) fn acquiring(request: &Request<'_>) -> Span {
-        let Request { label, kind, key, keys } = *request;
+    pub(crate) fn acquiring(request: &RequestFields<'_>) -> Span {
+        let RequestFields { label, kind, key, keys } = *request;
         let span = info_span!(
             target: "distlock", "lock.acquire", label, kind = %KindOfLock(kind), keys, key = Empty, outcome = Empty, holder = Empty,
             "error.type" = Empty, "otel.status_code" = Empty
@@ -87,7 +87,7 @@ pub(crate) use with_tracing::*;
 
 #[cfg(not(feature = "tracing"))]
 mod without_tracing {
-    use super::Request;
+    use super::RequestFields;
     use crate::error::LockError;
     use crate::lease_cell::LeaseCell;
 
@@ -100,7 +100,7 @@ mod without_tracing {
         }
     }
 
-    pub(crate) fn acquiring(_: &Request<'_>) -> Span {
+    pub(crate) fn acquiring(_: &RequestFields<'_>) -> Span {
         Span
     }
 

@@ -10,7 +10,7 @@ use super::notice::Severity;
 use super::words::KindOfLock;
 use super::{Behind, Event, LeaderStep, Lock, Observer, ReleaseOutcome, words};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
-use crate::protocol::Pushes;
+use crate::protocol::{EarlierCommands, Notifications};
 
 /// Writes events to the program's subscriber.
 #[derive(Debug)]
@@ -118,14 +118,14 @@ fn leader(label: &str, key: &str, step: LeaderStep) {
 
 fn link(store: &str, change: LinkChange<'_>) {
     match change {
-        LinkChange::Up { start: LinkStart::Again(outage), former_links_dead, .. } => {
-            info!(target: "distlock", %store, outage_ms = millis(outage), settled = former_links_dead, "connected again");
+        LinkChange::Up { start: LinkStart::Again(outage), earlier, .. } => {
+            info!(target: "distlock", %store, outage_ms = millis(outage), settled = (earlier == EarlierCommands::Ended), "connected again");
         }
         LinkChange::Up { start: LinkStart::AtLast(outage), .. } => {
             info!(target: "distlock", %store, outage_ms = millis(outage), "connected at last");
         }
-        LinkChange::Up { start: LinkStart::AtOnce, former_links_dead, .. } => {
-            debug!(target: "distlock", %store, settled = former_links_dead, "connected");
+        LinkChange::Up { start: LinkStart::AtOnce, earlier, .. } => {
+            debug!(target: "distlock", %store, settled = (earlier == EarlierCommands::Ended), "connected");
         }
         LinkChange::Down { outage: OutageIs::New, cause } => {
             warn!(target: "distlock", %store, %cause, "not connected");
@@ -133,8 +133,8 @@ fn link(store: &str, change: LinkChange<'_>) {
         LinkChange::Down { outage: OutageIs::Known, cause } => {
             debug!(target: "distlock", %store, %cause, "still not connected");
         }
-        LinkChange::Pushes(pushes) => {
-            debug!(target: "distlock", %store, on = (pushes == Pushes::On), "pushes");
+        LinkChange::Notifications(pushes) => {
+            debug!(target: "distlock", %store, on = (pushes == Notifications::On), "pushes");
         }
     }
 }

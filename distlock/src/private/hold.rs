@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
 use crate::blocking::block_on;
-use crate::request::Acquire;
+use crate::request::AcquireFuture;
 use crate::scope::{self, Add};
 use crate::section::Holding;
 pub use crate::section::{Hold, OnLost};
@@ -34,7 +34,7 @@ impl Slot {
     #[inline(never)]
     pub(super) fn begin(&self, request: LockRequest) -> Acquisition {
         let release = request.release_policy();
-        let mut acquire = Acquire::new(request);
+        let mut acquire = AcquireFuture::new(request);
         // A task that has to let others run first begins with its first poll.
         let begun = if has_budget_remaining() { acquire.begin() } else { None };
         match begun {
@@ -56,7 +56,7 @@ impl Slot {
     #[inline(never)]
     pub fn acquire_blocking(&self, request: LockRequest) -> Result<(), LockError> {
         let release = request.release_policy();
-        let acquired = block_on(Acquire::new(request));
+        let acquired = block_on(AcquireFuture::new(request));
         self.keep(acquired, release)
     }
 
@@ -99,7 +99,7 @@ impl Slot {
 pub struct Outside<'a> {
     slot: &'a Slot,
     /// Until this is dropped.
-    entered: OnceLock<scope::Entered>,
+    entered: OnceLock<scope::ScopeGuard>,
 }
 
 /// Dropped first of the three: what is dropped next is in the scope.

@@ -29,15 +29,17 @@ pub(crate) use distlock_store::engine::{
     Escaping, Failure, GaveUp, LIMITED_MARKER, MARK, Met, ServerTime, Time, Token, Who, client_of, drift,
     parse_owner, parse_token, shared_token_text, show_cause, token_text,
 };
-pub(crate) use distlock_store::{KEPT, LATE_COMMANDS, LockKind, OwnerDetails, StoreError, StoredLock};
+pub(crate) use distlock_store::{
+    EarlierCommands, KEPT, LATE_COMMANDS, LockKind, Notifications, OwnerDetails, StoreError, StoredLock,
+};
 pub(crate) use failure::may_be_applied;
 pub(crate) use kind::{SHARED_MARKER, kind_of};
-pub(crate) use link::{LinkEvent, Pushes};
+pub(crate) use link::LinkEvent;
 pub(crate) use list_page::{ListPage, StoredLocks};
 pub(crate) use mutant::mutated;
 pub(crate) use op::AcquireMode;
 pub(crate) use pattern::{LONGEST_PATTERN, Pattern};
-pub(crate) use push::{Notice, Push};
+pub(crate) use push::{Push, PushHint};
 pub(crate) use reply::FenceReply;
 pub(crate) use reply::{
     AcquireReply, BatchReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply,

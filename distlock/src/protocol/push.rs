@@ -32,17 +32,17 @@ impl Push {
 
 /// News that something may have changed. Nothing in it can be relied on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum PushHint {
     /// The lock may be free: its waiters may ask.
     Free { key: Arc<str> },
     /// The lock, or a place in the queue, was given to `token` at an unknown time.
     Unproven { key: Arc<str>, token: Token },
 }
 
-impl Notice {
+impl PushHint {
     pub(crate) fn key(&self) -> &Arc<str> {
         match self {
-            Notice::Free { key } | Notice::Unproven { key, .. } => key,
+            PushHint::Free { key } | PushHint::Unproven { key, .. } => key,
         }
     }
 }

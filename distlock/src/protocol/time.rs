@@ -4,19 +4,19 @@ use super::{Time, drift, mutated};
 use std::time::Duration;
 
 /// The granularity of the server's expiry (1 ms) and of ours (1 ms).
-const MARGIN: Duration = Duration::from_millis(2);
+const EXPIRY_GRANULARITY: Duration = Duration::from_millis(2);
 
 /// Until when a lease of `ttl` that was requested at `sent` may be relied on: `sent + (1 − ρ)·ttl − margin`.
 /// The server cannot have begun to count before `sent`, and counts at most 1 % faster.
 pub(crate) fn lease_end(sent: Time, ttl: Duration) -> Time {
     let drift = if mutated!(NoDrift) { Duration::ZERO } else { drift(ttl) };
-    sent.after(ttl).before(drift).before(MARGIN).max(sent)
+    sent.after(ttl).before(drift).before(EXPIRY_GRANULARITY).max(sent)
 }
 
 /// When, on our clock, the ttl is over of a lease that may be relied on until `deadline`. Adds what
 /// [`lease_end`] has subtracted.
 pub(crate) fn ttl_end(deadline: Time, ttl: Duration) -> Time {
-    deadline.after(drift(ttl)).after(MARGIN)
+    deadline.after(drift(ttl)).after(EXPIRY_GRANULARITY)
 }
 
 /// When to do something that needs a link.

@@ -10,7 +10,7 @@ use tokio::task::coop::poll_proceed;
 use super::report::RequestReport;
 use super::{LockRequest, Wait};
 use crate::backend::LockKind;
-use crate::driver::{self, AcquireResult, Acquiring, Lasting, Watched};
+use crate::driver::{self, AcquireResult, Lasting, PendingAcquire, Watched};
 use crate::engine::{Outcome, WaitLimit, Want};
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
@@ -22,8 +22,8 @@ use distlock_store::engine::Time;
 
 /// The future of [`LockRequest::acquire`]. It is written by hand so that it is compiled once, in this crate: an
 /// `async fn` is compiled in every crate that awaits it. And a lock that is free at once needs no more memory.
-pub(crate) struct Acquire {
-    stage: Stage,
+pub(crate) struct AcquireFuture {
+    stage: AcquireStage,
     /// `None`: gone into the stage.
     request: Option<LockRequest>,
     span: Option<Span>,
@@ -36,21 +36,21 @@ pub(crate) struct Acquire {
     loses: bool,
 }
 
-enum Stage {
+enum AcquireStage {
     New,
     /// One key was asked for.
-    Attempt(Acquiring, WaitLimit),
+    Attempt(PendingAcquire, WaitLimit),
     /// Several keys, several attempts, or a lock that was lost before its guard existed.
     Further(Pin<Box<dyn Future<Output = Result<Guard, LockError>> + Send + Sync>>),
     Over,
 }
 
-impl Acquire {
+impl AcquireFuture {
     pub(crate) fn new(request: LockRequest) -> Self {
         let warn_hold = request.warn_hold.or(request.manager.defaults().warn_hold);
         let request = Some(request);
-        Acquire {
-            stage: Stage::New,
+        AcquireFuture {
+            stage: AcquireStage::New,
             request,
             span: None,
             report: None,
@@ -76,21 +76,23 @@ impl Acquire {
         let now = self.report.as_ref().map_or_else(clock::now, RequestReport::started);
         let begun = span.in_scope(|| request.begin(now));
         match begun {
-            Begun::Known(result) => return Some(self.end(result)),
-            Begun::Attempt(acquiring, wait_limit) => self.stage = Stage::Attempt(acquiring, wait_limit),
-            Begun::Further(wait_limit) => self.go_further(wait_limit),
+            FirstStep::Known(result) => return Some(self.end(result)),
+            FirstStep::Attempt(acquiring, wait_limit) => {
+                self.stage = AcquireStage::Attempt(acquiring, wait_limit)
+            }
+            FirstStep::Further(wait_limit) => self.go_further(wait_limit),
         }
         None
     }
 
     fn go_further(&mut self, wait_limit: WaitLimit) {
         if let Some(request) = self.request.take() {
-            self.stage = Stage::Further(Box::pin(request.acquire_further(wait_limit)));
+            self.stage = AcquireStage::Further(Box::pin(request.acquire_further(wait_limit)));
         }
     }
 
     fn end(&mut self, result: Result<Guard, LockError>) -> Result<Guard, LockError> {
-        self.stage = Stage::Over;
+        self.stage = AcquireStage::Over;
         self.watched = None;
         if let Some(span) = self.span.take() {
             spans::acquired(&span, &result);
@@ -117,26 +119,26 @@ impl Acquire {
     /// `Ready(None)`: the request has gone further.
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Guard, LockError>>> {
         match &mut self.stage {
-            Stage::Further(further) => further.as_mut().poll(cx).map(Some),
-            Stage::Attempt(acquiring, wait_limit) => {
+            AcquireStage::Further(further) => further.as_mut().poll(cx).map(Some),
+            AcquireStage::Attempt(acquiring, wait_limit) => {
                 let answer = ready!(Pin::new(&mut *acquiring).poll(cx));
                 let Some(request) = &self.request else { return Poll::Pending };
                 let result = request.guard(answer, acquiring.key());
                 Poll::Ready(usable(result, *wait_limit))
             }
             // Polled again after it was ready.
-            Stage::New | Stage::Over => Poll::Pending,
+            AcquireStage::New | AcquireStage::Over => Poll::Pending,
         }
     }
 }
 
-impl Future for Acquire {
+impl Future for AcquireFuture {
     type Output = Result<Guard, LockError>;
 
     #[inline(never)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Stage::New = this.stage {
+        if let AcquireStage::New = this.stage {
             // As with the locks of tokio: a task whose sections never wait yields now and then. Before the first
             // step, so that no lock is held meanwhile.
             ready!(poll_proceed(cx)).made_progress();
@@ -154,7 +156,8 @@ impl Future for Acquire {
             if let Some(result) = ready!(polled) {
                 return Poll::Ready(this.end(result));
             }
-            let Stage::Attempt(_, wait_limit) = std::mem::replace(&mut this.stage, Stage::Over) else {
+            let AcquireStage::Attempt(_, wait_limit) = std::mem::replace(&mut this.stage, AcquireStage::Over)
+            else {
                 return Poll::Pending;
             };
             this.go_further(wait_limit);
@@ -163,9 +166,9 @@ impl Future for Acquire {
 }
 
 /// A request after its first step.
-enum Begun {
+enum FirstStep {
     Known(Result<Guard, LockError>),
-    Attempt(Acquiring, WaitLimit),
+    Attempt(PendingAcquire, WaitLimit),
     Further(WaitLimit),
 }
 
@@ -175,10 +178,10 @@ impl LockRequest {
     }
 
     /// As its span shows it.
-    fn shown(&self) -> spans::Request<'_> {
+    fn shown(&self) -> spans::RequestFields<'_> {
         let keys = self.keys.as_ref().map_or(0, |keys| keys.as_slice().len());
         let key = self.first_key().map_or("", LockKey::as_str);
-        spans::Request { label: &self.label, kind: self.kind, key, keys }
+        spans::RequestFields { label: &self.label, kind: self.kind, key, keys }
     }
 
     fn watch_long_wait(&self) -> Option<Watched> {
@@ -188,21 +191,21 @@ impl LockRequest {
         Some(self.manager.core().watch_long(wait, limit))
     }
 
-    fn begin(&self, now: Time) -> Begun {
+    fn begin(&self, now: Time) -> FirstStep {
         let (keys, want) = match self.checked(now) {
             Ok(checked) => checked,
-            Err(error) => return Begun::Known(Err(error)),
+            Err(error) => return FirstStep::Known(Err(error)),
         };
         let wait_limit = want.wait_limit;
-        let [key] = keys else { return Begun::Further(wait_limit) };
+        let [key] = keys else { return FirstStep::Further(wait_limit) };
         if matches!(self.wait, Wait::Retry(_)) {
-            return Begun::Further(wait_limit);
+            return FirstStep::Further(wait_limit);
         }
         match self.ask(now, key, want) {
-            Attempt::UnderWay(acquiring) => Begun::Attempt(acquiring, wait_limit),
-            Attempt::Known(result) => match usable(result, wait_limit) {
-                Some(result) => Begun::Known(result),
-                None => Begun::Further(wait_limit),
+            StartedAcquire::UnderWay(acquiring) => FirstStep::Attempt(acquiring, wait_limit),
+            StartedAcquire::Known(result) => match usable(result, wait_limit) {
+                Some(result) => FirstStep::Known(result),
+                None => FirstStep::Further(wait_limit),
             },
         }
     }
@@ -235,8 +238,8 @@ impl LockRequest {
         loop {
             let result = match keys {
                 [key] => match self.ask(clock::now(), key, want.clone()) {
-                    Attempt::Known(result) => result,
-                    Attempt::UnderWay(acquiring) => self.guard(acquiring.await, key.shared()),
+                    StartedAcquire::Known(result) => result,
+                    StartedAcquire::UnderWay(acquiring) => self.guard(acquiring.await, key.shared()),
                 },
                 keys => self.in_order(keys, want).await,
             };
@@ -247,22 +250,25 @@ impl LockRequest {
     }
 
     /// `now`: an instant before.
-    fn ask(&self, now: Time, key: &LockKey, want: Want) -> Attempt {
+    fn ask(&self, now: Time, key: &LockKey, want: Want) -> StartedAcquire {
         if let Some(nested) = self.enter_again(key) {
-            return Attempt::Known(nested);
+            return StartedAcquire::Known(nested);
         }
         if let Some(error) = self.manager.core().refusal() {
-            return Attempt::Known(Err(LockError::Unavailable { key: key.clone(), source: error.source }));
+            return StartedAcquire::Known(Err(LockError::Unavailable {
+                key: key.clone(),
+                source: error.source,
+            }));
         }
         let mut acquiring = driver::acquire(self.manager.alive(), now, key.shared().clone(), want);
         match acquiring.now() {
-            Some(answer) => Attempt::Known(self.guard(answer, key.shared())),
+            Some(answer) => StartedAcquire::Known(self.guard(answer, key.shared())),
             None => {
                 if !acquiring.sends() {
                     let core = self.manager.core();
                     core.report_wait_behind_others(acquiring.key(), &self.label, self.kind);
                 }
-                Attempt::UnderWay(acquiring)
+                StartedAcquire::UnderWay(acquiring)
             }
         }
     }
@@ -328,9 +334,9 @@ fn nesting(held: LockKind, wanted: LockKind) -> Nesting {
     }
 }
 
-enum Attempt {
+enum StartedAcquire {
     Known(Result<Guard, LockError>),
-    UnderWay(Acquiring),
+    UnderWay(PendingAcquire),
 }
 
 /// `None`: the lock was lost before its guard existed, and the request may continue.

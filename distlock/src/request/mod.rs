@@ -25,7 +25,7 @@ use crate::manager_handle::ManagerHandle;
 use crate::release::Release;
 use crate::retry::Retry;
 use crate::section::{Hold, Holding, OnLost};
-pub(crate) use acquire::Acquire;
+pub(crate) use acquire::AcquireFuture;
 pub(crate) use checks::{NO_WAITERS, valid_linger};
 
 /// How long to wait for a lock that another holder has.
@@ -165,7 +165,7 @@ impl LockRequest {
     /// ```
     #[doc(alias("lock", "SET NX PX", "LockContext"))]
     pub fn acquire(self) -> impl Future<Output = Result<Guard, LockError>> + Send + Sync + 'static {
-        Acquire::new(self)
+        AcquireFuture::new(self)
     }
 
     /// Acquires the lock with one attempt, or waits as long as [`wait`](LockRequest::wait) or
@@ -193,7 +193,7 @@ impl LockRequest {
         self,
     ) -> impl Future<Output = Result<Option<Guard>, LockError>> + Send + Sync + 'static {
         let once = if self.wait == Wait::Default { self.no_wait() } else { self };
-        TryAcquire(Acquire::new(once))
+        TryAcquireFuture(AcquireFuture::new(once))
     }
 
     /// Acquires the lock, runs `body` while holding it, and releases it before returning. If the lock is
@@ -228,7 +228,7 @@ impl LockRequest {
         Fut: Future,
     {
         let release = self.release_policy();
-        let holding = Holding::new(Acquire::new(self).await?, release);
+        let holding = Holding::new(AcquireFuture::new(self).await?, release);
         let held = holding.handle();
         let inner = held.clone();
         let body = pin!(Some(async move { body(inner).await }));
@@ -239,9 +239,9 @@ impl LockRequest {
 }
 
 /// The future of [`LockRequest::try_acquire`].
-struct TryAcquire(Acquire);
+struct TryAcquireFuture(AcquireFuture);
 
-impl Future for TryAcquire {
+impl Future for TryAcquireFuture {
     type Output = Result<Option<Guard>, LockError>;
 
     #[inline(never)]

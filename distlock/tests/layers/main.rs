@@ -75,10 +75,12 @@ const PURE: &[(&str, &[&str])] = &[
     (
         "protocol",
         &[
+            "distlock_store::EarlierCommands",
             "distlock_store::KEPT",
             "distlock_store::LATE_COMMANDS",
             "distlock_store::LONGEST_VALUE",
             "distlock_store::LockKind",
+            "distlock_store::Notifications",
             "distlock_store::OwnerDetails",
             "distlock_store::StoreError",
             "distlock_store::StoredLock",
@@ -94,8 +96,10 @@ const PURE: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
+            "distlock_store::EarlierCommands",
             "distlock_store::LATE_COMMANDS",
             "distlock_store::LockKind",
+            "distlock_store::Notifications",
             "distlock_store::StoreError",
             "distlock_store::engine",
             "distlock_store::kit::shrink",

@@ -1,12 +1,12 @@
 //! A process whose fork or end is the test: `one-process forked URL`, `one-process short-lived URL WAY KEY`,
-//! `one-process forked-while-lent`, `one-process forked-from-a-file URL`,
+//! `one-process forked-while-polled`, `one-process forked-from-a-file URL`,
 //! `one-process many-managers COUNT DESCRIPTORS`.
 //!
 //! Says `ok` when all went as it should; whatever did not is a panic, and another exit status.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
-mod lending;
+mod caller_polled;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,7 +29,7 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["forked", url] => forked(url),
-        ["forked-while-lent"] => lending::forked_while_lent(),
+        ["forked-while-polled"] => caller_polled::forked_while_polled(),
         ["forked-from-a-file", url] => forked_from_a_file(url),
         ["short-lived", url, way, key] => short_lived(url, way, key),
         ["many-managers", count, descriptors] => {

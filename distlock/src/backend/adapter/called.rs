@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::command::{Said, Submitted, Turn, failed, in_time};
+use super::command::{Submitted, TimedReply, Turn, failed, in_time};
 use super::ended;
 use crate::backend::{BoxFuture, ServerTime};
 use crate::contained::{contained, poll_contained};
@@ -18,13 +18,13 @@ use crate::process::{self, Process};
 use distlock_store::StoreError;
 
 /// The answer to a command, which comes in any case.
-pub(super) struct Answer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
+pub(super) struct StoreAnswer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
     pub(super) made_in: Process,
     pub(super) from: AnswerFrom<T, L>,
 }
 
 pub(super) enum AnswerFrom<T, L> {
-    IoThread(oneshot::Receiver<Said<T>>),
+    IoThread(oneshot::Receiver<TimedReply<T>>),
     /// Gone once it has answered.
     Store(Option<Called<T, L>>),
 }
@@ -44,13 +44,13 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Called<T, L> {
         Handle::try_current().is_ok_and(|here| here.id() == self.io_thread.id())
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Said<T>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<TimedReply<T>> {
         let _entered = self.io_thread.enter();
         poll_contained(self.call.as_mut(), cx).map(|said| failed(said).map(|said| (said, self.asked)))
     }
 
     /// In a task of the I/O thread.
-    fn carry_on(self) -> oneshot::Receiver<Said<T>> {
+    fn carry_on(self) -> oneshot::Receiver<TimedReply<T>> {
         let Called { call, turn, late, io_thread, submitted, asked } = self;
         let (sender, answer) = oneshot::channel();
         // Nobody awaits the answer if the caller is gone.
@@ -70,19 +70,19 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Called<T, L> {
     }
 }
 
-impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Answer<T, L> {
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> StoreAnswer<T, L> {
     fn take_called(&mut self) -> Option<Called<T, L>> {
         let AnswerFrom::Store(called) = &mut self.from else { return None };
         called.take()
     }
 }
 
-impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Unpin for Answer<T, L> {}
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Unpin for StoreAnswer<T, L> {}
 
-impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
-    type Output = Said<T>;
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for StoreAnswer<T, L> {
+    type Output = TimedReply<T>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Said<T>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TimedReply<T>> {
         let this = self.get_mut();
         if this.made_in.is_another() {
             return Poll::Ready(Err(process::forked()));
@@ -106,7 +106,7 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for Answer<T, L> {
     }
 }
 
-impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Drop for Answer<T, L> {
+impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Drop for StoreAnswer<T, L> {
     /// Others wait for its turn, and what it may still acquire is to be undone.
     fn drop(&mut self) {
         if self.made_in.is_another() {

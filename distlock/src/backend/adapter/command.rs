@@ -1,40 +1,40 @@
 //! One command on the I/O thread: its turn, its time-out, and its late reply.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::lanes::{CommandId, Lanes};
-use super::lock;
 use crate::backend::{BoxFuture, Failure, LATE_COMMANDS, ServerTime};
 use crate::contained::{Panicked, poll_contained};
 use distlock_store::StoreError;
 use distlock_store::clock;
 use distlock_store::engine::Time;
+use distlock_store::kit::sync::Locked;
 
-/// What the store has said, and when it was asked.
-pub(super) type Said<T> = Result<(T, ServerTime), StoreError>;
+/// A reply of the store, and the server's time when it was asked.
+pub(super) type TimedReply<T> = Result<(T, ServerTime), StoreError>;
 
 /// Makes a command, once it has its turn. `Err`: it had to wait for it for too long.
 pub(super) type Work = Box<dyn FnOnce(Turn) -> BoxFuture<()> + Send>;
 
 /// A command that waits for its turn, or for the I/O thread.
-pub(super) struct Queued {
+pub(super) struct QueuedCommand {
     pub(super) keys: Arc<[Arc<str>]>,
     pub(super) work: Work,
 }
 
 /// Commands that have their turn, on their way to the I/O thread.
-pub(super) type Started = (CommandId, Queued);
+pub(super) type Started = (CommandId, QueuedCommand);
 
 /// The turn of a command on its keys. Given up when dropped.
 pub(super) struct Turn {
     id: CommandId,
     keys: Arc<[Arc<str>]>,
-    lanes: Arc<Mutex<Lanes<Queued>>>,
+    lanes: Arc<Locked<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
 }
 
@@ -42,7 +42,7 @@ impl Turn {
     pub(super) fn new(
         id: CommandId,
         keys: Arc<[Arc<str>]>,
-        lanes: &Arc<Mutex<Lanes<Queued>>>,
+        lanes: &Arc<Locked<Lanes<QueuedCommand>>>,
         start: &mpsc::UnboundedSender<Started>,
     ) -> Self {
         Turn { id, keys, lanes: lanes.clone(), start: start.clone() }
@@ -51,7 +51,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let next = lock(&self.lanes).ended(self.id, &self.keys);
+        let next = self.lanes.lock().ended(self.id, &self.keys);
         for started in next {
             // Fails at the end of the manager; then nobody awaits the answer.
             drop(self.start.send(started));
@@ -62,10 +62,10 @@ impl Drop for Turn {
 /// Gives every command that has its turn a task of its own, until the runtime ends.
 pub(super) async fn dispatch(
     mut started: mpsc::UnboundedReceiver<Started>,
-    lanes: Arc<Mutex<Lanes<Queued>>>,
+    lanes: Arc<Locked<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
 ) {
-    while let Some((id, Queued { keys, work })) = started.recv().await {
+    while let Some((id, QueuedCommand { keys, work })) = started.recv().await {
         let turn = Turn::new(id, keys, &lanes, &start);
         tokio::spawn(work(turn));
     }

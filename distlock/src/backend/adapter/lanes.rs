@@ -36,14 +36,14 @@ pub(super) enum Added {
     /// It has its turn at once.
     Start(CommandId),
     /// It has to wait: its work is to be [given](Lanes::wait) at once.
-    Waits(Behind),
+    Waits(QueuedTurn),
     /// Too many wait for one of its keys.
     Full,
 }
 
 /// A command that has to wait for its turn, on so many keys.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Behind {
+pub(super) struct QueuedTurn {
     id: CommandId,
     keys: usize,
 }
@@ -72,11 +72,11 @@ impl<W> Lanes<W> {
         if behind == 0 {
             return Added::Start(id);
         }
-        Added::Waits(Behind { id, keys: behind })
+        Added::Waits(QueuedTurn { id, keys: behind })
     }
 
     /// [`Lanes::ended`] will return this work.
-    pub(super) fn wait(&mut self, Behind { id, keys }: Behind, work: W) {
+    pub(super) fn wait(&mut self, QueuedTurn { id, keys }: QueuedTurn, work: W) {
         self.waiting.insert(id, Waiting { keys, work });
     }
 

@@ -17,29 +17,30 @@ mod translate;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Backend, BatchReply, BoxFuture, Demand, Events, Failure, HoldNote, LATE_COMMANDS, ListPage, Notice,
-    OpResult, Others, Sending, ServerTime, StoredLock, Token, Tuning, op,
+    Backend, BatchReply, BoxFuture, Demand, Events, Failure, HoldNote, LATE_COMMANDS, ListPage, OpResult,
+    Others, PushHint, Sending, ServerTime, StoredLock, Token, Tuning, op,
 };
 use crate::backend::{ConnectOn, not_examined};
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::process::Process;
 use crate::protocol;
-use called::{Answer, AnswerFrom, Called};
-use command::{Queued, Said, Started, Submitted, Turn, Work, in_time};
+use called::{AnswerFrom, Called, StoreAnswer};
+use command::{QueuedCommand, Started, Submitted, TimedReply, Turn, Work, in_time};
 use distlock_store::clock;
+use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, AcquireReply, Finding, List, LockStore, Owner, Publish, Queue, Release, ReleaseReply,
     StoreError,
 };
 use lanes::{Added, Lanes};
-use reports::{Link, Reports};
+use reports::{Reports, StoreLink};
 use translate::Translator;
 
 /// The most locks on one page of a list.
@@ -52,20 +53,20 @@ pub(crate) struct StoreBackend<S> {
     store: S,
     abilities: Abilities,
     translator: Translator,
-    link: Mutex<Link>,
+    link: Locked<StoreLink>,
     /// Somebody needs the store.
     wanted: watch::Sender<bool>,
-    lanes: Arc<Mutex<Lanes<Queued>>>,
+    lanes: Arc<Locked<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
     /// The other end, until the I/O thread takes it.
-    started: Mutex<Option<mpsc::UnboundedReceiver<Started>>>,
+    started: Locked<Option<mpsc::UnboundedReceiver<Started>>>,
     /// The runtime of the I/O thread, once it runs.
     io_thread: OnceLock<Handle>,
     made_in: Process,
     /// The latest time that was given to a command, in microseconds of our clock. Every command gets its own time.
     asked: AtomicU64,
     /// Where grants that nobody waited for any longer are reported.
-    events: Mutex<Option<Weak<dyn Events>>>,
+    events: Locked<Option<Weak<dyn Events>>>,
 }
 
 /// What a command cannot do without.
@@ -97,15 +98,15 @@ impl<S: LockStore> StoreBackend<S> {
             store,
             abilities,
             translator,
-            link: Mutex::default(),
+            link: Locked::default(),
             wanted: watch::Sender::new(connect == ConnectOn::Start),
             lanes: Arc::default(),
             start,
-            started: Mutex::new(Some(started)),
+            started: Locked::new(Some(started)),
             io_thread: OnceLock::new(),
             made_in: Process::current(),
             asked: AtomicU64::new(0),
-            events: Mutex::default(),
+            events: Locked::default(),
         })
     }
 
@@ -120,7 +121,7 @@ impl<S: LockStore> StoreBackend<S> {
     /// Why nothing can be sent, if so.
     fn refusal(&self, need: Need) -> Option<StoreError> {
         let describe = || self.store.describe();
-        if let Some(error) = lock(&self.link).refusal(&describe) {
+        if let Some(error) = self.link.lock().refusal(&describe) {
             // An idle store begins to connect.
             self.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
             return Some(error);
@@ -147,7 +148,7 @@ impl<S: LockStore> StoreBackend<S> {
         (need, polled_by): (Need, PolledBy),
         call: C,
         late: L,
-    ) -> Result<impl Future<Output = Said<T>> + Send + use<S, T, C, L>, StoreError>
+    ) -> Result<impl Future<Output = TimedReply<T>> + Send + use<S, T, C, L>, StoreError>
     where
         T: Send + 'static,
         C: FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
@@ -158,7 +159,7 @@ impl<S: LockStore> StoreBackend<S> {
         }
         let Some(this) = self.this.upgrade() else { return Err(ended()) };
         let submitted = Submitted::now();
-        let mut lanes = lock(&self.lanes);
+        let mut lanes = self.lanes.lock();
         match lanes.add(&keys) {
             Added::Start(id) => {
                 drop(lanes);
@@ -166,7 +167,7 @@ impl<S: LockStore> StoreBackend<S> {
                 let Some(io_thread) = io_thread else {
                     let (work, answer) = this.queue(submitted, need, call, late);
                     // Fails at the end of the manager: the answer says so.
-                    drop(self.start.send((id, Queued { keys, work })));
+                    drop(self.start.send((id, QueuedCommand { keys, work })));
                     return Ok(self.answer(AnswerFrom::IoThread(answer)));
                 };
                 let turn = Turn::new(id, keys, &self.lanes, &self.start);
@@ -179,7 +180,7 @@ impl<S: LockStore> StoreBackend<S> {
             }
             Added::Waits(behind) => {
                 let (work, answer) = this.queue(submitted, need, call, late);
-                lanes.wait(behind, Queued { keys, work });
+                lanes.wait(behind, QueuedCommand { keys, work });
                 Ok(self.answer(AnswerFrom::IoThread(answer)))
             }
             Added::Full => {
@@ -188,8 +189,8 @@ impl<S: LockStore> StoreBackend<S> {
         }
     }
 
-    fn answer<T: Send, L: FnOnce(T) + Send>(&self, from: AnswerFrom<T, L>) -> Answer<T, L> {
-        Answer { made_in: self.made_in.clone(), from }
+    fn answer<T: Send, L: FnOnce(T) + Send>(&self, from: AnswerFrom<T, L>) -> StoreAnswer<T, L> {
+        StoreAnswer { made_in: self.made_in.clone(), from }
     }
 
     /// What the I/O thread has to do for a command when it has its turn, and where the answer comes.
@@ -199,7 +200,7 @@ impl<S: LockStore> StoreBackend<S> {
         need: Need,
         call: C,
         late: L,
-    ) -> (Work, oneshot::Receiver<Said<T>>)
+    ) -> (Work, oneshot::Receiver<TimedReply<T>>)
     where
         T: Send + 'static,
         C: FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
@@ -262,17 +263,17 @@ impl<S: LockStore> StoreBackend<S> {
     /// The store has answered an acquisition that was given up: if nobody uses it, it is to be undone.
     fn late(&self, key: &Arc<str>, token: Token, queue: Option<&Queue>, reply: &AcquireReply) {
         if reply.is_acquired() || (queue.is_some() && matches!(reply, AcquireReply::Busy(_))) {
-            let events = lock(&self.events).as_ref().and_then(Weak::upgrade);
+            let events = self.events.lock().as_ref().and_then(Weak::upgrade);
             if let Some(events) = events {
-                events.notice(Notice::Unproven { key: key.clone(), token });
+                events.notice(PushHint::Unproven { key: key.clone(), token });
             }
         }
     }
 
     /// The store's own work, and the delivery of its reports.
     async fn work(self: Arc<Self>, events: Arc<dyn Events>) {
-        *lock(&self.events) = Some(Arc::downgrade(&events));
-        if let Some(started) = lock(&self.started).take() {
+        *self.events.lock() = Some(Arc::downgrade(&events));
+        if let Some(started) = self.started.lock().take() {
             tokio::spawn(command::dispatch(started, self.lanes.clone(), self.start.clone()));
             self.io_thread.get_or_init(Handle::current);
         }
@@ -290,7 +291,7 @@ struct CloseWhenDropped<'a, S>(&'a StoreBackend<S>);
 
 impl<S> Drop for CloseWhenDropped<'_, S> {
     fn drop(&mut self) {
-        lock(&self.0.link).close();
+        self.0.link.lock().close();
     }
 }
 
@@ -438,9 +439,4 @@ fn boxed<T>(call: impl Future<Output = T> + Send + 'static) -> BoxFuture<T> {
 
 fn ended() -> StoreError {
     StoreError::new(Failure::Unknown, "the manager has ended")
-}
-
-/// A panic while it is locked is a mistake of ours: no code of the store runs under it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

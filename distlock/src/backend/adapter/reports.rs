@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
+use super::StoreBackend;
 use super::translate::Translator;
-use super::{StoreBackend, lock};
-use crate::backend::{Events, Failure, LinkEvent, Notice, Push, Pushes, ServerTime, parse_token};
+use crate::backend::{Events, Failure, LinkEvent, Push, PushHint, ServerTime, parse_token};
 use distlock_store::clock;
 use distlock_store::engine::Report;
 use distlock_store::{EarlierCommands, LockStore, Notifications, StoreError, StoreEvents};
 
 /// What the store says of its connection.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct StoreLink {
     state: State,
     /// Commands may have been sent.
     was_up: bool,
@@ -23,9 +23,9 @@ pub(super) struct Link {
     notifications: Notifications,
 }
 
-impl Default for Link {
+impl Default for StoreLink {
     fn default() -> Self {
-        Link { state: State::NotYet, was_up: false, unannounced: None, notifications: Notifications::On }
+        StoreLink { state: State::NotYet, was_up: false, unannounced: None, notifications: Notifications::On }
     }
 }
 
@@ -36,7 +36,7 @@ enum State {
     Down(StoreError),
 }
 
-impl Link {
+impl StoreLink {
     /// Why nothing may be sent now, if so.
     pub(super) fn refusal(&self, store: &dyn Fn() -> String) -> Option<StoreError> {
         match &self.state {
@@ -100,7 +100,7 @@ impl<S: LockStore> StoreBackend<S> {
                 }
                 session.answered(sent, timeout);
                 if !session.is_over(now) {
-                    let unannounced = lock(&self.link).unannounced.take();
+                    let unannounced = self.link.lock().unannounced.take();
                     unannounced.into_iter().for_each(|earlier| self.announce(earlier, events));
                 }
             }
@@ -116,7 +116,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     fn is_up(&self, earlier: EarlierCommands, events: &dyn Events) {
-        let mut link = lock(&self.link);
+        let mut link = self.link.lock();
         let earlier = if link.was_up { earlier } else { EarlierCommands::Ended };
         (link.state, link.was_up, link.notifications) = (State::Up, true, Notifications::On);
         let no_session = self.translator.session().is_some_and(|session| session.is_over(clock::now()));
@@ -128,13 +128,12 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     fn announce(&self, earlier: EarlierCommands, events: &dyn Events) {
-        let former_links_dead = earlier == EarlierCommands::Ended;
-        let pushes = self.pushes(lock(&self.link).notifications);
-        events.link(LinkEvent::Up { former_links_dead, pushes });
+        let pushes = self.pushes(self.link.lock().notifications);
+        events.link(LinkEvent::Up { earlier, pushes });
     }
 
     fn notifications(&self, notifications: Notifications, events: &dyn Events) {
-        let mut link = lock(&self.link);
+        let mut link = self.link.lock();
         if !matches!(link.state, State::Up) || link.notifications == notifications {
             return;
         }
@@ -143,19 +142,19 @@ impl<S: LockStore> StoreBackend<S> {
         let is_announced = link.unannounced.is_none();
         drop(link);
         if is_announced && self.abilities.waiting.is_told() {
-            events.link(LinkEvent::Pushes(self.pushes(notifications)));
+            events.link(LinkEvent::Notifications(self.pushes(notifications)));
         }
     }
 
-    fn pushes(&self, notifications: Notifications) -> Pushes {
+    fn pushes(&self, notifications: Notifications) -> Notifications {
         match notifications {
-            Notifications::On if self.abilities.waiting.is_told() => Pushes::On,
-            Notifications::On | Notifications::Off => Pushes::Off,
+            Notifications::On if self.abilities.waiting.is_told() => Notifications::On,
+            Notifications::On | Notifications::Off => Notifications::Off,
         }
     }
 
     fn is_down(&self, cause: StoreError, events: &dyn Events) {
-        let mut link = lock(&self.link);
+        let mut link = self.link.lock();
         (link.state, link.unannounced) = (State::Down(cause.clone()), None);
         drop(link);
         events.link(LinkEvent::Down { cause });
@@ -165,7 +164,7 @@ impl<S: LockStore> StoreBackend<S> {
 /// Tells the engine, unless it is about keys or owners of others.
 fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option<()> {
     match hint {
-        Report::Released { key } => events.notice(Notice::Free { key: translator.logical(&key)? }),
+        Report::Released { key } => events.notice(PushHint::Free { key: translator.logical(&key)? }),
         Report::Granted { key, owner, fence, made } => {
             let key = translator.logical(&key)?;
             let token = parse_token(&translator.client, &owner)?;
@@ -175,7 +174,7 @@ fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option
                     let server_time = ServerTime(made.0 / 1_000);
                     events.push(Push::Grant { key, token, server_time, handoffs_began: server_time, fence });
                 }
-                None => events.notice(Notice::Unproven { key, token }),
+                None => events.notice(PushHint::Unproven { key, token }),
             }
         }
         Report::Up(_)

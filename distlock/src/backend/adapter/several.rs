@@ -9,13 +9,13 @@ use crate::backend::{BatchReply, BoxFuture, OpResult, RenewReply, Token, op};
 use distlock_store::{Acquire, LockStore, Renew};
 
 /// Results to come, for operations next to each other in a batch.
-type Part<T> = BoxFuture<Vec<OpResult<T>>>;
+type BatchResults<T> = BoxFuture<Vec<OpResult<T>>>;
 
 impl<S: LockStore> StoreBackend<S> {
     /// Renewals go out together as far as the store takes them. All of them have their place in the order when
     /// this returns.
-    pub(super) fn begin_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Part<RenewReply> {
-        let mut parts: Vec<Part<RenewReply>> = Vec::new();
+    pub(super) fn begin_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BatchResults<RenewReply> {
+        let mut parts: Vec<BatchResults<RenewReply>> = Vec::new();
         let mut renewals: Vec<(Arc<str>, Renew)> = Vec::new();
         for (key, op) in batch {
             if self.abilities.renews_together <= 1 {
@@ -39,14 +39,18 @@ impl<S: LockStore> StoreBackend<S> {
         })
     }
 
-    fn begin_alone(&self, key: &Arc<str>, op: op::Renew) -> Part<RenewReply> {
+    fn begin_alone(&self, key: &Arc<str>, op: op::Renew) -> BatchResults<RenewReply> {
         match self.begin_renew(key, op) {
             Ok(answer) => Box::pin(async { vec![answer.await] }),
             Err(error) => Box::pin(std::future::ready(vec![Err(error)])),
         }
     }
 
-    fn begin_renewals(&self, renewals: &mut Vec<(Arc<str>, Renew)>, parts: &mut Vec<Part<RenewReply>>) {
+    fn begin_renewals(
+        &self,
+        renewals: &mut Vec<(Arc<str>, Renew)>,
+        parts: &mut Vec<BatchResults<RenewReply>>,
+    ) {
         if renewals.is_empty() {
             return;
         }
@@ -72,7 +76,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     /// Takes several locks by one command; see [`LockStore::acquire_all`].
-    pub(super) fn begin_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> Part<BatchReply> {
+    pub(super) fn begin_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BatchResults<BatchReply> {
         let count = batch.len();
         let keys: Arc<[Arc<str>]> = batch.iter().map(|(key, _)| key.clone()).collect();
         let requests: Vec<Acquire> =

@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 use once_cell::sync::OnceCell;
 
 use super::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, HoldNote, LinkEvent, OpResult, OwnerDetails,
-    StoreError, StoredLock, token_text,
+    AcquireReply, Backend, BatchReply, BoxFuture, EarlierCommands, Events, HoldNote, LinkEvent, OpResult,
+    OwnerDetails, StoreError, StoredLock, token_text,
 };
-use super::{Pushes, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
+use super::{Notifications, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use distlock_store::Finding;
 use distlock_store::clock;
 use distlock_store::engine::Time;
@@ -93,7 +93,7 @@ impl Memory {
         let events: Arc<dyn Events> = events.clone();
         self.events.get_or_init(|| Arc::downgrade(&events));
         self.store.receivers().push((self.client.clone(), Arc::downgrade(&events)));
-        events.link(LinkEvent::Up { former_links_dead: true, pushes: Pushes::On });
+        events.link(LinkEvent::Up { earlier: EarlierCommands::Ended, pushes: Notifications::On });
     }
 
     fn now(&self) -> ServerTime {

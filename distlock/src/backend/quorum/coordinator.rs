@@ -9,9 +9,11 @@ use super::super::{
     AcquireReply, Failure, FenceReply, LATE_COMMANDS, OpResult, RenewReply, ServerTime, StoreError, Token,
     Tuning, op,
 };
-use super::effect::{Answer, AskJob, Command, Effect, FenceJob, Now, Outcome, ReleaseJob, Request};
+use super::effect::{
+    AskJob, Effect, FenceJob, MemberCommand, MemberReply, Now, ReleaseJob, RoundOp, RoundOutcome,
+};
 use super::formation::Formation;
-use super::member::{Member, Occasion, PendingRelease};
+use super::member::{Member, MemberRelease, Occasion};
 use super::missing::Repairs;
 use super::queue::{Queues, order};
 use super::round::{Before, Decision, Round, Standing};
@@ -67,13 +69,13 @@ impl Coordinator {
 
     /// Starts a round: sends an operation to all servers. Returns the number under which the round will be
     /// decided.
-    pub(super) fn begin(&mut self, now: Now, key: &Arc<str>, request: Request) -> u64 {
+    pub(super) fn begin(&mut self, now: Now, key: &Arc<str>, request: RoundOp) -> u64 {
         let id = self.next_round;
         self.next_round += 1;
         match request {
-            Request::Ask(op) => self.ask(now, id, key, op),
-            Request::Release(op) => self.leave(now, id, key, op),
-            Request::Renew(op) => {
+            RoundOp::Ask(op) => self.ask(now, id, key, op),
+            RoundOp::Release(op) => self.leave(now, id, key, op),
+            RoundOp::Renew(op) => {
                 self.longest_ttl = self.longest_ttl.max(op.ttl);
                 let lives = self.lives(op.ttl);
                 if let Some(entry) = self.tokens.get(op.token) {
@@ -87,7 +89,7 @@ impl Coordinator {
         id
     }
 
-    pub(super) fn round_of(&self, now: Now, key: &Arc<str>, request: Request) -> Round {
+    pub(super) fn round_of(&self, now: Now, key: &Arc<str>, request: RoundOp) -> Round {
         Round::new(now.time, key.clone(), request, self.members.len())
     }
 
@@ -112,7 +114,7 @@ impl Coordinator {
         self.queues.has_asked(token);
         // Runs of hand-offs are not counted here: no gaps are made.
         let op = op::Release { handoffs_began: None, ..op };
-        let mut round = self.round_of(now, key, Request::Release(op));
+        let mut round = self.round_of(now, key, RoundOp::Release(op));
         round.left = true;
         let mut with = Servers::all();
         if let Some(entry) = entry {
@@ -182,24 +184,24 @@ impl Coordinator {
         round.touched.add(node);
         round.under_way += 1 + usize::from(proposal.is_some());
         let command = match request {
-            Request::Ask(op) => {
+            RoundOp::Ask(op) => {
                 let op = self.as_told(op, node, queue);
                 self.tokens.asks_server(token, node, id, &op);
-                Command::Ask(AskJob::Vote(id), op)
+                MemberCommand::Ask(AskJob::Vote(id), op)
             }
-            Request::Release(op) => Command::Release(ReleaseJob::Vote(id), op),
-            Request::Renew(op) => Command::Renew(id, op),
+            RoundOp::Release(op) => MemberCommand::Release(ReleaseJob::Vote(id), op),
+            RoundOp::Renew(op) => MemberCommand::Renew(id, op),
         };
         if let Some(ttl) = ttl {
             self.note_ttl(node, ttl);
         }
         self.tell(now, node, &key, command);
         if let Some(op) = proposal {
-            self.tell(now, node, &key, Command::Fence(FenceJob::Propose(id), op));
+            self.tell(now, node, &key, MemberCommand::Fence(FenceJob::Propose(id), op));
         }
     }
 
-    pub(super) fn tell(&mut self, now: Now, node: usize, key: &Arc<str>, command: Command) {
+    pub(super) fn tell(&mut self, now: Now, node: usize, key: &Arc<str>, command: MemberCommand) {
         if let Some(member) = self.members.get_mut(node) {
             if member.unanswered == 0 {
                 member.heard = Some(now.time);
@@ -210,35 +212,35 @@ impl Coordinator {
     }
 
     /// A server has replied, or will not reply any more.
-    pub(super) fn answered(&mut self, now: Now, node: usize, answer: Answer) {
+    pub(super) fn answered(&mut self, now: Now, node: usize, answer: MemberReply) {
         if let Some(member) = self.members.get_mut(node) {
             member.heard = Some(now.time);
             member.unanswered = member.unanswered.saturating_sub(1);
         }
         match answer {
-            Answer::Ask(AskJob::Vote(id), result) => self.has_voted_on_ask(now, node, id, result),
-            Answer::Ask(AskJob::Repair(token), result) => self.repaired(now, node, token, &result),
-            Answer::Release(ReleaseJob::Vote(id), result) => {
+            MemberReply::Ask(AskJob::Vote(id), result) => self.has_voted_on_ask(now, node, id, result),
+            MemberReply::Ask(AskJob::Repair(token), result) => self.repaired(now, node, token, &result),
+            MemberReply::Release(ReleaseJob::Vote(id), result) => {
                 let standing = self.standing(node);
                 self.heard_release(now, node, id, &result);
                 self.in_round(now, node, id, |round| round.answered(node, result.into(), standing));
             }
-            Answer::Release(ReleaseJob::Compensate { key, token, round, until }, result) => {
+            MemberReply::Release(ReleaseJob::Compensate { key, token, round, until }, result) => {
                 self.given_back(
                     now,
                     node,
-                    PendingRelease { key, token, round, at: When::OnLinkUp, until },
+                    MemberRelease { key, token, round, at: When::OnLinkUp, until },
                     &result,
                 );
             }
-            Answer::Renew(id, result) => {
+            MemberReply::Renew(id, result) => {
                 if let Ok(RenewReply::Renewed { server_time }) = result {
                     self.look_at_clock(now, node, id, server_time);
                 }
                 let standing = self.standing(node);
                 self.in_round(now, node, id, |round| round.answered(node, result.into(), standing));
             }
-            Answer::Fence(FenceJob::Propose(id), result) => {
+            MemberReply::Fence(FenceJob::Propose(id), result) => {
                 if let Ok(FenceReply::Fenced { last }) = result {
                     self.fences = self.fences.max(last.saturating_add(1));
                     if let Some(member) = self.members.get_mut(node) {
@@ -247,13 +249,13 @@ impl Coordinator {
                 }
                 self.in_round(now, node, id, |round| round.fenced(node, &result));
             }
-            Answer::Fence(FenceJob::WriteBack(id, first), result) => {
+            MemberReply::Fence(FenceJob::WriteBack(id, first), result) => {
                 self.in_round(now, node, id, |round| {
                     round.written(node, first, &result);
                     false
                 });
             }
-            Answer::Release(ReleaseJob::Ignored, _) | Answer::Fence(FenceJob::Ignored, _) => {}
+            MemberReply::Release(ReleaseJob::Ignored, _) | MemberReply::Fence(FenceJob::Ignored, _) => {}
         }
     }
 
@@ -327,7 +329,7 @@ impl Coordinator {
                 return self.decide(now, id);
             }
             Some(Decision::Done(outcome)) => {
-                let lost = (matches!(outcome, Outcome::Renew(Ok(RenewReply::NotHeld))) && !round.left)
+                let lost = (matches!(outcome, RoundOutcome::Renew(Ok(RenewReply::NotHeld))) && !round.left)
                     .then(|| (round.key.clone(), round.token));
                 self.conclude(now, id, outcome);
                 if let Some((key, token)) = lost {
@@ -360,7 +362,7 @@ impl Coordinator {
             if self.members[node].up {
                 round.under_way += 1;
                 let (key, op) = (round.key.clone(), op::Fence { token: round.token, first, count });
-                self.tell(now, node, &key, Command::Fence(FenceJob::WriteBack(id, first), op));
+                self.tell(now, node, &key, MemberCommand::Fence(FenceJob::WriteBack(id, first), op));
             } else {
                 round.written(node, first, &Err(StoreError::new(Failure::NotSent, "not connected")));
             }
@@ -368,13 +370,13 @@ impl Coordinator {
     }
 
     /// The round is decided: reports it, and does the follow-up at the servers that have replied.
-    fn conclude(&mut self, now: Now, id: u64, outcome: Outcome) {
+    fn conclude(&mut self, now: Now, id: u64, outcome: RoundOutcome) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         let succeeded = outcome.is_success();
         round.decided = true;
         round.succeeded = succeeded;
         let (token, left) = (round.token, round.left);
-        if let (Outcome::Renew(_), true, Some(ttl)) = (&outcome, succeeded, round.ttl())
+        if let (RoundOutcome::Renew(_), true, Some(ttl)) = (&outcome, succeeded, round.ttl())
             && let Some(entry) = self.tokens.get(token)
         {
             entry.leased_until = entry.leased_until.max(Some(round.sent.after(ttl)));
@@ -383,18 +385,18 @@ impl Coordinator {
         self.queues.keep_waiting_for(|round| rounds.get(&round).is_some_and(|round| !round.decided));
         let mut failed_ask = None;
         let outcome = match outcome {
-            Outcome::Ask(Ok(
+            RoundOutcome::Ask(Ok(
                 AcquireReply::Acquired { fence, .. } | AcquireReply::AlreadyHeld { fence, .. },
             )) if !left => {
                 self.now_held(id, fence);
                 outcome
             }
-            Outcome::Ask(result) if !left => {
+            RoundOutcome::Ask(result) if !left => {
                 if let Some(entry) = self.tokens.get(token) {
                     entry.open = entry.open.saturating_sub(1);
                 }
                 failed_ask = Some(token);
-                Outcome::Ask(self.asked_in_vain(now, id, result))
+                RoundOutcome::Ask(self.asked_in_vain(now, id, result))
             }
             other => other,
         };

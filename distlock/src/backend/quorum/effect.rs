@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use super::super::redis::{Encode, Encoding, Garbled, Note, Operation, Origin};
+use super::super::redis::{Encode, Encoding, Garbled, Operation, Origin, ServerNote};
 use super::super::{
-    AcquireReply, FenceReply, LinkEvent, OpResult, Push, Pushes, ReleaseReply, RenewReply, ServerTime,
-    StoreError, Token, op,
+    AcquireReply, EarlierCommands, FenceReply, LinkEvent, Notifications, OpResult, Push, ReleaseReply,
+    RenewReply, ServerTime, StoreError, Token, op,
 };
 use crate::protocol::Time;
 
@@ -31,53 +31,53 @@ pub(super) struct NewLink {
     /// An instant before the server was asked.
     pub(super) sent: Time,
     /// See [`LinkEvent::Up`].
-    pub(super) former_links_dead: bool,
-    pub(super) pushes: Pushes,
+    pub(super) earlier: EarlierCommands,
+    pub(super) pushes: Notifications,
     pub(super) origin: Origin,
 }
 
 /// An operation of this process, which a round carries out.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Request {
+pub(super) enum RoundOp {
     Ask(op::Ask),
     Release(op::Release),
     Renew(op::Renew),
 }
 
-impl Request {
+impl RoundOp {
     pub(super) fn token(&self) -> Token {
         match self {
-            Request::Ask(op) => op.token(),
-            Request::Release(op) => op.token,
-            Request::Renew(op) => op.token,
+            RoundOp::Ask(op) => op.token(),
+            RoundOp::Release(op) => op.token,
+            RoundOp::Renew(op) => op.token,
         }
     }
 }
 
 /// What a round has come to.
 #[derive(Clone, Debug)]
-pub(super) enum Outcome {
+pub(super) enum RoundOutcome {
     Ask(OpResult<AcquireReply>),
     Release(OpResult<ReleaseReply>),
     Renew(OpResult<RenewReply>),
 }
 
-impl Outcome {
+impl RoundOutcome {
     /// The operation succeeded on a majority.
     pub(super) fn is_success(&self) -> bool {
         match self {
-            Outcome::Ask(result) => result.as_ref().is_ok_and(AcquireReply::is_acquired),
-            Outcome::Release(result) => {
+            RoundOutcome::Ask(result) => result.as_ref().is_ok_and(AcquireReply::is_acquired),
+            RoundOutcome::Release(result) => {
                 matches!(result, Ok(ReleaseReply::Released { .. } | ReleaseReply::Cancelled))
             }
-            Outcome::Renew(result) => matches!(result, Ok(RenewReply::Renewed { .. })),
+            RoundOutcome::Renew(result) => matches!(result, Ok(RenewReply::Renewed { .. })),
         }
     }
 }
 
 /// What a command for one server is for, and its operation.
 #[derive(Clone, Debug)]
-pub(super) enum Command {
+pub(super) enum MemberCommand {
     Ask(AskJob, op::Ask),
     Release(ReleaseJob, op::Release),
     /// Of this round.
@@ -113,49 +113,53 @@ pub(super) enum FenceJob {
     Ignored,
 }
 
-/// What became of a [`Command`].
+/// What became of a [`MemberCommand`].
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(super) enum MemberReply {
     Ask(AskJob, OpResult<AcquireReply>),
     Release(ReleaseJob, OpResult<ReleaseReply>),
     Renew(u64, OpResult<RenewReply>),
     Fence(FenceJob, OpResult<FenceReply>),
 }
 
-impl Command {
-    pub(super) fn failed(&self, error: StoreError) -> Answer {
+impl MemberCommand {
+    pub(super) fn failed(&self, error: StoreError) -> MemberReply {
         match self {
-            Command::Ask(job, _) => Answer::Ask(*job, Err(error)),
-            Command::Release(job, _) => Answer::Release(job.clone(), Err(error)),
-            Command::Renew(round, _) => Answer::Renew(*round, Err(error)),
-            Command::Fence(job, _) => Answer::Fence(*job, Err(error)),
+            MemberCommand::Ask(job, _) => MemberReply::Ask(*job, Err(error)),
+            MemberCommand::Release(job, _) => MemberReply::Release(job.clone(), Err(error)),
+            MemberCommand::Renew(round, _) => MemberReply::Renew(*round, Err(error)),
+            MemberCommand::Fence(job, _) => MemberReply::Fence(*job, Err(error)),
         }
     }
 }
 
-impl Operation for Command {
-    type Reply = Answer;
+impl Operation for MemberCommand {
+    type Reply = MemberReply;
 
     fn encoder(&self) -> &dyn Encode {
         match self {
-            Command::Ask(_, op) => op,
-            Command::Release(_, op) => op,
-            Command::Renew(_, op) => op,
-            Command::Fence(_, op) => op,
+            MemberCommand::Ask(_, op) => op,
+            MemberCommand::Release(_, op) => op,
+            MemberCommand::Renew(_, op) => op,
+            MemberCommand::Fence(_, op) => op,
         }
     }
 
-    fn read(&self, client: &str, encoding: Encoding, value: &Value) -> Result<Answer, Garbled> {
+    fn read(&self, client: &str, encoding: Encoding, value: &Value) -> Result<MemberReply, Garbled> {
         Ok(match self {
-            Command::Ask(job, op) => Answer::Ask(*job, Ok(op.read(client, encoding, value)?)),
-            Command::Release(job, op) => Answer::Release(job.clone(), Ok(op.read(client, encoding, value)?)),
-            Command::Renew(round, op) => Answer::Renew(*round, Ok(op.read(client, encoding, value)?)),
-            Command::Fence(job, op) => Answer::Fence(*job, Ok(op.read(client, encoding, value)?)),
+            MemberCommand::Ask(job, op) => MemberReply::Ask(*job, Ok(op.read(client, encoding, value)?)),
+            MemberCommand::Release(job, op) => {
+                MemberReply::Release(job.clone(), Ok(op.read(client, encoding, value)?))
+            }
+            MemberCommand::Renew(round, op) => {
+                MemberReply::Renew(*round, Ok(op.read(client, encoding, value)?))
+            }
+            MemberCommand::Fence(job, op) => MemberReply::Fence(*job, Ok(op.read(client, encoding, value)?)),
         })
     }
 
-    fn acquires(reply: &Answer) -> bool {
-        matches!(reply, Answer::Ask(_, Ok(reply)) if reply.is_acquired())
+    fn acquires(reply: &MemberReply) -> bool {
+        matches!(reply, MemberReply::Ask(_, Ok(reply)) if reply.is_acquired())
     }
 }
 
@@ -178,11 +182,11 @@ pub(super) enum Effect {
     Send {
         node: usize,
         key: Arc<str>,
-        command: Command,
+        command: MemberCommand,
     },
     Done {
         round: u64,
-        outcome: Outcome,
+        outcome: RoundOutcome,
     },
     Link(LinkEvent),
     Push(Push),
@@ -193,6 +197,6 @@ pub(super) enum Effect {
     /// Write a note on the server, before any later command to it.
     Note {
         node: usize,
-        note: Note,
+        note: ServerNote,
     },
 }

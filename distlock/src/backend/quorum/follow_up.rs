@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, LockKind, OpResult, ReleaseReply, Token, op};
 use super::coordinator::Coordinator;
-use super::effect::{Command, Now, ReleaseJob, Request};
-use super::member::{Occasion, PendingRelease};
+use super::effect::{MemberCommand, Now, ReleaseJob, RoundOp};
+use super::member::{MemberRelease, Occasion};
 use super::server_reply::ServerReply;
 use crate::protocol::mutated;
 use crate::protocol::{Time, When};
@@ -35,37 +35,37 @@ impl Coordinator {
         // Another round of this token may rely on what this one has acquired.
         let counted_on = self.tokens.is_asking(token) && !mutated!(TakenFromAnotherRound);
         match (request, reply) {
-            (Request::Release(_), ServerReply::Failed(error))
+            (RoundOp::Release(_), ServerReply::Failed(error))
                 if error.kind != Failure::Refused && (error.kind != Failure::NotSent || touched) =>
             {
                 self.schedule_release(now, node, key, token, id);
             }
-            (Request::Release(_), ServerReply::Released | ServerReply::Cancelled | ServerReply::NotHeld)
+            (RoundOp::Release(_), ServerReply::Released | ServerReply::Cancelled | ServerReply::NotHeld)
                 if touched =>
             {
                 let until = self.gone_by(now);
                 self.give_back_once_more(
                     now,
                     node,
-                    PendingRelease { key, token, round: id, at: When::OnLinkUp, until },
+                    MemberRelease { key, token, round: id, at: When::OnLinkUp, until },
                 );
             }
             // The operation that released the token has done the rest, or it is pending.
             _ if abandoned => {}
-            (Request::Renew(_), ServerReply::NotHeld) => {
+            (RoundOp::Renew(_), ServerReply::NotHeld) => {
                 self.look_now(now);
                 self.repair(now, node, &key, token);
             }
-            (Request::Renew(_), ServerReply::Renewed) => self.is_not_missing(node, token),
-            (Request::Ask(_), ServerReply::Ours { .. }) if succeeded => self.is_not_missing(node, token),
+            (RoundOp::Renew(_), ServerReply::Renewed) => self.is_not_missing(node, token),
+            (RoundOp::Ask(_), ServerReply::Ours { .. }) if succeeded => self.is_not_missing(node, token),
             // If a later round asks this server for the lock, that round handles what this one leaves behind.
-            (Request::Ask(_), ServerReply::Busy { .. }) if succeeded && latest => {
+            (RoundOp::Ask(_), ServerReply::Busy { .. }) if succeeded && latest => {
                 if self.tokens.is_queued(token, node) && self.is_there(node) {
-                    self.tell(now, node, &key, Command::Release(ReleaseJob::Ignored, leave(token)));
+                    self.tell(now, node, &key, MemberCommand::Release(ReleaseJob::Ignored, leave(token)));
                 }
                 self.repair(now, node, &key, token);
             }
-            (Request::Ask(_), ServerReply::Ours { .. })
+            (RoundOp::Ask(_), ServerReply::Ours { .. })
                 if !succeeded
                     && !held
                     && !counted_on
@@ -74,10 +74,10 @@ impl Coordinator {
             {
                 self.give_back(now, node, key, token, id);
             }
-            (Request::Ask(_), ServerReply::Failed(error)) if error.kind == Failure::Unknown && !held => {
+            (RoundOp::Ask(_), ServerReply::Failed(error)) if error.kind == Failure::Unknown && !held => {
                 self.schedule_release(now, node, key, token, id);
             }
-            (Request::Ask(_), ServerReply::Failed(_)) if succeeded && latest => {
+            (RoundOp::Ask(_), ServerReply::Failed(_)) if succeeded && latest => {
                 self.repair_later(now, token);
             }
             _ => {}
@@ -108,7 +108,7 @@ impl Coordinator {
         let until = self.gone_by(now);
         self.tokens.is_not_ours(token, node);
         if self.is_there(node) {
-            self.compensate(now, node, PendingRelease { key, token, round, at: When::OnLinkUp, until });
+            self.compensate(now, node, MemberRelease { key, token, round, at: When::OnLinkUp, until });
         } else {
             self.schedule_release(now, node, key, token, round);
         }
@@ -127,17 +127,17 @@ impl Coordinator {
         }
     }
 
-    fn compensate(&mut self, now: Now, node: usize, release: PendingRelease) {
-        let PendingRelease { key, token, round, until, .. } = release;
+    fn compensate(&mut self, now: Now, node: usize, release: MemberRelease) {
+        let MemberRelease { key, token, round, until, .. } = release;
         let job = ReleaseJob::Compensate { key: key.clone(), token, round, until };
-        self.tell(now, node, &key, Command::Release(job, leave(token)));
+        self.tell(now, node, &key, MemberCommand::Release(job, leave(token)));
     }
 
     pub(super) fn given_back(
         &mut self,
         now: Now,
         node: usize,
-        release: PendingRelease,
+        release: MemberRelease,
         result: &OpResult<ReleaseReply>,
     ) {
         match result {
@@ -153,7 +153,7 @@ impl Coordinator {
 
     /// Commands of a former connection may still arrive at the server, so the release is sent a second time
     /// when they cannot arrive any more.
-    fn give_back_once_more(&mut self, now: Now, node: usize, release: PendingRelease) {
+    fn give_back_once_more(&mut self, now: Now, node: usize, release: MemberRelease) {
         if let Some(member) = self.members.get_mut(node)
             && let Some(until) = member.former_commands_until.filter(|until| *until > now.time)
             && !mutated!(LateCommandsForgotten)
@@ -167,8 +167,7 @@ impl Coordinator {
         if let Some(member) = self.members.get_mut(node)
             && !mutated!(NoPendingReleases)
         {
-            member
-                .schedule_release(now.time, PendingRelease { key, token, round, at: When::OnLinkUp, until });
+            member.schedule_release(now.time, MemberRelease { key, token, round, at: When::OnLinkUp, until });
         }
     }
 

@@ -1,13 +1,13 @@
 //! How many of the servers are connected and whether they form a majority.
 
-use super::super::Pushes;
+use super::super::Notifications;
 use crate::protocol::Time;
 
 /// Whether there is a majority.
 #[derive(Debug)]
 pub(super) struct Formation {
-    pub(super) stage: Stage,
-    pub(super) pushes: Pushes,
+    pub(super) stage: FormationStage,
+    pub(super) pushes: Notifications,
     /// No server carries an attestation mark: the servers are new, no lock can be forgotten, and all may count at once.
     pub(super) untouched: bool,
     /// When to probe all servers: at once, to begin with.
@@ -17,7 +17,7 @@ pub(super) struct Formation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum FormationStage {
     /// There was no majority yet. The time: when the first majority stops waiting for the other servers.
     Forming(Option<Time>),
     Up,
@@ -27,8 +27,8 @@ pub(super) enum Stage {
 impl Formation {
     pub(super) fn new() -> Formation {
         Formation {
-            stage: Stage::Forming(None),
-            pushes: Pushes::Off,
+            stage: FormationStage::Forming(None),
+            pushes: Notifications::Off,
             untouched: true,
             look_at: Time(0),
             fired: None,

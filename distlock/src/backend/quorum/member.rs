@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::redis::Origin;
-use super::super::{Pushes, ServerTime, StoreError, Token};
+use super::super::{Notifications, ServerTime, StoreError, Token};
 use super::effect::Writing;
 use crate::protocol::mutated;
 use crate::protocol::{Time, When};
@@ -19,7 +19,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// A release that is still to be sent or confirmed: something of the token may be left on the server.
 #[derive(Clone, Debug)]
-pub(super) struct PendingRelease {
+pub(super) struct MemberRelease {
     pub(super) key: Arc<str>,
     pub(super) token: Token,
     /// The round that left it.
@@ -45,7 +45,7 @@ pub(super) enum Eligibility {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) up: bool,
-    pub(super) pushes: Pushes,
+    pub(super) pushes: Notifications,
     pub(super) eligibility: Eligibility,
     pub(super) run_id: Option<String>,
     /// What its replies tell about its wall clock.
@@ -55,7 +55,7 @@ pub(super) struct Member {
     /// The latest reason for not being up.
     pub(super) cause: Option<StoreError>,
     /// One for each token.
-    pub(super) pending_releases: BTreeMap<Token, PendingRelease>,
+    pub(super) pending_releases: BTreeMap<Token, MemberRelease>,
     /// Until when commands of a former connection may arrive.
     pub(super) former_commands_until: Option<Time>,
     /// The number of commands without a reply.
@@ -107,7 +107,7 @@ impl Member {
     pub(super) fn new() -> Member {
         Member {
             up: false,
-            pushes: Pushes::Off,
+            pushes: Notifications::Off,
             eligibility: Eligibility::Unknown,
             run_id: None,
             clock: ClockOffset::default(),
@@ -251,18 +251,18 @@ impl Member {
     }
 
     /// Schedules a release: after a pause if the server is connected, otherwise as soon as it is.
-    pub(super) fn schedule_release(&mut self, now: Time, release: PendingRelease) {
+    pub(super) fn schedule_release(&mut self, now: Time, release: MemberRelease) {
         let at = if self.up { When::At(now.after(RELEASE_RETRY_PAUSE)) } else { When::OnLinkUp };
         if release.until > now {
             self.schedule_release_at(at, release);
         }
     }
 
-    pub(super) fn schedule_release_at(&mut self, at: When, release: PendingRelease) {
+    pub(super) fn schedule_release_at(&mut self, at: When, release: MemberRelease) {
         let known = self
             .pending_releases
             .entry(release.token)
-            .or_insert_with(|| PendingRelease { at, ..release.clone() });
+            .or_insert_with(|| MemberRelease { at, ..release.clone() });
         known.at = known.at.or_earlier(at);
         known.round = known.round.max(release.round);
         known.until = known.until.max(release.until);
@@ -270,7 +270,7 @@ impl Member {
 
     /// The releases that are due now: none while the server is not connected, all of them when it has just
     /// connected.
-    pub(super) fn take_due(&mut self, now: Time, occasion: Occasion) -> Vec<PendingRelease> {
+    pub(super) fn take_due(&mut self, now: Time, occasion: Occasion) -> Vec<MemberRelease> {
         let (mut due, up) = (Vec::new(), self.up);
         self.pending_releases.retain(|_, release| {
             let has_come = release.at.time().is_some_and(|at| at <= now);
@@ -292,7 +292,7 @@ impl Member {
 
     pub(super) fn next_due(&self) -> Option<Time> {
         let due =
-            |release: &PendingRelease| release.at.time().map_or(release.until, |at| at.min(release.until));
+            |release: &MemberRelease| release.at.time().map_or(release.until, |at| at.min(release.until));
         self.pending_releases.values().map(due).min()
     }
 }

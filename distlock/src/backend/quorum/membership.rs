@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use super::super::redis::{Mark, Note, Origin};
-use super::super::{Failure, LATE_COMMANDS, LinkEvent, Pushes, ServerTime, StoreError};
+use super::super::redis::{Mark, Origin, ServerNote};
+use super::super::{
+    EarlierCommands, Failure, LATE_COMMANDS, LinkEvent, Notifications, ServerTime, StoreError,
+};
 use super::coordinator::Coordinator;
 use super::effect::{Effect, NewLink, Now, Writing};
-use super::formation::Stage;
+use super::formation::FormationStage;
 use super::member::{Eligibility, Member, Occasion, ServerMemory};
 use super::round::majority;
 use crate::protocol::mutated;
@@ -27,7 +29,7 @@ const MAJORITY_CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 impl Coordinator {
     /// A server is ready for commands.
     pub(super) fn member_joined(&mut self, now: Now, node: usize, link: NewLink) {
-        let NewLink { sent, former_links_dead, pushes, origin } = link;
+        let NewLink { sent, earlier, pushes, origin } = link;
         let twin = (0..self.members.len()).find(|other| {
             *other != node && self.members[*other].run_id.as_deref() == Some(origin.run_id.as_str())
         });
@@ -40,7 +42,7 @@ impl Coordinator {
         }
         let Some(member) = self.members.get_mut(node) else { return };
         member.up = true;
-        if !former_links_dead {
+        if earlier == EarlierCommands::MayArrive {
             member.former_commands_until = Some(now.time.after(LATE_COMMANDS));
         }
         member.misconfigured = None;
@@ -99,13 +101,13 @@ impl Coordinator {
         {
             member.kept = Some(now.time);
             member.longest_ttl = member.longest_ttl.max(longest_ttl);
-            let note = Note { run_id, mark: Mark::Keep, longest_ttl, fences: 0, met: None };
+            let note = ServerNote { run_id, mark: Mark::Keep, longest_ttl, fences: 0, met: None };
             self.out.push(Effect::Note { node, note });
         }
     }
 
     /// A note on a server was written, or could not be.
-    pub(super) fn noted(&mut self, now: Now, node: usize, note: &Note, writing: Writing) {
+    pub(super) fn noted(&mut self, now: Now, node: usize, note: &ServerNote, writing: Writing) {
         let after = self.grown_after();
         let Some(member) = self.members.get_mut(node) else { return };
         if writing == Writing::Failed {
@@ -124,7 +126,7 @@ impl Coordinator {
             && member.longest_ttl < ttl
         {
             member.longest_ttl = ttl;
-            let note = Note { run_id, mark: Mark::None, longest_ttl: ttl, fences: 0, met: None };
+            let note = ServerNote { run_id, mark: Mark::None, longest_ttl: ttl, fences: 0, met: None };
             self.out.push(Effect::Note { node, note });
         }
     }
@@ -151,7 +153,7 @@ impl Coordinator {
         self.gather(now, Some(cause));
     }
 
-    pub(super) fn listens(&mut self, now: Now, node: usize, pushes: Pushes) {
+    pub(super) fn listens(&mut self, now: Now, node: usize, pushes: Notifications) {
         if let Some(member) = self.members.get_mut(node) {
             member.pushes = pushes;
         }
@@ -186,7 +188,7 @@ impl Coordinator {
                 member.kept = Some(now.time);
                 member.longest_ttl = self.longest_ttl;
                 let longest_ttl = self.longest_ttl;
-                let note = Note { run_id, mark: Mark::Count, longest_ttl, fences: 0, met: None };
+                let note = ServerNote { run_id, mark: Mark::Count, longest_ttl, fences: 0, met: None };
                 self.out.push(Effect::Note { node, note });
             }
         }
@@ -211,7 +213,7 @@ impl Coordinator {
         let fences = if mutated!(CounterNotHandedOver) { 0 } else { fences };
         self.out.push(Effect::Note {
             node,
-            note: Note { run_id, mark: Mark::Count, longest_ttl, fences, met: None },
+            note: ServerNote { run_id, mark: Mark::Count, longest_ttl, fences, met: None },
         });
     }
 
@@ -276,7 +278,7 @@ impl Coordinator {
                 member.eligibility = Eligibility::TooYoung(since.min(now.time.before(age)));
             } else {
                 member.met = Some(ServerTime(server_time));
-                let note = Note {
+                let note = ServerNote {
                     run_id,
                     mark: Mark::None,
                     longest_ttl: Duration::ZERO,
@@ -305,8 +307,8 @@ impl Coordinator {
             _ => None,
         });
         let forming = match self.formation.stage {
-            Stage::Forming(until) => until,
-            Stage::Up | Stage::Down => None,
+            FormationStage::Forming(until) => until,
+            FormationStage::Up | FormationStage::Down => None,
         };
         grown.chain(forming).chain([self.formation.look_at]).min()
     }
@@ -340,7 +342,7 @@ impl Coordinator {
         self.formation.fired = Some(now.time);
         self.grow_up(now);
         self.look(now);
-        if matches!(self.formation.stage, Stage::Forming(Some(_))) {
+        if matches!(self.formation.stage, FormationStage::Forming(Some(_))) {
             self.gather(now, None);
         }
     }
@@ -350,11 +352,11 @@ impl Coordinator {
         let (all, here) = (self.members.len(), self.members.iter().filter(|member| member.up).count());
         let most = majority(all);
         match self.formation.stage {
-            Stage::Forming(until) => {
+            FormationStage::Forming(until) => {
                 let misconfigured = self.members.iter().find_map(|member| member.misconfigured.clone());
                 let failed = self.members.iter().filter(|member| member.cause.is_some()).count();
                 if let Some(cause) = misconfigured {
-                    self.formation.stage = Stage::Forming(None);
+                    self.formation.stage = FormationStage::Forming(None);
                     self.out.push(Effect::Link(LinkEvent::Down { cause }));
                 } else if here == all
                     || (here >= most && here + failed == all)
@@ -363,37 +365,37 @@ impl Coordinator {
                     self.is_up();
                 } else if here >= most {
                     let until = until.unwrap_or(now.time.after(FIRST_MAJORITY_WAIT));
-                    self.formation.stage = Stage::Forming(Some(until));
+                    self.formation.stage = FormationStage::Forming(Some(until));
                 } else if all - failed < most {
                     self.is_down(cause);
                 }
             }
-            Stage::Down if here >= most => self.is_up(),
-            Stage::Up if here < most => {
-                self.formation.stage = Stage::Down;
+            FormationStage::Down if here >= most => self.is_up(),
+            FormationStage::Up if here < most => {
+                self.formation.stage = FormationStage::Down;
                 self.is_down(cause);
             }
-            Stage::Down => {
+            FormationStage::Down => {
                 if cause.is_some() {
                     self.is_down(cause);
                 }
             }
-            Stage::Up => {
+            FormationStage::Up => {
                 let pushes = self.pushes();
                 if self.formation.pushes != pushes {
                     self.formation.pushes = pushes;
-                    self.out.push(Effect::Link(LinkEvent::Pushes(pushes)));
+                    self.out.push(Effect::Link(LinkEvent::Notifications(pushes)));
                 }
             }
         }
     }
 
     fn is_up(&mut self) {
-        self.formation.stage = Stage::Up;
+        self.formation.stage = FormationStage::Up;
         self.formation.pushes = self.pushes();
         // What earlier commands may have left behind is released server by server.
         let pushes = self.formation.pushes;
-        self.out.push(Effect::Link(LinkEvent::Up { former_links_dead: true, pushes }));
+        self.out.push(Effect::Link(LinkEvent::Up { earlier: EarlierCommands::Ended, pushes }));
     }
 
     fn is_down(&mut self, cause: Option<StoreError>) {
@@ -409,8 +411,8 @@ impl Coordinator {
     }
 
     /// One server that pushes is enough.
-    fn pushes(&self) -> Pushes {
-        let hears = |member: &Member| member.up && member.pushes == Pushes::On;
-        if self.members.iter().any(hears) { Pushes::On } else { Pushes::Off }
+    fn pushes(&self) -> Notifications {
+        let hears = |member: &Member| member.up && member.pushes == Notifications::On;
+        if self.members.iter().any(hears) { Notifications::On } else { Notifications::Off }
     }
 }

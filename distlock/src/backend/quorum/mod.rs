@@ -50,7 +50,9 @@ mod coordinator;
 mod effect;
 mod follow_up;
 mod formation;
+mod majority;
 mod member;
+mod member_events;
 mod membership;
 mod missing;
 mod queue;
@@ -68,21 +70,19 @@ mod worker;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::fail_all::fail_all;
-use super::redis::{ConfigError, Note, Origin, RedisBackend, RedisConfig, ScanResult, Search};
+use super::redis::{ConfigError, Origin, RedisBackend, RedisConfig, ScanResult, Search, ServerNote};
 use super::{
     AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, LinkEvent, ListPage, LockKind,
-    OpResult, Others, OwnerDetails, Push, Pushes, ReleaseReply, RenewReply, Sending, StoreError, StoredLock,
-    StoredLocks, Tuning, Who, op,
+    Notifications, OpResult, Others, OwnerDetails, Push, ReleaseReply, RenewReply, Sending, StoreError,
+    StoredLock, StoredLocks, Tuning, Who, op,
 };
 use crate::error::LockError;
 use coordinator::Coordinator;
@@ -90,7 +90,9 @@ use distlock_store::clock;
 use distlock_store::engine::Time;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{Finding, Severity};
-use effect::{Answer, NewLink, Writing};
+use effect::{MemberReply, NewLink, Writing};
+use majority::{agreed, gathered, of_a_majority};
+use member_events::MemberEvents;
 use servers::Servers;
 use worker::Worker;
 
@@ -112,12 +114,12 @@ enum Input {
     Ask { key: Arc<str>, op: op::Ask, reply: oneshot::Sender<OpResult<AcquireReply>> },
     Release { key: Arc<str>, op: op::Release, reply: oneshot::Sender<OpResult<ReleaseReply>> },
     Renew { key: Arc<str>, op: op::Renew, reply: oneshot::Sender<OpResult<RenewReply>> },
-    Answer { node: usize, answer: Answer },
+    Answer { node: usize, answer: MemberReply },
     Joined { node: usize, link: NewLink },
     Probed { node: usize, sent: Time, origin: Origin },
-    Noted { node: usize, note: Note, writing: Writing },
+    Noted { node: usize, note: ServerNote, writing: Writing },
     Left { node: usize, cause: StoreError },
-    Listens { node: usize, pushes: Pushes },
+    Listens { node: usize, pushes: Notifications },
     Pushed { node: usize, push: Push },
 }
 
@@ -369,8 +371,8 @@ impl Backend for QuorumBackend {
             let mut nodes = JoinSet::new();
             for (at, node) in self.nodes.iter().enumerate() {
                 let (inbox, events) = (self.inbox.clone(), Arc::clone(&events));
-                let tap = Arc::new(Tap { at, node: node.clone(), inbox, events });
-                nodes.spawn(node.clone().run(tap));
+                let member_events = Arc::new(MemberEvents { at, node: node.clone(), inbox, events });
+                nodes.spawn(node.clone().run(member_events));
             }
             let coordinator = Coordinator::new(self.names.clone(), self.longest_ttl, fastrand::u64(..));
             Worker::new(&self, coordinator, events).work(outbox).await;
@@ -404,111 +406,5 @@ impl Backend for QuorumBackend {
 
     fn prefix(&self) -> &str {
         &self.prefix
-    }
-}
-
-/// The replies, if they are those of a majority.
-async fn of_a_majority<T>(
-    asked: Vec<BoxFuture<Result<T, StoreError>>>,
-    most: usize,
-) -> Result<Vec<T>, StoreError> {
-    let (found, error) = gathered(asked).await;
-    match error {
-        Some(error) if found.len() < most => Err(error),
-        _ => Ok(found),
-    }
-}
-
-/// What a majority says of one lock; `None`: a majority does not agree on a holder.
-fn agreed(found: Vec<StoredLock>, most: usize) -> Option<StoredLock> {
-    let waiters = found.iter().map(|one| one.waiters).max().unwrap_or(0);
-    // They stand in the queue of one server, but for a moment after that was lost.
-    let waiting = found.iter().map(|one| &one.waiting).max_by_key(|waiting| waiting.len());
-    let waiting = waiting.cloned().unwrap_or_default();
-    // Every process writes to every server that it reaches: what one of them knows is so.
-    let details =
-        found.iter().flat_map(|one| &one.details).filter(|(_, details)| *details != OwnerDetails::default());
-    let details = details.cloned().collect();
-    let silent = found.first().map(|one| one.silent.clone()).unwrap_or_default();
-    let silent =
-        silent.into_iter().filter(|client| found.iter().all(|one| one.silent.contains(client))).collect();
-    let same = |one: &StoredLock| {
-        let holder = one.first_holder().to_owned();
-        found.iter().filter(move |other| other.first_holder() == holder)
-    };
-    let one = found.iter().find(|one| same(one).count() >= most)?;
-    // The key is free again when it is free on a majority.
-    let mut lasts: Vec<_> = same(one).map(StoredLock::remaining).collect();
-    lasts.sort_unstable_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
-    let remaining = lasts.get(lasts.len() - most).copied().flatten();
-    let lock = StoredLock::new(one.kind).holder(one.first_holder(), remaining);
-    Some(StoredLock { waiters, waiting, details, silent, ..lock })
-}
-
-/// All replies that came, and one of the errors.
-async fn gathered<T>(mut asked: Vec<BoxFuture<Result<T, StoreError>>>) -> (Vec<T>, Option<StoreError>) {
-    let (mut found, mut failed) = (Vec::new(), None);
-    poll_fn(|cx| {
-        asked.retain_mut(|future| match future.as_mut().poll(cx) {
-            Poll::Pending => true,
-            Poll::Ready(Ok(one)) => {
-                found.push(one);
-                false
-            }
-            Poll::Ready(Err(error)) => {
-                failed = Some(error);
-                false
-            }
-        });
-        if asked.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    (found, failed)
-}
-
-/// Reports the events of one server to the coordinator.
-struct Tap {
-    at: usize,
-    node: Arc<RedisBackend>,
-    inbox: mpsc::UnboundedSender<Input>,
-    /// Those of the quorum.
-    events: Arc<dyn Events>,
-}
-
-impl Tap {
-    fn tell(&self, input: Input) {
-        // Fails only when the coordinator has ended, with the manager.
-        drop(self.inbox.send(input));
-    }
-}
-
-impl Events for Tap {
-    fn link(&self, event: LinkEvent) {
-        let at = self.at;
-        match event {
-            LinkEvent::Up { former_links_dead, pushes } => {
-                let (sent, origin, inbox) = (clock::now(), self.node.origin(), self.inbox.clone());
-                tokio::spawn(async move {
-                    let input = match origin.await {
-                        Ok(origin) => {
-                            let link = NewLink { sent, former_links_dead, pushes, origin };
-                            Input::Joined { node: at, link }
-                        }
-                        Err(cause) => Input::Left { node: at, cause },
-                    };
-                    drop(inbox.send(input));
-                });
-            }
-            LinkEvent::Down { cause } => self.tell(Input::Left { node: at, cause }),
-            LinkEvent::Pushes(pushes) => self.tell(Input::Listens { node: at, pushes }),
-        }
-    }
-
-    fn push(&self, push: Push) {
-        self.tell(Input::Pushed { node: self.at, push });
-    }
-
-    fn who(&self) -> Option<Who> {
-        self.events.who()
     }
 }

@@ -13,9 +13,9 @@ use super::super::Token;
 use crate::protocol::{Time, mutated};
 
 /// A server that has not replied for this long is not waited for: neither for its vote, nor in its queue.
-pub(super) const SILENT: Duration = Duration::from_millis(200);
+pub(super) const SILENT_AFTER: Duration = Duration::from_millis(200);
 /// If a key was found busy within this time, other processes are assumed to want it.
-const WANTED: Duration = Duration::from_secs(1);
+const WANTED_FOR: Duration = Duration::from_secs(1);
 /// After a release, our next request for the key waits this long for the queue server to say whether it has a
 /// waiter.
 const COOLDOWN: Duration = Duration::from_millis(10);
@@ -24,7 +24,7 @@ const FIRST_SWEEP: usize = 1024;
 
 /// What is known of the demand for one key.
 #[derive(Debug, Default)]
-struct Demand {
+struct KeyDemand {
     /// Until when other processes probably want it.
     wanted: Option<Time>,
     /// The round that releases the key, and until when we wait for the queue server to say whether it has a
@@ -32,7 +32,7 @@ struct Demand {
     release: Option<(u64, Time)>,
 }
 
-impl Demand {
+impl KeyDemand {
     fn is_wanted(&self, now: Time) -> bool {
         self.wanted.is_some_and(|until| until > now)
     }
@@ -44,7 +44,7 @@ impl Demand {
 
 #[derive(Debug)]
 pub(super) struct Queues {
-    keys: HashMap<Arc<str>, Demand>,
+    keys: HashMap<Arc<str>, KeyDemand>,
     sweep_at: usize,
     /// Rounds that ask for a lock, and when they go on without the servers that have not replied. Ordered by
     /// these times.
@@ -58,7 +58,7 @@ impl Queues {
         Queues { keys: HashMap::new(), sweep_at: FIRST_SWEEP, undecided: VecDeque::new(), again: Vec::new() }
     }
 
-    fn demand(&mut self, now: Time, key: &Arc<str>) -> &mut Demand {
+    fn demand(&mut self, now: Time, key: &Arc<str>) -> &mut KeyDemand {
         if self.keys.len() >= self.sweep_at {
             self.keys.retain(|_, demand| demand.is_wanted(now) || demand.is_released(now));
             self.sweep_at = FIRST_SWEEP.max(2 * self.keys.len());
@@ -68,7 +68,7 @@ impl Queues {
 
     /// Another process was seen to hold the key or to wait for it.
     pub(super) fn others_want(&mut self, now: Time, key: &Arc<str>) {
-        self.demand(now, key).wanted = Some(now.after(WANTED));
+        self.demand(now, key).wanted = Some(now.after(WANTED_FOR));
     }
 
     /// Whether another process wants the key, as far as we know.
@@ -97,7 +97,7 @@ impl Queues {
 
     /// This round waits for replies.
     pub(super) fn expects(&mut self, now: Time, round: u64) {
-        self.undecided.push_back((now.after(SILENT), round));
+        self.undecided.push_back((now.after(SILENT_AFTER), round));
     }
 
     /// The next round that has waited too long.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::super::{AcquireReply, OpResult, Remaining, Token, op};
 use super::coordinator::Coordinator;
-use super::effect::{AskJob, Command, FenceJob, Now};
+use super::effect::{AskJob, FenceJob, MemberCommand, Now};
 use super::follow_up::take;
 use super::missing::Missing;
 use crate::protocol::Time;
@@ -23,7 +23,7 @@ const LONGEST_PART: u32 = 6;
 /// … and up to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// The delay after the expiry of another token's lock, before that server is asked again.
-const EXPIRED: Duration = Duration::from_millis(2);
+const DELAY_AFTER_EXPIRY: Duration = Duration::from_millis(2);
 
 impl Coordinator {
     /// The lock is held, but not on this server: acquires it there now.
@@ -47,9 +47,14 @@ impl Coordinator {
         entry.missing.asked.add(node);
         let longest = entry.ttl;
         self.note_ttl(node, longest);
-        self.tell(now, node, key, Command::Ask(AskJob::Repair(token), take(token, ttl).into()));
+        self.tell(now, node, key, MemberCommand::Ask(AskJob::Repair(token), take(token, ttl).into()));
         if let Some((first, count)) = fences {
-            self.tell(now, node, key, Command::Fence(FenceJob::Ignored, op::Fence { token, first, count }));
+            self.tell(
+                now,
+                node,
+                key,
+                MemberCommand::Fence(FenceJob::Ignored, op::Fence { token, first, count }),
+            );
         }
     }
 
@@ -62,7 +67,7 @@ impl Coordinator {
         } else if !mutated!(RepairedOnce) {
             let expires = match result {
                 Ok(AcquireReply::Busy { remaining: Remaining::For(left), .. }) => {
-                    Some(now.time.after(*left + EXPIRED))
+                    Some(now.time.after(*left + DELAY_AFTER_EXPIRY))
                 }
                 _ => None,
             };

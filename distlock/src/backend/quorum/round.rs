@@ -7,7 +7,7 @@ use super::super::{
     AcquireReply, CurrentHolder, Failure, FenceReply, OpResult, ReleaseReply, Remaining, RenewReply,
     ServerTime, StoreError, Token,
 };
-use super::effect::{Outcome, Request};
+use super::effect::{RoundOp, RoundOutcome};
 use super::server_reply::{ServerReply, failed};
 use super::servers::Servers;
 use crate::protocol::Time;
@@ -31,7 +31,7 @@ pub(super) enum Before {
 
 /// One server's part in a round.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct ServerAnswer {
     pub(super) reply: ServerReply,
     /// The first half of the reply, if the operation and its fencing proposal were answered one after the
     /// other.
@@ -53,7 +53,7 @@ enum Half {
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
     /// A majority has replied one way or the other, or a majority is impossible.
-    Done(Outcome),
+    Done(RoundOutcome),
     /// A majority is ours, but its counters know higher tokens: higher ones must be written first.
     WriteBack { first: u64 },
 }
@@ -69,13 +69,13 @@ pub(super) struct WriteBack {
 pub(super) struct Round {
     pub(super) sent: Time,
     pub(super) key: Arc<str>,
-    pub(super) request: Request,
+    pub(super) request: RoundOp,
     pub(super) token: Token,
     /// The first proposed fencing token, and their number.
     pub(super) proposal: Option<(u64, u32)>,
     /// Tokens below this were given to this lease by other rounds: the block of this round must lie above.
     pub(super) above: u64,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<ServerAnswer>,
     pub(super) write_back: Option<WriteBack>,
     /// The number of commands without a reply.
     pub(super) under_way: usize,
@@ -99,15 +99,15 @@ pub(super) fn majority(servers: usize) -> usize {
     if mutated!(HalfIsEnough) { servers / 2 } else { servers / 2 + 1 }
 }
 
-impl Answer {
+impl ServerAnswer {
     fn counts(&self) -> bool {
         self.standing == Standing::Counts
     }
 }
 
 impl Round {
-    pub(super) fn new(sent: Time, key: Arc<str>, request: Request, servers: usize) -> Round {
-        let answer = Answer { reply: ServerReply::Open, half: None, standing: Standing::Counts };
+    pub(super) fn new(sent: Time, key: Arc<str>, request: RoundOp, servers: usize) -> Round {
+        let answer = ServerAnswer { reply: ServerReply::Open, half: None, standing: Standing::Counts };
         Round {
             sent,
             key,
@@ -129,21 +129,21 @@ impl Round {
     }
 
     pub(super) fn acquires(&self) -> bool {
-        matches!(self.request, Request::Ask(_))
+        matches!(self.request, RoundOp::Ask(_))
     }
 
     /// The ttl that it asks for, if it asks for the lock.
     pub(super) fn ttl(&self) -> Option<Duration> {
         match self.request {
-            Request::Ask(op) => Some(op.ttl()),
-            Request::Renew(op) => Some(op.ttl),
-            Request::Release(_) => None,
+            RoundOp::Ask(op) => Some(op.ttl()),
+            RoundOp::Renew(op) => Some(op.ttl),
+            RoundOp::Release(_) => None,
         }
     }
 
     /// Whether servers that are busy queue the token.
     pub(super) fn queues(&self) -> bool {
-        matches!(self.request, Request::Ask(op) if op.queues())
+        matches!(self.request, RoundOp::Ask(op) if op.queues())
     }
 
     pub(super) fn reply(&self, node: usize) -> &ServerReply {
@@ -240,10 +240,12 @@ impl Round {
     /// of the token.
     pub(super) fn decision(&self, server_time: ServerTime, before: Before) -> Option<Decision> {
         match self.request {
-            Request::Ask(_) => self.acquired(server_time, before),
-            Request::Release(_) => self.given_back().map(|result| Decision::Done(Outcome::Release(result))),
-            Request::Renew(_) => {
-                self.renewed(server_time).map(|result| Decision::Done(Outcome::Renew(result)))
+            RoundOp::Ask(_) => self.acquired(server_time, before),
+            RoundOp::Release(_) => {
+                self.given_back().map(|result| Decision::Done(RoundOutcome::Release(result)))
+            }
+            RoundOp::Renew(_) => {
+                self.renewed(server_time).map(|result| Decision::Done(RoundOutcome::Renew(result)))
             }
         }
     }
@@ -425,8 +427,9 @@ impl Round {
         // A server that has forgotten our lock does not count yet, so no other process can rely on having
         // acquired it there.
         let not_ours = |young: bool| {
-            let forgot =
-                |answer: &&Answer| matches!(answer.reply, ServerReply::NotHeld) && answer.counts() != young;
+            let forgot = |answer: &&ServerAnswer| {
+                matches!(answer.reply, ServerReply::NotHeld) && answer.counts() != young
+            };
             self.answers.iter().filter(forgot).count()
         };
         let too_many = self.answers.len() - most;
@@ -465,5 +468,5 @@ fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaini
 
 /// The decision about a round that asks for a lock.
 fn asked(result: OpResult<AcquireReply>) -> Decision {
-    Decision::Done(Outcome::Ask(result))
+    Decision::Done(RoundOutcome::Ask(result))
 }

@@ -16,11 +16,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{AcquireMode, AcquireReply, OpResult, Push, Pushes, ReleaseReply, op};
+use super::super::{AcquireMode, AcquireReply, Notifications, OpResult, Push, ReleaseReply, op};
 use super::coordinator::Coordinator;
-use super::effect::{Command, Effect, Now, ReleaseJob, Request};
+use super::effect::{Effect, MemberCommand, Now, ReleaseJob, RoundOp};
 use super::follow_up::leave;
-use super::queue::{SILENT, order};
+use super::queue::{SILENT_AFTER, order};
 use super::server_reply::ServerReply;
 use super::servers::Servers;
 use crate::protocol::mutated;
@@ -34,18 +34,18 @@ const FIRST_ASIDE: Duration = Duration::from_millis(300);
 /// … up to this, which is shorter than a heartbeat.
 const LONGEST_ASIDE: Duration = Duration::from_secs(1);
 /// The token that has blocked it asks again this long after the block ends: after the holder.
-const YIELD: Duration = Duration::from_millis(100);
+const DELAY_AFTER_BLOCK: Duration = Duration::from_millis(100);
 /// The waiters of a lost queue server ask all other servers within this time.
-const SPREAD: Duration = Duration::from_millis(20);
+const MAX_SPREAD: Duration = Duration::from_millis(20);
 
 impl Coordinator {
     /// The server where waiters of this key queue: one that can push to us and is not silent.
     pub(super) fn queue_server(&self, now: Now, key: &str) -> Option<usize> {
         let hears = |node: &usize| {
-            self.members.get(*node).is_some_and(|member| member.up && member.pushes == Pushes::On)
+            self.members.get(*node).is_some_and(|member| member.up && member.pushes == Notifications::On)
         };
         let silent = |node: &usize| {
-            self.members.get(*node).is_some_and(|member| member.is_silent(now.time, SILENT))
+            self.members.get(*node).is_some_and(|member| member.is_silent(now.time, SILENT_AFTER))
                 && !mutated!(QueueServerSilenceIgnored)
         };
         let usable = || order(key, self.members.len()).filter(hears);
@@ -66,7 +66,7 @@ impl Coordinator {
         }
         let queue = self.queue_server(now, key);
         let alone = queue.filter(|_| self.asks_alone(now, key, &op));
-        let mut round = self.round_of(now, key, Request::Ask(op));
+        let mut round = self.round_of(now, key, RoundOp::Ask(op));
         round.queue = queue;
         round.proposal = self.proposal(now, &op);
         self.put(now, id, round, alone.map_or(Servers::all(), Servers::only));
@@ -95,7 +95,7 @@ impl Coordinator {
     pub(super) fn as_told(&self, mut op: op::Ask, node: usize, queue: Option<usize>) -> op::Ask {
         if let op::Ask::Full(op::Acquire { token, mode, fences, .. }) = &mut op {
             *fences = 0;
-            let hears = self.members.get(node).is_some_and(|member| member.pushes == Pushes::On);
+            let hears = self.members.get(node).is_some_and(|member| member.pushes == Notifications::On);
             let waits = queue == Some(node) || self.tokens.is_queued(*token, node);
             if !(hears && waits) {
                 *mode = AcquireMode::Try;
@@ -145,7 +145,7 @@ impl Coordinator {
         let Some(entry) = self.tokens.get(token) else {
             // Too late for us: it goes to the next waiter.
             if self.is_there(node) {
-                self.tell(now, node, &key, Command::Release(ReleaseJob::Ignored, leave(token)));
+                self.tell(now, node, &key, MemberCommand::Release(ReleaseJob::Ignored, leave(token)));
             }
             return;
         };
@@ -235,8 +235,8 @@ impl Coordinator {
             entry.ours.remove(node);
             let job = ReleaseJob::Compensate { key: key.clone(), token, round: id, until };
             let op = op::Release { keep_taken_for: Some(pause), ..leave(token) };
-            self.tell(now, node, &key, Command::Release(job, op));
-            let pause = pause + YIELD + self.at_most(SPREAD);
+            self.tell(now, node, &key, MemberCommand::Release(job, op));
+            let pause = pause + DELAY_AFTER_BLOCK + self.at_most(MAX_SPREAD);
             self.queues.ask_again_at(now.time.after(pause), token);
         }
     }
@@ -251,7 +251,7 @@ impl Coordinator {
             return;
         }
         for token in self.tokens.queued_at(node) {
-            let at = now.time.after(self.at_most(SPREAD));
+            let at = now.time.after(self.at_most(MAX_SPREAD));
             self.queues.ask_again_at(at, token);
         }
     }

@@ -9,25 +9,25 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::super::redis::Note;
+use super::super::redis::ServerNote;
 use super::super::{
     AcquireReply, Backend as _, BoxFuture, Events, LinkEvent, OpResult, ReleaseReply, RenewReply, Sending, op,
 };
 use super::coordinator::Coordinator;
-use super::effect::{Answer, Command, Effect, Now, Outcome, Request, Writing};
+use super::effect::{Effect, MemberCommand, MemberReply, Now, RoundOp, RoundOutcome, Writing};
 use super::follow_up::take;
 use super::{Input, QuorumBackend};
 use distlock_store::clock;
 
 /// With this many commands for one server at the same moment, a pipeline is worth its cost.
-const WORTH_A_BATCH: usize = 4;
+const MIN_BATCH: usize = 4;
 /// The longest such pipeline.
-const BATCH: usize = 500;
+const MAX_BATCH: usize = 500;
 /// While anything is due, the suspend-proof clock is read at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// One command for one server.
-type Letter = (Arc<str>, Command);
+type KeyedCommand = (Arc<str>, MemberCommand);
 
 /// The coordinator's worker on the I/O thread.
 pub(super) struct Worker<'a> {
@@ -69,15 +69,15 @@ impl Worker<'_> {
         let coordinator = &mut self.coordinator;
         match input {
             Input::Ask { key, op, reply } => {
-                let round = coordinator.begin(now(), &key, Request::Ask(op));
+                let round = coordinator.begin(now(), &key, RoundOp::Ask(op));
                 self.requesters.asks.insert(round, reply);
             }
             Input::Release { key, op, reply } => {
-                let round = coordinator.begin(now(), &key, Request::Release(op));
+                let round = coordinator.begin(now(), &key, RoundOp::Release(op));
                 self.requesters.releases.insert(round, reply);
             }
             Input::Renew { key, op, reply } => {
-                let round = coordinator.begin(now(), &key, Request::Renew(op));
+                let round = coordinator.begin(now(), &key, RoundOp::Renew(op));
                 self.requesters.renewals.insert(round, reply);
             }
             Input::Answer { node, answer } => coordinator.answered(now(), node, answer),
@@ -98,7 +98,7 @@ impl Worker<'_> {
                 return;
             }
             // The servers in the order in which they are to be sent their commands.
-            let mut commands: Vec<(usize, Vec<Letter>)> = Vec::new();
+            let mut commands: Vec<(usize, Vec<KeyedCommand>)> = Vec::new();
             for effect in effects {
                 match effect {
                     Effect::Send { node, key, command } => {
@@ -135,7 +135,7 @@ impl Worker<'_> {
     }
 
     /// Writes a note, before any later command to this server.
-    async fn leave_note(&mut self, at: usize, note: Note) {
+    async fn leave_note(&mut self, at: usize, note: ServerNote) {
         let Some(node) = self.quorum.nodes.get(at) else { return };
         let mut future = node.note(note.clone());
         match first_poll(&mut future).await {
@@ -152,26 +152,26 @@ impl Worker<'_> {
     }
 
     /// Sends one server's commands, in order.
-    async fn send_commands(&mut self, node: usize, commands: Vec<Letter>) {
+    async fn send_commands(&mut self, node: usize, commands: Vec<KeyedCommand>) {
         let backend = &self.quorum.nodes[node];
-        if commands.len() < WORTH_A_BATCH {
+        if commands.len() < MIN_BATCH {
             for (key, command) in commands {
                 match command {
-                    Command::Ask(job, op) => {
+                    MemberCommand::Ask(job, op) => {
                         let sending = backend.send_acquire(&key, op);
-                        self.follow(node, sending, move |result| Answer::Ask(job, result)).await;
+                        self.follow(node, sending, move |result| MemberReply::Ask(job, result)).await;
                     }
-                    Command::Release(job, op) => {
+                    MemberCommand::Release(job, op) => {
                         let sending = backend.send_release(&key, op);
-                        self.follow(node, sending, move |result| Answer::Release(job, result)).await;
+                        self.follow(node, sending, move |result| MemberReply::Release(job, result)).await;
                     }
-                    Command::Renew(round, op) => {
+                    MemberCommand::Renew(round, op) => {
                         let sending = backend.send_renew(&key, op);
-                        self.follow(node, sending, move |result| Answer::Renew(round, result)).await;
+                        self.follow(node, sending, move |result| MemberReply::Renew(round, result)).await;
                     }
-                    Command::Fence(job, op) => {
+                    MemberCommand::Fence(job, op) => {
                         let sending = backend.send_fence(&key, op);
-                        self.follow(node, sending, move |result| Answer::Fence(job, result)).await;
+                        self.follow(node, sending, move |result| MemberReply::Fence(job, result)).await;
                     }
                 }
             }
@@ -179,11 +179,11 @@ impl Worker<'_> {
         }
         let mut commands = commands.into_iter();
         loop {
-            let batch: Vec<Letter> = commands.by_ref().take(BATCH).map(with_time).collect();
+            let batch: Vec<KeyedCommand> = commands.by_ref().take(MAX_BATCH).map(with_time).collect();
             if batch.is_empty() {
                 return;
             }
-            let sent: Vec<Command> = batch.iter().map(|(_, command)| command.clone()).collect();
+            let sent: Vec<MemberCommand> = batch.iter().map(|(_, command)| command.clone()).collect();
             let mut future = backend.send_batch(batch);
             match first_poll(&mut future).await {
                 Poll::Ready(results) => {
@@ -208,7 +208,7 @@ impl Worker<'_> {
         &mut self,
         node: usize,
         sending: Sending<T>,
-        answer: impl FnOnce(OpResult<T>) -> Answer + Send + 'static,
+        answer: impl FnOnce(OpResult<T>) -> MemberReply + Send + 'static,
     ) {
         let mut future = match sending {
             Sending::Ready(result) => return self.coordinator.answered(now(), node, answer(result)),
@@ -229,16 +229,19 @@ impl Worker<'_> {
 }
 
 /// The same command; one that asks for a lock in a form whose reply tells the server's time.
-fn with_time((key, command): Letter) -> Letter {
+fn with_time((key, command): KeyedCommand) -> KeyedCommand {
     let command = match command {
-        Command::Ask(job, op::Ask::Plain(op)) => Command::Ask(job, take(op.token, op.ttl).into()),
+        MemberCommand::Ask(job, op::Ask::Plain(op)) => MemberCommand::Ask(job, take(op.token, op.ttl).into()),
         other => other,
     };
     (key, command)
 }
 
 /// What became of commands that were sent together.
-fn answers(sent: Vec<Command>, results: Vec<OpResult<Answer>>) -> impl Iterator<Item = Answer> {
+fn answers(
+    sent: Vec<MemberCommand>,
+    results: Vec<OpResult<MemberReply>>,
+) -> impl Iterator<Item = MemberReply> {
     let results = sent.into_iter().zip(results);
     results.map(|(command, result)| result.unwrap_or_else(|error| command.failed(error)))
 }
@@ -252,12 +255,14 @@ struct Requesters {
 }
 
 impl Requesters {
-    fn answer(&mut self, round: u64, outcome: Outcome) {
+    fn answer(&mut self, round: u64, outcome: RoundOutcome) {
         // Sending fails only if the requester is gone.
         match outcome {
-            Outcome::Ask(result) => drop(self.asks.remove(&round).map(|reply| reply.send(result))),
-            Outcome::Release(result) => drop(self.releases.remove(&round).map(|reply| reply.send(result))),
-            Outcome::Renew(result) => drop(self.renewals.remove(&round).map(|reply| reply.send(result))),
+            RoundOutcome::Ask(result) => drop(self.asks.remove(&round).map(|reply| reply.send(result))),
+            RoundOutcome::Release(result) => {
+                drop(self.releases.remove(&round).map(|reply| reply.send(result)))
+            }
+            RoundOutcome::Renew(result) => drop(self.renewals.remove(&round).map(|reply| reply.send(result))),
         }
     }
 }

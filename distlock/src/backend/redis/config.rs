@@ -10,40 +10,40 @@ pub(super) use super::address::Address;
 use super::config_error::ConfigError;
 use super::login::Login;
 use super::tls::Tls;
-use super::url::{Kind, Url};
+use super::url::{Kind, RedisUrl};
 use crate::backend::ConnectOn;
 use crate::backend::{Clocks, Tuning};
 use distlock_store::kit::connection::{AddressMap, ConnectionOptions};
 
 /// Where the server for a key is found.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum ServerLocation {
     /// At a known address.
     Fixed(Address),
     /// At the address that the sentinels report as the master's.
-    Sentinel(SentinelPlace),
+    Sentinel(SentinelLocation),
     /// In a cluster. Its nodes know; these are asked first.
     Cluster(Vec<Address>),
 }
 
 /// The sentinels that are asked, and the master that they are asked for.
 #[derive(Clone, Debug)]
-pub(super) struct SentinelPlace {
+pub(super) struct SentinelLocation {
     pub(super) sentinels: Vec<Address>,
     /// The name under which the sentinels watch the master.
     pub(super) master: String,
     pub(super) login: Login,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ServerLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Fixed(address) => address.fmt(f),
-            Place::Sentinel(place) => {
+            ServerLocation::Fixed(address) => address.fmt(f),
+            ServerLocation::Sentinel(place) => {
                 write!(f, "the master `{}` of the sentinels at ", place.master)?;
                 list(f, &place.sentinels)
             }
-            Place::Cluster(seeds) => {
+            ServerLocation::Cluster(seeds) => {
                 f.write_str("the cluster around ")?;
                 list(f, seeds)
             }
@@ -61,7 +61,7 @@ fn list(f: &mut fmt::Formatter<'_>, addresses: &[Address]) -> fmt::Result {
 /// Everything a [`RedisBackend`](super::RedisBackend) is made from.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisConfig {
-    pub(super) place: Place,
+    pub(super) place: ServerLocation,
     pub(super) tls: Tls,
     pub(super) login: Login,
     /// Replaces addresses that sentinels and cluster nodes announce by those at which they can be reached.
@@ -86,7 +86,7 @@ pub(crate) struct RedisConfig {
 
 /// The valid range of the timeouts. Shorter ones fail on a machine that is merely busy; longer ones are
 /// probably typing errors.
-const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// More replicas are probably a typing error.
@@ -109,36 +109,40 @@ impl RedisConfig {
         client: &str,
         options: &ConnectionOptions,
     ) -> Result<RedisConfig, ConfigError> {
-        RedisConfig::read(&Url::read(url)?, client, options)
+        RedisConfig::read(&RedisUrl::read(url)?, client, options)
     }
 
-    fn read(url: &Url, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, ConfigError> {
+    fn read(url: &RedisUrl, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, ConfigError> {
         let mut addresses = url.addresses();
         let place = match (url.kind, addresses.pop()) {
-            (Kind::One, Some(address)) => Place::Fixed(address),
+            (Kind::One, Some(address)) => ServerLocation::Fixed(address),
             (Kind::Quorum, _) | (_, None) => {
                 return Err("a quorum is not one server: it cannot be named as one".into());
             }
             (Kind::Cluster, Some(last)) => {
                 addresses.push(last);
-                Place::Cluster(addresses)
+                ServerLocation::Cluster(addresses)
             }
             (Kind::Sentinel, Some(last)) => {
                 addresses.push(last);
                 let parameter = |name| url.parameter(name).map(str::to_owned);
                 let login = Login::with(parameter("sentinel_user"), parameter("sentinel_pass"));
-                Place::Sentinel(SentinelPlace { sentinels: addresses, master: url.master.clone(), login })
+                ServerLocation::Sentinel(SentinelLocation {
+                    sentinels: addresses,
+                    master: url.master.clone(),
+                    login,
+                })
             }
         };
         let parameters = url.parameters();
-        let time_out = |name, option, default| parameters.time_out(name, option, default, &TIMEOUTS);
+        let time_out = |name, option, default| parameters.time_out(name, option, default, &TIMEOUT_RANGE);
         let response = time_out("response_timeout", options.response_timeout, RESPONSE_TIMEOUT)?;
         let connect = time_out("connect_timeout", options.connect_timeout, CONNECT_TIMEOUT)?;
         let replicas = parameters.number("replicas", 0..=MOST_REPLICAS)?.unwrap_or(0);
         Ok(RedisConfig {
             tuning: Tuning {
                 // Every node has a clock of its own.
-                clocks: if matches!(place, Place::Cluster(_)) { Clocks::Many } else { Clocks::One },
+                clocks: if matches!(place, ServerLocation::Cluster(_)) { Clocks::Many } else { Clocks::One },
                 ..Tuning::default()
             },
             place,
@@ -167,7 +171,7 @@ impl RedisConfig {
         client: &str,
         options: &ConnectionOptions,
     ) -> Result<Vec<RedisConfig>, ConfigError> {
-        let url = Url::read(url)?;
+        let url = RedisUrl::read(url)?;
         if url.kind != Kind::Quorum {
             return Err("the URL does not name a quorum: write `redis+quorum://host1,host2,host3`".into());
         }
@@ -184,7 +188,7 @@ impl RedisConfig {
     }
 
     pub(crate) fn is_one_server(&self) -> bool {
-        matches!(self.place, Place::Fixed(_))
+        matches!(self.place, ServerLocation::Fixed(_))
     }
 
     /// The place of the server, for messages.
@@ -193,7 +197,7 @@ impl RedisConfig {
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.place, Place::Cluster(_))
+        matches!(self.place, ServerLocation::Cluster(_))
     }
 
     /// # Errors
@@ -216,7 +220,7 @@ impl RedisConfig {
     }
 }
 
-fn login(url: &Url, options: &ConnectionOptions) -> Result<Login, ConfigError> {
+fn login(url: &RedisUrl, options: &ConnectionOptions) -> Result<Login, ConfigError> {
     let provider = options.credentials.clone();
     if provider.is_some() && (url.user.is_some() || url.password.is_some()) {
         return Err(

@@ -21,7 +21,7 @@ fn a_sentinel_url_names_sentinels_master_database_and_both_logins() {
         config.place.to_string(),
         "the master `my master` of the sentinels at a:1, [::1]:26379, c:26379"
     );
-    let Place::Sentinel(place) = &config.place else { panic!("{:?}", config.place) };
+    let ServerLocation::Sentinel(place) = &config.place else { panic!("{:?}", config.place) };
     assert_eq!(login(&place.login), (Some("s"), Some("p@w")));
 }
 

@@ -11,8 +11,8 @@ use super::dial::{BlackHole, names};
 use super::test_scripted::{Answer, Scripted};
 use super::test_server::{Rig, Seen, TestServer, is_command_connection, let_pass, wait_until};
 use crate::backend::{
-    AcquireMode, AcquireReply, Backend, Failure, LinkEvent, LockKind, Push, Pushes, ReleaseReply, RenewReply,
-    ServerTime, Token, op,
+    AcquireMode, AcquireReply, Backend, EarlierCommands, Failure, LinkEvent, LockKind, Notifications, Push,
+    ReleaseReply, RenewReply, ServerTime, Token, op,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -180,7 +180,7 @@ fn closes_on_what_it_does_not_know() -> Scripted {
 fn a_proxy_that_closes_on_unknown_commands_is_greeted_without_them_the_second_time() {
     let server = closes_on_what_it_does_not_know();
     let rig = Rig::start(config(&server.url(), "a"));
-    assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
+    assert_eq!(rig.wait_until_up(), (EarlierCommands::Ended, Notifications::Off));
     assert!(!rig.seen().iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. }))));
     let renew = op::Renew { token: Token(9), kind: LockKind::Exclusive, ttl: TTL };
     assert!(matches!(rig.send("k", renew), Ok(RenewReply::Renewed { server_time: ServerTime(5) })));
@@ -205,7 +205,7 @@ fn what_knows_itself_to_be_one_server_takes_several_locks_by_one_command() {
 /// Connects for three seconds and returns how many connections that took.
 fn connections_within_three_seconds(server: &Scripted) -> usize {
     let rig = Rig::start(config(&server.url(), "a"));
-    assert_eq!(rig.wait_until_up().1, Pushes::Off);
+    assert_eq!(rig.wait_until_up().1, Notifications::Off);
     let_pass(Duration::from_secs(3));
     server.connections().len()
 }
@@ -239,7 +239,7 @@ fn what_was_refused_is_not_asked_for_at_every_link_anew() {
     let server = TestServer::start(&[]);
     let url = with_user(&server, "least", &format!("~* &* {least}"));
     let rig = Rig::start(config(&url, "a"));
-    assert!(rig.wait_until_pushed());
+    assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     let refused: Vec<redis::Value> = server.run("ACL LOG");
     assert!(!refused.is_empty(), "it was asked for once");
     server.run::<()>("ACL LOG RESET");
@@ -293,7 +293,7 @@ fn pushes_follow_the_commands_to_another_server_even_where_servers_do_not_tell_w
     }
     let crossroads = Crossroads::to(&old);
     let rig = Rig::start(config(&format!("redis://silent:pw@{}/", crossroads.address), "a"));
-    assert!(rig.wait_until_pushed());
+    assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     *crossroads.to.lock().unwrap() = at(&new);
     // The old server lives on, and with it the connection for pushes.
     kill_clients(&old, |line| line.contains("user=silent") && line.contains(" sub=0 "));

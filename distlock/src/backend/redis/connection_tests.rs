@@ -9,7 +9,7 @@ use super::test_cluster::Cluster;
 use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, TestServer, wait_until};
 use super::{ClusterBackend, RedisConfig};
-use crate::backend::{AcquireReply, Token, op};
+use crate::backend::{AcquireReply, EarlierCommands, Token, op};
 use distlock_store::kit::connection::{AddressMap, ConnectionOptions, Credentials, Provider};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ fn a_connection_that_is_made_anew_shows_what_counts_then() {
     let server = TestServer::start(&[]);
     let secret = Secret::new(&server, None);
     let rig = start(&server, &secret.options());
-    assert!(rig.wait_until_pushed());
+    assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     assert_eq!(server.client_ids(|line| line.contains("user=app")).len(), 2);
     secret.change(&server, "p2");
     for id in server.client_ids(|line| line.contains("user=app")) {
@@ -79,7 +79,7 @@ fn credentials_that_end_are_renewed_on_the_connections_that_are_open() {
     let server = TestServer::start(&[]);
     let secret = Secret::new(&server, Some(Duration::from_millis(600)));
     let rig = start(&server, &secret.options());
-    assert!(rig.wait_until_pushed());
+    assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     let before = server.client_ids(|line| line.contains("user=app"));
     let asked = secret.asked();
     secret.change(&server, "p2");

@@ -14,7 +14,7 @@ use distlock_store::{Finding, Severity};
 /// A clock that is further from ours is reported. In a quorum, it keeps the server from counting.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// No connection has this id.
-const NOBODY: i64 = i64::MAX;
+const NO_CLIENT_ID: i64 = i64::MAX;
 
 /// What is done with the locks of this server, beside keeping them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) async fn examine(
 
 fn questions(exec: &Exec) -> Vec<Cmd> {
     let info = |section| cmd("INFO").arg(section).to_owned();
-    let kill = cmd("CLIENT").arg("KILL").arg("ID").arg(NOBODY).to_owned();
+    let kill = cmd("CLIENT").arg("KILL").arg("ID").arg(NO_CLIENT_ID).to_owned();
     let names = &exec.wire.names;
     let queue = names.queue(names.tag("dl1:probe"), "dl1:probe").to_string();
     let queue = cmd("LRANGE").arg(queue).arg(0).arg(0).to_owned();

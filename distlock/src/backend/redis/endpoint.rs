@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
-use crate::backend::Pushes;
+use crate::backend::Notifications;
 
 /// What the connections for commands and for pushes to one server have in common.
 pub(super) trait Connects: Send + Sync {
@@ -33,7 +33,7 @@ impl Endpoint {
 
 /// Which servers the two connections lead to. Changed on the I/O thread only.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct EndpointState {
     pub(super) up: bool,
     /// The server that runs our commands.
     pub(super) at: Option<Endpoint>,
@@ -45,10 +45,10 @@ pub(super) struct State {
     pub(super) push_is_older: bool,
 }
 
-impl State {
+impl EndpointState {
     /// Pushes count only if they come from the server that runs our commands, as far as this is known.
-    pub(super) fn pushes(&self) -> Pushes {
-        if self.subscribed && !self.split() { Pushes::On } else { Pushes::Off }
+    pub(super) fn pushes(&self) -> Notifications {
+        if self.subscribed && !self.split() { Notifications::On } else { Notifications::Off }
     }
 
     pub(super) fn split(&self) -> bool {

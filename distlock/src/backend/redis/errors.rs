@@ -105,7 +105,7 @@ fn embedded(details: &str) -> Option<ErrorMeaning> {
 }
 
 /// Texts which show that the same command will be refused again.
-const FINAL: [&str; 5] =
+const LASTING_REFUSALS: [&str; 5] =
     ["unknown command", "unknown subcommand", "syntax error", "wrong number of arguments", "invalid request"];
 
 /// Whether a command met a key of another type, also inside a script of a server before 7.0.
@@ -133,7 +133,7 @@ pub(super) fn foreign_value(names: &[String], error: ServerError) -> StoreError 
 /// Whether the server does not know the command, at least in this form.
 pub(super) fn is_unknown_command(error: &ServerError) -> bool {
     let line = format!("{} {}", error.code(), error.details().unwrap_or_default()).to_lowercase();
-    FINAL.iter().any(|text| line.contains(text))
+    LASTING_REFUSALS.iter().any(|text| line.contains(text))
 }
 
 fn judge(error: &ServerError) -> ErrorMeaning {

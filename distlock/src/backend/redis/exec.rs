@@ -15,10 +15,10 @@ use crate::backend::{AcquireReply, BatchReply, CurrentHolder, Failure, OpResult,
 use distlock_store::kit::contended::Contended;
 
 /// Batches are cut into pieces of this many commands, so that other commands get in between.
-pub(super) const PIECE: usize = 500;
+pub(super) const MAX_COMMANDS_AT_ONCE: usize = 500;
 
 /// A shorter script, by its text, then the script, by its text.
-const FORMS: usize = 3;
+const MAX_ENCODINGS_TRIED: usize = 3;
 
 /// The most locks that one command may acquire: the server does nothing else meanwhile.
 pub(super) const MOST_KEYS_AT_ONCE: usize = 100;
@@ -184,7 +184,7 @@ impl Exec {
         op: &O,
         mut again: Again,
     ) -> OpResult<O::Reply> {
-        for _ in 0..FORMS {
+        for _ in 0..MAX_ENCODINGS_TRIED {
             let (cmd, encoding) = self.encode_again(key, op.encoder(), again);
             let value = self.ask(link, cmd).await?;
             match self.again(key, &value, encoding) {
@@ -286,7 +286,7 @@ impl Exec {
         batch: Vec<(Arc<str>, O)>,
     ) -> Vec<OpResult<O::Reply>> {
         let mut results = Vec::with_capacity(batch.len());
-        for piece in batch.chunks(PIECE) {
+        for piece in batch.chunks(MAX_COMMANDS_AT_ONCE) {
             if link.liveness.has_ended() {
                 let lost = errors::found(Failure::NotSent, "the connection broke before this was sent");
                 results.extend(fail_all(piece.len(), &lost));
@@ -420,7 +420,7 @@ impl Exec {
 
     /// Writes records, for which nobody waits. One that is lost is written again.
     pub(super) async fn write(link: Arc<Link>, records: Vec<Cmd>) {
-        for piece in records.chunks(PIECE) {
+        for piece in records.chunks(MAX_COMMANDS_AT_ONCE) {
             let mut pipeline = Pipeline::with_capacity(piece.len());
             for record in piece {
                 pipeline.add_command(record.clone());

@@ -17,16 +17,16 @@ use super::errors;
 use super::stream::Stream;
 
 /// A reply to PING is one line; the longest known one, that of the protected mode, has 900 bytes.
-const LONGEST: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 /// How much of a reply that makes no sense is quoted.
-const QUOTED: usize = 60;
+const MAX_QUOTED_BYTES: usize = 60;
 
 /// Returns once the peer has replied in the protocol and has not refused the connection.
 pub(super) async fn exchange(stream: &mut Stream) -> RedisResult<()> {
     let asked = write(stream, b"*1\r\n$4\r\nPING\r\n").await;
     let mut reply = Vec::new();
     let ended = loop {
-        if reply.ends_with(b"\n") || reply.len() > LONGEST {
+        if reply.ends_with(b"\n") || reply.len() > MAX_LINE_BYTES {
             break None;
         }
         match read(stream, &mut reply).await {
@@ -89,6 +89,6 @@ fn silent(error: &io::Error) -> io::Error {
 
 fn nonsense(reply: &[u8]) -> io::Error {
     let text = String::from_utf8_lossy(reply);
-    let quoted: String = text.lines().next().unwrap_or_default().chars().take(QUOTED).collect();
+    let quoted: String = text.lines().next().unwrap_or_default().chars().take(MAX_QUOTED_BYTES).collect();
     io::Error::new(io::ErrorKind::InvalidData, format!("this is no Redis server, it answers {quoted:?}"))
 }

@@ -63,7 +63,7 @@ pub(super) enum Manner {
 
 /// What one reply is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
+enum HandshakeStep {
     Name,
     Identity,
     Server,
@@ -82,7 +82,7 @@ enum Question {
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     of: Option<(Address, Instant)>,
-    steps: Vec<Question>,
+    steps: Vec<HandshakeStep>,
 }
 
 impl Refusals {
@@ -95,11 +95,11 @@ impl Refusals {
         }
     }
 
-    fn learn(&mut self, answers: &Replies) {
+    fn learn(&mut self, answers: &HandshakeReplies) {
         for (step, answer) in &answers.0 {
             // WAIT is asked again, because without it there is no link.
             let refused = matches!(answer, Value::ServerError(error) if error.code() == "NOPERM");
-            if refused && *step != Question::Wait && !self.steps.contains(step) {
+            if refused && *step != HandshakeStep::Wait && !self.steps.contains(step) {
                 self.steps.push(*step);
             }
         }
@@ -109,12 +109,12 @@ impl Refusals {
 /// The questions of one round trip.
 struct Questions<'a> {
     pipeline: Pipeline,
-    steps: Vec<Question>,
-    refused: &'a [Question],
+    steps: Vec<HandshakeStep>,
+    refused: &'a [HandshakeStep],
 }
 
 impl Questions<'_> {
-    fn ask(&mut self, step: Question, words: &[&str]) {
+    fn ask(&mut self, step: HandshakeStep, words: &[&str]) {
         if !self.refused.contains(&step) {
             self.pipeline.cmd(words.first().copied().unwrap_or_default()).arg(words.get(1..));
             self.steps.push(step);
@@ -123,22 +123,22 @@ impl Questions<'_> {
 }
 
 /// The replies.
-struct Replies(Vec<(Question, Value)>);
+struct HandshakeReplies(Vec<(HandshakeStep, Value)>);
 
-impl Replies {
-    fn all_to(&self, step: Question) -> impl Iterator<Item = &Value> {
+impl HandshakeReplies {
+    fn all_to(&self, step: HandshakeStep) -> impl Iterator<Item = &Value> {
         self.0.iter().filter(move |(of, _)| *of == step).map(|(_, answer)| answer)
     }
 
-    fn to(&self, step: Question) -> Option<&Value> {
+    fn to(&self, step: HandshakeStep) -> Option<&Value> {
         self.all_to(step).next()
     }
 
-    fn text(&self, step: Question) -> Option<&str> {
+    fn text(&self, step: HandshakeStep) -> Option<&str> {
         self.to(step).and_then(text)
     }
 
-    fn error(&self, step: Question) -> Option<&ServerError> {
+    fn error(&self, step: HandshakeStep) -> Option<&ServerError> {
         self.to(step).and_then(error)
     }
 
@@ -182,56 +182,57 @@ pub(super) async fn handshake(
     }
     if replicas > 0 {
         // WAIT for no replica at all is answered at once.
-        questions.ask(Question::Wait, &["WAIT", "0", "1"]);
+        questions.ask(HandshakeStep::Wait, &["WAIT", "0", "1"]);
     }
-    if role != Role::ClusterNode && !questions.refused.contains(&Question::Keys) {
+    if role != Role::ClusterNode && !questions.refused.contains(&HandshakeStep::Keys) {
         questions.pipeline.add_command(wire.probe());
-        questions.steps.push(Question::Keys);
+        questions.steps.push(HandshakeStep::Keys);
     }
     let Questions { pipeline, steps, .. } = questions;
     let replies = link.request_all(&pipeline).await.map_err(Unknown::Closed)?;
-    let answers = Replies(steps.into_iter().zip(replies).collect());
+    let answers = HandshakeReplies(steps.into_iter().zip(replies).collect());
     refusals.learn(&answers);
     check_readiness(&answers)?;
     check_role(&answers, role)?;
     check_keys(&answers)?;
     Ok(ServerInfo {
         // A peer that refuses for lack of permission is a server, not a proxy.
-        is_whole: answers.text(Question::Server).is_some() || refusals.steps.contains(&Question::Server),
+        is_whole: answers.text(HandshakeStep::Server).is_some()
+            || refusals.steps.contains(&HandshakeStep::Server),
         ..read(&answers, role)
     })
 }
 
 fn ask_all(questions: &mut Questions<'_>, client: &str, role: Role) {
-    questions.ask(Question::Name, &["CLIENT", "SETNAME", client]);
-    questions.ask(Question::Identity, &["CLIENT", "INFO"]);
-    questions.ask(Question::Server, &["INFO", "server"]);
-    questions.ask(Question::Replication, &["INFO", "replication"]);
-    questions.ask(Question::Memory, &["INFO", "memory"]);
+    questions.ask(HandshakeStep::Name, &["CLIENT", "SETNAME", client]);
+    questions.ask(HandshakeStep::Identity, &["CLIENT", "INFO"]);
+    questions.ask(HandshakeStep::Server, &["INFO", "server"]);
+    questions.ask(HandshakeStep::Replication, &["INFO", "replication"]);
+    questions.ask(HandshakeStep::Memory, &["INFO", "memory"]);
     match role {
         // This may be allowed where INFO is forbidden.
-        Role::Master | Role::Member => questions.ask(Question::Role, &["ROLE"]),
-        Role::ClusterNode => questions.ask(Question::NodeId, &["CLUSTER", "MYID"]),
+        Role::Master | Role::Member => questions.ask(HandshakeStep::Role, &["ROLE"]),
+        Role::ClusterNode => questions.ask(HandshakeStep::NodeId, &["CLUSTER", "MYID"]),
     }
     for script in SCRIPTS.all() {
         // Makes NOSCRIPT rare: a command that is sent a second time loses its place in the order.
-        questions.ask(Question::Load, &["SCRIPT", "LOAD", script.code]);
+        questions.ask(HandshakeStep::Load, &["SCRIPT", "LOAD", script.code]);
     }
 }
 
 /// A server may forbid or not know any of the questions, but some replies show that nothing will work.
-fn check_readiness(answers: &Replies) -> Result<(), StoreError> {
+fn check_readiness(answers: &HandshakeReplies) -> Result<(), StoreError> {
     let hopeless = ["NOAUTH", "WRONGPASS", "LOADING", "MASTERDOWN", "BUSY"];
     if let Some(error) = answers.errors().find(|error| hopeless.contains(&error.code())) {
         return Err(errors::replied(error.clone()));
     }
-    answers.error(Question::Wait).map_or(Ok(()), |error| Err(replicas::unknowable(error)))
+    answers.error(HandshakeStep::Wait).map_or(Ok(()), |error| Err(replicas::unknowable(error)))
 }
 
 /// Fails if a script could not release a lock that a plain command has acquired.
-fn check_keys(answers: &Replies) -> Result<(), StoreError> {
-    let Some(error) = answers.error(Question::Keys) else { return Ok(()) };
-    let loaded = answers.all_to(Question::Load).any(|answer| !matches!(answer, Value::ServerError(_)));
+fn check_keys(answers: &HandshakeReplies) -> Result<(), StoreError> {
+    let Some(error) = answers.error(HandshakeStep::Keys) else { return Ok(()) };
+    let loaded = answers.all_to(HandshakeStep::Load).any(|answer| !matches!(answer, Value::ServerError(_)));
     let cannot_run = errors::is_unknown_command(error) && !loaded;
     if cannot_run || matches!(error.code(), "CROSSSLOT" | "MOVED" | "ASK") {
         return Err(errors::replied(error.clone()));
@@ -239,13 +240,13 @@ fn check_keys(answers: &Replies) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn check_role(answers: &Replies, role: Role) -> Result<(), StoreError> {
+fn check_role(answers: &HandshakeReplies, role: Role) -> Result<(), StoreError> {
     let unfit = |kind, text| Err(errors::found(kind, text));
-    let server = answers.text(Question::Server);
+    let server = answers.text(HandshakeStep::Server);
     // Valkey from 9.0 uses another name.
     let mode = field(server, "redis_mode").or(field(server, "server_mode"));
-    let replica = field(answers.text(Question::Replication), "role") == Some("slave")
-        || answers.to(Question::Role).is_some_and(is_replica);
+    let replica = field(answers.text(HandshakeStep::Replication), "role") == Some("slave")
+        || answers.to(HandshakeStep::Role).is_some_and(is_replica);
     match role {
         Role::Master if mode == Some("cluster") => {
             unfit(Failure::Refused, "the server runs in cluster mode: connect with `redis+cluster://`")
@@ -269,7 +270,7 @@ fn check_role(answers: &Replies, role: Role) -> Result<(), StoreError> {
 }
 
 /// If a member of a quorum evicts a lock unnoticed, another process could acquire it.
-fn check_memory(answers: &Replies) -> Result<(), StoreError> {
+fn check_memory(answers: &HandshakeReplies) -> Result<(), StoreError> {
     let Some(policy) = evicts(answers) else { return Ok(()) };
     let text = format!(
         "maxmemory-policy `{policy}` may evict locks while they are held, which makes a server of a quorum forget \
@@ -279,19 +280,19 @@ fn check_memory(answers: &Replies) -> Result<(), StoreError> {
 }
 
 /// The policy by which the server evicts keys, if it does.
-fn evicts(answers: &Replies) -> Option<&str> {
-    let memory = answers.text(Question::Memory);
+fn evicts(answers: &HandshakeReplies) -> Option<&str> {
+    let memory = answers.text(HandshakeStep::Memory);
     field(memory, "maxmemory_policy")
         .filter(|policy| *policy != "noeviction" && field(memory, "maxmemory") != Some("0"))
 }
 
-fn read(answers: &Replies, role: Role) -> ServerInfo {
-    let server = answers.text(Question::Server);
+fn read(answers: &HandshakeReplies, role: Role) -> ServerInfo {
+    let server = answers.text(HandshakeStep::Server);
     ServerInfo {
         major: field(server, "redis_version").and_then(|version| version.split('.').next()?.parse().ok()),
-        identity: answers.text(Question::Identity).and_then(identify),
+        identity: answers.text(HandshakeStep::Identity).and_then(identify),
         node_id: answers
-            .text(Question::NodeId)
+            .text(HandshakeStep::NodeId)
             .filter(|_| role == Role::ClusterNode)
             .and_then(|id| id.get(..12))
             .map(str::to_owned),

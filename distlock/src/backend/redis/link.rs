@@ -11,7 +11,7 @@ use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisResult, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::conduit::Conduit;
+use super::connection::Connection;
 use super::first_reply;
 use super::idle_gate::IdleGate;
 use super::login::{Asks, Login, Shown};
@@ -21,7 +21,7 @@ use crate::backend::StoreError;
 /// A connection for commands.
 #[derive(Debug)]
 pub(super) struct Link {
-    conduit: Arc<Conduit>,
+    connection: Arc<Connection>,
     pub(super) liveness: Arc<Liveness>,
     idle_gate: IdleGate,
     /// Wakes the supervisor.
@@ -44,13 +44,13 @@ impl Drop for Driver {
 }
 
 /// Logs in over `stream` and starts the tasks that serve a connection for commands of many callers.
-pub(super) async fn open(login: &Login, mut stream: Stream) -> RedisResult<(Arc<Conduit>, Driver)> {
+pub(super) async fn open(login: &Login, mut stream: Stream) -> RedisResult<(Arc<Connection>, Driver)> {
     first_reply::exchange(&mut stream).await?;
     let Shown { settings, renew_at } = login.shown().await?;
-    let conduit = Conduit::log_in(&settings, stream).await?;
-    let driver = tokio::spawn(Arc::clone(&conduit).drive());
-    let renewal = renew_at.map(|at| tokio::spawn(login.clone().keep(Arc::clone(&conduit), Some(at))));
-    Ok((conduit, Driver(driver, renewal)))
+    let connection = Connection::log_in(&settings, stream).await?;
+    let driver = tokio::spawn(Arc::clone(&connection).drive());
+    let renewal = renew_at.map(|at| tokio::spawn(login.clone().keep(Arc::clone(&connection), Some(at))));
+    Ok((connection, Driver(driver, renewal)))
 }
 
 /// The same for a connection of one user.
@@ -78,32 +78,38 @@ pub(super) async fn log_in(
     Ok((connection, Driver(driver, renewal)))
 }
 
-impl Asks for Arc<Conduit> {
+impl Asks for Arc<Connection> {
     async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         self.request(cmd.clone()).await
     }
 }
 
 impl Link {
-    pub(super) fn new(conduit: Arc<Conduit>, liveness: Arc<Liveness>) -> Link {
-        Link { conduit, liveness, idle_gate: IdleGate::new(), nudge: Notify::new(), fault: OnceLock::new() }
+    pub(super) fn new(connection: Arc<Connection>, liveness: Arc<Liveness>) -> Link {
+        Link {
+            connection,
+            liveness,
+            idle_gate: IdleGate::new(),
+            nudge: Notify::new(),
+            fault: OnceLock::new(),
+        }
     }
 
     /// Sends one command.
     pub(super) async fn request(&self, cmd: Cmd) -> RedisResult<Value> {
         let _flight = Flight::begin(self);
-        self.conduit.request(cmd).await
+        self.connection.request(cmd).await
     }
 
     /// Sends many commands in one write. Returns one value for each; error replies are values.
     pub(super) async fn request_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let _flight = Flight::begin(self);
-        self.conduit.request_all(pipeline).await
+        self.connection.request_all(pipeline).await
     }
 
     /// Sends a command to which any reply proves that the server is alive. Not counted as a request.
     pub(super) async fn probe(&self, cmd: Cmd) -> RedisResult<Value> {
-        self.conduit.request(cmd).await
+        self.connection.request(cmd).await
     }
 
     pub(super) fn in_flight(&self) -> usize {

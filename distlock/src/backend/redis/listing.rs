@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::exec::Exec;
 use super::link::Link;
 use super::names::Names;
-use super::operation::{Look, Operation, Read};
+use super::operation::{Inspect, Operation, Read};
 use crate::backend::{
     BoxFuture, Failure, ListPage, MARK, OpResult, OwnerDetails, StoreError, StoredLock, StoredLocks, Who,
     client_of,
@@ -25,8 +25,8 @@ const MOST_RECORDS: usize = 4_000;
 /// No more clients are listed.
 const MOST_CLIENTS: usize = 10_000;
 /// What the keys of one search may take, and what each takes beside its text.
-const MEMORY: usize = 4 << 20;
-const OVERHEAD: usize = 64;
+const MAX_SEARCH_BYTES: usize = 4 << 20;
+const BYTES_PER_KEY: usize = 64;
 /// A search ends after this time, wherever it is.
 const LONGEST_SEARCH: Duration = Duration::from_secs(60);
 
@@ -94,12 +94,12 @@ impl ScanResult {
             return;
         }
         if self.keys.insert(key.into()) {
-            self.size += key.len() + OVERHEAD;
+            self.size += key.len() + BYTES_PER_KEY;
         }
-        while self.size > MEMORY
+        while self.size > MAX_SEARCH_BYTES
             && let Some(last) = self.keys.pop_last()
         {
-            self.size -= last.len() + OVERHEAD;
+            self.size -= last.len() + BYTES_PER_KEY;
             self.is_cut = true;
         }
     }
@@ -108,7 +108,7 @@ impl ScanResult {
     pub(super) async fn page(self, store: &impl Batches) -> ListPage {
         let next = self.keys.last().filter(|_| self.is_cut).cloned();
         let records = processes(store, self.clients).await;
-        let alive = |(client, process): (Arc<str>, Process)| {
+        let alive = |(client, process): (Arc<str>, ProcessRecord)| {
             Some((client, process.who.filter(|_| !process.is_silent)?))
         };
         let clients = records.into_iter().filter_map(alive).collect();
@@ -150,32 +150,32 @@ pub(super) async fn search(
 
 /// What the record of a process says.
 #[derive(Debug, Default)]
-struct Process {
+struct ProcessRecord {
     who: Option<Who>,
     /// It should have given a sign of life.
     is_silent: bool,
 }
 
-impl Process {
+impl ProcessRecord {
     /// Of a record that could not be read nothing is known.
-    fn of(record: OpResult<Option<(String, Duration)>>) -> Process {
-        let Ok(record) = record else { return Process::default() };
+    fn of(record: OpResult<Option<(String, Duration)>>) -> ProcessRecord {
+        let Ok(record) = record else { return ProcessRecord::default() };
         match record.and_then(|(text, left)| read_process_record(&text, left)) {
-            Some((who, age)) => Process { who: Some(who), is_silent: age >= SILENT_AFTER },
-            None => Process { who: None, is_silent: true },
+            Some((who, age)) => ProcessRecord { who: Some(who), is_silent: age >= SILENT_AFTER },
+            None => ProcessRecord { who: None, is_silent: true },
         }
     }
 }
 
-async fn processes(store: &impl Batches, clients: BTreeSet<Arc<str>>) -> HashMap<Arc<str>, Process> {
+async fn processes(store: &impl Batches, clients: BTreeSet<Arc<str>>) -> HashMap<Arc<str>, ProcessRecord> {
     let batch = clients.iter().map(|client| (Names::record_key(client), Read::Itself)).collect();
-    let records = store.batch(batch).await.into_iter().map(Process::of);
+    let records = store.batch(batch).await.into_iter().map(ProcessRecord::of);
     clients.into_iter().zip(records).collect()
 }
 
 /// Who holds these keys and who waits, with what they have written about themselves: two round trips.
 pub(super) async fn inspect(store: &impl Batches, keys: &[Arc<str>]) -> Vec<OpResult<Option<StoredLock>>> {
-    let mut looks = store.batch(keys.iter().map(|key| (key.clone(), Look)).collect()).await;
+    let mut looks = store.batch(keys.iter().map(|key| (key.clone(), Inspect)).collect()).await;
     let (mut holds, mut clients) = (Vec::new(), BTreeSet::new());
     for (key, look) in keys.iter().zip(&looks) {
         let Ok(Some(found)) = look else { continue };
@@ -215,7 +215,7 @@ fn holders(found: &StoredLock) -> impl Iterator<Item = &str> {
 fn describe(
     found: &mut StoredLock,
     records: &HashMap<Arc<str>, OwnerDetails>,
-    processes: &HashMap<Arc<str>, Process>,
+    processes: &HashMap<Arc<str>, ProcessRecord>,
 ) {
     let mut silent = BTreeSet::new();
     let mut details = Vec::new();
@@ -302,7 +302,7 @@ mod tests {
             let mut page = ScanResult::new(Search::new("", after));
             for name in &all {
                 page.add(&names, name);
-                assert!(page.size <= MEMORY);
+                assert!(page.size <= MAX_SEARCH_BYTES);
             }
             after = page.keys.last().filter(|_| page.is_cut).cloned();
             seen.extend(page.keys);
@@ -322,11 +322,11 @@ mod tests {
             Ok(Some((crate::protocol::records::process_record(PROCESS_RECORD_TTL, &who), left)))
         };
         let left = |age| PROCESS_RECORD_TTL - age;
-        assert!(!Process::of(record(left(SILENT_AFTER / 2))).is_silent);
-        let old = Process::of(record(left(SILENT_AFTER)));
+        assert!(!ProcessRecord::of(record(left(SILENT_AFTER / 2))).is_silent);
+        let old = ProcessRecord::of(record(left(SILENT_AFTER)));
         assert!(old.is_silent && old.who.is_some());
-        assert!(Process::of(Ok(None)).is_silent);
-        assert!(Process::of(Ok(Some(("garbage".to_owned(), Duration::ZERO)))).is_silent);
-        assert!(!Process::of(Err(StoreError::new(Failure::Refused, "NOPERM"))).is_silent);
+        assert!(ProcessRecord::of(Ok(None)).is_silent);
+        assert!(ProcessRecord::of(Ok(Some(("garbage".to_owned(), Duration::ZERO)))).is_silent);
+        assert!(!ProcessRecord::of(Err(StoreError::new(Failure::Refused, "NOPERM"))).is_silent);
     }
 }

@@ -76,7 +76,7 @@ pub(crate) enum Mark {
 
 /// What to note on a server. Numbers are only ever raised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct ServerNote {
     pub(crate) run_id: String,
     pub(crate) mark: Mark,
     pub(crate) longest_ttl: Duration,
@@ -128,7 +128,7 @@ impl Exec {
         })
     }
 
-    pub(super) async fn note(self: Arc<Self>, link: Arc<Link>, note: Note) -> Result<(), StoreError> {
+    pub(super) async fn note(self: Arc<Self>, link: Arc<Link>, note: ServerNote) -> Result<(), StoreError> {
         let names = &self.wire.names;
         let mut cmd = redis::cmd("EVAL");
         cmd.arg(NOTE).arg(4);

@@ -10,9 +10,9 @@
 mod address;
 mod cluster;
 mod command;
-mod conduit;
 mod config;
 mod config_error;
+mod connection;
 mod diagnosis;
 mod dial;
 mod endpoint;
@@ -85,11 +85,11 @@ mod tests;
 mod tls_tests;
 
 pub(crate) use cluster::ClusterBackend;
-pub(crate) use conduit::this_runtime_has_io;
 pub(crate) use config::RedisConfig;
 pub(crate) use config_error::ConfigError;
+pub(crate) use connection::this_runtime_has_io;
 pub(crate) use listing::{ScanResult, Search};
-pub(crate) use membership::{Mark, Note, Origin};
+pub(crate) use membership::{Mark, Origin, ServerNote};
 pub(crate) use operation::{Encode, Encoding, Operation};
 pub(crate) use reply::Garbled;
 pub(crate) use standalone::RedisBackend;

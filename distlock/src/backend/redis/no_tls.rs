@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::config_error::ConfigError;
 use super::registered::Registered;
-use super::url::Url;
+use super::url::RedisUrl;
 use distlock_store::kit::connection::ConnectionOptions;
 
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub(super) struct Tls;
 pub(super) enum TlsStream {}
 
 impl Tls {
-    pub(super) fn of(_: &Url, _: &ConnectionOptions) -> Result<Tls, ConfigError> {
+    pub(super) fn of(_: &RedisUrl, _: &ConnectionOptions) -> Result<Tls, ConfigError> {
         Ok(Tls)
     }
 

@@ -203,9 +203,9 @@ impl Operation for op::Fence {
 
 /// Reads who holds a lock and who waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look;
+pub(crate) struct Inspect;
 
-impl Encode for Look {
+impl Encode for Inspect {
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
         wire.look(script_ref, key)
     }
@@ -215,7 +215,7 @@ impl Encode for Look {
     }
 }
 
-impl Operation for Look {
+impl Operation for Inspect {
     type Reply = Option<StoredLock>;
 
     fn encoder(&self) -> &dyn Encode {

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use redis::io::tcp::socket2::SockRef;
+use redis::io::tcp::socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 #[cfg(unix)]
@@ -20,31 +20,22 @@ pub(super) enum Registered {
     Unix(UnixStream),
 }
 
-/// The same without a runtime.
-pub(super) enum Bare {
-    Tcp(std::net::TcpStream),
-    #[cfg(unix)]
-    Unix(std::os::unix::net::UnixStream),
-}
+/// A socket about which no runtime is told.
+pub(super) struct Unregistered(Socket);
 
 impl Registered {
     /// Another descriptor of the same socket.
-    pub(super) fn duplicate(&self) -> io::Result<Bare> {
-        let copy = self.as_socket().try_clone()?;
-        Ok(match self {
-            Registered::Tcp(_) => Bare::Tcp(copy.into()),
-            #[cfg(unix)]
-            Registered::Unix(_) => Bare::Unix(copy.into()),
-        })
+    pub(super) fn duplicate(&self) -> io::Result<Unregistered> {
+        Ok(Unregistered(self.as_socket().try_clone()?))
     }
 
     /// The same descriptor, about which its runtime is not told any more.
-    pub(super) fn into_bare(self) -> io::Result<Bare> {
-        Ok(match self {
-            Registered::Tcp(socket) => Bare::Tcp(socket.into_std()?),
+    pub(super) fn deregister(self) -> io::Result<Unregistered> {
+        Ok(Unregistered(match self {
+            Registered::Tcp(socket) => socket.into_std()?.into(),
             #[cfg(unix)]
-            Registered::Unix(socket) => Bare::Unix(socket.into_std()?),
-        })
+            Registered::Unix(socket) => socket.into_std()?.into(),
+        }))
     }
 
     pub(super) fn as_socket(&self) -> SockRef<'_> {
@@ -56,27 +47,22 @@ impl Registered {
     }
 }
 
-impl Bare {
+impl Unregistered {
     /// Registers it with the current runtime.
     ///
     /// # Panics
     /// If there is none, or if it has no I/O driver.
     pub(super) fn register(self) -> io::Result<Registered> {
-        Ok(match self {
-            Bare::Tcp(socket) => Registered::Tcp(TcpStream::from_std(socket)?),
-            #[cfg(unix)]
-            Bare::Unix(socket) => Registered::Unix(UnixStream::from_std(socket)?),
-        })
+        #[cfg(unix)]
+        if self.0.local_addr()?.is_unix() {
+            return Ok(Registered::Unix(UnixStream::from_std(self.0.into())?));
+        }
+        Ok(Registered::Tcp(TcpStream::from_std(self.0.into())?))
     }
 
     /// Whether there is something to read: bytes, the end, or a fault.
     pub(super) fn is_readable(&self) -> bool {
-        let socket = match self {
-            Bare::Tcp(socket) => SockRef::from(socket),
-            #[cfg(unix)]
-            Bare::Unix(socket) => SockRef::from(socket),
-        };
-        let peeked = socket.peek(&mut [MaybeUninit::uninit()]);
+        let peeked = self.0.peek(&mut [MaybeUninit::uninit()]);
         !peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }

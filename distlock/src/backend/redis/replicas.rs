@@ -34,9 +34,9 @@ const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// How long the server keeps the written key if the connection breaks right after the write.
 const MARK_TTL: Duration = Duration::from_secs(1);
 /// The most requests that share a round.
-const SHARE: usize = 1 << 16;
+const MAX_REQUESTS_PER_ROUND: usize = 1 << 16;
 
-type Ask = oneshot::Sender<Result<(), StoreError>>;
+type ConfirmationSender = oneshot::Sender<Result<(), StoreError>>;
 
 /// Requests for confirmation. [`Replicas::serve`] answers them.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub(super) struct Replicas {
     count: u32,
     /// How long one round may take on the server.
     limit: Duration,
-    ask: mpsc::UnboundedSender<Ask>,
-    asked: Locked<Option<mpsc::UnboundedReceiver<Ask>>>,
+    ask: mpsc::UnboundedSender<ConfirmationSender>,
+    asked: Locked<Option<mpsc::UnboundedReceiver<ConfirmationSender>>>,
 }
 
 /// A connection used only for confirmations.
@@ -130,7 +130,7 @@ impl Replicas {
         pipeline.cmd("DEL").arg(mark);
         pipeline.cmd("WAIT").arg(self.count).arg(self.limit.as_millis());
         let (mut line, mut waiting) = (None, Vec::new());
-        while asked.recv_many(&mut waiting, SHARE).await > 0 {
+        while asked.recv_many(&mut waiting, MAX_REQUESTS_PER_ROUND).await > 0 {
             let mut failure = None;
             let round = self.round(&mut line, &mut failure, config, &pipeline, &at);
             let answer = timeout(self.limit * 2, round).await.unwrap_or_else(|_| {

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::config::{Address, RedisConfig, SentinelPlace};
+use super::config::{Address, RedisConfig, SentinelLocation};
 use super::errors;
 use super::info::text;
 use super::link::{self, Driver};
@@ -58,7 +58,7 @@ struct Ballot {
 /// The sentinels of one master.
 #[derive(Debug)]
 pub(super) struct Sentinels {
-    place: SentinelPlace,
+    place: SentinelLocation,
     tls: Tls,
     map: Option<AddressMap>,
     /// How long a sentinel may take to answer.
@@ -77,7 +77,7 @@ pub(super) struct Sentinels {
 }
 
 impl Sentinels {
-    pub(super) fn new(place: SentinelPlace, config: &RedisConfig) -> Sentinels {
+    pub(super) fn new(place: SentinelLocation, config: &RedisConfig) -> Sentinels {
         let ballots = vec![
             Ballot { rounds: 0, reply: SentinelReply::Silent("not asked yet".to_owned()) };
             place.sentinels.len()

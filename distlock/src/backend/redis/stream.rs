@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 
 use super::config::Address;
 use super::dial::dial;
-use super::registered::{Bare, Registered};
+use super::registered::{Registered, Unregistered};
 use super::tls::{Tls, TlsStream};
 use crate::observe::{Notice, notice};
 
@@ -56,13 +56,13 @@ impl Liveness {
 
 /// A connected socket.
 pub(super) struct Stream {
-    socket: Socket,
-    /// While the socket is lent to another runtime: what it is taken back with.
-    deposit: Option<Bare>,
+    socket: MaybeTls,
+    /// While another runtime polls the socket: the descriptor with which it is taken back.
+    original: Option<Unregistered>,
     liveness: Arc<Liveness>,
 }
 
-enum Socket {
+enum MaybeTls {
     Plain(Registered),
     Tls(Box<TlsStream>),
 }
@@ -71,57 +71,56 @@ impl Stream {
     pub(super) async fn connect(address: &Address, tls: &Tls, liveness: Arc<Liveness>) -> io::Result<Stream> {
         let dialled = async |host: &str, port| Ok::<_, io::Error>(Registered::Tcp(dial(host, port).await?));
         let socket = match address {
-            Address::Tcp { host, port } => Socket::Plain(dialled(host, *port).await?),
+            Address::Tcp { host, port } => MaybeTls::Plain(dialled(host, *port).await?),
             Address::Tls { host, port } => {
-                Socket::Tls(Box::new(tls.wrap(host, dialled(host, *port).await?).await?))
+                MaybeTls::Tls(Box::new(tls.wrap(host, dialled(host, *port).await?).await?))
             }
             #[cfg(unix)]
-            Address::Unix(path) => Socket::Plain(Registered::Unix(UnixStream::connect(path).await?)),
+            Address::Unix(path) => MaybeTls::Plain(Registered::Unix(UnixStream::connect(path).await?)),
             #[cfg(not(unix))]
             Address::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
-        Ok(Stream { socket, deposit: None, liveness })
+        Ok(Stream { socket, original: None, liveness })
     }
 
     fn registered(&self) -> &Registered {
         match &self.socket {
-            Socket::Plain(socket) => socket,
-            Socket::Tls(tls) => tls.get_ref().0,
+            MaybeTls::Plain(socket) => socket,
+            MaybeTls::Tls(tls) => tls.get_ref().0,
         }
     }
 
     fn registered_mut(&mut self) -> &mut Registered {
         match &mut self.socket {
-            Socket::Plain(socket) => socket,
-            Socket::Tls(tls) => tls.get_mut().0,
+            MaybeTls::Plain(socket) => socket,
+            MaybeTls::Tls(tls) => tls.get_mut().0,
         }
     }
 
-    /// To be registered with another runtime, and then given to [`Stream::lend`].
-    pub(super) fn duplicate(&self) -> io::Result<Bare> {
+    /// To be registered with another runtime, and then given to [`Stream::move_to`].
+    pub(super) fn duplicate(&self) -> io::Result<Unregistered> {
         self.registered().duplicate()
     }
 
-    /// From now on the runtime that `duplicate` is registered with learns when the socket is ready, and the
-    /// former one does not. What is half read or half written stays here. `Err`: the socket cannot be used any
-    /// more.
-    pub(super) fn lend(&mut self, duplicate: Registered) -> io::Result<()> {
+    /// From now on, the runtime with which `duplicate` is registered learns when the socket is ready, and the former
+    /// one does not. What is half read or half written stays here. `Err`: the socket cannot be used any more.
+    pub(super) fn move_to(&mut self, duplicate: Registered) -> io::Result<()> {
         let former = std::mem::replace(self.registered_mut(), duplicate);
-        self.deposit = Some(former.into_bare()?);
+        self.original = Some(former.deregister()?);
         Ok(())
     }
 
-    /// The opposite of [`Stream::lend`], in the runtime that was the former one. It needs no new descriptor,
-    /// because a process may have run out of them. Returns what is to be dropped.
+    /// Undoes [`Stream::move_to`], on the runtime that the socket had before. It needs no new descriptor, because a
+    /// process may have run out of them. Returns what is to be dropped.
     pub(super) fn take_back(&mut self) -> io::Result<Option<Registered>> {
-        let Some(deposit) = self.deposit.take() else { return Ok(None) };
-        let own = deposit.register()?;
+        let Some(original) = self.original.take() else { return Ok(None) };
+        let own = original.register()?;
         Ok(Some(std::mem::replace(self.registered_mut(), own)))
     }
 
-    /// Whether bytes of a socket that is lent have arrived and were not read yet.
+    /// Whether bytes have arrived that the other runtime has not read yet.
     pub(super) fn has_unread(&self) -> bool {
-        self.deposit.as_ref().is_some_and(Bare::is_readable)
+        self.original.as_ref().is_some_and(Unregistered::is_readable)
     }
 }
 
@@ -142,8 +141,8 @@ impl Drop for Stream {
 macro_rules! on_socket {
     ($self:ident, $stream:ident => $call:expr) => {
         match &mut $self.socket {
-            Socket::Plain($stream) => $call,
-            Socket::Tls($stream) => $call,
+            MaybeTls::Plain($stream) => $call,
+            MaybeTls::Tls($stream) => $call,
         }
     };
 }

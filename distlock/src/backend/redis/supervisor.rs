@@ -13,7 +13,7 @@ use super::errors;
 use super::handshake::{Identity, Manner, Refusals, Role, ServerInfo, Unknown, handshake};
 use super::link::{self, Driver, Link};
 use super::stream::{Liveness, Stream};
-use crate::backend::{Failure, StoreError};
+use crate::backend::{EarlierCommands, Failure, StoreError};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
 
@@ -40,7 +40,7 @@ pub(super) trait LinkOwner: Connects {
     fn locate(&self) -> impl Future<Output = Result<Address, StoreError>> + Send;
     /// Returns when the server at `address` is no longer the right one.
     fn demoted(&self, address: &Address) -> impl Future<Output = StoreError> + Send;
-    /// A link is ready. `former_links_dead`: see [`LinkEvent`](crate::backend::LinkEvent).
+    /// A link is ready. `earlier`: see [`LinkEvent`](crate::backend::LinkEvent).
     fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
     /// What tells others who this process is, if it is to be written over this link.
     fn introduction(&self) -> Option<Cmd>;
@@ -110,7 +110,7 @@ pub(super) struct Connected {
     pub(super) address: Address,
     pub(super) link: Arc<Link>,
     pub(super) server: ServerInfo,
-    pub(super) former_links_dead: bool,
+    pub(super) earlier: EarlierCommands,
 }
 
 /// What is remembered from one link to the next.
@@ -146,20 +146,20 @@ async fn connect(
 }
 
 /// Why there is no link.
-struct Failed {
+struct AttemptFailure {
     cause: StoreError,
     /// The connection ended during the handshake.
     closed: bool,
 }
 
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Failed {
+impl From<StoreError> for AttemptFailure {
+    fn from(error: StoreError) -> AttemptFailure {
         let kind = match error.kind {
             // No operation was among the commands without a reply.
             Failure::Unknown => Failure::NotSent,
             kind => kind,
         };
-        Failed { cause: StoreError { kind, ..error }, closed: false }
+        AttemptFailure { cause: StoreError { kind, ..error }, closed: false }
     }
 }
 
@@ -167,29 +167,29 @@ async fn attempt(
     owner: &impl LinkOwner,
     memory: &mut LinkHistory,
     manner: Manner,
-) -> Result<(Connected, Driver), Failed> {
+) -> Result<(Connected, Driver), AttemptFailure> {
     let config = owner.config();
     let attempt = async {
         let address = owner.locate().await?;
         memory.refusals.begin(&address);
         let place = address.to_string();
         let liveness = Arc::new(Liveness::default());
-        let (conduit, driver) = async {
+        let (connection, driver) = async {
             let stream = Stream::connect(&address, &config.tls, Arc::clone(&liveness)).await?;
             link::open(&config.login, stream).await
         }
         .await
         .map_err(|error| errors::unconnected(&place, config.login.source(), error))?;
-        let link = Arc::new(Link::new(conduit, liveness));
+        let link = Arc::new(Link::new(connection, liveness));
         let how = (owner.role(), manner);
         let handshake_result =
             handshake(&link, owner.wire(), how, config.replicas, &mut memory.refusals).await;
         let server = handshake_result.map_err(|unknown| match unknown {
-            Unknown::Closed(error) => Failed { closed: true, ..errors::unanswered(error).into() },
+            Unknown::Closed(error) => AttemptFailure { closed: true, ..errors::unanswered(error).into() },
             Unknown::Unfit(error) => error.into(),
         })?;
-        let former_links_dead = kill_former_links(&link, &mut memory.former, &server).await?;
-        Ok((Connected { address, link, server, former_links_dead }, driver))
+        let earlier = kill_former_links(&link, &mut memory.former, &server).await?;
+        Ok((Connected { address, link, server, earlier }, driver))
     };
     timeout(config.connect_timeout, attempt).await.unwrap_or_else(|_| {
         let place = owner.place();
@@ -198,36 +198,38 @@ async fn attempt(
     })
 }
 
-/// Makes sure that nothing sent on an earlier link can be applied any more. False if that is not known.
+/// Ends the commands that were sent on earlier links, if the server can do that.
 async fn kill_former_links(
     link: &Link,
     former: &mut FormerLinks,
     server: &ServerInfo,
-) -> Result<bool, StoreError> {
+) -> Result<EarlierCommands, StoreError> {
     // A restarted server does not know earlier connections.
     former
         .links
         .retain(|(_, run_id)| run_id.is_none() || server.run_id.is_none() || *run_id == server.run_id);
     if former.links.is_empty() {
-        return Ok(true);
+        return Ok(EarlierCommands::Ended);
     }
-    let mut former_links_dead = true;
+    let mut earlier = EarlierCommands::Ended;
     let mut pipeline = Pipeline::new();
     for (identity, _) in &former.links {
         match identity {
             Some(Identity { id, address }) => {
                 pipeline.cmd("CLIENT").arg("KILL").arg("ID").arg(id).arg("ADDR").arg(address);
             }
-            None => former_links_dead = false,
+            None => earlier = EarlierCommands::MayArrive,
         }
     }
     if !pipeline.is_empty() {
         let replies = link.request_all(&pipeline).await.map_err(errors::unanswered)?;
         // The number of connections that were killed; zero if it was gone already.
-        former_links_dead &= replies.iter().all(|reply| matches!(reply, Value::Int(_)));
+        if !replies.iter().all(|reply| matches!(reply, Value::Int(_))) {
+            earlier = EarlierCommands::MayArrive;
+        }
     }
     former.links.clear();
-    Ok(former_links_dead)
+    Ok(earlier)
 }
 
 /// Writes who this process is, if that is to be written over this link. Returns when.

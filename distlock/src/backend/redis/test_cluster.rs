@@ -5,7 +5,7 @@ use distlock_fixtures::ClusterServers;
 use super::slots::slot_of;
 use super::test_server::{Rig, Seen, TestServer};
 use super::{ClusterBackend, RedisConfig};
-use crate::backend::{LinkEvent, Pushes};
+use crate::backend::{EarlierCommands, LinkEvent, Notifications};
 
 /// Three masters, and a replica of the first.
 pub(super) struct Cluster {
@@ -55,12 +55,12 @@ impl Cluster {
 
     pub(super) fn rig(&self, client: &str) -> Rig<ClusterBackend> {
         let rig = self.start_rig(client);
-        let (former_links_dead, pushes) = rig.wait_until_up();
-        assert!(former_links_dead);
+        let (earlier, pushes) = rig.wait_until_up();
+        assert_eq!(earlier, EarlierCommands::Ended);
         // A busy machine may be slow to subscribe.
-        if pushes == Pushes::Off {
+        if pushes == Notifications::Off {
             rig.wait_for("pushes", |seen| {
-                matches!(seen, Seen::Link(LinkEvent::Pushes(Pushes::On))).then_some(())
+                matches!(seen, Seen::Link(LinkEvent::Notifications(Notifications::On))).then_some(())
             });
         }
         rig

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::test_operations::SendTo;
 use super::{RedisBackend, RedisConfig};
-use crate::backend::{Backend, Events, LinkEvent, OpResult, Push, Pushes, Sending};
+use crate::backend::{Backend, EarlierCommands, Events, LinkEvent, Notifications, OpResult, Push, Sending};
 
 /// Nothing here takes nearly as long, unless it never comes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -175,25 +175,27 @@ impl<B: Backend> Rig<B> {
         Rig { backend, events, read: Mutex::new(0), stop: Some(stop), thread: Some(thread) }
     }
 
-    pub(in crate::backend) fn wait_until_up(&self) -> (bool, Pushes) {
+    pub(in crate::backend) fn wait_until_up(&self) -> (EarlierCommands, Notifications) {
         self.wait_for("Up", |seen| match seen {
-            Seen::Link(LinkEvent::Up { former_links_dead, pushes }) => Some((*former_links_dead, *pushes)),
+            Seen::Link(LinkEvent::Up { earlier, pushes }) => Some((*earlier, *pushes)),
             _ => None,
         })
     }
 
-    /// The next `Up`, and grants are pushed: a slow machine may report that later. Returns its `former_links_dead`.
-    pub(super) fn wait_until_pushed(&self) -> bool {
-        let (former_links_dead, pushes) = self.wait_until_up();
-        if pushes == Pushes::Off {
+    /// The next `Up`, and grants are pushed: a slow machine may report that later. Returns whether earlier commands may
+    /// arrive.
+    pub(super) fn wait_until_pushed(&self) -> EarlierCommands {
+        let (earlier, pushes) = self.wait_until_up();
+        if pushes == Notifications::Off {
             self.wait_for("pushes", |seen| match seen {
-                Seen::Link(LinkEvent::Up { pushes: Pushes::On, .. } | LinkEvent::Pushes(Pushes::On)) => {
-                    Some(())
-                }
+                Seen::Link(
+                    LinkEvent::Up { pushes: Notifications::On, .. }
+                    | LinkEvent::Notifications(Notifications::On),
+                ) => Some(()),
                 _ => None,
             });
         }
-        former_links_dead
+        earlier
     }
 
     pub(super) fn wait_for_down(&self) -> crate::backend::StoreError {

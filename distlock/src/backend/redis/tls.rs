@@ -11,7 +11,7 @@ use tokio_rustls::{TlsConnector, client, rustls::pki_types::ServerName};
 
 use super::config_error::ConfigError;
 use super::registered::Registered;
-use super::url::{Transport, Url};
+use super::url::{RedisUrl, Transport};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::connection::{ConnectionOptions, TlsOptions};
 use distlock_store::kit::tls::TlsFiles;
@@ -29,7 +29,7 @@ struct Secured {
 }
 
 impl Tls {
-    pub(super) fn of(url: &Url, options: &ConnectionOptions) -> Result<Tls, ConfigError> {
+    pub(super) fn of(url: &RedisUrl, options: &ConnectionOptions) -> Result<Tls, ConfigError> {
         if url.transport != Transport::Tls {
             return match options.tls {
                 Some(_) => {

@@ -7,9 +7,11 @@ use super::test_operations::SendTo;
 use super::test_sentinels::Guarded;
 use super::test_server::{LONG, Rig, wait_until};
 use super::test_tls_files::TlsFiles;
-use super::url::{Transport, Url};
+use super::url::{RedisUrl, Transport};
 use super::{ClusterBackend, RedisConfig};
-use crate::backend::{AcquireMode, AcquireReply, Backend, Failure, LockKind, Push, RenewReply, Token, op};
+use crate::backend::{
+    AcquireMode, AcquireReply, Backend, EarlierCommands, Failure, LockKind, Push, RenewReply, Token, op,
+};
 use distlock_store::kit::connection::{ConnectionOptions, Roots, TlsOptions};
 
 /// Longer than any fail-over takes here.
@@ -58,7 +60,7 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
         rig(&format!("rediss://127.0.0.1:{port}?{files}"), "b"),
     );
     for rig in [&a, &b] {
-        assert!(rig.wait_until_pushed());
+        assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     }
     assert!(matches!(a.send("k", waiting(1)), Ok(AcquireReply::Acquired { .. })));
     assert!(matches!(b.send("k", waiting(2)), Ok(AcquireReply::Busy { .. })));
@@ -69,7 +71,7 @@ fn with_an_authority_and_a_certificate_of_our_own_locks_and_pushes_work() {
         server.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
     }
     b.wait_for_down();
-    assert!(b.wait_until_up().0, "the former links are dead");
+    assert_eq!(b.wait_until_up().0, EarlierCommands::Ended);
 }
 
 #[test]
@@ -120,7 +122,8 @@ fn a_server_may_be_certified_for_another_name_than_it_is_reached_by() {
     assert!(cause.to_string().to_lowercase().contains("certificate"), "{cause}");
     let cause = rig(&format!("{url}&tls_name=other.internal"), "a").wait_for_down();
     assert!(cause.to_string().to_lowercase().contains("certificate"), "{cause}");
-    assert!(rig(&format!("{url}&tls_name=redis.internal"), "a").wait_until_pushed());
+    let rig = rig(&format!("{url}&tls_name=redis.internal"), "a");
+    assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     rig_with(&url, TlsOptions::new().server_name("redis.internal")).wait_until_up();
 }
 
@@ -172,7 +175,7 @@ fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
     assert_eq!(stranger.wait_for_down().kind, Failure::NotSent);
     let [a, b] = ["a", "b"].map(|client| rig(&format!("{url}?{}", tls_files.files()), client));
     for rig in [&a, &b] {
-        assert!(rig.wait_until_pushed());
+        assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     }
     assert!(matches!(a.send("k", waiting(1)), Ok(AcquireReply::Acquired { .. })));
     assert!(matches!(b.send("k", waiting(2)), Ok(AcquireReply::Busy { .. })));
@@ -198,7 +201,7 @@ fn the_nodes_of_a_cluster_are_reached_over_tls() {
     assert_eq!(stranger.wait_for_down().kind, Failure::NotSent);
     let [a, b] = ["a", "b"].map(|client| start(&format!("{url}?{}", tls_files.files()), client));
     for rig in [&a, &b] {
-        assert!(rig.wait_until_pushed());
+        assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     }
     for at in 0..MASTERS {
         let key = cluster.key_at(at);
@@ -266,6 +269,6 @@ fn every_form_with_tls_is_read() {
         "rediss+quorum://a,b,c",
         "valkeys+quorum://a,b,c?roots=system",
     ] {
-        assert_eq!(Url::read(url).unwrap().transport, Transport::Tls, "{url}");
+        assert_eq!(RedisUrl::read(url).unwrap().transport, Transport::Tls, "{url}");
     }
 }

@@ -54,7 +54,7 @@ const OF_UNIX: [&str; 3] = ["db", "user", "pass"];
 
 /// A URL in its parts, decoded.
 #[derive(Clone)]
-pub(super) struct Url {
+pub(super) struct RedisUrl {
     pub(super) kind: Kind,
     pub(super) transport: Transport,
     pub(super) user: Option<String>,
@@ -82,11 +82,11 @@ fn scheme_of(scheme: &str) -> Option<(Kind, Transport)> {
     SCHEMES.iter().find(|(name, ..)| *name == plain).map(|(_, kind, transport)| (*kind, *transport))
 }
 
-impl Url {
+impl RedisUrl {
     /// # Errors
     ///
     /// A sentence that says what to write instead.
-    pub(super) fn read(url: &str) -> Result<Url, ConfigError> {
+    pub(super) fn read(url: &str) -> Result<RedisUrl, ConfigError> {
         if url.trim_end().ends_with("#insecure") {
             return Err(
                 "`#insecure` is not supported: an unverified server could hand out any lock (trust its \
@@ -106,7 +106,7 @@ impl Url {
         }
         let parameters = parameters(&parts, kind, transport)?;
         let login = parts.login()?;
-        let mut read = Url {
+        let mut read = RedisUrl {
             kind,
             transport,
             user: login.user,
@@ -154,8 +154,8 @@ impl Url {
     }
 
     /// A URL for each of the servers of a quorum.
-    pub(super) fn each_host(&self) -> impl Iterator<Item = Url> {
-        self.hosts.iter().map(|host| Url { kind: Kind::One, hosts: vec![host.clone()], ..self.clone() })
+    pub(super) fn each_host(&self) -> impl Iterator<Item = RedisUrl> {
+        self.hosts.iter().map(|host| RedisUrl { kind: Kind::One, hosts: vec![host.clone()], ..self.clone() })
     }
 
     fn socket_at(&mut self, &Parts { hosts, path, .. }: &Parts<'_>) -> Result<(), ConfigError> {

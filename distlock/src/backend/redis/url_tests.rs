@@ -6,7 +6,7 @@ struct Read(&'static str, &'static str, Option<&'static str>, Option<&'static st
 
 /// The parts of a URL that says nothing else.
 fn check(Read(url, places, user, password, database): &Read) {
-    let read = Url::read(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+    let read = RedisUrl::read(url).unwrap_or_else(|error| panic!("{url}: {error}"));
     let addresses: Vec<_> = read.addresses().iter().map(ToString::to_string).collect();
     assert_eq!(addresses.join(","), *places, "{url}");
     assert_eq!((read.user.as_deref(), read.password.as_deref()), (*user, *password), "{url}");
@@ -40,14 +40,14 @@ fn every_form_is_read() {
     ] {
         check(&form);
     }
-    assert_eq!(Url::read("redis+sentinel://a/my%2Fmaster").unwrap().master, "my/master");
+    assert_eq!(RedisUrl::read("redis+sentinel://a/my%2Fmaster").unwrap().master, "my/master");
 }
 
 #[cfg(not(feature = "tls"))]
 #[test]
 fn tls_without_the_feature_names_the_feature() {
     for url in ["rediss://h", "VALKEYS://h", "rediss+quorum://a,b,c"] {
-        assert!(Url::read(url).err().unwrap().to_string().contains("feature `tls`"), "{url}");
+        assert!(RedisUrl::read(url).err().unwrap().to_string().contains("feature `tls`"), "{url}");
     }
 }
 
@@ -90,7 +90,7 @@ fn a_bad_url_is_answered_with_what_to_write_in_one_short_sentence() {
         ("redis://h#insecure", "`#insecure` is not supported"),
         ("redis://h#x", "a `#` has no meaning"),
     ] {
-        let error = Url::read(url).err().unwrap_or_else(|| panic!("{url} is read"));
+        let error = RedisUrl::read(url).err().unwrap_or_else(|| panic!("{url} is read"));
         assert!(error.to_string().contains(part), "{url}: {error}");
         assert!(error.to_string().len() < 260, "{url}: {error}");
     }
@@ -124,7 +124,7 @@ fn a_parameter_that_is_not_known_is_answered_with_the_one_that_was_meant() {
         ("redis://h?protocol=4", "neither `resp2` nor `resp3`"),
         ("redis://h?replicas=%ff", "not UTF-8"),
     ] {
-        let error = Url::read(url).err().unwrap_or_else(|| panic!("{url} is read"));
+        let error = RedisUrl::read(url).err().unwrap_or_else(|| panic!("{url} is read"));
         assert!(error.to_string().contains(part), "{url}: {error}");
         assert!(!error.to_string().contains("s3cret"), "{error}");
     }
@@ -146,7 +146,7 @@ fn no_error_quotes_a_password() {
         "unix://u:s3cret@h/x",
         "redis:u:s3cret@h",
     ] {
-        let error = Url::read(url).err().unwrap_or_else(|| panic!("{url} is read"));
+        let error = RedisUrl::read(url).err().unwrap_or_else(|| panic!("{url} is read"));
         assert!(!error.to_string().contains("s3cret"), "{url}: {error}");
     }
 }
@@ -154,6 +154,6 @@ fn no_error_quotes_a_password() {
 #[test]
 fn a_password_that_is_not_encoded_is_answered_with_how_to_encode_it() {
     for url in ["redis://u:a/b@h", "redis://u:a?b@h", "redis://u:a#b@h"] {
-        assert!(Url::read(url).err().unwrap().to_string().contains("`%2F`, `%3F`, `%23`"), "{url}");
+        assert!(RedisUrl::read(url).err().unwrap().to_string().contains("`%2F`, `%3F`, `%23`"), "{url}");
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Effects, Shards};
-use crate::engine::{Acquiring, Answer, Command, Context, Effect, InBatch, Want};
+use crate::engine::{AcquirePurpose, Answer, Command, Context, Effect, InBatch, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireReply, BatchReply, OpResult, Time, op};
 
 /// What became of one key in a command for several.
-pub(crate) type BatchAnswer = (Context, Acquiring, OpResult<BatchReply>);
+pub(crate) type BatchAnswer = (Context, AcquirePurpose, OpResult<BatchReply>);
 
 impl<W> Shards<W> {
     /// Requests as many of `keys`, which are sorted and without duplicates, as one command can acquire now:

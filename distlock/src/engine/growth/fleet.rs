@@ -10,11 +10,13 @@ use super::crowd::{Crowd, Inside};
 use super::tally::{Purpose, Tally};
 use crate::backend::memory::server::{ModelServer, Note, Sender};
 use crate::engine::{
-    Answer, Command, Context, Effect, EffectList, Machine, Outcome, Release, Renewal, WaitLimit, Want,
+    Answer, Command, Context, Effect, EffectList, Machine, Outcome, ReleaseStarted, Renewal, WaitLimit, Want,
 };
 use crate::lease_cell::LeaseCell;
 use crate::protocol::op::Ask;
-use crate::protocol::{LinkEvent, LockKind, Push, Pushes, ServerTime, Time, Token, Tuning};
+use crate::protocol::{
+    EarlierCommands, LinkEvent, LockKind, Notifications, Push, ServerTime, Time, Token, Tuning,
+};
 use crate::simulation::{Account, Kernel, MICRO, MILLI, SECOND};
 
 pub(super) const TTL: Duration = Duration::from_secs(30);
@@ -135,7 +137,7 @@ pub(super) struct Fleet {
 ///
 /// # Panics
 /// If two are in sections of one key, or a request comes to anything but its lock.
-pub(super) fn work(processes: usize, load: Load, pushes: Pushes, seconds: u64) -> Tally {
+pub(super) fn work(processes: usize, load: Load, pushes: Notifications, seconds: u64) -> Tally {
     let mut fleet = Fleet::new(processes, load, pushes, Tuning::default());
     fleet.run(seconds * SECOND..2 * seconds * SECOND);
     let server_time = fleet.server_time(fleet.kernel.now);
@@ -149,7 +151,7 @@ pub(super) fn work(processes: usize, load: Load, pushes: Pushes, seconds: u64) -
 /// The tasks of a crowd take the lock as often as they mean to. How long that took, and who waited how long, is in the
 /// tally.
 pub(super) fn take_turns(processes: usize, crowd: Crowd, tuning: Tuning) -> Tally {
-    let mut fleet = Fleet::new(processes, Load::Crowd(crowd), Pushes::On, tuning);
+    let mut fleet = Fleet::new(processes, Load::Crowd(crowd), Notifications::On, tuning);
     let began = fleet.kernel.now;
     fleet.run(began..began + 3_600 * SECOND);
     let mut tally = fleet.tally;
@@ -180,7 +182,7 @@ fn want(kind: LockKind) -> Want {
 }
 
 impl Fleet {
-    fn new(count: usize, load: Load, pushes: Pushes, tuning: Tuning) -> Fleet {
+    fn new(count: usize, load: Load, pushes: Notifications, tuning: Tuning) -> Fleet {
         let mut fleet = Fleet {
             kernel: Kernel::new(Rng::with_seed(count as u64), Account::Omitted, 0),
             load,
@@ -222,16 +224,16 @@ impl Fleet {
         fleet
     }
 
-    fn add(&mut self, number: usize, pushes: Pushes, tuning: Tuning) {
+    fn add(&mut self, number: usize, pushes: Notifications, tuning: Tuning) {
         let name: Arc<str> = format!("p{number}").into();
         let machine = Machine::new(name.clone(), tuning, 0, 1, self.kernel.rng.u64(..));
-        if pushes == Pushes::On {
+        if pushes == Notifications::On {
             self.server.subscribe(&name);
         }
         self.numbers.insert(name.clone(), number);
         let leaving = HashMap::new();
         self.processes.push(Process { name, machine, leaving, timer: (None, 0), arrival: 0, reply: 0 });
-        let up = LinkEvent::Up { former_links_dead: true, pushes };
+        let up = LinkEvent::Up { earlier: EarlierCommands::Ended, pushes };
         self.enter(number, |machine, now, out| machine.link(now, &up, out));
     }
 
@@ -401,7 +403,7 @@ impl Fleet {
         self.enter(process, |machine, now, out| {
             release = Some(machine.step(now, &cell.key, out, |step| step.release(cell)));
         });
-        if release != Some(Release::Sent) {
+        if release != Some(ReleaseStarted::Sent) {
             self.processes[process].leaving.remove(&cell.token);
             self.has_left(task);
         }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::crowd::{Crowd, ideal};
 use super::fleet::{Load, TTL, take_turns, work};
-use crate::protocol::{Pushes, Tuning};
+use crate::protocol::{Notifications, Tuning};
 use crate::simulation::{MILLI, SECOND};
 
 const SIZES: [usize; 3] = [10, 100, 1_000];
 
 #[test]
 fn on_one_key_a_section_costs_as_much_in_a_large_fleet_as_in_a_small_one() {
-    let tallies = SIZES.map(|size| (size, work(size, Load::OneKey, Pushes::On, 4)));
+    let tallies = SIZES.map(|size| (size, work(size, Load::OneKey, Notifications::On, 4)));
     for (size, tally) in &tallies {
         // Two, and the questions after the poll gaps.
         assert!(tally.per_section() < 2.1, "{size}: {tally:?}");
@@ -29,7 +29,7 @@ fn on_one_key_a_section_costs_as_much_in_a_large_fleet_as_in_a_small_one() {
 #[test]
 fn without_pushes_the_questions_grow_with_the_fleet() {
     let asked = |size| {
-        let tally = work(size, Load::OneKey, Pushes::Off, 4);
+        let tally = work(size, Load::OneKey, Notifications::Off, 4);
         tally.commands_per_second() / tally.sections_per_second()
     };
     let (small, large) = (asked(10), asked(100));
@@ -39,7 +39,7 @@ fn without_pushes_the_questions_grow_with_the_fleet() {
 #[test]
 fn on_many_keys_a_section_is_two_commands() {
     for size in SIZES {
-        let tally = work(size, Load::Sections { keys: 10_000, pause: SECOND / 10 }, Pushes::On, 4);
+        let tally = work(size, Load::Sections { keys: 10_000, pause: SECOND / 10 }, Notifications::On, 4);
         let all = tally.commands_per_second() / tally.sections_per_second();
         assert!(tally.per_section() < 2.05 && all < 2.05, "{size}: {all} {tally:?}");
         let sections = tally.sections_per_second() / size as f64;
@@ -51,7 +51,7 @@ fn on_many_keys_a_section_is_two_commands() {
 fn a_lock_that_is_held_costs_a_renewal_each_third_of_its_ttl_whoever_holds_it() {
     for size in SIZES {
         let keys = 2_000;
-        let tally = work(size, Load::Held { keys }, Pushes::On, 30);
+        let tally = work(size, Load::Held { keys }, Notifications::On, 30);
         let expected = keys as f64 * 3.0 / TTL.as_secs_f64();
         let renewals = tally.renewals_per_second();
         assert!((expected * 0.9..expected * 1.2).contains(&renewals), "{size}: {renewals} of {expected}");
@@ -66,16 +66,16 @@ fn a_lock_that_is_held_costs_a_renewal_each_third_of_its_ttl_whoever_holds_it() 
 fn large_fleets() {
     let sizes = [100, 1_000, 10_000];
     for size in sizes {
-        println!("{}", work(size, Load::OneKey, Pushes::On, 15).json("one key", size));
+        println!("{}", work(size, Load::OneKey, Notifications::On, 15).json("one key", size));
     }
     for size in sizes {
         let load = Load::Sections { keys: 100_000, pause: SECOND };
-        println!("{}", work(size, load, Pushes::On, 5).json("sections of 100 000 keys", size));
+        println!("{}", work(size, load, Notifications::On, 5).json("sections of 100 000 keys", size));
     }
     for size in sizes {
         println!(
             "{}",
-            work(size, Load::Held { keys: 100_000 }, Pushes::On, 30).json("100 000 keys held", size)
+            work(size, Load::Held { keys: 100_000 }, Notifications::On, 30).json("100 000 keys held", size)
         );
     }
 }

@@ -12,7 +12,7 @@ use super::wire::Link;
 use super::workload::BodyStep;
 use super::world::{Event, World};
 use crate::driver::shards::{Effects, Shards};
-use crate::engine::{Acquiring, Answer, Command, Confirmation, Context, Effect};
+use crate::engine::{AcquirePurpose, Answer, Command, Confirmation, Context, Effect};
 use crate::error::LostReason;
 use crate::protocol::{AcquireReply, BatchReply, LinkEvent, Push, Time, Token, op};
 use crate::simulation::Notice;
@@ -52,7 +52,7 @@ pub(super) enum What {
         due: Option<Time>,
     },
     Send(Vec<(Context, Command)>, Option<usize>),
-    SendAcquireAll(Vec<(Context, Acquiring, op::Acquire)>),
+    SendAcquireAll(Vec<(Context, AcquirePurpose, op::Acquire)>),
     /// A request for several keys goes on, or ends: the number of the group.
     GoOn(usize),
     GiveUp(usize),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::config::{MILLI, Profile};
 use super::workload::{Request, State};
 use super::world::{Event, World};
-use crate::engine::{Command, Context, LONGEST_CLAIM, Renewal, Renewing};
+use crate::engine::{Command, Context, LONGEST_CLAIM, RenewPurpose, Renewal};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::protocol::{Time, Token, op, parse_owner, token_text};
@@ -105,7 +105,7 @@ impl World {
     /// it reaches the wire may ask for less: no store lets a renewal shorten a lease, and the engine counts its answer
     /// from when it was made.
     pub(super) fn check_renewal(&mut self, c: usize, context: &Context, command: &Command) {
-        let Command::Renew(Renewing { ticket: None, .. }, op::Renew { ttl, .. }) = command else {
+        let Command::Renew(RenewPurpose { ticket: None, .. }, op::Renew { ttl, .. }) = command else {
             return;
         };
         self.clients[c].renewed.insert(context.token, self.kernel.now);

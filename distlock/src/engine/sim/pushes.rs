@@ -4,7 +4,7 @@ use super::client::What;
 use super::config::{MILLI, SECOND};
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Note};
-use crate::protocol::{LinkEvent, Push, Pushes, Token};
+use crate::protocol::{LinkEvent, Notifications, Push, Token};
 use crate::simulation::Notice;
 
 /// The connection for pushes.
@@ -14,20 +14,20 @@ pub(super) struct PushLink {
     /// What the server publishes gets here.
     pub(super) works: bool,
     /// As far as the process knows.
-    pub(super) heard: Pushes,
+    pub(super) heard: Notifications,
     last: u64,
 }
 
 impl Default for PushLink {
     fn default() -> Self {
-        PushLink { subscription: 0, works: false, heard: Pushes::Off, last: 0 }
+        PushLink { subscription: 0, works: false, heard: Notifications::Off, last: 0 }
     }
 }
 
 impl PushLink {
     /// The process knows whether pushes reach it.
     pub(super) fn is_known(&self) -> bool {
-        self.works == (self.heard == Pushes::On)
+        self.works == (self.heard == Notifications::On)
     }
 }
 
@@ -75,7 +75,7 @@ impl World {
         }
         // A process that knows that it is deaf keeps no lock without a section. What is promised to a writer behind
         // readers does not depend on pushes.
-        if token.linger().is_some() && to.is_some_and(|c| self.clients[c].push.heard == Pushes::On) {
+        if token.linger().is_some() && to.is_some_and(|c| self.clients[c].push.heard == Notifications::On) {
             self.stays_untold(index);
         }
     }
@@ -106,7 +106,7 @@ impl World {
         if client.push.subscription != subscription || !client.push.works || !client.alive {
             match push {
                 Push::Wanted { token, .. }
-                    if client.push.heard == Pushes::Off || token.linger().is_none() => {}
+                    if client.push.heard == Notifications::Off || token.linger().is_none() => {}
                 Push::Wanted { .. } => self.stays_untold(index),
                 Push::Grant { .. } | Push::Gap { .. } => self.nobody_was_told(index),
             }
@@ -147,11 +147,11 @@ impl World {
         if !client.alive || client.push.subscription != subscription || client.push.works {
             return;
         }
-        client.push.heard = Pushes::Off;
+        client.push.heard = Notifications::Off;
         client.disturbed_at = self.kernel.now;
         let (up, life) = (client.link.up, client.life);
         if up {
-            self.post(c, 0, What::Link(LinkEvent::Pushes(Pushes::Off)));
+            self.post(c, 0, What::Link(LinkEvent::Notifications(Notifications::Off)));
         }
         let most = super::config::pick(&mut self.rng, &[5 * MILLI, 800 * MILLI]);
         let late = 1 + self.some(most);
@@ -173,11 +173,11 @@ impl World {
         let client = &mut self.clients[c];
         client.push.subscription += 1;
         client.push.works = true;
-        client.push.heard = Pushes::On;
+        client.push.heard = Notifications::On;
         client.push.last = self.kernel.now;
         client.disturbed_at = self.kernel.now;
         if client.link.up {
-            self.post(c, 0, What::Link(LinkEvent::Pushes(Pushes::On)));
+            self.post(c, 0, What::Link(LinkEvent::Notifications(Notifications::On)));
         }
     }
 }

@@ -8,7 +8,7 @@ use super::config::{MICRO, Use};
 use super::workload::State;
 use super::world::World;
 use crate::driver::shards::Effects;
-use crate::engine::{Acquiring, Answer, Command, Context, Renewal, WaitLimit};
+use crate::engine::{AcquirePurpose, Answer, Command, Context, Renewal, WaitLimit};
 use crate::protocol::{BatchReply, Failure, Time, mutated, op};
 
 impl World {
@@ -152,7 +152,7 @@ impl World {
     pub(super) fn send_acquire_all(
         &mut self,
         c: usize,
-        batch: Vec<(Context, Acquiring, op::Acquire)>,
+        batch: Vec<(Context, AcquirePurpose, op::Acquire)>,
     ) -> Option<Effects<usize>> {
         if !self.clients[c].link.up {
             let local = self.clients[c].clock.at(self.now);

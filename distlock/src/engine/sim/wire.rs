@@ -9,7 +9,9 @@ use crate::backend::memory::server::Sender;
 use crate::driver::shards::Effects;
 use crate::engine::{Answer, Command, Context};
 use crate::protocol::op::{self, Ask};
-use crate::protocol::{AcquireReply, Failure, LinkEvent, ReleaseReply, ServerTime, mutated, token_text};
+use crate::protocol::{
+    AcquireReply, EarlierCommands, Failure, LinkEvent, ReleaseReply, ServerTime, mutated, token_text,
+};
 use crate::simulation::Notice;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -430,14 +432,15 @@ impl World {
             return;
         }
         let link = &mut client.link;
-        let former_links_dead = self.cfg.former_links_dead || link.former.is_empty();
+        let dead = self.cfg.former_links_dead || link.former.is_empty();
+        let earlier = if dead { EarlierCommands::Ended } else { EarlierCommands::MayArrive };
         link.former = vec![conn];
         link.up = true;
         link.broken = None;
         (link.arrival, link.reply) = (self.kernel.now, self.kernel.now);
         let pushes = client.push.heard;
         client.disturbed_at = self.kernel.now;
-        self.post(c, 0, What::Link(LinkEvent::Up { former_links_dead, pushes }));
+        self.post(c, 0, What::Link(LinkEvent::Up { earlier, pushes }));
     }
 
     /// The server is down: nothing that was under way arrives any more.

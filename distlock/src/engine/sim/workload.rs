@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::client::What;
 use super::config::{MILLI, SECOND};
 use super::world::World;
-use crate::engine::{Outcome, Release, Renewal, WaitLimit, Want};
+use crate::engine::{Outcome, ReleaseStarted, Renewal, WaitLimit, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Ticket};
 use crate::protocol::{LockKind, Time};
@@ -385,7 +385,7 @@ impl World {
         }
         let (release, effects) = self.clients[c].engine.on_key(local, &cell.key, |step| step.release(&cell));
         note!(self, "process {c}: request {index} lets go: {release:?}");
-        self.perform(c, effects, (release == Release::Sent).then_some(index));
+        self.perform(c, effects, (release == ReleaseStarted::Sent).then_some(index));
     }
 
     pub(super) fn lost(&mut self, c: usize, cell: &Arc<LeaseCell>, reason: LostReason) {

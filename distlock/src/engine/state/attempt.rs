@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::linger::Linger;
-use super::link::Link;
+use super::link::LinkStatus;
 use crate::engine::rules;
-use crate::engine::{ACQUIRE_RESEND_AFTER, Acquiring, KnownHolder, LONGEST_CLAIM, Queueing};
+use crate::engine::{ACQUIRE_RESEND_AFTER, AcquirePurpose, KnownHolder, LONGEST_CLAIM, Queueing};
 use crate::lease_cell::{How, Ticket};
 use crate::protocol::{Failure, LockKind, ServerTime, StoreError, Time, Token, When, may_be_applied};
 
@@ -16,14 +16,14 @@ pub(crate) struct Attempt {
     pub(crate) kind: LockKind,
     pub(crate) phase: Phase,
     /// The newest acquire command that was answered. Replies to older commands say nothing new.
-    pub(crate) seen: u64,
+    pub(crate) last_seq: u64,
     /// The smallest number of fencing tokens that any command of this attempt reserved.
     pub(crate) fences: Option<u32>,
     /// The shortest claim that the queue entry may have: that of the last acquire command that was answered,
     /// or of any command sent since.
     pub(crate) claim: Duration,
     /// The server's time in a reply that found us queued, and the instant before that command was sent.
-    pub(crate) pair: Option<(ServerTime, Time)>,
+    pub(crate) queued_times: Option<(ServerTime, Time)>,
     /// The holder, as the server last reported it.
     pub(crate) holder: Option<KnownHolder>,
     /// If the lock was granted to us: when the run of hand-offs began.
@@ -59,10 +59,10 @@ impl Attempt {
             kind,
             phase: Phase::Backoff { at: When::OnLinkUp },
             traces: Traces::default(),
-            seen: 0,
+            last_seq: 0,
             fences: None,
             claim: LONGEST_CLAIM,
-            pair: None,
+            queued_times: None,
             holder: None,
             handoffs_began: None,
             polls: 0,
@@ -82,18 +82,18 @@ impl Attempt {
 
     /// One of its commands was answered, or its reply will never come (`error`). False: the reply says nothing
     /// new.
-    pub(crate) fn takes_in(&mut self, asked: Acquiring, error: Option<&StoreError>) -> bool {
+    pub(crate) fn takes_in(&mut self, asked: AcquirePurpose, error: Option<&StoreError>) -> bool {
         self.traces.heard_of(error, asked.queueing);
-        if rules::is_stale(asked.seq, self.seen) {
+        if rules::is_stale(asked.seq, self.last_seq) {
             return false;
         }
-        self.seen = self.seen.max(asked.seq);
+        self.last_seq = self.last_seq.max(asked.seq);
         self.phase.answered(asked.seq);
         true
     }
 
     /// When the command under way is sent again if no reply comes before.
-    pub(crate) fn resend_at(&self, link: &Link) -> Option<Time> {
+    pub(crate) fn resend_at(&self, link: &LinkStatus) -> Option<Time> {
         match self.phase {
             Phase::InFlight { sent, .. } if !link.is_down() => Some(sent.after(ACQUIRE_RESEND_AFTER)),
             _ => None,
@@ -101,7 +101,7 @@ impl Attempt {
     }
 
     /// True if the server has to be asked now, for the first time or again.
-    pub(crate) fn is_due(&self, now: Time, link: &Link) -> bool {
+    pub(crate) fn is_due(&self, now: Time, link: &LinkStatus) -> bool {
         let times = [self.phase.ask_at(), self.resend_at(link)];
         times.into_iter().flatten().any(|at| at <= now)
     }

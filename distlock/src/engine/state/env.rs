@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::hints::Hints;
-use super::link::Link;
-use super::releases::Releases;
+use super::link::LinkStatus;
+use super::releases::UnusualReleases;
 use crate::engine::Outcome;
 use crate::lease_cell::Ticket;
 use crate::protocol::session::Session;
@@ -16,13 +16,13 @@ use crate::protocol::{Time, Token, Tuning, lease_end};
 pub(crate) struct Env {
     pub(crate) client: Arc<str>,
     pub(crate) tuning: Tuning,
-    pub(crate) link: Link,
+    pub(crate) link: LinkStatus,
     /// Set once nothing is acquired any more: the outcome of every request.
     pub(crate) refusal: Option<Outcome>,
     pub(crate) hints: Hints,
     /// Keys whose lingering leases other processes have asked for.
     pub(crate) wanted: Hints,
-    pub(crate) releases: Releases,
+    pub(crate) releases: UnusualReleases,
     rng: fastrand::Rng,
     /// Source of the numbers for tokens and tickets: `next`, `next + stride`, … belong to this machine.
     pub(crate) next: u64,
@@ -35,11 +35,11 @@ impl Env {
         Env {
             client,
             tuning,
-            link: Link::default(),
+            link: LinkStatus::default(),
             refusal: None,
             hints: Hints::default(),
             wanted: Hints::default(),
-            releases: Releases::default(),
+            releases: UnusualReleases::default(),
             rng: fastrand::Rng::with_seed(seed.wrapping_add(index)),
             next: count + index,
             stride: count,

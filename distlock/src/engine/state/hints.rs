@@ -9,7 +9,7 @@ use crate::protocol::Time;
 /// one would only be refused. Small and lossy: a wrong hint costs one cheap command.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
-    busy: [Option<Hint>; Hints::SLOTS],
+    busy: [Option<Hint>; Hints::MAX_HINTS],
     /// From then on none of them says anything: of most keys nothing needs to be looked up.
     last_until: Option<Time>,
 }
@@ -24,8 +24,8 @@ struct Hint {
 }
 
 impl Hints {
-    const SLOTS: usize = 32;
-    const LIFE: Duration = Duration::from_secs(2);
+    const MAX_HINTS: usize = 32;
+    const LIFETIME: Duration = Duration::from_secs(2);
 
     fn slot(key: &str) -> (usize, u64) {
         let mut hasher = DefaultHasher::new();
@@ -42,7 +42,7 @@ impl Hints {
 
     fn remember(&mut self, key: &str, now: Time, gap: Option<Time>) {
         let (slot, hash) = Hints::slot(key);
-        let until = now.after(Hints::LIFE);
+        let until = now.after(Hints::LIFETIME);
         self.busy[slot] = Some(Hint { key: hash, until, gap });
         self.last_until = self.last_until.max(Some(until)).max(gap);
     }

@@ -3,7 +3,7 @@
 use super::attempt::Attempt;
 use super::few::Few;
 use super::lease::Lease;
-use super::link::Link;
+use super::link::LinkStatus;
 use super::timers::{Timer, Timers, earlier};
 use super::waiters::Waiters;
 use crate::engine::rules;
@@ -74,7 +74,7 @@ impl<W> KeyState<W> {
     }
 
     /// All timers of this key.
-    pub(crate) fn timers(&self, link: &Link) -> Timers {
+    pub(crate) fn timers(&self, link: &LinkStatus) -> Timers {
         let mut timers = Timers::default();
         if let Some(attempt) = &self.attempt {
             timers.set(Timer::AcquireRetry, attempt.phase.ask_at());

@@ -26,7 +26,7 @@ pub(crate) struct Grant {
     /// When the run of hand-offs began, if that is known.
     pub(crate) handoffs_began: Option<ServerTime>,
     /// The newest acquire command that was answered.
-    pub(crate) seen: u64,
+    pub(crate) last_seq: u64,
     /// The server's time when the lease was known to be ours, if the reply told it.
     pub(crate) server_time: Option<ServerTime>,
     /// When the lease was requested. A "not held" for a command from before says nothing about this lease.

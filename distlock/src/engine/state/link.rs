@@ -1,28 +1,28 @@
 //! The state of the connection, as a machine knows it.
 
-use crate::protocol::{Pushes, StoreError, Time, Token};
+use crate::protocol::{Notifications, StoreError, Time, Token};
 
 /// What is known about the connection.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct LinkStatus {
     /// Why there is no connection: the last attempt to connect failed, or the link broke.
     pub(crate) down: Option<StoreError>,
-    pub(crate) pushes: Pushes,
+    pub(crate) pushes: Notifications,
     /// Until this time, commands of an earlier link may still be applied for tokens below this number.
-    pub(crate) former_links_alive: Option<(Time, Token)>,
+    pub(crate) earlier_commands: Option<(Time, Token)>,
 }
 
-impl Default for Link {
+impl Default for LinkStatus {
     fn default() -> Self {
-        Link { down: None, pushes: Pushes::Off, former_links_alive: None }
+        LinkStatus { down: None, pushes: Notifications::Off, earlier_commands: None }
     }
 }
 
-impl Link {
+impl LinkStatus {
     /// When no command for `token` that was sent on an earlier link can be applied any more; `None`: none can
     /// already.
     pub(crate) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
-        let (until, next) = self.former_links_alive?;
+        let (until, next) = self.earlier_commands?;
         (now < until && token.number() < next.number()).then_some(until)
     }
 

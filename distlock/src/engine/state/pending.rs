@@ -13,12 +13,12 @@ use crate::protocol::{Time, Token, When};
 /// The pause before the first repetition of a release while the link is up. It doubles with every failure …
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// … this many times: in the end about one try in three seconds.
-const DOUBLINGS: u32 = 6;
+const MAX_PAUSE_DOUBLINGS: u32 = 6;
 /// In the end, and from the beginning for one that the server refuses.
-pub(crate) const LONGEST_RETRY_PAUSE: Duration = FIRST_RETRY_PAUSE.saturating_mul(1 << DOUBLINGS);
+pub(crate) const LONGEST_RETRY_PAUSE: Duration = FIRST_RETRY_PAUSE.saturating_mul(1 << MAX_PAUSE_DOUBLINGS);
 /// The most pending releases in one machine. Above that, the one that is due first is given up: its lock ends
 /// with its ttl.
-pub(crate) const MOST: usize = 2048;
+pub(crate) const MAX_PENDING_RELEASES: usize = 2048;
 
 #[derive(Clone, Debug)]
 pub(crate) struct PendingRelease {
@@ -36,7 +36,7 @@ pub(crate) struct PendingRelease {
 impl PendingRelease {
     /// The pause before the next try, without jitter.
     pub(crate) fn pause(&self) -> Duration {
-        FIRST_RETRY_PAUSE * 2_u32.pow(self.sends.saturating_sub(1).min(DOUBLINGS))
+        FIRST_RETRY_PAUSE * 2_u32.pow(self.sends.saturating_sub(1).min(MAX_PAUSE_DOUBLINGS))
     }
 
     /// When to look at it: to send it again, or to forget it.
@@ -86,7 +86,7 @@ impl PendingReleases {
             Some(known) => known.merged_with(release),
             None => release,
         };
-        if self.all.len() >= MOST
+        if self.all.len() >= MAX_PENDING_RELEASES
             && let Some((_, token, key)) = self.by_due.pop_first()
         {
             self.all.remove(&(token, key));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::protocol::{Time, Token};
 
 /// So many tokens are remembered. A token is never used twice, so one that is remembered for too long does no harm.
-pub(crate) const MOST: usize = 256;
+pub(crate) const MAX_TOKENS: usize = 256;
 
 /// How often a token was released, as far as it is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +17,13 @@ pub(crate) enum Sends {
 
 /// The latest tokens that were released in an unusual way.
 #[derive(Debug, Default)]
-pub(crate) struct Releases {
+pub(crate) struct UnusualReleases {
     repeated: VecDeque<Token>,
     /// Their keys are to stay taken until then (`min_hold`), and the store has not confirmed that yet.
     kept: VecDeque<(Token, Time)>,
 }
 
-impl Releases {
+impl UnusualReleases {
     pub(crate) fn repeat(&mut self, token: Token) {
         remember(&mut self.repeated, token);
     }
@@ -47,7 +47,7 @@ impl Releases {
 }
 
 fn remember<T>(latest: &mut VecDeque<T>, one: T) {
-    if latest.len() == MOST {
+    if latest.len() == MAX_TOKENS {
         latest.pop_front();
     }
     latest.push_back(one);

@@ -50,12 +50,12 @@ impl<W> Waiter<W> {
 
 /// When the first waiter reaches its limit: for the lock, or for an unreachable server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ends {
+pub(crate) struct WaitEnds {
     pub(crate) wait: Option<Time>,
     pub(crate) unavailable_after: Option<Time>,
 }
 
-impl Ends {
+impl WaitEnds {
     pub(crate) fn have_come(&self, now: Time) -> bool {
         [self.wait, self.unavailable_after].into_iter().flatten().any(|at| at <= now)
     }
@@ -63,7 +63,7 @@ impl Ends {
 
 /// A place in the queue; `None`: its waiter has left.
 #[derive(Debug)]
-struct Place<W> {
+struct WaiterSlot<W> {
     ticket: Ticket,
     waiter: Option<Waiter<W>>,
 }
@@ -72,7 +72,7 @@ struct Place<W> {
 #[derive(Debug)]
 pub(crate) struct Waiters<W> {
     /// The first place is never empty.
-    queue: VecDeque<Place<W>>,
+    queue: VecDeque<WaiterSlot<W>>,
     len: usize,
     fenced: u32,
     once: usize,
@@ -82,7 +82,7 @@ pub(crate) struct Waiters<W> {
 /// The buffer of a queue that is empty. Keys borrow it for an event: a key that is granted at once needs none of
 /// its own, and a hundred thousand held keys without waiters do not keep one each.
 #[derive(Debug)]
-pub(crate) struct SpareQueue<W>(VecDeque<Place<W>>);
+pub(crate) struct SpareQueue<W>(VecDeque<WaiterSlot<W>>);
 
 impl<W> Default for SpareQueue<W> {
     fn default() -> Self {
@@ -141,11 +141,11 @@ impl<W> Waiters<W> {
     }
 
     /// No waiter reaches a limit before this. The server has not replied since `silent`.
-    pub(crate) fn ends(&self, silent: Option<Time>) -> Ends {
+    pub(crate) fn ends(&self, silent: Option<Time>) -> WaitEnds {
         if let Some(index) = &self.index {
             return index.ends(silent);
         }
-        let mut ends = Ends::default();
+        let mut ends = WaitEnds::default();
         for waiter in self.each() {
             ends.wait = earlier(ends.wait, waiter.gives_up());
             ends.unavailable_after =
@@ -161,7 +161,7 @@ impl<W> Waiters<W> {
         if let Some(index) = &mut self.index {
             index.add(&waiter);
         }
-        self.queue.push_back(Place { ticket: waiter.ticket, waiter: Some(waiter) });
+        self.queue.push_back(WaiterSlot { ticket: waiter.ticket, waiter: Some(waiter) });
         if self.index.is_none() && self.len > INDEX_ABOVE {
             self.index = Some(Box::new(Index::of(self.each())));
         }
@@ -259,7 +259,7 @@ impl<W> Waiters<W> {
 }
 
 /// The index of the place with this ticket, unless its waiter has left.
-fn place_of<W>(queue: &VecDeque<Place<W>>, ticket: Ticket) -> Option<usize> {
+fn place_of<W>(queue: &VecDeque<WaiterSlot<W>>, ticket: Ticket) -> Option<usize> {
     let place = queue.binary_search_by(|place| {
         count_a_look();
         place.ticket.cmp(&ticket)
@@ -306,14 +306,14 @@ impl Index {
         self.gives_up.len() + unavailable_after + self.once.len()
     }
 
-    fn ends(&self, silent: Option<Time>) -> Ends {
+    fn ends(&self, silent: Option<Time>) -> WaitEnds {
         let wait = self.gives_up.peek().map(|first| first.at);
-        let Some(silent) = silent else { return Ends { wait, unavailable_after: None } };
+        let Some(silent) = silent else { return WaitEnds { wait, unavailable_after: None } };
         let firsts = self.unavailable_after.iter().filter_map(|(unavailable_after, class)| {
             count_a_look();
             class.front().map(|(waiting_since, _)| silent.max(*waiting_since).after(*unavailable_after))
         });
-        Ends { wait, unavailable_after: firsts.min() }
+        WaitEnds { wait, unavailable_after: firsts.min() }
     }
 
     /// The tickets of the waiters that have reached a limit, in order.
@@ -321,7 +321,7 @@ impl Index {
         &mut self,
         now: Time,
         silent: Option<Time>,
-        queue: &VecDeque<Place<W>>,
+        queue: &VecDeque<WaiterSlot<W>>,
     ) -> Vec<Ticket> {
         let waits = |ticket| place_of(queue, ticket).is_some();
         let mut overdue = Vec::new();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Linger, Phase};
-use crate::engine::{Acquiring, Command, LONGEST_CLAIM, Queueing, Telling, WaitLimit};
-use crate::protocol::{AcquireMode, LockKind, Pushes, StoreError, When, op};
+use crate::engine::{AcquirePurpose, Command, LONGEST_CLAIM, Queueing, Telling, WaitLimit};
+use crate::protocol::{AcquireMode, LockKind, Notifications, StoreError, When, op};
 
 impl<W> Step<'_, W> {
     /// Makes sure that the first waiter gets the lock, now or later: through a lease of this process that it
@@ -76,7 +76,8 @@ impl<W> Step<'_, W> {
         let ttl = head.want.ttl;
         attempt.longest = attempt.longest.max(ttl);
         let (queueing, telling) = (Queueing::Never, Telling::Never);
-        let purpose = Acquiring { seq: self.number(attempt, queueing), ttl, fences: 0, queueing, telling };
+        let purpose =
+            AcquirePurpose { seq: self.number(attempt, queueing), ttl, fences: 0, queueing, telling };
         let op = op::TryAcquire { token: attempt.token, ttl };
         self.send(attempt.token, Command::Acquire(purpose, op.into()));
     }
@@ -93,10 +94,10 @@ impl<W> Step<'_, W> {
             if self.state.waiters.any_patient() || is_queued { Queueing::May } else { Queueing::Never };
         let mode = match (queueing, self.env.link.pushes, is_queued) {
             (Queueing::Never, _, _) => AcquireMode::Try,
-            (Queueing::May, Pushes::On, false) => AcquireMode::Wait,
-            (Queueing::May, Pushes::On, true) => AcquireMode::WaitAgain,
-            (Queueing::May, Pushes::Off, false) => AcquireMode::Poll,
-            (Queueing::May, Pushes::Off, true) => AcquireMode::PollAgain,
+            (Queueing::May, Notifications::On, false) => AcquireMode::Wait,
+            (Queueing::May, Notifications::On, true) => AcquireMode::WaitAgain,
+            (Queueing::May, Notifications::Off, false) => AcquireMode::Poll,
+            (Queueing::May, Notifications::Off, true) => AcquireMode::PollAgain,
         };
         let fences = match self.state.waiters.fenced() {
             0 => 0,
@@ -109,7 +110,7 @@ impl<W> Step<'_, W> {
         attempt.longest = attempt.longest.max(ttl);
         attempt.fences = Some(rules::certain_fences(attempt.fences, fences));
         let telling = Telling::May;
-        let purpose = Acquiring { seq: self.number(attempt, queueing), ttl, fences, queueing, telling };
+        let purpose = AcquirePurpose { seq: self.number(attempt, queueing), ttl, fences, queueing, telling };
         let op = op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim, mode, fences };
         self.send(attempt.token, Command::Acquire(purpose, op.into()));
     }
@@ -160,7 +161,7 @@ impl<W> Step<'_, W> {
         }
         self.with_attempt(|step, mut attempt| {
             if rules::clock_is_forgotten_with_the_link() {
-                attempt.pair = None;
+                attempt.queued_times = None;
             }
             // During a gap the attempt has sent nothing. It asks when its own timer fires.
             if attempt.may_be_applied() || attempt.silent.is_some() {
@@ -174,7 +175,7 @@ impl<W> Step<'_, W> {
     pub(in crate::engine) fn attempt_lost_link(&mut self, cause: &StoreError) {
         if let Some(attempt) = &mut self.state.attempt {
             if rules::clock_is_forgotten_with_the_link() {
-                attempt.pair = None;
+                attempt.queued_times = None;
             }
             attempt.cause = Some(cause.clone());
             attempt.silent.get_or_insert(self.now);
@@ -183,7 +184,7 @@ impl<W> Step<'_, W> {
 
     pub(super) fn forget_pair(&mut self) {
         if let Some(attempt) = &mut self.state.attempt {
-            attempt.pair = None;
+            attempt.queued_times = None;
         }
     }
 

@@ -10,7 +10,7 @@ use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, BatchRole, Waiter};
 use crate::engine::{
-    Acquiring, Command, Confirmation, Context, InBatch, LONGEST_CLAIM, Outcome, Queueing, Telling, Want,
+    AcquirePurpose, Command, Confirmation, Context, InBatch, LONGEST_CLAIM, Outcome, Queueing, Telling, Want,
 };
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireMode, AcquireReply, Failure, OpResult, Time, Token, may_be_applied, op};
@@ -46,7 +46,7 @@ impl<W> Step<'_, W> {
         let (token, claim) = (attempt.token, LONGEST_CLAIM.min(ttl));
         let (queueing, telling) = (Queueing::Never, Telling::May);
         let purpose =
-            Acquiring { seq: self.number(&mut attempt, queueing), ttl, fences: 0, queueing, telling };
+            AcquirePurpose { seq: self.number(&mut attempt, queueing), ttl, fences: 0, queueing, telling };
         let op = op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 };
         self.send(token, Command::Acquire(purpose, op.into()));
         self.state.attempt = Some(Box::new(attempt));
@@ -88,7 +88,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The command for several keys ended at a key in front of this one.
-    pub(super) fn on_skipped(&mut self, context: &Context, asked: Acquiring) -> Confirmation {
+    pub(super) fn on_skipped(&mut self, context: &Context, asked: AcquirePurpose) -> Confirmation {
         if self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
             self.with_attempt(|step, mut attempt| {
                 if !attempt.takes_in(asked, None) {

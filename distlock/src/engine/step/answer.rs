@@ -7,14 +7,14 @@ use super::acquire_all::Handled;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant, PendingRelease, QueuedReport};
 use crate::engine::{
-    Acquiring, Answer, Confirmation, Context, Effect, KnownHolder, LINGER_ENDS_EARLY, LONGEST_CLAIM, Outcome,
-    Queueing, Releasing, Telling,
+    AcquirePurpose, Answer, Confirmation, Context, Effect, KnownHolder, LINGER_ENDS_EARLY, LONGEST_CLAIM,
+    Outcome, Queueing, ReleasePurpose, Telling,
 };
 use crate::error::LostReason;
 use crate::lease_cell::How;
 use crate::protocol::{
-    AcquireReply, BatchReply, CurrentHolder, Failure, OpResult, PollPauses, Pushes, Remaining, ServerTime,
-    StoreError, Time, When, lease_end, may_be_applied,
+    AcquireReply, BatchReply, CurrentHolder, Failure, Notifications, OpResult, PollPauses, Remaining,
+    ServerTime, StoreError, Time, When, lease_end, may_be_applied,
 };
 
 /// A server that refuses temporarily is asked at this interval at first …
@@ -33,25 +33,25 @@ const LINGER_ASKS: u32 = 7;
 
 /// In which state the server found the lock that it reports as ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum FoundAs {
     Free,
     Ours,
 }
 
 /// Where our entry is in the queue on the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum QueuePosition {
     First,
     Behind,
 }
 
-fn how_found(attempt: &Attempt, found: Found) -> How {
+fn how_found(attempt: &Attempt, found: FoundAs) -> How {
     match (found, attempt.holder.is_some()) {
         // An earlier command took it, whose answer was lost or is late.
-        (Found::Ours, false) => attempt.how.unwrap_or(How::Free),
-        (Found::Ours, true) => attempt.how.unwrap_or(How::Granted),
-        (Found::Free, false) => How::Free,
-        (Found::Free, true) => How::Asked,
+        (FoundAs::Ours, false) => attempt.how.unwrap_or(How::Free),
+        (FoundAs::Ours, true) => attempt.how.unwrap_or(How::Granted),
+        (FoundAs::Free, false) => How::Free,
+        (FoundAs::Free, true) => How::Asked,
     }
 }
 
@@ -78,7 +78,7 @@ impl<W> Step<'_, W> {
             }
             Answer::AcquireInBatch(asked, Err(error)) => self.on_acquire_reply(context, asked, Err(error)),
             Answer::AcquireInBatch(asked, Ok(BatchReply::Skipped)) => self.on_skipped(context, asked),
-            Answer::Release(Releasing { sends, deadline, until, keep_until }, result) => {
+            Answer::Release(ReleasePurpose { sends, deadline, until, keep_until }, result) => {
                 let (key, token) = (context.key.clone(), context.token);
                 let release = PendingRelease { key, token, sends, at: When::OnLinkUp, until, keep_until };
                 self.on_release_reply(release, deadline, result)
@@ -91,7 +91,7 @@ impl<W> Step<'_, W> {
     pub(super) fn on_acquire_reply(
         &mut self,
         context: &Context,
-        asked: Acquiring,
+        asked: AcquirePurpose,
         result: OpResult<AcquireReply>,
     ) -> Confirmation {
         if self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
@@ -105,7 +105,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The reply to an acquire command of the current attempt.
-    fn on_awaited_reply(&mut self, context: &Context, asked: Acquiring, result: OpResult<AcquireReply>) {
+    fn on_awaited_reply(&mut self, context: &Context, asked: AcquirePurpose, result: OpResult<AcquireReply>) {
         let sent = context.sent;
         self.with_attempt(|step, mut attempt| {
             if !attempt.takes_in(asked, result.as_ref().err()) {
@@ -127,7 +127,7 @@ impl<W> Step<'_, W> {
         &mut self,
         mut attempt: Box<Attempt>,
         sent: Time,
-        asked: Acquiring,
+        asked: AcquirePurpose,
         result: OpResult<AcquireReply>,
     ) -> Option<Box<Attempt>> {
         let queueing = asked.queueing;
@@ -139,10 +139,10 @@ impl<W> Step<'_, W> {
                 Some(attempt)
             }
             Ok(AcquireReply::Acquired { server_time, fence }) => {
-                self.got(attempt, sent, asked, Found::Free, server_time, fence)
+                self.got(attempt, sent, asked, FoundAs::Free, server_time, fence)
             }
             Ok(AcquireReply::AlreadyHeld { server_time, fence }) => {
-                self.got(attempt, sent, asked, Found::Ours, server_time, fence)
+                self.got(attempt, sent, asked, FoundAs::Ours, server_time, fence)
             }
             // The holder may have no use for it, and does not know yet that somebody else has.
             Ok(AcquireReply::Busy { holder, .. })
@@ -160,7 +160,7 @@ impl<W> Step<'_, W> {
                 attempt.cause = None;
                 attempt.refusals = 0;
                 attempt.entered = None;
-                attempt.pair =
+                attempt.queued_times =
                     server_time.filter(|_| queueing == Queueing::May).map(|server_time| (server_time, sent));
                 if queueing == Queueing::May && attempt.traces.all_answered() {
                     attempt.claim = LONGEST_CLAIM.min(asked.ttl);
@@ -175,7 +175,7 @@ impl<W> Step<'_, W> {
                 if before.is_none_or(|before| before.text != holder.text) {
                     attempt.linger_asks = 0;
                 }
-                let place = if front { Place::First } else { Place::Behind };
+                let place = if front { QueuePosition::First } else { QueuePosition::Behind };
                 self.busy(attempt, &holder, remaining, place, queueing)
             }
             Ok(AcquireReply::WrongKind { found }) => {
@@ -193,18 +193,18 @@ impl<W> Step<'_, W> {
         &mut self,
         attempt: Box<Attempt>,
         sent: Time,
-        asked: Acquiring,
-        found: Found,
+        asked: AcquirePurpose,
+        found: FoundAs,
         server_time: Option<ServerTime>,
         fence: Option<u64>,
     ) -> Option<Box<Attempt>> {
-        let Acquiring { ttl, fences, .. } = asked;
+        let AcquirePurpose { ttl, fences, .. } = asked;
         let deadline = self.env.lease_end(rules::counted_from(sent, self.now), ttl);
         let (entered, handoffs_began) = match found {
-            Found::Free => (self.now, server_time),
-            Found::Ours => (attempt.entered.unwrap_or(self.now), attempt.handoffs_began),
+            FoundAs::Free => (self.now, server_time),
+            FoundAs::Ours => (attempt.entered.unwrap_or(self.now), attempt.handoffs_began),
         };
-        if found == Found::Free && attempt.holder.is_some() {
+        if found == FoundAs::Free && attempt.holder.is_some() {
             self.state.no_gap_since = None;
         }
         if self.state.no_gap_since.is_none() {
@@ -218,7 +218,7 @@ impl<W> Step<'_, W> {
             entered,
             fences: first..first.saturating_add(fence.map_or(0, |_| u64::from(fences))),
             handoffs_began,
-            seen: attempt.seen,
+            last_seq: attempt.last_seq,
             server_time,
             asked: sent,
             longest: attempt.longest,
@@ -259,7 +259,7 @@ impl<W> Step<'_, W> {
         mut attempt: Box<Attempt>,
         holder: &CurrentHolder,
         remaining: Remaining,
-        place: Place,
+        place: QueuePosition,
         queueing: Queueing,
     ) -> Option<Box<Attempt>> {
         self.env.hints.contended(self.key, self.now);
@@ -295,7 +295,7 @@ impl<W> Step<'_, W> {
         attempt: &mut Attempt,
         holder: &CurrentHolder,
         remaining: Remaining,
-        place: Place,
+        place: QueuePosition,
     ) -> Time {
         let heartbeat = rules::heartbeat(attempt.claim);
         let heartbeat = heartbeat - self.env.jitter(heartbeat / 5);
@@ -305,7 +305,9 @@ impl<W> Step<'_, W> {
         };
         let wait = if !rules::holders_may_let_go_early() {
             expiry
-        } else if self.env.link.pushes == Pushes::Off || (place == Place::First && !holder.hands_over) {
+        } else if self.env.link.pushes == Notifications::Off
+            || (place == QueuePosition::First && !holder.hands_over)
+        {
             let pause = self.poll_delay(attempt);
             if matches!(remaining, Remaining::For(_)) { pause.min(expiry) } else { pause }
         } else if holder.hands_over {
@@ -370,15 +372,15 @@ impl<W> Step<'_, W> {
     fn on_acquire_reply_while_held(
         &mut self,
         context: &Context,
-        asked: Acquiring,
+        asked: AcquirePurpose,
         result: &OpResult<AcquireReply>,
     ) {
-        let (token, Acquiring { seq, ttl, .. }) = (context.token, asked);
+        let (token, AcquirePurpose { seq, ttl, .. }) = (context.token, asked);
         let Some(lease) = self.state.lease(token) else { return };
-        if rules::is_stale(seq, lease.grant.seen) {
+        if rules::is_stale(seq, lease.grant.last_seq) {
             return;
         }
-        lease.grant.seen = lease.grant.seen.max(seq);
+        lease.grant.last_seq = lease.grant.last_seq.max(seq);
         match result {
             // Applied before what we know already: threads may send in another order than the one in which
             // they asked.
@@ -398,8 +400,13 @@ impl<W> Step<'_, W> {
     }
 
     /// The reply to an acquire command whose token belongs to no attempt and no lease any more.
-    fn on_orphaned_acquire(&mut self, context: &Context, asked: Acquiring, result: &OpResult<AcquireReply>) {
-        let Acquiring { ttl, queueing, .. } = asked;
+    fn on_orphaned_acquire(
+        &mut self,
+        context: &Context,
+        asked: AcquirePurpose,
+        result: &OpResult<AcquireReply>,
+    ) {
+        let AcquirePurpose { ttl, queueing, .. } = asked;
         match result {
             _ if !rules::late_answers_are_compensated() => return,
             Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => {}

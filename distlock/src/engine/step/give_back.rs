@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Grant, LONGEST_RETRY_PAUSE, PendingRelease};
-use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, Releasing};
+use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, ReleasePurpose};
 use crate::error::LostReason;
 use crate::protocol::op::Ends;
 use crate::protocol::{
@@ -108,7 +108,7 @@ impl<W> Step<'_, W> {
             .filter(|keep_taken_for| !keep_taken_for.is_zero());
         let keep_taken_for = keep_taken_for.map(whole_millis);
         let op = op::Release { keep_taken_for, handoffs_began, ..op::Release::new(token, ends) };
-        self.send(token, Command::Release(Releasing { sends, deadline, until, keep_until }, op));
+        self.send(token, Command::Release(ReleasePurpose { sends, deadline, until, keep_until }, op));
     }
 
     /// The reply to a release command.

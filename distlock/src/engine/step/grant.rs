@@ -7,7 +7,7 @@ use crate::engine::LONGEST_CLAIM;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant};
 use crate::lease_cell::How;
-use crate::protocol::{Clocks, Notice, Push, ServerTime, Time, Token, lease_end};
+use crate::protocol::{Clocks, Push, PushHint, ServerTime, Time, Token, lease_end};
 
 impl<W> Step<'_, W> {
     pub(crate) fn on_push(&mut self, push: &Push) {
@@ -24,10 +24,10 @@ impl<W> Step<'_, W> {
         }
     }
 
-    pub(crate) fn on_notice(&mut self, notice: &Notice) {
+    pub(crate) fn on_notice(&mut self, notice: &PushHint) {
         match notice {
-            Notice::Free { .. } => self.may_be_free(),
-            Notice::Unproven { token, .. } => self.given(*token),
+            PushHint::Free { .. } => self.may_be_free(),
+            PushHint::Unproven { token, .. } => self.given(*token),
         }
     }
 
@@ -60,7 +60,7 @@ impl<W> Step<'_, W> {
                 entered: step.now,
                 fences,
                 handoffs_began: Some(handoffs_began),
-                seen: rules::answered_before_the_grant(attempt.seen),
+                last_seq: rules::answered_before_the_grant(attempt.last_seq),
                 server_time: Some(server_time),
                 asked: step.now,
                 longest: attempt.longest,
@@ -78,7 +78,7 @@ impl<W> Step<'_, W> {
         if !rules::grants_are_counted_from_when_they_were_made() {
             return Some(lease_end(self.now, attempt.claim));
         }
-        let (server, sent) = attempt.pair?;
+        let (server, sent) = attempt.queued_times?;
         let between = rules::made_after(server, granted)?;
         let span = Duration::from_micros(between).saturating_add(attempt.claim);
         if rules::is_from_the_future(lease_end(sent, Duration::from_micros(between)), self.now) {
@@ -92,7 +92,7 @@ impl<W> Step<'_, W> {
     /// clock says so: of several clocks, or of a grant that is only known to be so old at most, nothing follows.
     fn confirm(&mut self, mut attempt: Box<Attempt>, granted: ServerTime) -> Option<Box<Attempt>> {
         let is_one_clock = self.env.tuning.clocks == Clocks::One;
-        let stale = is_one_clock && attempt.pair.is_some_and(|(server, _)| granted < server);
+        let stale = is_one_clock && attempt.queued_times.is_some_and(|(server, _)| granted < server);
         if !stale {
             self.ask(&mut attempt);
         }
@@ -146,7 +146,7 @@ impl<W> Step<'_, W> {
         attempt.how = Some(grant.how);
         // Replies to acquire commands from before this lease are ignored: their blocks of fencing tokens may
         // lie below ours.
-        attempt.seen = self.state.seq + 1;
+        attempt.last_seq = self.state.seq + 1;
         self.ask(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));
     }

@@ -7,7 +7,7 @@ use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Door, Few, Grant, Holder, Lease, Waiter};
 use crate::engine::{Effect, LONGEST_CLAIM, Outcome, Renewal, Want};
-use crate::lease_cell::{Hold, How, LeaseCell};
+use crate::lease_cell::{HoldInfo, How, LeaseCell};
 use crate::protocol::{LockKind, Time, Token, lease_end};
 
 /// If a hold without renewal begins with less than its ttl, by more than this part of it, its lease is
@@ -107,7 +107,7 @@ impl<W> Step<'_, W> {
         if let Some(collection) = &collection {
             collection.acquired();
         }
-        let hold = Hold {
+        let hold = HoldInfo {
             key,
             label: want.label,
             ticket,

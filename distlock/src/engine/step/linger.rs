@@ -9,7 +9,7 @@ use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Door, Grant, Lease, Linger};
 use crate::lease_cell::How;
-use crate::protocol::{LockKind, Pushes, Time, Token, Wanted};
+use crate::protocol::{LockKind, Notifications, Time, Token, Wanted};
 
 impl<W> Step<'_, W> {
     /// The token of a new attempt on behalf of the first waiter.
@@ -41,7 +41,7 @@ impl<W> Step<'_, W> {
     fn hears_of_others(&self) -> bool {
         let link = &self.env.link;
         let told = self.env.tuning.wanted == Wanted::Pushed && rules::lingering_takes_pushes();
-        !link.is_down() && (!told || link.pushes == Pushes::On)
+        !link.is_down() && (!told || link.pushes == Notifications::On)
     }
 
     /// Keeps a lease that nobody here holds or waits for.

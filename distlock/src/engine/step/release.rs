@@ -5,21 +5,21 @@ use std::time::Duration;
 use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Grant, Linger};
-use crate::engine::{LONGEST_CLAIM, Release};
+use crate::engine::{LONGEST_CLAIM, ReleaseStarted};
 use crate::error::LostReason;
 use crate::lease_cell::{How, LeaseCell, Ticket};
 use crate::protocol::{LockKind, Time, Token};
 
 impl<W> Step<'_, W> {
     /// The holder releases, or was dropped.
-    pub(crate) fn release(&mut self, cell: &LeaseCell) -> Release {
+    pub(crate) fn release(&mut self, cell: &LeaseCell) -> ReleaseStarted {
         let current = self.state.lease(cell.token).is_some_and(|lease| lease.holder(cell.ticket).is_some());
         match (cell.release(self.now), current) {
             (Ok(()), true) => {
                 self.forget_min_hold(cell);
                 self.let_go(cell.token, cell.ticket)
             }
-            (Ok(()), false) => Release::HandedOn,
+            (Ok(()), false) => ReleaseStarted::HandedOn,
             (Err(reason), true) => {
                 self.lose(cell.token, cell.ticket, reason);
                 self.leave_lost(cell, reason)
@@ -39,7 +39,7 @@ impl<W> Step<'_, W> {
     }
 
     /// Releases a lost lease once its body has ended: it may still be ours on the server.
-    fn leave_lost(&mut self, cell: &LeaseCell, reason: LostReason) -> Release {
+    fn leave_lost(&mut self, cell: &LeaseCell, reason: LostReason) -> ReleaseStarted {
         let others_hold_it = self.state.lease(cell.token).is_some();
         let remains = cell.remains();
         self.state.kept.retain(|(token, _)| *token != cell.token);
@@ -53,23 +53,23 @@ impl<W> Step<'_, W> {
             let longest = remains.map_or(LONGEST_CLAIM, |remains| remains.longest);
             self.compensate_and_keep(cell.token, longest, keep_until.filter(|until| *until > self.now));
         }
-        Release::WasLost(reason)
+        ReleaseStarted::WasLost(reason)
     }
 
-    fn let_go(&mut self, token: Token, ticket: Ticket) -> Release {
+    fn let_go(&mut self, token: Token, ticket: Ticket) -> ReleaseStarted {
         let now = self.now;
-        let Some(lease) = self.state.lease(token) else { return Release::HandedOn };
+        let Some(lease) = self.state.lease(token) else { return ReleaseStarted::HandedOn };
         let linger = lease.remove(ticket).and_then(|holder| holder.linger);
         if lease.is_held() {
             lease.replan_renewal(now);
-            return Release::HandedOn;
+            return ReleaseStarted::HandedOn;
         }
         let keep_until = lease.min_until.filter(|until| *until > now);
         if keep_until.is_none() && linger.is_none() && self.hand_on(token) {
             self.serve_here();
-            return Release::HandedOn;
+            return ReleaseStarted::HandedOn;
         }
-        let Some(mut lease) = self.state.take_lease(token) else { return Release::HandedOn };
+        let Some(mut lease) = self.state.take_lease(token) else { return ReleaseStarted::HandedOn };
         let stays_until = match keep_until {
             None => self.stays_until(&mut lease.grant, linger),
             Some(_) => None,
@@ -82,19 +82,19 @@ impl<W> Step<'_, W> {
         if passed_on {
             self.start(Grant { how: How::HandedOn, ..lease.grant }, Duration::ZERO);
             self.serve_here();
-            return Release::HandedOn;
+            return ReleaseStarted::HandedOn;
         }
         if let Some(until) = stays_until.filter(|_| self.state.waiters.is_empty()) {
             self.keep(lease, until);
-            return Release::HandedOn;
+            return ReleaseStarted::HandedOn;
         }
         self.give_back(&lease.grant, keep_until);
         if !rules::leases_end_with_their_release() && !self.state.waiters.is_empty() {
             self.start(lease.grant, Duration::ZERO);
-            return Release::Sent;
+            return ReleaseStarted::Sent;
         }
         self.goes_on_after(&lease.grant);
-        Release::Sent
+        ReleaseStarted::Sent
     }
 
     /// The lease was given back: others have their turn, and then the waiters of this process.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::{Command, Confirmation, Context, Effect, Renewal, Renewing};
+use crate::engine::{Command, Confirmation, Context, Effect, RenewPurpose, Renewal};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{OpResult, RenewReply, Time, Token, op};
@@ -78,7 +78,7 @@ impl<W> Step<'_, W> {
     }
 
     fn send_renew(&mut self, ticket: Option<Ticket>, op: op::Renew) {
-        self.send(op.token, Command::Renew(Renewing { ticket, ttl: op.ttl }, op));
+        self.send(op.token, Command::Renew(RenewPurpose { ticket, ttl: op.ttl }, op));
     }
 
     /// What is known about the leases may be wrong: renews all of them now.
@@ -107,10 +107,10 @@ impl<W> Step<'_, W> {
     pub(super) fn on_renew_reply(
         &mut self,
         context: &Context,
-        asked: Renewing,
+        asked: RenewPurpose,
         result: OpResult<RenewReply>,
     ) -> Confirmation {
-        let (token, Renewing { ticket, ttl }) = (context.token, asked);
+        let (token, RenewPurpose { ticket, ttl }) = (context.token, asked);
         let Some(lease) = self.state.lease(token) else { return Confirmation::None };
         // After that command was sent, the lease was lost and acquired again with the same token.
         let is_old = rules::is_about_an_earlier_lease(context.sent, lease.grant.asked);

@@ -14,13 +14,13 @@ impl Desk {
         tickets
     }
 
-    fn next_acquire_all(&mut self) -> Vec<(Context, Acquiring, op::Acquire)> {
+    fn next_acquire_all(&mut self) -> Vec<(Context, AcquirePurpose, op::Acquire)> {
         self.together.pop_front().expect("a command for several keys was sent")
     }
 
     fn answer_all(
         &mut self,
-        batch: Vec<(Context, Acquiring, op::Acquire)>,
+        batch: Vec<(Context, AcquirePurpose, op::Acquire)>,
         results: Vec<OpResult<BatchReply>>,
     ) {
         let answered = batch.into_iter().zip(results);

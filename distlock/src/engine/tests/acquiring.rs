@@ -50,7 +50,7 @@ fn a_wait_behind_a_holder_here_ends_as_busy_even_while_the_next_command_is_under
     let until = desk.now.after(ms(200));
     desk.acquire(1, Want { wait_limit: WaitLimit::Until(until), ..want() });
     desk.pass(ms(199));
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     desk.pass(ms(1));
     desk.timer();
     assert!(matches!(desk.outcome(), (1, Outcome::Busy { .. })));

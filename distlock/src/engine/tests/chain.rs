@@ -8,7 +8,7 @@ fn waiters_here_get_the_lock_without_the_server_first_in_first_out() {
         desk.acquire(who, want());
     }
     for who in 1..4 {
-        assert_eq!(desk.release(&cell), Release::HandedOn);
+        assert_eq!(desk.release(&cell), ReleaseStarted::HandedOn);
         desk.quiet();
         let (found, outcome) = desk.outcome();
         assert_eq!(found, who);
@@ -24,7 +24,7 @@ fn the_chain_ends_after_fifty_milliseconds() {
     let cell = desk.hold(want());
     desk.acquire(1, want());
     desk.pass(ms(50));
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     let left = desk.next_leave().0.token;
     let (context, mode, _) = desk.next_enter();
     assert_eq!((left, mode), (cell.token, AcquireMode::Wait));
@@ -57,7 +57,7 @@ fn a_lock_that_is_to_stay_taken_is_not_handed_on() {
     let cell = desk.hold(Want { min_hold: Some(ms(500)), ..want() });
     desk.acquire(1, want());
     desk.pass(ms(10));
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     assert_eq!(desk.next_leave().1, Some(ms(490)));
 }
 
@@ -67,7 +67,7 @@ fn a_lost_lock_is_not_handed_on() {
     let cell = desk.hold(Want { max_hold: Some(ms(20)), ..want() });
     desk.acquire(1, want());
     desk.pass(ms(20));
-    assert_eq!(desk.release(&cell), Release::WasLost(LostReason::MaxHold));
+    assert_eq!(desk.release(&cell), ReleaseStarted::WasLost(LostReason::MaxHold));
     desk.nobody_is_done();
 }
 
@@ -77,7 +77,7 @@ fn a_hold_without_renewal_gets_its_ttl_of_a_longer_lease_that_is_handed_on() {
     let cell = desk.hold(want());
     desk.acquire(1, Want { renewal: Renewal::Never, ttl: ms(1_000), ..want() });
     desk.pass(ms(10));
-    assert_eq!(desk.release(&cell), Release::HandedOn);
+    assert_eq!(desk.release(&cell), ReleaseStarted::HandedOn);
     let next = desk.acquired();
     assert_eq!(desk.until(&next), desk.now.after(ms(1_000 - 10 - 2)));
 }

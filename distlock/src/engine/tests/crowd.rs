@@ -86,7 +86,7 @@ fn being_turned_away_and_being_handed_the_lock_cost_little() {
     });
     assert!(turned_away < FEW, "{turned_away}");
     assert!(matches!(desk.outcome(), (0, Outcome::Busy { .. })));
-    let handed_on = cost(|| assert_eq!(desk.release(&cell), Release::HandedOn));
+    let handed_on = cost(|| assert_eq!(desk.release(&cell), ReleaseStarted::HandedOn));
     assert!(handed_on < FEW, "{handed_on}");
     assert!(matches!(desk.outcome(), (1, Outcome::Acquired(_))));
 }

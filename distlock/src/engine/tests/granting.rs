@@ -62,7 +62,7 @@ pub(super) fn a_grant_after_a_reconnection_is_confirmed() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
     desk.down();
-    desk.up(FormerLinks::Dead);
+    desk.up(EarlierCommands::Ended);
     desk.next_enter();
     desk.pass(ms(1));
     desk.grant(token, desk.server_time(), None);
@@ -173,9 +173,9 @@ fn a_hold_without_renewal_needs_the_whole_ttl() {
 pub(super) fn an_answer_from_before_the_grant_says_nothing_about_its_lease() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
-    desk.link(&LinkEvent::Pushes(Pushes::On));
+    desk.link(&LinkEvent::Notifications(Notifications::On));
     let (before, ..) = desk.next_enter();
-    desk.link(&LinkEvent::Pushes(Pushes::On));
+    desk.link(&LinkEvent::Notifications(Notifications::On));
     let (after, ..) = desk.next_enter();
     desk.busy(after);
     desk.pass(ms(100));
@@ -198,7 +198,7 @@ pub(super) fn a_grant_comes_with_as_many_tokens_as_the_most_modest_question() {
     desk.busy(context);
     desk.acquire(1, fenced());
     desk.acquire(2, fenced());
-    desk.link(&LinkEvent::Pushes(Pushes::On));
+    desk.link(&LinkEvent::Notifications(Notifications::On));
     let (context, _, fences) = desk.next_enter();
     assert_eq!(fences, 4);
     desk.busy(context);
@@ -254,7 +254,7 @@ fn an_answer_that_was_old_before_the_grant_is_old_after_it() {
     desk.acquire(0, fenced());
     let (first, ..) = desk.next_enter();
     let token = first.token;
-    desk.up(FormerLinks::Dead);
+    desk.up(EarlierCommands::Ended);
     let (second, ..) = desk.next_enter();
     desk.busy(second);
     desk.pass(ms(5));

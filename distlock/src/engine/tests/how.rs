@@ -10,7 +10,7 @@ fn a_free_lock_is_acquired_as_free_and_handed_on_as_such() {
     let first = desk.hold(want());
     assert_eq!(first.how, How::Free);
     desk.acquire(1, want());
-    assert_eq!(desk.release(&first), Release::HandedOn);
+    assert_eq!(desk.release(&first), ReleaseStarted::HandedOn);
     assert_eq!(desk.acquired().how, How::HandedOn);
     assert!(desk.queued.is_empty(), "nobody else was there");
 }

@@ -28,7 +28,7 @@ fn a_place_is_handed_on_here_and_the_attempt_given_up() {
     let (context, ..) = desk.next_enter();
     let attempt = context.token;
     desk.busy_behind(context, MARKER, Place::Behind);
-    assert_eq!(desk.release(&first), Release::HandedOn);
+    assert_eq!(desk.release(&first), ReleaseStarted::HandedOn);
     assert_eq!(desk.acquired().token, first.token);
     assert_eq!(desk.next_leave().0.token, attempt);
     desk.quiet();

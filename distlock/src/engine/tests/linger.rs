@@ -22,14 +22,14 @@ fn sections_come_back_without_a_command_until_the_time_since_the_first_release_i
     let token = cell.token;
     desk.pass(ms(1_000));
     for _ in 0..4 {
-        assert_eq!(desk.release(&cell), Release::HandedOn);
+        assert_eq!(desk.release(&cell), ReleaseStarted::HandedOn);
         desk.pass(ms(10));
         cell = comes_back(&mut desk, lingering());
         assert_eq!(cell.token, token);
         assert_eq!(cell.how, crate::lease_cell::How::HandedOn);
     }
     desk.pass(ms(10));
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     assert_eq!(desk.next_leave().0.token, token);
     desk.quiet();
 }
@@ -59,7 +59,7 @@ fn its_token_says_for_how_long_and_it_is_asked_for_by_a_command_that_tells_other
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     assert_eq!(cell.token.linger(), None);
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_lease_whose_last_section_does_not_linger_is_released() {
     let cell = desk.hold(lingering());
     desk.release(&cell);
     let cell = comes_back(&mut desk, want());
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn it_is_given_back_at_once_when_another_client_wants_it() {
     // For a while the key does not linger here: the other one may come back.
     let cell = desk.hold(lingering());
     assert_eq!(cell.token.linger(), None);
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     desk.next_leave();
     desk.pass(ms(2_000));
     let cell = desk.hold(lingering());
-    assert_eq!(desk.release(&cell), Release::HandedOn);
+    assert_eq!(desk.release(&cell), ReleaseStarted::HandedOn);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_wish_that_comes_during_a_section_is_remembered() {
     let cell = desk.hold(lingering());
     desk.push(Push::Wanted { key: desk.key.clone(), token: cell.token });
     desk.quiet();
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     // And one that overtakes the reply.
     let mut desk = Desk::new();
     desk.acquire(0, lingering());
@@ -105,7 +105,7 @@ fn a_wish_that_comes_during_a_section_is_remembered() {
     desk.push(Push::Wanted { key: desk.key.clone(), token: context.token });
     desk.fresh(context);
     let cell = desk.acquired();
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
 }
 
 #[test]
@@ -117,17 +117,17 @@ fn a_lease_that_was_waited_for_does_not_linger() {
     desk.busy(context);
     desk.grant(token, desk.server_time(), None);
     let cell = desk.acquired();
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
 }
 
 #[test]
 fn nothing_lingers_where_others_may_not_be_heard() {
     type Event = fn(&mut Desk);
     let events: [Event; 7] = [
-        |desk| desk.link(&LinkEvent::Pushes(Pushes::Off)),
-        |desk| desk.link(&LinkEvent::Pushes(Pushes::On)),
+        |desk| desk.link(&LinkEvent::Notifications(Notifications::Off)),
+        |desk| desk.link(&LinkEvent::Notifications(Notifications::On)),
         |desk| desk.down(),
-        |desk| desk.up(FormerLinks::Dead),
+        |desk| desk.up(EarlierCommands::Ended),
         |desk| desk.ask_whether_held(),
         |desk| {
             let effects = desk.engine.on_every_key(desk.now, |step| step.lose_all(LostReason::Shutdown));
@@ -148,17 +148,17 @@ fn nothing_lingers_where_others_may_not_be_heard() {
         assert!(desk.lost.is_empty(), "nobody is told");
     }
     let mut desk = Desk::new();
-    desk.link(&LinkEvent::Pushes(Pushes::Off));
+    desk.link(&LinkEvent::Notifications(Notifications::Off));
     let cell = desk.hold(lingering());
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
 }
 
 #[test]
 fn where_nobody_is_ever_told_it_lingers_without_pushes() {
     let mut desk = Desk::with(&Tuning { wanted: Wanted::NeverTold, ..Tuning::default() });
-    desk.link(&LinkEvent::Pushes(Pushes::Off));
+    desk.link(&LinkEvent::Notifications(Notifications::Off));
     let cell = desk.hold(lingering());
-    assert_eq!(desk.release(&cell), Release::HandedOn);
+    assert_eq!(desk.release(&cell), ReleaseStarted::HandedOn);
     assert_eq!(desk.sleep(), ms(46));
     assert_eq!(desk.next_leave().0.token, cell.token);
 }
@@ -220,7 +220,7 @@ fn time_limits_of_a_section_count_from_its_own_begin() {
     desk.release(&cell);
     // `min_hold` is kept, and ends the lease.
     let cell = comes_back(&mut desk, Want { min_hold: Some(ms(500)), ..want() });
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     assert_eq!(desk.next_leave().1, Some(ms(500)));
 }
 
@@ -326,7 +326,7 @@ fn who_is_served_when_the_keeper_has_been_told_asks_no_more() {
     desk.pass(ms(60));
     desk.timer();
     desk.quiet();
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     desk.next_leave();
     desk.quiet();
 }
@@ -341,7 +341,7 @@ fn sections_that_follow_each_other_leave_a_gap_for_those_who_poll() {
     desk.pass(ms(45));
     let cell = comes_back(&mut desk, lingering());
     desk.pass(ms(1));
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     desk.next_leave();
     desk.acquire(0, lingering());
     desk.quiet();

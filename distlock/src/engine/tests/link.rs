@@ -9,7 +9,7 @@ fn a_release_that_failed_is_pending_until_there_is_a_link() {
     desk.release(&cell);
     let (context, _) = desk.next_leave();
     assert!(matches!(desk.fails(context, Failure::NotSent), Confirmation::Failed(_)));
-    desk.up(FormerLinks::Dead);
+    desk.up(EarlierCommands::Ended);
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, cell.token);
     assert!(matches!(desk.answer(context, Ok(ReleaseReply::NotHeld)), Confirmation::Fine));
@@ -26,7 +26,7 @@ fn a_repeated_release_still_keeps_the_key_taken_as_long_as_asked() {
     desk.down();
     desk.fails(context, Failure::Unknown);
     desk.pass(ms(2_000));
-    desk.up(FormerLinks::Dead);
+    desk.up(EarlierCommands::Ended);
     assert_eq!(desk.next_leave().1, Some(ms(3_000)));
 }
 
@@ -39,7 +39,7 @@ fn what_an_old_link_may_still_do_is_undone_later_once_more() {
     desk.down();
     // Failed as unknown before there is a new link.
     desk.fails(context, Failure::Unknown);
-    desk.up(FormerLinks::Alive);
+    desk.up(EarlierCommands::MayArrive);
     let (context, ..) = desk.next_enter();
     desk.cancel(ticket);
     desk.busy(context);
@@ -67,7 +67,7 @@ fn a_pending_release_is_repeated_too_while_an_old_link_may_overtake_it() {
     let (context, _) = desk.next_leave();
     desk.down();
     desk.fails(context, Failure::Unknown);
-    desk.up(FormerLinks::Alive);
+    desk.up(EarlierCommands::MayArrive);
     let (context, _) = desk.next_leave();
     desk.answer(context, Ok(ReleaseReply::NotHeld));
     desk.pass(LATE_COMMANDS);
@@ -79,7 +79,7 @@ fn a_pending_release_is_repeated_too_while_an_old_link_may_overtake_it() {
 fn tokens_of_a_new_link_are_left_once() {
     let mut desk = Desk::new();
     desk.down();
-    desk.up(FormerLinks::Alive);
+    desk.up(EarlierCommands::MayArrive);
     let cell = desk.hold(want());
     desk.release(&cell);
     let (context, _) = desk.next_leave();
@@ -92,7 +92,7 @@ fn held_leases_are_renewed_at_once_on_a_new_link() {
     let mut desk = Desk::new();
     desk.hold(want());
     desk.down();
-    desk.up(FormerLinks::Dead);
+    desk.up(EarlierCommands::Ended);
     assert!(matches!(desk.next().1, Command::Renew(..)));
 }
 
@@ -101,7 +101,7 @@ fn waiters_ask_on_a_new_link() {
     let mut desk = Desk::new();
     let token = desk.queue(want());
     desk.down();
-    desk.up(FormerLinks::Dead);
+    desk.up(EarlierCommands::Ended);
     let (context, mode, _) = desk.next_enter();
     assert_eq!((context.token, mode), (token, AcquireMode::WaitAgain));
 }

@@ -58,11 +58,11 @@ fn what_the_server_did_before_we_knew_is_no_loss() {
     let mut desk = Desk::new();
     desk.acquire(0, fenced());
     let (first, ..) = desk.next_enter();
-    desk.up(FormerLinks::Dead);
+    desk.up(EarlierCommands::Ended);
     let (second, ..) = desk.next_enter();
     let server_time = Some(desk.server_time());
     // Executed in the other order than sent, by threads that were preempted; noticed in yet another.
-    let old = if matches!(first.command, Command::Acquire(Acquiring { seq: 1, .. }, _)) {
+    let old = if matches!(first.command, Command::Acquire(AcquirePurpose { seq: 1, .. }, _)) {
         second
     } else {
         panic!()

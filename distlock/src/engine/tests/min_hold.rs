@@ -21,7 +21,7 @@ fn it_outlives_a_loss_by_max_hold() {
         // The body goes on for a moment: the lease covers it.
         desk.quiet();
         desk.pass(ms(100));
-        assert_eq!(desk.release(&cell), Release::WasLost(LostReason::MaxHold));
+        assert_eq!(desk.release(&cell), ReleaseStarted::WasLost(LostReason::MaxHold));
         assert_eq!(desk.next_leave().1, Some(ms(3_400)), "{kind}");
         desk.quiet();
     }
@@ -35,7 +35,7 @@ fn it_outlives_a_shutdown() {
         desk.pass(ms(200));
         let effects = desk.engine.on_every_key(desk.now, |step| step.lose_all(LostReason::Shutdown));
         desk.take(effects);
-        assert_eq!(desk.release(&cell), Release::WasLost(LostReason::Shutdown));
+        assert_eq!(desk.release(&cell), ReleaseStarted::WasLost(LostReason::Shutdown));
         assert_eq!(desk.next_leave().1, Some(ms(3_800)), "{kind}");
         desk.quiet();
     }
@@ -51,7 +51,7 @@ fn it_outlives_a_lease_that_ends_before_it() {
         assert_eq!(desk.lost, [LostReason::Expired]);
         assert_eq!(desk.next_leave().1, Some(ms(102)), "{kind}");
         // It was released already, whatever the body does.
-        assert_eq!(desk.release(&cell), Release::WasLost(LostReason::Expired));
+        assert_eq!(desk.release(&cell), ReleaseStarted::WasLost(LostReason::Expired));
         desk.quiet();
     }
 }
@@ -138,9 +138,9 @@ fn it_outlives_an_answer_that_comes_after_the_loss() {
     let mut desk = Desk::new();
     let want = Want { max_hold: Some(ms(500)), ..held_for(2_000) };
     let token = desk.queue(want);
-    desk.link(&LinkEvent::Pushes(Pushes::On));
+    desk.link(&LinkEvent::Notifications(Notifications::On));
     let (late, ..) = desk.next_enter();
-    desk.link(&LinkEvent::Pushes(Pushes::On));
+    desk.link(&LinkEvent::Notifications(Notifications::On));
     let (answered, ..) = desk.next_enter();
     desk.busy(answered);
     desk.grant(token, desk.server_time(), None);

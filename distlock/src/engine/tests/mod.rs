@@ -30,15 +30,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Acquiring, Answer, Command, Confirmation, Context, Effect, Outcome, Release, Renewal, WaitLimit, Want,
+    AcquirePurpose, Answer, Command, Confirmation, Context, Effect, Outcome, ReleaseStarted, Renewal,
+    WaitLimit, Want,
 };
 use crate::driver::shards::{Effects, Shards};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Ticket};
 use crate::protocol::op::{self, Ask};
 use crate::protocol::{
-    AcquireMode, AcquireReply, BatchReply, Failure, LinkEvent, OpResult, PollPauses, Push, Pushes,
-    ReleaseReply, Remaining, RenewReply, ServerTime, StoreError, Time, Token, Tuning,
+    AcquireMode, AcquireReply, BatchReply, EarlierCommands, Failure, LinkEvent, Notifications, OpResult,
+    PollPauses, Push, ReleaseReply, Remaining, RenewReply, ServerTime, StoreError, Time, Token, Tuning,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -104,13 +105,6 @@ impl Answers for StoreError {
     }
 }
 
-/// Whether commands of earlier connections may still arrive when a new one is up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FormerLinks {
-    Dead,
-    Alive,
-}
-
 /// Where a waiter is in the server's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -124,7 +118,7 @@ struct Desk {
     key: Arc<str>,
     now: Time,
     sent: VecDeque<(Sent, Command)>,
-    together: VecDeque<Vec<(Context, Acquiring, op::Acquire)>>,
+    together: VecDeque<Vec<(Context, AcquirePurpose, op::Acquire)>>,
     done: VecDeque<(u32, Outcome)>,
     lost: Vec<LostReason>,
     /// How many waited here when it was reported that the store has queued this process.
@@ -157,7 +151,7 @@ impl Desk {
             queued: Vec::new(),
             not_taken: Vec::new(),
         };
-        desk.up(FormerLinks::Dead);
+        desk.up(EarlierCommands::Ended);
         desk
     }
 
@@ -197,7 +191,7 @@ impl Desk {
         self.take(effects);
     }
 
-    fn release(&mut self, cell: &LeaseCell) -> Release {
+    fn release(&mut self, cell: &LeaseCell) -> ReleaseStarted {
         let (release, effects) = self.engine.on_key(self.now, &cell.key, |step| step.release(cell));
         self.take(effects);
         release
@@ -230,9 +224,8 @@ impl Desk {
         self.take(effects);
     }
 
-    fn up(&mut self, former_links: FormerLinks) {
-        let former_links_dead = former_links == FormerLinks::Dead;
-        self.link(&LinkEvent::Up { former_links_dead, pushes: Pushes::On });
+    fn up(&mut self, earlier: EarlierCommands) {
+        self.link(&LinkEvent::Up { earlier, pushes: Notifications::On });
     }
 
     fn down(&mut self) {
@@ -324,7 +317,7 @@ impl Desk {
     fn hold(&mut self, want: Want) -> Arc<LeaseCell> {
         self.acquire(0, want);
         let (context, _) = self.next();
-        let is_fenced = matches!(context.command, Command::Acquire(Acquiring { fences: 1.., .. }, _));
+        let is_fenced = matches!(context.command, Command::Acquire(AcquirePurpose { fences: 1.., .. }, _));
         let fence = is_fenced.then_some(1_000);
         let server_time = Some(self.server_time());
         self.answer(context, Ok(AcquireReply::Acquired { server_time, fence }));

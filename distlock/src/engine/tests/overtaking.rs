@@ -2,8 +2,8 @@
 //! mutex is free again.
 
 use super::*;
-use crate::engine::state::releases::MOST;
-use crate::protocol::Notice;
+use crate::engine::state::releases::MAX_TOKENS;
+use crate::protocol::PushHint;
 
 /// The lock is acquired and released while a second command of the same attempt is under way, which then finds the
 /// lock ours: it is released once more. Returns that release and the holder's own.
@@ -11,13 +11,13 @@ fn released_twice(desk: &mut Desk, want: Want) -> (Sent, Sent) {
     desk.acquire(0, want);
     let (first, _) = desk.next();
     let token = first.token;
-    let hint = Notice::Unproven { key: desk.key.clone(), token };
+    let hint = PushHint::Unproven { key: desk.key.clone(), token };
     let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
     desk.take(effects);
     let (second, ..) = desk.next_enter();
     desk.fresh(first);
     let cell = desk.acquired();
-    assert_eq!(desk.release(&cell), Release::Sent);
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
     let (own, _) = desk.next_leave();
     let server_time = Some(desk.server_time());
     desk.answer(second, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
@@ -74,12 +74,12 @@ fn a_release_that_its_own_repetition_overtakes_is_no_loss() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     desk.down();
-    desk.up(FormerLinks::Alive);
+    desk.up(EarlierCommands::MayArrive);
     desk.sent.clear();
     desk.release(&cell);
     let (own, _) = desk.next_leave();
     desk.down();
-    desk.up(FormerLinks::Alive);
+    desk.up(EarlierCommands::MayArrive);
     let (repeated, _) = desk.next_leave();
     desk.answer(repeated, Ok(ReleaseReply::Released { gap: false }));
     let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
@@ -90,7 +90,7 @@ fn a_release_that_its_own_repetition_overtakes_is_no_loss() {
 fn no_more_tokens_are_remembered_than_so_many() {
     let mut desk = Desk::new();
     let (own, _) = released_twice(&mut desk, want());
-    for number in 0..MOST {
+    for number in 0..MAX_TOKENS {
         let token = Token(1_000_000 + u64::try_from(number).unwrap());
         desk.grant(token, desk.server_time(), None);
     }
@@ -104,7 +104,7 @@ fn a_release_that_overtakes_one_with_min_hold_keeps_the_key_as_well() {
     let mut desk = Desk::new();
     desk.acquire(0, Want { min_hold: Some(ms(4_000)), ..want() });
     let (first, _) = desk.next();
-    let hint = Notice::Unproven { key: desk.key.clone(), token: first.token };
+    let hint = PushHint::Unproven { key: desk.key.clone(), token: first.token };
     let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
     desk.take(effects);
     let (second, ..) = desk.next_enter();

@@ -1,7 +1,7 @@
 //! Releases that the server has not confirmed: one for each token, with pauses, for a limited time.
 
 use super::*;
-use crate::engine::state::pending::MOST;
+use crate::engine::state::pending::MAX_PENDING_RELEASES;
 use crate::protocol::LockKind;
 use crate::protocol::op::Ends;
 
@@ -43,7 +43,7 @@ fn a_flapping_link_whose_former_links_may_be_alive_does_not_multiply_them() {
     let token = release_without_link(&mut desk);
     let (mut sends, mut most) = (0, 0);
     for _ in 0..30 {
-        desk.up(FormerLinks::Alive);
+        desk.up(EarlierCommands::MayArrive);
         sends += fail_for(&mut desk, ms(1_000), Failure::Unknown);
         desk.down();
         sends += fail_for(&mut desk, ms(1_000), Failure::NotSent);
@@ -110,14 +110,14 @@ fn a_longer_extension_is_remembered_as_long_as_it_may_last() {
 fn there_are_never_more_than_can_be_remembered() {
     let mut desk = Desk::new();
     desk.down();
-    for number in 0..MOST + 100 {
+    for number in 0..MAX_PENDING_RELEASES + 100 {
         let token = Token(1_000 + u64::try_from(number).unwrap());
         desk.grant(token, desk.server_time(), None);
         answer_all(&mut desk, Failure::NotSent);
         desk.pass(ms(1));
     }
     let left = desk.engine.pending_releases();
-    assert_eq!(left.len(), MOST);
+    assert_eq!(left.len(), MAX_PENDING_RELEASES);
     // Those whose locks end first were given up.
     assert!(left.iter().all(|(_, token)| token.0 >= 1_100));
 }
@@ -127,14 +127,14 @@ fn what_waits_for_a_link_goes_out_with_it_though_a_former_link_may_be_alive() {
     let mut desk = Desk::new();
     let cell = desk.hold(want());
     desk.down();
-    desk.up(FormerLinks::Alive);
+    desk.up(EarlierCommands::MayArrive);
     desk.sent.clear();
     desk.release(&cell);
     let (context, _) = desk.next_leave();
     desk.down();
     desk.fails(context, Failure::Unknown);
     desk.pass(ms(100));
-    desk.up(FormerLinks::Alive);
+    desk.up(EarlierCommands::MayArrive);
     assert_eq!(desk.next_leave().0.token, cell.token);
     assert_eq!(desk.engine.pending_releases().len(), 1);
 }

@@ -85,7 +85,7 @@ fn an_entry_is_removed_by_the_one_that_gets_the_lock() {
     desk.pass(ms(3_000));
     desk.acquire(3, Want { wait_limit: WaitLimit::Once, ..want() });
     desk.timer();
-    desk.up(FormerLinks::Dead);
+    desk.up(EarlierCommands::Ended);
     for (context, op) in desk.sent.drain(..) {
         if let Command::Acquire(_, Ask::Full(op::Acquire { mode, .. })) = op {
             assert_ne!(mode, AcquireMode::Try, "{context:?}");
@@ -96,7 +96,7 @@ fn an_entry_is_removed_by_the_one_that_gets_the_lock() {
 #[test]
 fn without_pushes_the_server_is_told() {
     let mut desk = Desk::new();
-    desk.link(&LinkEvent::Pushes(Pushes::Off));
+    desk.link(&LinkEvent::Notifications(Notifications::Off));
     desk.acquire(0, fenced());
     assert_eq!(desk.next_enter().1, AcquireMode::Poll);
 }
@@ -105,7 +105,7 @@ fn without_pushes_the_server_is_told() {
 fn after_a_new_subscription_everybody_asks() {
     let mut desk = Desk::new();
     desk.queue(want());
-    desk.link(&LinkEvent::Pushes(Pushes::On));
+    desk.link(&LinkEvent::Notifications(Notifications::On));
     assert_eq!(desk.next_enter().1, AcquireMode::WaitAgain);
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::session::Session;
-use crate::backend::{LeaseEnds, Notice};
+use crate::backend::{LeaseEnds, PushHint};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -145,23 +145,23 @@ fn a_release_is_repeated_until_it_is_answered_however_long_that_takes() {
 fn who_may_get_in_asks_and_what_nobody_waits_for_goes_back() {
     let (mut desk, _session) = with_session();
     let token = desk.queue(want());
-    let notice = |desk: &mut Desk, notice: Notice| {
+    let notice = |desk: &mut Desk, notice: PushHint| {
         let ((), effects) = desk.engine.on_key(desk.now, notice.key(), |step| step.on_notice(&notice));
         desk.take(effects);
     };
     let key = desk.key.clone();
-    notice(&mut desk, Notice::Free { key: key.clone() });
+    notice(&mut desk, PushHint::Free { key: key.clone() });
     assert_eq!(desk.sleep(), Duration::ZERO);
     let (context, mode, _) = desk.next_enter();
     assert_eq!(mode, AcquireMode::WaitAgain);
     desk.busy(context);
-    notice(&mut desk, Notice::Unproven { key: key.clone(), token });
+    notice(&mut desk, PushHint::Unproven { key: key.clone(), token });
     let (context, _, _) = desk.next_enter();
     desk.fresh(context);
     desk.acquired();
-    notice(&mut desk, Notice::Unproven { key: key.clone(), token });
+    notice(&mut desk, PushHint::Unproven { key: key.clone(), token });
     desk.quiet();
-    notice(&mut desk, Notice::Unproven { key, token: Token(4_711) });
+    notice(&mut desk, PushHint::Unproven { key, token: Token(4_711) });
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, Token(4_711));
 }

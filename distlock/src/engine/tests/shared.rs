@@ -63,7 +63,7 @@ pub(super) fn where_another_process_was_in_the_way_no_reader_joins_after_one_has
     let mut desk = Desk::new();
     let [first, second] = granted_to_two(&mut desk);
     desk.pass(ms(1));
-    assert_eq!(desk.release(&first), Release::HandedOn);
+    assert_eq!(desk.release(&first), ReleaseStarted::HandedOn);
     desk.acquire(2, reader());
     desk.nobody_is_done();
     assert_ne!(desk.next_enter().0.token, second.token);
@@ -93,7 +93,7 @@ pub(super) fn no_reader_joins_those_whose_end_a_writer_elsewhere_waits_for() {
     let (context, ..) = desk.next_enter();
     assert_ne!(context.token, first.token);
     desk.busy_behind(context, "dl1:s", Place::Behind);
-    assert_eq!(desk.release(&first), Release::Sent);
+    assert_eq!(desk.release(&first), ReleaseStarted::Sent);
 }
 
 /// The push may come before the reply to the command that got the lease.
@@ -147,9 +147,9 @@ fn the_last_reader_leaves() {
     let first = desk.hold(reader());
     desk.acquire(1, reader());
     let second = desk.acquired();
-    assert_eq!(desk.release(&first), Release::HandedOn);
+    assert_eq!(desk.release(&first), ReleaseStarted::HandedOn);
     desk.quiet();
-    assert_eq!(desk.release(&second), Release::Sent);
+    assert_eq!(desk.release(&second), ReleaseStarted::Sent);
     assert_eq!(desk.next_leave().0.token, first.token);
 }
 
@@ -211,6 +211,6 @@ fn a_minimal_hold_outlives_those_who_read_along() {
     desk.release(&first);
     desk.quiet();
     desk.pass(ms(50));
-    assert_eq!(desk.release(&second), Release::WasLost(LostReason::MaxHold));
+    assert_eq!(desk.release(&second), ReleaseStarted::WasLost(LostReason::MaxHold));
     assert_eq!(desk.next_leave().1, Some(ms(450)));
 }

@@ -15,8 +15,8 @@ use super::{Behind, Event, LeaderStep, Observer, ReleaseOutcome};
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::How;
 use crate::outage::{LinkChange, LinkStart, OutageIs};
-use crate::protocol::Pushes;
-use series::{Level, Levels, Outcome, Series};
+use crate::protocol::Notifications;
+use series::{Level, Levels, OutcomeLabel, Series};
 
 /// So many labels have series of their own. (A label that is made of user ids must not fill the collector.)
 const MOST_LABELS: usize = 100;
@@ -25,11 +25,11 @@ const OTHER: &str = "other";
 
 /// Counts and measures what happens.
 #[derive(Debug, Default)]
-pub(super) struct Metrics(RwLock<Table>);
+pub(super) struct Metrics(RwLock<SeriesTable>);
 
 /// The series of each label.
 #[derive(Debug, Default)]
-struct Table {
+struct SeriesTable {
     /// The address of the recorder that the handles are of: a program may install one after its first lock.
     recorder: usize,
     labels: HashMap<Box<str>, Arc<Labelled>>,
@@ -60,7 +60,7 @@ fn recorder() -> usize {
     metrics::with_recorder(|recorder| std::ptr::from_ref(recorder).cast::<()>().addr())
 }
 
-impl Table {
+impl SeriesTable {
     fn find(&self, recorder: usize, label: &str) -> Option<Arc<Labelled>> {
         if self.recorder != recorder {
             return None;
@@ -97,7 +97,7 @@ impl Metrics {
     }
 
     /// A request has ended, or (of several keys) a part of it.
-    fn ended(&self, label: &str, outcome: Outcome, keys: usize, waited: Duration) {
+    fn ended(&self, label: &str, outcome: OutcomeLabel, keys: usize, waited: Duration) {
         let of = self.of(label);
         of.shift(Level::Waiting, -signed(keys));
         of.series.requested(outcome, u64::try_from(keys.max(1)).unwrap_or(u64::MAX), waited);
@@ -132,7 +132,7 @@ impl Observer for Metrics {
             Event::Queued { label, behind: Behind::AnotherProcess, .. } => self.of(label).series.queued(),
             Event::Queued { behind: Behind::ThisProcess, .. } => {}
             Event::Acquired { lock, how, waited } => {
-                self.ended(lock.label, Outcome::Acquired, 1, waited);
+                self.ended(lock.label, OutcomeLabel::Acquired, 1, waited);
                 let of = self.of(lock.label);
                 of.series.acquired(word_of_how(how));
                 of.shift(Level::Held, 1);
@@ -141,7 +141,7 @@ impl Observer for Metrics {
                 self.ended(label, outcome_of(error), keys, waited);
             }
             Event::Abandoned { label, keys, waited } => {
-                self.ended(label, Outcome::Abandoned, keys, waited);
+                self.ended(label, OutcomeLabel::Abandoned, keys, waited);
             }
             Event::Renewed { lock, left, remaining } => {
                 let of = self.of(lock.label);
@@ -183,7 +183,7 @@ fn link(store: &str, change: LinkChange<'_>) {
         LinkChange::Up { start, pushes, .. } => {
             set(names::LINK_UP, true);
             drop((outages(), counter!(names::FAILED))); // at 0 from now on
-            set(names::PUSHES_ON, pushes == Pushes::On);
+            set(names::PUSHES_ON, pushes == Notifications::On);
             if let LinkStart::AtLast(outage) | LinkStart::Again(outage) = start {
                 histogram!(names::OUTAGE, "store" => store.to_owned()).record(outage.as_secs_f64());
             }
@@ -195,7 +195,7 @@ fn link(store: &str, change: LinkChange<'_>) {
                 outages().increment(1);
             }
         }
-        LinkChange::Pushes(pushes) => set(names::PUSHES_ON, pushes == Pushes::On),
+        LinkChange::Notifications(pushes) => set(names::PUSHES_ON, pushes == Notifications::On),
     }
 }
 
@@ -203,16 +203,18 @@ fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn outcome_of(error: &LockError) -> Outcome {
+fn outcome_of(error: &LockError) -> OutcomeLabel {
     match error {
-        LockError::Busy { .. } => Outcome::Busy,
-        LockError::Unavailable { .. } | LockError::Lost { .. } | LockError::Fence(_) => Outcome::Unavailable,
-        LockError::WrongKind { .. } => Outcome::WrongKind,
-        LockError::WouldDeadlock { .. } => Outcome::WouldDeadlock,
-        LockError::InvalidKey { .. } | LockError::InvalidOptions { .. } | LockError::NotInitialized => {
-            Outcome::Invalid
+        LockError::Busy { .. } => OutcomeLabel::Busy,
+        LockError::Unavailable { .. } | LockError::Lost { .. } | LockError::Fence(_) => {
+            OutcomeLabel::Unavailable
         }
-        LockError::Closed => Outcome::Closed,
+        LockError::WrongKind { .. } => OutcomeLabel::WrongKind,
+        LockError::WouldDeadlock { .. } => OutcomeLabel::WouldDeadlock,
+        LockError::InvalidKey { .. } | LockError::InvalidOptions { .. } | LockError::NotInitialized => {
+            OutcomeLabel::Invalid
+        }
+        LockError::Closed => OutcomeLabel::Closed,
     }
 }
 

@@ -12,7 +12,7 @@ use distlock_store::kit::sync::Locked;
 
 /// How a request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum OutcomeLabel {
     Acquired,
     Busy,
     Unavailable,
@@ -119,9 +119,9 @@ impl Series {
         cell.get_or_init(|| counter!(name, "label" => self.label.clone())).increment(1);
     }
 
-    pub(super) fn requested(&self, outcome: Outcome, count: u64, waited: Duration) {
+    pub(super) fn requested(&self, outcome: OutcomeLabel, count: u64, waited: Duration) {
         self.one_of(&self.requests, &OUTCOMES, outcome as usize, (names::REQUESTS, "outcome"), count);
-        let index = usize::from(outcome != Outcome::Acquired);
+        let index = usize::from(outcome != OutcomeLabel::Acquired);
         if let (Some(cell), Some(word)) = (self.wait.get(index), WAITS.get(index)) {
             let made = || histogram!(names::WAIT, "label" => self.label.clone(), "outcome" => *word);
             cell.get_or_init(made).record(waited.as_secs_f64());

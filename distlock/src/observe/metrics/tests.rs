@@ -13,7 +13,7 @@ use crate::error::{LockError, LostReason};
 use crate::lease_cell::How;
 use crate::observe::{Event, LeaderStep, Lock, Observer, ReleaseOutcome};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
-use crate::protocol::{Failure, LockKind, Pushes, StoreError};
+use crate::protocol::{EarlierCommands, Failure, LockKind, Notifications, StoreError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -191,7 +191,11 @@ fn labels_beyond_a_number_share_one() {
 /// Prometheus does not see the increase of a counter whose first sample is 1.
 #[test]
 fn losses_outages_and_failures_are_0_before_the_first_one() {
-    let up = LinkChange::Up { start: LinkStart::AtOnce, former_links_dead: true, pushes: Pushes::On };
+    let up = LinkChange::Up {
+        start: LinkStart::AtOnce,
+        earlier: EarlierCommands::Ended,
+        pushes: Notifications::On,
+    };
     let snapshots = observe(&[Event::Link { store: "redis at h", change: up }, requested(A, 1)]);
     let mut zeros: Vec<_> = snapshots
         .snapshot()
@@ -236,7 +240,8 @@ fn a_recorder_that_comes_late_is_told_what_is_held() {
 fn the_link_is_a_level_and_its_outages_are_counted() {
     let cause = StoreError::new(Failure::Later, "gone");
     let link = |change| Event::Link { store: "redis at h", change };
-    let up = |start| link(LinkChange::Up { start, former_links_dead: true, pushes: Pushes::On });
+    let up =
+        |start| link(LinkChange::Up { start, earlier: EarlierCommands::Ended, pushes: Notifications::On });
     let down = |outage| link(LinkChange::Down { outage, cause: &cause });
     let events = [up(LinkStart::AtOnce), down(OutageIs::New), down(OutageIs::Known)];
     let snapshots = observe(&events);

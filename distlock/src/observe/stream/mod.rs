@@ -14,7 +14,7 @@ pub use lock_event::LockEvent;
 use sent::Sent;
 
 /// The number of events that are kept for a slow reader.
-const KEPT: usize = 1024;
+const MAX_EVENTS_KEPT: usize = 1024;
 
 /// The readers of one manager. Until there is the first one, an event costs one comparison; with readers, it is put
 /// into the channel, which allocates nothing for a lock that is acquired and released.
@@ -23,7 +23,7 @@ pub(super) struct Readers(OnceCell<Sender<Sent>>);
 
 impl Readers {
     pub(super) fn subscribe(&self) -> Events {
-        Events(self.0.get_or_init(|| Sender::new(KEPT)).subscribe())
+        Events(self.0.get_or_init(|| Sender::new(MAX_EVENTS_KEPT)).subscribe())
     }
 
     /// There has never been one.
@@ -166,12 +166,12 @@ mod tests {
     async fn a_slow_reader_loses_the_oldest_events_and_is_told_how_many() {
         let manager = LockManager::in_memory();
         let mut events = manager.events();
-        for _ in 0..KEPT {
+        for _ in 0..MAX_EVENTS_KEPT {
             manager.lock("k").acquire().await.unwrap().release().await.unwrap();
         }
         let LockEvent::Missed { count } = next(&mut events).await else { panic!("it is behind") };
-        assert!(count >= KEPT as u64, "{count}");
-        for _ in 0..KEPT {
+        assert!(count >= MAX_EVENTS_KEPT as u64, "{count}");
+        for _ in 0..MAX_EVENTS_KEPT {
             assert!(!matches!(next(&mut events).await, LockEvent::Missed { .. }));
         }
     }

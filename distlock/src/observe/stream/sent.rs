@@ -8,7 +8,7 @@ use super::LockEvent;
 use crate::error::{LockError, LostReason};
 use crate::observe::{Event, Lock, ReleaseOutcome};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
-use crate::protocol::{LockKind, Pushes};
+use crate::protocol::{LockKind, Notifications};
 
 /// An event in the channel. It shares the label and the key with the lock, and the reader copies them.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ fn of_link(store: &str, change: LinkChange<'_>) -> Option<LockEvent> {
             LockEvent::Disconnected { store, cause: cause.to_string() }
         }
         LinkChange::Down { outage: OutageIs::Known, .. } => return None,
-        LinkChange::Pushes(pushes) => LockEvent::Pushes { store, on: pushes == Pushes::On },
+        LinkChange::Notifications(pushes) => LockEvent::Pushes { store, on: pushes == Notifications::On },
     })
 }
 

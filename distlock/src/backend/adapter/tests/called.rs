@@ -51,7 +51,7 @@ fn the_store_is_asked_and_answers_without_the_io_thread() {
     let Ok(Call::Acquire(_, answer)) = rig.script.calls.try_recv() else { panic!("not asked") };
     answer.send(acquired()).unwrap();
     assert!(matches!(poll(acquiring.as_mut()), Poll::Ready(Ok(protocol::AcquireReply::Acquired { .. }))));
-    assert!(lock(&rig.backend.lanes).is_empty());
+    assert!(rig.backend.lanes.lock().is_empty());
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_command_whose_caller_is_dropped_goes_on_and_keeps_its_turn() {
         released(&mut rig).await;
         release.await.unwrap().unwrap();
     });
-    assert!(lock(&rig.backend.lanes).is_empty());
+    assert!(rig.backend.lanes.lock().is_empty());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_command_that_is_handed_to_the_io_thread_goes_on_there() {
         let reply = acquiring.await.unwrap();
         assert!(matches!(reply, Ok(protocol::AcquireReply::Acquired { .. })), "{reply:?}");
     });
-    assert!(lock(&rig.backend.lanes).is_empty());
+    assert!(rig.backend.lanes.lock().is_empty());
 }
 
 #[test]
@@ -147,7 +147,7 @@ async fn a_forced_release_keeps_nobody_waiting_whose_caller_is_not_polled() {
         tokio::task::yield_now().await;
     }
     let _unpolled = backend.force_release(&"k".into());
-    while !lock(&backend.lanes).is_empty() {
+    while !backend.lanes.lock().is_empty() {
         tokio::task::yield_now().await;
     }
     io_thread.shutdown_background();
@@ -253,7 +253,7 @@ fn every_command_is_answered_once_whoever_polls_it() {
         }
     });
     let start = Instant::now();
-    while !lock(&backend.lanes).is_empty() {
+    while !backend.lanes.lock().is_empty() {
         assert!(start.elapsed() < Duration::from_secs(20), "a turn is not given up");
         thread::yield_now();
     }

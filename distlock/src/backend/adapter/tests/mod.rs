@@ -9,18 +9,19 @@ mod order;
 mod sessions;
 mod words;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{StoreBackend, lock};
+use super::StoreBackend;
 use crate::backend::ConnectOn;
 use crate::backend::{
-    AcquireMode, Backend, Events, LinkEvent, LockKind, Notice, OpResult, Push, Pushes, Sending, ServerTime,
-    Token, op,
+    AcquireMode, Backend, Events, LinkEvent, LockKind, Notifications, OpResult, Push, PushHint, Sending,
+    ServerTime, Token, op,
 };
 use crate::protocol;
+use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Owner, Release, ReleaseReply, Renew,
     RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
@@ -151,33 +152,33 @@ fn acquired() -> Result<AcquireReply, StoreError> {
 /// What the engine was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
-    Up { former_links_dead: bool, pushes: Pushes },
+    Up { earlier: EarlierCommands, pushes: Notifications },
     Down,
-    Pushes(Pushes),
+    Notifications(Notifications),
     Push(Push),
-    Notice(Notice),
+    Notice(PushHint),
     SessionLost,
 }
 
 #[derive(Debug, Default)]
-struct Record(Mutex<Vec<Told>>);
+struct Record(Locked<Vec<Told>>);
 
 impl Record {
     fn add(&self, told: Told) {
-        lock(&self.0).push(told);
+        self.0.lock().push(told);
     }
 
     fn len(&self) -> usize {
-        lock(&self.0).len()
+        self.0.lock().len()
     }
 }
 
 impl Events for Record {
     fn link(&self, event: LinkEvent) {
         self.add(match event {
-            LinkEvent::Up { former_links_dead, pushes } => Told::Up { former_links_dead, pushes },
+            LinkEvent::Up { earlier, pushes } => Told::Up { earlier, pushes },
             LinkEvent::Down { .. } => Told::Down,
-            LinkEvent::Pushes(pushes) => Told::Pushes(pushes),
+            LinkEvent::Notifications(pushes) => Told::Notifications(pushes),
         });
     }
 
@@ -185,7 +186,7 @@ impl Events for Record {
         self.add(Told::Push(push));
     }
 
-    fn notice(&self, notice: Notice) {
+    fn notice(&self, notice: PushHint) {
         self.add(Told::Notice(notice));
     }
 
@@ -222,14 +223,14 @@ impl Rig {
     }
 
     async fn until_told(&self) {
-        while lock(&self.record.0).is_empty() {
+        while self.record.0.lock().is_empty() {
             tokio::task::yield_now().await;
         }
     }
 
     /// What was told since the last time.
     fn told(&self) -> Vec<Told> {
-        std::mem::take(&mut *lock(&self.record.0))
+        std::mem::take(&mut *self.record.0.lock())
     }
 
     fn send<O: SendTo>(&self, key: &str, op: O) -> tokio::task::JoinHandle<OpResult<O::Reply>> {

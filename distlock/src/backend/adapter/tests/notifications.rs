@@ -1,20 +1,20 @@
 //! Reports that come on a connection of their own, which may be lost while commands can be sent.
 
 use super::*;
-use distlock_store::{LeaseRule, Notifications};
+use distlock_store::{EarlierCommands, LeaseRule, Notifications};
 
-const UP: Told = Told::Up { former_links_dead: true, pushes: Pushes::On };
+const UP: Told = Told::Up { earlier: EarlierCommands::Ended, pushes: Notifications::On };
 
 #[tokio::test(start_paused = true)]
 async fn waiters_poll_while_nothing_is_reported() {
     let rig = Rig::up(queueing()).await;
-    for (said, told) in [(Notifications::Off, Pushes::Off), (Notifications::On, Pushes::On)] {
+    for said in [Notifications::Off, Notifications::On] {
         rig.events.notifications(said);
         // Said again it means nothing.
         rig.events.notifications(said);
         rig.until_told().await;
         tokio::task::yield_now().await;
-        assert_eq!(rig.told(), [Told::Pushes(told)]);
+        assert_eq!(rig.told(), [Told::Notifications(said)]);
     }
 }
 
@@ -31,8 +31,8 @@ async fn a_new_connection_reports_until_the_store_says_otherwise() {
     while rig.record.len() < 4 {
         tokio::task::yield_now().await;
     }
-    let free = Told::Notice(Notice::Free { key: "k".into() });
-    assert_eq!(rig.told(), [Told::Pushes(Pushes::Off), Told::Down, UP, free]);
+    let free = Told::Notice(PushHint::Free { key: "k".into() });
+    assert_eq!(rig.told(), [Told::Notifications(Notifications::Off), Told::Down, UP, free]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,5 +52,5 @@ async fn what_is_said_before_the_first_heartbeat_counts_with_it() {
     rig.events.notifications(Notifications::Off);
     rig.events.heartbeat().answered(TTL);
     rig.until_told().await;
-    assert_eq!(rig.told(), [Told::Up { former_links_dead: true, pushes: Pushes::Off }]);
+    assert_eq!(rig.told(), [Told::Up { earlier: EarlierCommands::Ended, pushes: Notifications::Off }]);
 }

@@ -26,7 +26,7 @@ async fn operations_on_one_key_follow_each_other_and_others_do_not_wait() {
     assert_eq!(released.owner, owner(1));
     answer.send(Ok(ReleaseReply::Released)).unwrap();
     assert!(matches!(release.await.unwrap(), Ok(protocol::ReleaseReply::Released { gap: false })));
-    assert!(lock(&rig.backend.lanes).is_empty());
+    assert!(rig.backend.lanes.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,7 +41,7 @@ async fn a_release_does_not_overtake_an_acquisition_that_has_timed_out() {
     answer.send(acquired()).unwrap();
     let (_, answer) = rig.script.next_release().await;
     // The engine, which has given the command up, is told that there is something to release.
-    assert_eq!(rig.told(), [Told::Notice(Notice::Unproven { key: "k".into(), token: Token(1) })]);
+    assert_eq!(rig.told(), [Told::Notice(PushHint::Unproven { key: "k".into(), token: Token(1) })]);
     answer.send(Ok(ReleaseReply::Released)).unwrap();
     release.await.unwrap().unwrap();
 }
@@ -61,7 +61,7 @@ async fn an_operation_that_never_ends_is_waited_for_so_long_and_heard_even_then(
     // It has left a place in the queue.
     answer.send(Ok(AcquireReply::Busy(distlock_store::Busy::by("dl1:other:1")))).unwrap();
     rig.until_told().await;
-    assert_eq!(rig.told(), [Told::Notice(Notice::Unproven { key: "k".into(), token: Token(1) })]);
+    assert_eq!(rig.told(), [Told::Notice(PushHint::Unproven { key: "k".into(), token: Token(1) })]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn nothing_is_sent_before_the_store_is_up_nor_while_it_is_down() {
     rig.until_told().await;
     assert_eq!(
         rig.told(),
-        [Told::Up { former_links_dead: true, pushes: Pushes::Off }],
+        [Told::Up { earlier: EarlierCommands::Ended, pushes: Notifications::Off }],
         "nothing was sent before"
     );
     let sent = rig.send("k", attempt(2));
@@ -114,7 +114,10 @@ async fn nothing_is_sent_before_the_store_is_up_nor_while_it_is_down() {
     assert_eq!((error.kind, error.to_string().as_str()), (Failure::NotSent, "the line is cut"));
     rig.events.up(EarlierCommands::MayArrive);
     rig.script.is_quiet().await;
-    assert_eq!(rig.told(), [Told::Down, Told::Up { former_links_dead: false, pushes: Pushes::Off }]);
+    assert_eq!(
+        rig.told(),
+        [Told::Down, Told::Up { earlier: EarlierCommands::MayArrive, pushes: Notifications::Off }]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +140,7 @@ async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
     let record = Arc::new(Record::default());
     let work = tokio::spawn(backend.clone().run(record.clone()));
     script.events().await.up(EarlierCommands::Ended);
-    while lock(&record.0).is_empty() {
+    while record.0.lock().is_empty() {
         tokio::task::yield_now().await;
     }
     // What a panic does to it.
@@ -147,7 +150,7 @@ async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
     assert!(matches!(sending, crate::backend::Sending::Ready(Err(error)) if error.kind == Failure::NotSent));
     tokio::spawn(backend.clone().run(record.clone()));
     script.events().await.up(EarlierCommands::MayArrive);
-    while lock(&record.0).len() < 2 {
+    while record.0.lock().len() < 2 {
         tokio::task::yield_now().await;
     }
     let sending = backend.send_acquire(&"k".into(), attempt(1).into());

@@ -32,7 +32,7 @@ async fn without_a_session_nothing_is_acquired_but_everything_is_given_back() {
     let (_, answer) = rig.script.next_acquire().await;
     answer.send(acquired()).unwrap();
     acquiring.await.unwrap().unwrap();
-    assert_eq!(rig.told(), [Told::Up { former_links_dead: true, pushes: Pushes::On }]);
+    assert_eq!(rig.told(), [Told::Up { earlier: EarlierCommands::Ended, pushes: Notifications::On }]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,7 +44,10 @@ async fn a_lost_session_is_told_before_the_next_one_counts() {
     let late = rig.events.heartbeat();
     rig.events.session_lost();
     rig.script.is_quiet().await;
-    assert_eq!(rig.told(), [Told::Up { former_links_dead: true, pushes: Pushes::On }, Told::SessionLost]);
+    assert_eq!(
+        rig.told(),
+        [Told::Up { earlier: EarlierCommands::Ended, pushes: Notifications::On }, Told::SessionLost]
+    );
     late.answered(TIMEOUT);
     rig.script.is_quiet().await;
     assert!(session.is_over(clock::now()), "the heartbeat was the old session's");

@@ -208,7 +208,7 @@ async fn a_command_for_several_keys_that_answers_late_is_undone_key_by_key() {
     assert!(results.await.unwrap().iter().all(|result| result.as_ref().is_err_and(may_be_applied)));
     answer.send(Ok(vec![AcquireReply::Acquired { fence: None }; 2])).unwrap();
     rig.script.is_quiet().await;
-    let undone = |key: &str| Told::Notice(Notice::Unproven { key: key.into(), token: Token(1) });
+    let undone = |key: &str| Told::Notice(PushHint::Unproven { key: key.into(), token: Token(1) });
     assert_eq!(rig.told(), [undone("a"), undone("b")]);
 }
 
@@ -224,8 +224,8 @@ async fn hints_are_about_our_keys_and_owners_only() {
     rig.script.is_quiet().await;
     let told = rig.told();
     let (key, token): (Arc<str>, _) = ("k".into(), Token(7));
-    assert_eq!(told[0], Told::Notice(Notice::Free { key: key.clone() }));
-    assert_eq!(told[1], Told::Notice(Notice::Unproven { key, token }));
+    assert_eq!(told[0], Told::Notice(PushHint::Free { key: key.clone() }));
+    assert_eq!(told[1], Told::Notice(PushHint::Unproven { key, token }));
     assert!(matches!(&told[2], Told::Push(Push::Grant { token: Token(7), fence: Some(5), .. })));
     assert_eq!(told.len(), 3);
 }

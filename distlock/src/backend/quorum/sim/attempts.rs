@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::config::{MILLI, SECOND};
 use super::process::Process;
 use super::world::{Event, World};
-use crate::backend::quorum::effect::Request;
+use crate::backend::quorum::effect::RoundOp;
 use crate::backend::{AcquireMode, LockKind, Token, op};
 use crate::engine::Queueing;
 use crate::protocol::Time;
@@ -176,7 +176,7 @@ impl World {
         self.put(
             process,
             key,
-            Request::Ask(op.into()),
+            RoundOp::Ask(op.into()),
             Purpose::Ask(Question { key, token, sent, queueing: Queueing::May }),
         );
         if self.rng.bool() {
@@ -208,7 +208,7 @@ impl World {
             let queueing = if mode == AcquireMode::Try { Queueing::Never } else { Queueing::May };
             (op::Ask::Full(op), queueing)
         };
-        if self.put(process, key, Request::Ask(op), Purpose::Ask(Question { key, token, sent, queueing }))
+        if self.put(process, key, RoundOp::Ask(op), Purpose::Ask(Question { key, token, sent, queueing }))
             && let Some(attempt) = &mut self.processes[process].attempts[key]
         {
             attempt.asked = true;
@@ -247,7 +247,7 @@ impl World {
         self.put(
             process,
             key,
-            Request::Renew(op::Renew { token, kind: LockKind::Exclusive, ttl }),
+            RoundOp::Renew(op::Renew { token, kind: LockKind::Exclusive, ttl }),
             Purpose::Renew { key, token, sent },
         );
         self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });
@@ -297,7 +297,7 @@ impl World {
         let op = op::Release { token, keep_taken_for, handoffs_began: None, ends: op::Ends::Other };
         // Half of it: clocks drift, and the release takes its time.
         let closed = keep_taken_for.map(|time| self.now + u64::try_from(time.as_nanos()).unwrap_or(0) / 2);
-        if !self.put(process, key, Request::Release(op), Purpose::Release { key, token, until, closed }) {
+        if !self.put(process, key, RoundOp::Release(op), Purpose::Release { key, token, until, closed }) {
             self.processes[process].pending_releases.push(Step::LeaveAgain { key, token, until });
         }
     }

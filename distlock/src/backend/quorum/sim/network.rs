@@ -7,10 +7,10 @@ use super::config::{MILLI, SECOND};
 use super::process::Process;
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Sender};
-use crate::backend::quorum::effect::{Answer, Command, NewLink};
+use crate::backend::quorum::effect::{MemberCommand, MemberReply, NewLink};
 use crate::backend::quorum::follow_up::take;
-use crate::backend::redis::{Mark, Note, Origin};
-use crate::backend::{Failure, Push, Pushes, StoreError, op, token_text};
+use crate::backend::redis::{Mark, Origin, ServerNote};
+use crate::backend::{EarlierCommands, Failure, Notifications, Push, StoreError, op, token_text};
 
 /// How much later a command may arrive that was sent into a broken connection.
 const LATE: u64 = 4 * SECOND;
@@ -50,8 +50,8 @@ pub(super) struct Flight {
     conn: u32,
     run: u32,
     key: Arc<str>,
-    command: Command,
-    answer: Option<Answer>,
+    command: MemberCommand,
+    answer: Option<MemberReply>,
     /// Its process knows what became of it.
     is_over: bool,
 }
@@ -67,22 +67,22 @@ pub(super) fn error(kind: Failure) -> StoreError {
 }
 
 /// What a server is asked.
-fn op_of(command: &Command) -> &dyn Debug {
+fn op_of(command: &MemberCommand) -> &dyn Debug {
     match command {
-        Command::Ask(_, op) => op,
-        Command::Release(_, op) => op,
-        Command::Renew(_, op) => op,
-        Command::Fence(_, op) => op,
+        MemberCommand::Ask(_, op) => op,
+        MemberCommand::Release(_, op) => op,
+        MemberCommand::Renew(_, op) => op,
+        MemberCommand::Fence(_, op) => op,
     }
 }
 
 /// What a server says.
-fn result_of(answer: &Answer) -> &dyn Debug {
+fn result_of(answer: &MemberReply) -> &dyn Debug {
     match answer {
-        Answer::Ask(_, result) => result,
-        Answer::Release(_, result) => result,
-        Answer::Renew(_, result) => result,
-        Answer::Fence(_, result) => result,
+        MemberReply::Ask(_, result) => result,
+        MemberReply::Release(_, result) => result,
+        MemberReply::Renew(_, result) => result,
+        MemberReply::Fence(_, result) => result,
     }
 }
 
@@ -111,7 +111,7 @@ impl World {
         self.between(bounds)
     }
 
-    pub(super) fn send(&mut self, process: usize, node: usize, key: Arc<str>, command: Command) {
+    pub(super) fn send(&mut self, process: usize, node: usize, key: Arc<str>, command: MemberCommand) {
         if !self.processes[process].links[node].up {
             // It is known that there is none, but the coordinator has not heard of it yet.
             let now = self.instant(process);
@@ -120,7 +120,9 @@ impl World {
         }
         // As on the real servers: every answer tells the time.
         let command = match command {
-            Command::Ask(job, op::Ask::Plain(op)) => Command::Ask(job, take(op.token, op.ttl).into()),
+            MemberCommand::Ask(job, op::Ask::Plain(op)) => {
+                MemberCommand::Ask(job, take(op.token, op.ttl).into())
+            }
             other => other,
         };
         let index = self.jobs.len();
@@ -167,7 +169,7 @@ impl World {
         let name = self.processes[process].name_in(life);
         let (key, command) = (self.jobs[index].key.clone(), self.jobs[index].command.clone());
         let mut notes = Vec::new();
-        let takes = matches!(command, Command::Ask(..) | Command::Fence(..));
+        let takes = matches!(command, MemberCommand::Ask(..) | MemberCommand::Fence(..));
         let answer = if takes && self.nodes[node].refuses_until > self.now {
             command.failed(error(Failure::Refused))
         } else if self.chance(self.cfg.later) {
@@ -175,14 +177,18 @@ impl World {
         } else {
             let (server, from) = (&mut self.nodes[node].server, Sender { client: &name, key: &key });
             match command {
-                Command::Ask(job, op) => {
-                    Answer::Ask(job, Ok(server.acquire(server_time, &from, &op, &mut notes)))
+                MemberCommand::Ask(job, op) => {
+                    MemberReply::Ask(job, Ok(server.acquire(server_time, &from, &op, &mut notes)))
                 }
-                Command::Release(job, op) => {
-                    Answer::Release(job, Ok(server.release(server_time, &from, &op, &mut notes)))
+                MemberCommand::Release(job, op) => {
+                    MemberReply::Release(job, Ok(server.release(server_time, &from, &op, &mut notes)))
                 }
-                Command::Renew(round, op) => Answer::Renew(round, Ok(server.renew(server_time, &from, &op))),
-                Command::Fence(job, op) => Answer::Fence(job, Ok(server.fence(server_time, &from, &op))),
+                MemberCommand::Renew(round, op) => {
+                    MemberReply::Renew(round, Ok(server.renew(server_time, &from, &op)))
+                }
+                MemberCommand::Fence(job, op) => {
+                    MemberReply::Fence(job, Ok(server.fence(server_time, &from, &op)))
+                }
             }
         };
         self.note(|| format!("server {node}: {index}: {:?}", result_of(&answer)));
@@ -249,7 +255,7 @@ impl World {
         self.give(process, node, index, answer);
     }
 
-    fn give(&mut self, process: usize, node: usize, index: usize, answer: Answer) {
+    fn give(&mut self, process: usize, node: usize, index: usize, answer: MemberReply) {
         if std::mem::replace(&mut self.jobs[index].is_over, true) {
             return;
         }
@@ -311,6 +317,7 @@ impl World {
         }
         let (former_links_dead, hears) =
             (!self.chance(self.cfg.former_links_alive), !self.chance(self.cfg.deaf));
+        let earlier = if former_links_dead { EarlierCommands::Ended } else { EarlierCommands::MayArrive };
         let since = self.now;
         let link = &mut self.processes[process].links[node];
         *link = Link { conn: link.conn + 1, up: true, since, former_links_dead, hears, ..Link::default() };
@@ -320,10 +327,10 @@ impl World {
         } else {
             self.nodes[node].server.unsubscribe(&name);
         }
-        let pushes = if hears { Pushes::On } else { Pushes::Off };
+        let pushes = if hears { Notifications::On } else { Notifications::Off };
         let origin = self.origin(node);
         self.note(|| format!("process {process}: connected to server {node}, {origin:?}"));
-        let link = NewLink { sent: now.time, former_links_dead, pushes, origin };
+        let link = NewLink { sent: now.time, earlier, pushes, origin };
         self.processes[process].coordinator.member_joined(now, node, link);
         self.carry_out(process);
     }
@@ -342,7 +349,7 @@ impl World {
     }
 
     /// Carries a note out, as the server's script does.
-    pub(super) fn note_on(&mut self, node: usize, note: &Note) {
+    pub(super) fn note_on(&mut self, node: usize, note: &ServerNote) {
         let node = &mut self.nodes[node];
         node.notes.longest_ttl = node.notes.longest_ttl.max(note.longest_ttl);
         node.server.raise_counter(note.fences);

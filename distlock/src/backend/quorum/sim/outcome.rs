@@ -5,33 +5,33 @@ use std::time::Duration;
 use super::attempts::{Attempt, Purpose, Question, Step};
 use super::config::MILLI;
 use super::world::World;
-use crate::backend::quorum::effect::Outcome;
+use crate::backend::quorum::effect::RoundOutcome;
 use crate::backend::{AcquireReply, OpResult, ReleaseReply, Remaining, RenewReply, Token};
 use crate::engine::Queueing;
 use crate::protocol::{Time, lease_end};
 
 impl World {
-    pub(super) fn done(&mut self, process: usize, round: u64, outcome: Outcome) {
+    pub(super) fn done(&mut self, process: usize, round: u64, outcome: RoundOutcome) {
         self.note(|| format!("process {process}: round {round}: {outcome:?}"));
         match (self.processes[process].purposes.remove(&round), outcome) {
-            (Some(Purpose::Ask(question)), Outcome::Ask(result)) => {
+            (Some(Purpose::Ask(question)), RoundOutcome::Ask(result)) => {
                 self.asked(process, round, question, result);
             }
-            (Some(Purpose::Renew { key, token, sent }), Outcome::Renew(result)) => {
+            (Some(Purpose::Renew { key, token, sent }), RoundOutcome::Renew(result)) => {
                 self.renewed(process, key, token, sent, result);
             }
-            (Some(Purpose::Release { key, token, until, .. }), Outcome::Release(Err(_)))
+            (Some(Purpose::Release { key, token, until, .. }), RoundOutcome::Release(Err(_)))
                 if self.processes[process].clock.at(self.now) < until =>
             {
                 self.later(process, 50 * MILLI, Step::LeaveAgain { key, token, until });
             }
             (
                 Some(Purpose::Release { key, closed: Some(closed), .. }),
-                Outcome::Release(Ok(ReleaseReply::Released { .. })),
+                RoundOutcome::Release(Ok(ReleaseReply::Released { .. })),
             ) if self.cfg.is_calm() => {
                 self.keys[key].closed_until = closed;
             }
-            (Some(Purpose::Release { .. }), Outcome::Release(_)) | (None, _) => {}
+            (Some(Purpose::Release { .. }), RoundOutcome::Release(_)) | (None, _) => {}
             (Some(_), outcome) => self.fail(format!("odd: process {process} got {outcome:?}")),
         }
     }

@@ -11,7 +11,7 @@ use super::config::{Config, SECOND};
 use super::network::Link;
 use super::world::{Event, World};
 use crate::backend::quorum::coordinator::Coordinator;
-use crate::backend::quorum::effect::{Effect, Now, Request, Writing};
+use crate::backend::quorum::effect::{Effect, Now, RoundOp, Writing};
 use crate::backend::{LinkEvent, Push};
 use crate::protocol::Time;
 use crate::simulation::clocks::LocalClock;
@@ -179,12 +179,12 @@ impl World {
                 }
             }
             LinkEvent::Down { .. } => self.processes[process].up = false,
-            LinkEvent::Pushes(_) => {}
+            LinkEvent::Notifications(_) => {}
         }
     }
 
     /// Puts an operation to the servers, if there is a majority.
-    pub(super) fn put(&mut self, process: usize, key: usize, request: Request, purpose: Purpose) -> bool {
+    pub(super) fn put(&mut self, process: usize, key: usize, request: RoundOp, purpose: Purpose) -> bool {
         if !self.processes[process].up {
             return false;
         }

@@ -7,12 +7,12 @@ use std::task::Poll;
 
 use redis::{Cmd, Value};
 
-use super::follow::Answered;
+use super::follow::NodeReplies;
 use super::node::Node;
 use super::question::{SlotState, ask};
 use super::{ClusterBackend, ClusterShared};
 use crate::backend::redis::errors;
-use crate::backend::redis::exec::PIECE;
+use crate::backend::redis::exec::MAX_COMMANDS_AT_ONCE;
 use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Encoding, Operation};
 use crate::backend::{BoxFuture, Failure, OpResult};
@@ -68,7 +68,7 @@ impl ClusterShared {
         share: Vec<(usize, Arc<str>, O)>,
     ) -> Placed<O::Reply> {
         let mut results = Vec::with_capacity(share.len());
-        for piece in share.chunks(PIECE) {
+        for piece in share.chunks(MAX_COMMANDS_AT_ONCE) {
             if link.liveness.has_ended() {
                 results.extend(piece.iter().map(|(at, ..)| (*at, Err(node.not_connected()))));
                 continue;
@@ -84,7 +84,7 @@ impl ClusterShared {
             };
             for (((at, key, op), encoding), value) in piece.iter().zip(encodings).zip(values) {
                 let (node, link) = (Arc::clone(&node), Arc::clone(&link));
-                let mut answered = Answered { node, link, encoding, values: vec![] };
+                let mut answered = NodeReplies { node, link, encoding, values: vec![] };
                 let said = if matches!(value, Value::ServerError(_)) {
                     answered.values.push(value);
                     self.carry_on(answered, key, op).await

@@ -17,10 +17,10 @@ use crate::backend::{AcquireReply, BatchReply, Failure, OpResult, StoreError, op
 use distlock_store::kit::connection::AddressMap;
 
 /// After this many redirections a command fails, and the engine tries again later.
-const HOPS: usize = 6;
+const MAX_REDIRECTIONS: usize = 6;
 
 /// Replies, and the node that gave them.
-pub(super) struct Answered {
+pub(super) struct NodeReplies {
     pub(super) node: Arc<Node>,
     pub(super) link: Arc<Link>,
     pub(super) encoding: Encoding,
@@ -67,7 +67,7 @@ impl ClusterShared {
         (cmd, encoding): (Cmd, Encoding),
     ) -> OpResult<NodeReply<O::Reply>> {
         let value = link.request(cmd).await.map_err(|error| exec::broken(&link, error))?;
-        let mut answered = Answered { node, link, encoding, values: vec![] };
+        let mut answered = NodeReplies { node, link, encoding, values: vec![] };
         if matches!((&value, encoding), (Value::ServerError(_), _) | (Value::Nil, Encoding::Short)) {
             answered.values.push(value);
             // Boxed because it is rare: it would double the size of every operation.
@@ -108,7 +108,7 @@ impl ClusterShared {
 
     pub(super) async fn carry_on<O: Operation>(
         &self,
-        answered: Answered,
+        answered: NodeReplies,
         key: &str,
         op: &O,
     ) -> OpResult<NodeReply<O::Reply>> {
@@ -119,7 +119,7 @@ impl ClusterShared {
 
     pub(super) fn understand<O: Operation>(
         &self,
-        answered: Answered,
+        answered: NodeReplies,
         key: &str,
         op: &O,
         value: Value,
@@ -129,7 +129,7 @@ impl ClusterShared {
         {
             self.refresh.notify_one();
         }
-        let Answered { node, link, encoding, .. } = answered;
+        let NodeReplies { node, link, encoding, .. } = answered;
         let reply = node.exec.decode(&link, key, op, encoding, value)?;
         Ok(NodeReply { node, link, reply })
     }
@@ -141,12 +141,12 @@ impl ClusterShared {
     /// Follows redirections until a node answers.
     async fn follow(
         &self,
-        mut last: Answered,
+        mut last: NodeReplies,
         key: &str,
         question: Question<'_>,
-    ) -> Result<Answered, StoreError> {
+    ) -> Result<NodeReplies, StoreError> {
         let mut slot = SlotState::Settled;
-        for _ in 0..HOPS {
+        for _ in 0..MAX_REDIRECTIONS {
             let again = last.values.iter().find_map(|value| last.node.exec.again(key, value, last.encoding));
             if again.is_none() {
                 let Some(error) = first_error(&last.values) else { return Ok(last) };
@@ -185,10 +185,10 @@ impl ClusterShared {
         (node, link): (Arc<Node>, Arc<Link>),
         key: &str,
         question: Question<'_>,
-    ) -> Result<Answered, StoreError> {
+    ) -> Result<NodeReplies, StoreError> {
         let (cmds, encoding) = question.cmds(&node.exec, None, key);
         let values = ask(&link, cmds, SlotState::Settled).await?;
-        let answered = self.follow(Answered { node, link, encoding, values }, key, question).await?;
+        let answered = self.follow(NodeReplies { node, link, encoding, values }, key, question).await?;
         match first_error(&answered.values) {
             Some(error) => Err(exec::failed(&answered.link, error.clone())),
             None => Ok(answered),
@@ -203,7 +203,7 @@ impl ClusterShared {
     ) -> Vec<OpResult<BatchReply>> {
         let Some((key, _)) = batch.first() else { return Vec::new() };
         let replies = match self.inquire(route, key, Question::AcquireAll(&batch)).await {
-            Ok(Answered { node, link, values, .. }) => {
+            Ok(NodeReplies { node, link, values, .. }) => {
                 match node.exec.decode_acquire_all(&link, &batch, values.first().unwrap_or(&Value::Nil)) {
                     Ok(replies) => Ok(node.exec.all_named(&link, &batch, replies).await),
                     Err(error) => Err(error),

@@ -22,11 +22,11 @@ pub(super) const MAP_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
 /// While something is wrong: how often several nodes are asked instead of one, at first and later.
 const SEVERAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// The number of nodes that are asked at once.
-const ASKED: usize = 5;
+const MAX_NODES_ASKED: usize = 5;
 
 /// How many nodes are asked for their view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum AskedNodes {
     /// The first one that answers. It may not know the newest changes.
     One,
     /// Several at once. The newest of their views counts, whatever was known before.
@@ -46,14 +46,14 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn scope(&mut self) -> Scope {
+    pub(super) fn scope(&mut self) -> AskedNodes {
         let every = if self.interval.is_quick() || self.behind { SEVERAL.0 } else { SEVERAL.1 };
         let due = self.several.is_none_or(|last| last.elapsed() >= every);
         if due && (self.behind || !self.whole) {
             self.several = Some(Instant::now());
-            return Scope::Several;
+            return AskedNodes::Several;
         }
-        Scope::One
+        AskedNodes::One
     }
 
     /// The pause before the next reading.
@@ -73,11 +73,11 @@ pub(super) type Linked = (Address, Arc<Link>);
 pub(super) async fn read(
     config: &RedisConfig,
     mut linked: Vec<Linked>,
-    scope: Scope,
-) -> Option<(View, Scope)> {
+    scope: AskedNodes,
+) -> Option<(View, AskedNodes)> {
     fastrand::shuffle(&mut linked);
-    linked.truncate(ASKED);
-    if scope == Scope::One {
+    linked.truncate(MAX_NODES_ASKED);
+    if scope == AskedNodes::One {
         for node in linked {
             if let Some(view) = ask(config, node).await {
                 return Some((view, scope));
@@ -108,7 +108,7 @@ fn ask(config: &RedisConfig, (address, link): Linked) -> impl Future<Output = Op
 /// Asks nodes that have been named at any time, over new connections.
 pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> Result<View, StoreError> {
     fastrand::shuffle(&mut named);
-    named.truncate(ASKED);
+    named.truncate(MAX_NODES_ASKED);
     let mut asked = JoinSet::new();
     for address in named {
         let config = config.clone();

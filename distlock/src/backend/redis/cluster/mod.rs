@@ -15,7 +15,7 @@
 //! - The link to one master is lost: nothing is reported. Operations on that master fail (`Unknown`, then
 //!   `NotSent`).
 //! - A lost link was made again, or slots went to a node that was not a master before (a fail-over): `Up`
-//!   again, so that the engine renews every lease and asks for every waiter. `former_links_dead` is about all
+//!   again, so that the engine renews every lease and asks for every waiter. `earlier` is about all
 //!   links made since the previous `Up`. A command that was sent to a replaced master cannot take effect any
 //!   more: its data is discarded when it comes back as a replica.
 //! - Slots went from one master to another: `Up` too, because the server times of two nodes must not be
@@ -40,6 +40,7 @@ mod inquire;
 mod map;
 mod node;
 mod question;
+mod recent_pushes;
 mod supervisor;
 
 #[cfg(any(test, fuzzing))]
@@ -53,7 +54,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
-use super::config::{Address, Place, RedisConfig};
+use super::config::{Address, RedisConfig, ServerLocation};
 use super::config_error::ConfigError;
 use super::errors;
 use super::exec::MOST_KEYS_AT_ONCE;
@@ -73,6 +74,7 @@ use map::Map;
 use node::Node;
 
 /// Locks on a Redis Cluster.
+#[derive(Clone)]
 pub(crate) struct ClusterBackend {
     shared: Arc<ClusterShared>,
 }
@@ -104,7 +106,7 @@ impl ClusterBackend {
     /// A sentence that says what to change in `config`.
     pub(crate) fn new(config: RedisConfig) -> Result<Arc<ClusterBackend>, ConfigError> {
         config.check()?;
-        let Place::Cluster(seeds) = config.place.clone() else {
+        let ServerLocation::Cluster(seeds) = config.place.clone() else {
             return Err("a cluster needs a URL with the scheme `redis+cluster://`".into());
         };
         let names = Names::clustered(config.prefix.clone());
@@ -123,12 +125,6 @@ impl ClusterBackend {
         };
         Ok(Arc::new(ClusterBackend { shared: Arc::new(shared) }))
     }
-}
-
-impl ClusterBackend {
-    fn again(&self) -> ClusterBackend {
-        ClusterBackend { shared: Arc::clone(&self.shared) }
-    }
 
     /// An operation that does not acquire.
     fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
@@ -140,6 +136,12 @@ impl ClusterBackend {
             }
             Err(error) => Sending::Ready(Err(error)),
         }
+    }
+
+    fn force(&self, key: &Arc<str>, owner: Option<&Arc<str>>) -> BoxFuture<Result<bool, StoreError>> {
+        let (shared, route) = (Arc::clone(&self.shared), self.shared.route(key));
+        let (key, owner) = (Arc::clone(key), owner.cloned());
+        Box::pin(async move { shared.force(route?, key, owner).await })
     }
 }
 
@@ -261,7 +263,7 @@ impl Backend for ClusterBackend {
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
-        let (this, key) = (self.again(), Arc::clone(key));
+        let (this, key) = (self.clone(), Arc::clone(key));
         Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
     }
 
@@ -270,7 +272,7 @@ impl Backend for ClusterBackend {
     }
 
     fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
-        let (this, mut found) = (self.again(), ScanResult::new(Search::new(beginning, after)));
+        let (this, mut found) = (self.clone(), ScanResult::new(Search::new(beginning, after)));
         Box::pin(async move {
             this.shared.search(&mut found).await?;
             Ok(found.page(&this).await)
@@ -278,7 +280,7 @@ impl Backend for ClusterBackend {
     }
 
     fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<StoredLocks, StoreError>> {
-        let this = self.again();
+        let this = self.clone();
         Box::pin(async move {
             let looks = listing::inspect(&this, &keys).await;
             listing::locks(keys, looks)
@@ -298,18 +300,11 @@ impl Backend for ClusterBackend {
     }
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
-        match self.shared.route(key) {
-            Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key), None)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+        self.force(key, None)
     }
 
     fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
-        let owner = Some(Arc::clone(owner));
-        match self.shared.route(key) {
-            Ok(route) => Box::pin(Arc::clone(&self.shared).force(route, Arc::clone(key), owner)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+        self.force(key, Some(owner))
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {

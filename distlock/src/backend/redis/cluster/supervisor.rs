@@ -1,6 +1,6 @@
 //! Maintains the map, the links and the subscriptions of a cluster, and reports to the engine.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,9 +12,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ClusterShared;
-use super::inquire::{self, MAP_REFRESH_INTERVAL, Schedule, Scope};
+use super::inquire::{self, AskedNodes, MAP_REFRESH_INTERVAL, Schedule};
 use super::map::{Map, View};
 use super::node::Node;
+use super::recent_pushes::RecentPushes;
 use crate::backend::redis::command::Wire;
 use crate::backend::redis::config::{Address, RedisConfig};
 use crate::backend::redis::endpoint::{Connects, Endpoint};
@@ -23,7 +24,7 @@ use crate::backend::redis::handshake::Role;
 use crate::backend::redis::names::Names;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
-use crate::backend::{Events, Failure, LinkEvent, Push, Pushes, ServerTime, StoreError, Token};
+use crate::backend::{EarlierCommands, Events, Failure, LinkEvent, Notifications, Push, StoreError};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::kit::sync::Locked;
@@ -34,10 +35,6 @@ const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);
 const SLOT_MOVE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the first `Up` waits for the push connection.
 const FIRST_PUSH_LINK_WAIT: Duration = Duration::from_millis(250);
-/// How many pushes are remembered, to recognise their copies.
-const REMEMBERED: usize = 1024;
-/// The copies of a gap's push arrive within this time.
-const GAP_COPY_WINDOW: Duration = Duration::from_millis(300);
 /// How long the link to a node that serves nothing any more is kept for commands under way.
 const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 
@@ -45,59 +42,21 @@ const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 struct Supervisor {
     shared: Arc<ClusterShared>,
     events: Arc<dyn Events>,
-    reported: Locked<Reported>,
+    reported: Locked<ReportState>,
     /// Whether the first attempt to subscribe has ended.
     tried: watch::Sender<bool>,
-    /// Pushes delivered recently: each arrives once from every node.
+    /// Each push arrives once from every node.
     recent_pushes: Locked<RecentPushes>,
-}
-
-/// Pushes delivered recently.
-#[derive(Debug, Default)]
-struct RecentPushes(VecDeque<(Token, PushKind, Instant)>);
-
-/// What a push says of its token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PushKind {
-    Granted(ServerTime),
-    Gap,
-    Wanted,
-}
-
-impl RecentPushes {
-    /// False if this is a copy of a push that has arrived already.
-    fn is_new(&mut self, push: &Push) -> bool {
-        let now = Instant::now();
-        let (token, said) = match push {
-            Push::Grant { token, server_time, .. } => (*token, PushKind::Granted(*server_time)),
-            Push::Gap { token, .. } => (*token, PushKind::Gap),
-            Push::Wanted { token, .. } => (*token, PushKind::Wanted),
-        };
-        // Pushes of gaps for the same waiter differ only in their time of arrival. Of several that a lock is wanted
-        // one is enough.
-        let known = self.0.iter().rev().any(|(other, before, seen)| {
-            (*other, *before) == (token, said)
-                && (said != PushKind::Gap || now.duration_since(*seen) < GAP_COPY_WINDOW)
-        });
-        if known {
-            return false;
-        }
-        if self.0.len() >= REMEMBERED {
-            self.0.pop_front();
-        }
-        self.0.push_back((token, said, now));
-        true
-    }
 }
 
 /// What was reported to the engine, and what has to be reported next.
 #[derive(Debug)]
-struct Reported {
+struct ReportState {
     up: bool,
     /// Since the last `Up`: a link was made, or a fail-over happened.
     unreported: bool,
-    /// About all links made since the last `Up`: no command of a former link can be applied any more.
-    former_links_dead: bool,
+    /// About all links made since the last `Up`.
+    earlier: EarlierCommands,
     last_up: Option<Instant>,
     /// The nodes that we are subscribed on.
     subscribed: HashSet<Address>,
@@ -115,10 +74,10 @@ impl Deref for Supervisor {
 }
 
 pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
-    let reported = Reported {
+    let reported = ReportState {
         up: false,
         unreported: true,
-        former_links_dead: true,
+        earlier: EarlierCommands::Ended,
         last_up: None,
         subscribed: HashSet::new(),
         members: HashSet::new(),
@@ -222,14 +181,14 @@ impl Supervisor {
 
     fn report_up(&self) {
         let mut reported = self.reported.lock();
-        let former_links_dead = std::mem::replace(&mut reported.former_links_dead, true);
+        let earlier = std::mem::replace(&mut reported.earlier, EarlierCommands::Ended);
         reported.up = true;
         reported.unreported = false;
         reported.last_up = Some(Instant::now());
-        let pushes = if reported.subscribed.is_empty() { Pushes::Off } else { Pushes::On };
+        let pushes = if reported.subscribed.is_empty() { Notifications::Off } else { Notifications::On };
         drop(reported);
         self.moved.lock().clear();
-        self.events.link(LinkEvent::Up { former_links_dead, pushes });
+        self.events.link(LinkEvent::Up { earlier, pushes });
     }
 
     fn report_down(&self, cause: StoreError) {
@@ -249,7 +208,7 @@ impl Supervisor {
             match self.read(schedule.scope()).await {
                 Ok((view, scope)) => {
                     backoff = Backoff::default();
-                    schedule.behind = scope == Scope::One && view.epoch < self.reported.lock().epoch;
+                    schedule.behind = scope == AskedNodes::One && view.epoch < self.reported.lock().epoch;
                     if !schedule.behind {
                         self.adopt(&view);
                         self.retire(&mut idle);
@@ -313,7 +272,7 @@ impl Supervisor {
     }
 
     /// The view of one node, or the newest of several.
-    async fn read(&self, scope: Scope) -> Result<(View, Scope), StoreError> {
+    async fn read(&self, scope: AskedNodes) -> Result<(View, AskedNodes), StoreError> {
         let linked = self
             .nodes
             .lock()
@@ -326,7 +285,7 @@ impl Supervisor {
         let mut named = self.seeds.clone();
         named.extend(self.reported.lock().members.iter().filter(|at| !self.seeds.contains(at)).cloned());
         let view = inquire::read_anew(&self.config, named).await?;
-        Ok((view, Scope::Several))
+        Ok((view, AskedNodes::Several))
     }
 }
 
@@ -376,7 +335,9 @@ impl LinkOwner for NodeLink {
         self.node.up(Arc::clone(&found.link));
         let mut reported = self.supervisor.reported.lock();
         reported.unreported = true;
-        reported.former_links_dead &= found.former_links_dead;
+        if found.earlier == EarlierCommands::MayArrive {
+            reported.earlier = EarlierCommands::MayArrive;
+        }
         drop(reported);
         self.supervisor.changed.notify_one();
         // Its role may have changed while the link was down.
@@ -427,7 +388,7 @@ impl Listener for NodeLink {
         let up = reported.up;
         drop(reported);
         if up && first {
-            self.supervisor.events.link(LinkEvent::Pushes(Pushes::On));
+            self.supervisor.events.link(LinkEvent::Notifications(Notifications::On));
         }
         self.supervisor.tried.send_replace(true);
     }
@@ -439,7 +400,7 @@ impl Listener for NodeLink {
         let up = reported.up;
         drop(reported);
         if up && last {
-            self.supervisor.events.link(LinkEvent::Pushes(Pushes::Off));
+            self.supervisor.events.link(LinkEvent::Notifications(Notifications::Off));
         }
         self.supervisor.tried.send_replace(true);
     }
@@ -471,33 +432,5 @@ impl Supervisor {
             }
         }
         self.events.push(push);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn copies_of_a_push_are_dropped_and_the_next_one_is_not() {
-        let mut recent_pushes = RecentPushes::default();
-        let grant = |token, server_time| Push::Grant {
-            key: Arc::from("k"),
-            token: Token(token),
-            server_time: ServerTime(server_time),
-            handoffs_began: ServerTime(0),
-            fence: None,
-        };
-        let gap = Push::Gap { key: Arc::from("k"), token: Token(1) };
-        assert!(recent_pushes.is_new(&grant(1, 5)));
-        assert!(!recent_pushes.is_new(&grant(1, 5)));
-        assert!(recent_pushes.is_new(&grant(1, 6)));
-        assert!(recent_pushes.is_new(&grant(2, 5)));
-        assert!(recent_pushes.is_new(&gap));
-        assert!(!recent_pushes.is_new(&gap));
-        for token in 10..10 + REMEMBERED as u64 {
-            assert!(recent_pushes.is_new(&grant(token, 5)));
-        }
-        assert_eq!(recent_pushes.0.len(), REMEMBERED);
     }
 }

@@ -6,7 +6,7 @@ use crate::backend::redis::slots::{slot_of, tag_of};
 use crate::backend::redis::test_cluster::Cluster;
 use crate::backend::redis::test_server::{Rig, TestServer};
 use crate::backend::redis::{ClusterBackend, RedisConfig};
-use crate::backend::{AcquireMode, AcquireReply, Failure, Push, Token};
+use crate::backend::{AcquireMode, AcquireReply, EarlierCommands, Failure, Push, Token};
 
 #[test]
 fn a_server_by_itself_is_refused_with_the_scheme_to_use() {
@@ -46,7 +46,7 @@ fn a_few_privileges_more_than_on_one_server_are_enough() {
     let url = cluster.url().replace("://", "://least:pw@");
     let connect = |client| {
         let rig = Rig::run(ClusterBackend::new(RedisConfig::new(&url, client).unwrap()).unwrap());
-        assert!(rig.wait_until_pushed());
+        assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
         rig
     };
     let (a, b) = (connect("a"), connect("b"));

@@ -8,7 +8,8 @@ use super::{enter, leave, persist, renew, set};
 use crate::backend::redis::test_cluster::{Cluster, MASTERS, REPLICA};
 use crate::backend::redis::test_server::{LONG, Seen, TestServer, wait_until};
 use crate::backend::{
-    AcquireMode, AcquireReply, Failure, LinkEvent, Push, Pushes, ReleaseReply, RenewReply, Token,
+    AcquireMode, AcquireReply, EarlierCommands, Failure, LinkEvent, Notifications, Push, ReleaseReply,
+    RenewReply, Token,
 };
 
 #[test]
@@ -26,7 +27,7 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
     let (reply, _) = persist(&a, &lost, &renew(1));
     assert!(matches!(reply, RenewReply::Renewed { .. }), "{reply:?}");
     eprintln!("a master killed -9, cluster-node-timeout 1 s: {:?} until the next reply", start.elapsed());
-    assert!(a.wait_until_up().0, "the former links are dead");
+    assert_eq!(a.wait_until_up().0, EarlierCommands::Ended);
     b.wait_until_up();
     wait_until("b listens", LONG, || {
         let listeners =
@@ -60,7 +61,7 @@ fn a_frozen_master_costs_nothing_elsewhere_and_its_operations_end() {
     assert_eq!(pending.join().unwrap().unwrap_err().kind, Failure::Unknown);
     assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
     cluster.servers[2].resume();
-    assert!(rig.wait_until_up().0, "the old link was killed on the server");
+    assert_eq!(rig.wait_until_up().0, EarlierCommands::Ended, "the old link was killed on the server");
     persist(&rig, &frozen, &leave(1));
     persist(&rig, &other, &leave(2));
     assert_eq!(cluster.keys(), Vec::<String>::new());
@@ -112,7 +113,10 @@ fn a_push_arrives_once_and_losing_one_subscription_loses_none() {
     let seen = rig.seen();
     let pushes = seen.iter().filter(|seen| matches!(seen, Seen::Push(_))).count();
     assert_eq!(pushes, 2 * MASTERS + 1, "{seen:?}");
-    assert!(!seen.iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Pushes(Pushes::Off)))), "{seen:?}");
+    assert!(
+        !seen.iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Notifications(Notifications::Off)))),
+        "{seen:?}"
+    );
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn losing_every_subscription_is_reported() {
         }
     }
     rig.wait_for("Pushes(Off)", |seen| {
-        matches!(seen, Seen::Link(LinkEvent::Pushes(Pushes::Off))).then_some(())
+        matches!(seen, Seen::Link(LinkEvent::Notifications(Notifications::Off))).then_some(())
     });
 }
 

@@ -12,8 +12,8 @@ use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_operations::{AnyOp, AnyReply};
 use crate::backend::redis::test_server::{Rig, Seen, TestServer, block_on};
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, LockKind, Push, Pushes, Remaining, RenewReply, ServerTime, Token,
-    Tuning, kind_of, parse_owner,
+    AcquireReply, Backend, BatchReply, LockKind, Notifications, Push, Remaining, RenewReply, ServerTime,
+    Token, Tuning, kind_of, parse_owner,
 };
 
 /// Nobody listens to the pushes for the last of them.
@@ -65,7 +65,7 @@ impl Sides {
             };
             let config = RedisConfig::new(&url, client).unwrap();
             let rig = Rig::start(RedisConfig { tuning: tuning.clone(), ..config });
-            let listens = if *client == "deaf" { Pushes::Off } else { Pushes::On };
+            let listens = if *client == "deaf" { Notifications::Off } else { Notifications::On };
             assert_eq!(rig.wait_until_up().1, listens);
             rig
         };

@@ -3,20 +3,20 @@
 mod supervisor;
 
 use std::fmt;
-use std::sync::{Arc, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
-use super::config::{Address, Place, RedisConfig};
+use super::config::{Address, RedisConfig, ServerLocation};
 use super::diagnosis::{self, Setup};
-use super::endpoint::{Endpoint, State};
+use super::endpoint::{Endpoint, EndpointState};
 use super::exec::Exec;
 use super::handshake::ServerInfo;
 use super::link::Link;
 use super::listing::{self, Batches, ScanResult, Search};
-use super::membership::{Note, Origin};
+use super::membership::{Origin, ServerNote};
 use super::names::Names;
 use super::operation::Operation;
 use super::replicas::Replicas;
@@ -25,13 +25,15 @@ use super::{ConfigError, errors};
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, ListPage, OpResult,
-    Others, Pushes, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, op,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, ListPage,
+    Notifications, OpResult, Others, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks,
+    op,
 };
 use distlock_store::Finding;
 use distlock_store::kit::sync::Locked;
 
 /// Locks on one Redis server.
+#[derive(Clone)]
 pub(crate) struct RedisBackend {
     shared: Arc<ServerShared>,
 }
@@ -53,18 +55,14 @@ impl RedisBackend {
 
     /// The server's run and the notes on it.
     pub(crate) fn origin(&self) -> BoxFuture<Result<Origin, StoreError>> {
-        match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).origin(link)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+        let (exec, link) = (Arc::clone(&self.shared.exec), self.shared.link_or_connect());
+        Box::pin(async move { exec.origin(link?).await })
     }
 
     /// Writes a note on the server for other processes. The first poll fixes its place among other commands.
-    pub(crate) fn note(&self, note: Note) -> BoxFuture<Result<(), StoreError>> {
-        match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).note(link, note)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+    pub(crate) fn note(&self, note: ServerNote) -> BoxFuture<Result<(), StoreError>> {
+        let (exec, link) = (Arc::clone(&self.shared.exec), self.shared.link_or_connect());
+        Box::pin(async move { exec.note(link?, note).await })
     }
 
     /// Raises the counter of fencing tokens, if the lock is ours.
@@ -92,17 +90,16 @@ impl RedisBackend {
         match self.shared.link_or_connect() {
             Ok(link) => {
                 let executed = Arc::clone(&self.shared.exec).batch(Arc::clone(&link), batch);
-                match &self.shared.replicas {
-                    None => Box::pin(executed),
-                    Some(_) => Box::pin(Arc::clone(&self.shared).all_replicated(link, executed, O::acquires)),
-                }
+                Box::pin(Arc::clone(&self.shared).all_replicated(link, executed, O::acquires))
             }
             Err(error) => Box::pin(async move { fail_all(batch.len(), &error) }),
         }
     }
 
-    fn again(&self) -> RedisBackend {
-        RedisBackend { shared: Arc::clone(&self.shared) }
+    fn force(&self, key: &Arc<str>, owner: Option<&Arc<str>>) -> BoxFuture<Result<bool, StoreError>> {
+        let (exec, link) = (Arc::clone(&self.shared.exec), self.shared.link_or_connect());
+        let (key, owner) = (Arc::clone(key), owner.cloned());
+        Box::pin(async move { exec.force(link?, key, owner).await })
     }
 
     /// Looks through the names on the server.
@@ -140,10 +137,10 @@ impl fmt::Debug for RedisBackend {
 struct ServerShared {
     config: RedisConfig,
     exec: Arc<Exec>,
-    link: RwLock<Option<Arc<Link>>>,
+    link: Locked<Option<Arc<Link>>>,
     /// Whether a connection is wanted.
     wanted: watch::Sender<bool>,
-    state: Locked<State>,
+    state: Locked<EndpointState>,
     /// Whether the first attempt to subscribe has ended.
     tried: watch::Sender<bool>,
     /// The command link leads to another server than the push connection.
@@ -160,22 +157,22 @@ impl ServerShared {
         let wire = Wire::new(names, config.client.clone(), &config.tuning);
         ServerShared {
             exec: Arc::new(Exec::new(Arc::new(wire))),
-            link: RwLock::new(None),
+            link: Locked::new(None),
             wanted: watch::Sender::new(config.connect == ConnectOn::Start),
             state: Locked::default(),
             tried: watch::Sender::new(false),
             replicas: Replicas::new(&config),
             moved: Notify::new(),
             sentinels: match &config.place {
-                Place::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), &config))),
-                Place::Fixed(_) | Place::Cluster(_) => None,
+                ServerLocation::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), &config))),
+                ServerLocation::Fixed(_) | ServerLocation::Cluster(_) => None,
             },
             config,
         }
     }
 
     fn link(&self) -> Option<Arc<Link>> {
-        self.link.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.link.lock().clone()
     }
 
     fn want(&self) {
@@ -216,17 +213,9 @@ impl ServerShared {
         }
     }
 
-    fn set_link(&self, link: Option<Arc<Link>>) {
-        *self.link.write().unwrap_or_else(PoisonError::into_inner) = link;
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// The server that the commands go to, if there is one.
     fn endpoint(&self) -> Option<Endpoint> {
-        let state = self.state();
+        let state = self.state.lock();
         state.at.clone().filter(|_| state.up)
     }
 
@@ -237,9 +226,9 @@ impl ServerShared {
     }
 
     /// Offers `link` to operations.
-    fn offer(&self, link: Arc<Link>, address: &Address, server: &ServerInfo) -> Pushes {
+    fn offer(&self, link: Arc<Link>, address: &Address, server: &ServerInfo) -> Notifications {
         self.exec.handshake_done(server);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.up = true;
         let was_known = state.push_at.as_ref().is_some_and(|push_at| push_at.run_id.is_some());
         let comparable = was_known && server.run_id.is_some();
@@ -250,7 +239,7 @@ impl ServerShared {
         if split {
             self.moved.notify_one();
         }
-        self.set_link(Some(link));
+        *self.link.lock() = Some(link);
         pushes
     }
 }
@@ -296,17 +285,14 @@ impl Backend for RedisBackend {
             Ok(link) => {
                 let executed = Arc::clone(&self.shared.exec).acquires_all(Arc::clone(&link), batch);
                 let acquires = |reply: &BatchReply| reply.tried().is_some_and(AcquireReply::is_acquired);
-                match self.shared.replicas {
-                    Some(_) => Box::pin(Arc::clone(&self.shared).all_replicated(link, executed, acquires)),
-                    None => Box::pin(executed),
-                }
+                Box::pin(Arc::clone(&self.shared).all_replicated(link, executed, acquires))
             }
             Err(error) => Box::pin(async move { fail_all(batch.len(), &error) }),
         }
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
-        let (this, key) = (self.again(), Arc::clone(key));
+        let (this, key) = (self.clone(), Arc::clone(key));
         Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
     }
 
@@ -315,7 +301,7 @@ impl Backend for RedisBackend {
     }
 
     fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
-        let (this, mut found) = (self.again(), ScanResult::new(Search::new(beginning, after)));
+        let (this, mut found) = (self.clone(), ScanResult::new(Search::new(beginning, after)));
         Box::pin(async move {
             this.search(&mut found).await?;
             Ok(this.page(found).await)
@@ -323,7 +309,7 @@ impl Backend for RedisBackend {
     }
 
     fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<StoredLocks, StoreError>> {
-        let this = self.again();
+        let this = self.clone();
         Box::pin(async move {
             let looks = listing::inspect(&this, &keys).await;
             listing::locks(keys, looks)
@@ -351,18 +337,11 @@ impl Backend for RedisBackend {
     }
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
-        match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).force(link, Arc::clone(key), None)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+        self.force(key, None)
     }
 
     fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
-        let owner = Some(Arc::clone(owner));
-        match self.shared.link_or_connect() {
-            Ok(link) => Box::pin(Arc::clone(&self.shared.exec).force(link, Arc::clone(key), owner)),
-            Err(error) => Box::pin(async { Err(error) }),
-        }
+        self.force(key, Some(owner))
     }
 
     fn refusal(&self) -> Option<StoreError> {

@@ -8,13 +8,13 @@ use redis::Cmd;
 
 use super::ServerShared;
 use crate::backend::redis::command::Wire;
-use crate::backend::redis::config::{Address, Place, RedisConfig};
+use crate::backend::redis::config::{Address, RedisConfig, ServerLocation};
 use crate::backend::redis::endpoint::{Connects, Endpoint};
 use crate::backend::redis::errors;
 use crate::backend::redis::handshake::Role;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
-use crate::backend::{Events, Failure, LinkEvent, Push, Pushes, StoreError};
+use crate::backend::{Events, Failure, LinkEvent, Notifications, Push, StoreError};
 use crate::observe::{Notice, notice};
 
 /// How long the first `Up` waits for the push connection, which is made at the same time.
@@ -40,12 +40,12 @@ impl Deref for Supervisor {
 
 impl Supervisor {
     /// While there is no link nothing is reported: the next `Up` will tell.
-    fn report(&self, before: Pushes) {
-        let state = self.state();
+    fn report(&self, before: Notifications) {
+        let state = self.state.lock();
         let (up, now) = (state.up, state.pushes());
         drop(state);
         if up && now != before {
-            self.events.link(LinkEvent::Pushes(now));
+            self.events.link(LinkEvent::Notifications(now));
         }
     }
 }
@@ -80,9 +80,9 @@ impl LinkOwner for Supervisor {
 
     async fn locate(&self) -> Result<Address, StoreError> {
         match (&self.config.place, &self.sentinels) {
-            (Place::Fixed(address), _) => Ok(address.clone()),
-            (Place::Sentinel(_), Some(sentinels)) => sentinels.locate().await,
-            (Place::Sentinel(_) | Place::Cluster(_), _) => {
+            (ServerLocation::Fixed(address), _) => Ok(address.clone()),
+            (ServerLocation::Sentinel(_), Some(sentinels)) => sentinels.locate().await,
+            (ServerLocation::Sentinel(_) | ServerLocation::Cluster(_), _) => {
                 Err(errors::found(Failure::Refused, "this is not the place of one server"))
             }
         }
@@ -101,7 +101,7 @@ impl LinkOwner for Supervisor {
         }
         self.wait_for_pushes(FIRST_PUSH_LINK_WAIT).await;
         let pushes = self.offer(Arc::clone(&found.link), &found.address, &found.server);
-        self.events.link(LinkEvent::Up { former_links_dead: found.former_links_dead, pushes });
+        self.events.link(LinkEvent::Up { earlier: found.earlier, pushes });
     }
 
     fn introduction(&self) -> Option<Cmd> {
@@ -114,8 +114,8 @@ impl LinkOwner for Supervisor {
     }
 
     fn ended(&self) {
-        self.set_link(None);
-        self.state().up = false;
+        *self.link.lock() = None;
+        self.state.lock().up = false;
     }
 }
 
@@ -128,8 +128,8 @@ impl Listener for Supervisor {
     }
 
     fn subscribed(&self, at: Endpoint) {
-        let before = self.state().pushes();
-        let mut state = self.state();
+        let before = self.state.lock().pushes();
+        let mut state = self.state.lock();
         state.subscribed = true;
         state.push_at = Some(at);
         state.push_is_older = false;
@@ -143,8 +143,8 @@ impl Listener for Supervisor {
     }
 
     fn unsubscribed(&self) {
-        let before = self.state().pushes();
-        self.state().subscribed = false;
+        let before = self.state.lock().pushes();
+        self.state.lock().subscribed = false;
         self.report(before);
         self.tried.send_replace(true);
     }
@@ -153,7 +153,7 @@ impl Listener for Supervisor {
         loop {
             self.moved.notified().await;
             // The notification may be older than this connection.
-            if self.state().split() {
+            if self.state.lock().split() {
                 return;
             }
         }

@@ -8,7 +8,9 @@ use super::{TTL, failure, leave, renew, set};
 use crate::backend::redis::test_scripted::{Answer, Scripted};
 use crate::backend::redis::test_server::{LONG, Rig, TestServer, block_on, finish, idle_seconds, wait_until};
 use crate::backend::redis::{RedisBackend, RedisConfig};
-use crate::backend::{Backend, Failure, Pushes, ReleaseReply, RenewReply, ServerTime};
+use crate::backend::{
+    Backend, EarlierCommands, Failure, Notifications, ReleaseReply, RenewReply, ServerTime,
+};
 
 #[test]
 fn without_a_link_nothing_is_sent() {
@@ -44,7 +46,7 @@ fn a_restarted_server_knows_nothing_of_earlier_links() {
     server.kill();
     server.start_again();
     rig.wait_for_down();
-    assert!(rig.wait_until_up().0, "the former links are dead");
+    assert_eq!(rig.wait_until_up().0, EarlierCommands::Ended);
     assert_eq!(rig.send("k", leave(1)).unwrap(), ReleaseReply::NotHeld);
 }
 
@@ -72,7 +74,7 @@ fn a_killed_link_is_replaced_and_dead_for_good() {
     assert_eq!(ids.len(), 1);
     server.run_words::<()>(&["CLIENT", "KILL", "ID", &ids[0]]);
     assert_eq!(rig.wait_for_down().kind, Failure::Unknown);
-    assert!(rig.wait_until_up().0, "the former links are dead");
+    assert_eq!(rig.wait_until_up().0, EarlierCommands::Ended);
     assert!(rig.send("k", set(1)).is_ok());
 }
 
@@ -112,8 +114,8 @@ fn a_frozen_server_costs_a_second_and_its_old_link_is_killed_afterwards() {
     rig.wait_for_down();
     assert_eq!(failure(rig.send("k", set(11))), Failure::NotSent);
     server.resume();
-    let (former_links_dead, _) = rig.wait_until_up();
-    assert!(former_links_dead);
+    let (earlier, _) = rig.wait_until_up();
+    assert_eq!(earlier, EarlierCommands::Ended);
     let now = server.command_ids("a");
     assert!(!now.contains(&old[0]), "{old:?} {now:?}");
 }
@@ -162,11 +164,11 @@ fn a_link_whose_answers_belong_to_other_questions_is_given_up() {
     });
     let url = server.url();
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
-    assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
+    assert_eq!(rig.wait_until_up(), (EarlierCommands::Ended, Notifications::Off));
     assert!(matches!(rig.send("k", renew(9, TTL)), Ok(RenewReply::Renewed { server_time: ServerTime(5) })));
     assert_eq!(failure(rig.send("k", renew(8, TTL))), Failure::Unknown);
     assert!(rig.wait_for_down().to_string().contains("not one to this question"));
-    assert!(!rig.wait_until_up().0, "what cannot be killed may be alive");
+    assert_eq!(rig.wait_until_up().0, EarlierCommands::MayArrive, "what cannot be killed may be alive");
 }
 
 #[test]
@@ -175,14 +177,14 @@ fn a_unix_socket_serves_like_an_address() {
     let path = path.to_str().unwrap();
     let server = TestServer::start(&["--unixsocket", path]);
     let rig = Rig::start(RedisConfig::new(&format!("redis+unix://{path}?db=3"), "a").unwrap());
-    assert!(rig.wait_until_pushed());
+    assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     rig.send("k", set(1)).unwrap();
     assert_eq!(server.run::<i64>("EXISTS k"), 0, "another database");
     server.stop();
     let pending = rig.begin("k", leave(1));
     assert_eq!(failure(pending.join().unwrap()), Failure::Unknown);
     server.resume();
-    assert!(rig.wait_until_up().0, "the former links are dead");
+    assert_eq!(rig.wait_until_up().0, EarlierCommands::Ended);
     drop((rig, server));
     std::fs::remove_file(path).unwrap();
 }

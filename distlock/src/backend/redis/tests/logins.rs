@@ -6,7 +6,9 @@ use super::{TTL, busy, enter, fenced, leave, renew, set, with_user};
 
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_server::{Rig, TestServer, block_on};
-use crate::backend::{AcquireMode, AcquireReply, Backend, Failure, Push, Pushes, ReleaseReply, Token};
+use crate::backend::{
+    AcquireMode, AcquireReply, Backend, EarlierCommands, Failure, Notifications, Push, ReleaseReply, Token,
+};
 
 const LEAST: &str = "+evalsha +eval +set +get +del +pexpire +pttl +publish +subscribe +unsubscribe +ping \
                      +time +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex";
@@ -35,7 +37,7 @@ fn the_least_privileges_that_are_documented_are_enough() {
     let connect = |client| {
         let config = RedisConfig { prefix: "p:".to_owned(), ..RedisConfig::new(&url, client).unwrap() };
         let rig = Rig::start(config);
-        assert!(rig.wait_until_pushed());
+        assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
         rig
     };
     let (a, b) = (connect("a"), connect("b"));
@@ -54,7 +56,7 @@ fn the_least_privileges_that_are_documented_are_enough() {
         server.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
     }
     a.wait_for_down();
-    assert!(!a.wait_until_up().0);
+    assert_eq!(a.wait_until_up().0, EarlierCommands::MayArrive);
 }
 
 #[test]
@@ -67,7 +69,7 @@ fn with_client_info_and_kill_the_former_links_are_dead() {
         server.run_words::<()>(&["CLIENT", "KILL", "ID", &id]);
     }
     rig.wait_for_down();
-    assert!(rig.wait_until_up().0);
+    assert_eq!(rig.wait_until_up().0, EarlierCommands::Ended);
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn without_pub_sub_locks_work_and_waiters_must_poll() {
     let server = TestServer::start(&[]);
     let url = with_user(&server, "mute", "~* resetchannels +@all");
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
-    assert_eq!(rig.wait_until_up(), (true, Pushes::Off));
+    assert_eq!(rig.wait_until_up(), (EarlierCommands::Ended, Notifications::Off));
     let other = Rig::up(&server, "b");
     rig.send("k", set(1)).unwrap();
     // A forbidden PUBLISH costs neither the release nor the waiter its place.

@@ -4,10 +4,10 @@ use super::{busy, enter, leave, with_user};
 
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_server::{Rig, Seen, TestServer};
-use crate::backend::{AcquireMode, LinkEvent, Push, Pushes, Token};
+use crate::backend::{AcquireMode, EarlierCommands, LinkEvent, Notifications, Push, Token};
 
-fn is_pushes(seen: &Seen, wanted: Pushes) -> Option<()> {
-    matches!(seen, Seen::Link(LinkEvent::Pushes(now)) if *now == wanted).then_some(())
+fn is_pushes(seen: &Seen, wanted: Notifications) -> Option<()> {
+    matches!(seen, Seen::Link(LinkEvent::Notifications(now)) if *now == wanted).then_some(())
 }
 
 fn grant_arrives(server: &TestServer, rig: &Rig) {
@@ -23,7 +23,7 @@ fn grant_arrives(server: &TestServer, rig: &Rig) {
 fn pushes_are_there_with_the_first_up_and_come_over_resp3() {
     let server = TestServer::start(&[]);
     let rig = Rig::start(RedisConfig::new(&server.url(), "a").unwrap());
-    assert!(rig.wait_until_pushed());
+    assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     assert_eq!(server.client_ids(|line| line.contains("sub=1") && line.contains("resp=3")).len(), 1);
     grant_arrives(&server, &rig);
 }
@@ -33,7 +33,7 @@ fn where_hello_is_forbidden_pushes_come_over_resp2() {
     let server = TestServer::start(&[]);
     let url = with_user(&server, "old", "~* &* +@all -hello");
     let rig = Rig::start(RedisConfig::new(&url, "a").unwrap());
-    assert!(rig.wait_until_pushed());
+    assert_eq!(rig.wait_until_pushed(), EarlierCommands::Ended);
     grant_arrives(&server, &rig);
 }
 
@@ -46,8 +46,8 @@ fn a_killed_push_connection_is_reported_and_made_again() {
         rig.wait_until_up();
         let ids = server.client_ids(|line| line.contains("sub=1"));
         server.run_words::<()>(&["CLIENT", "KILL", "ID", &ids[0]]);
-        rig.wait_for("Pushes(Off)", |seen| is_pushes(seen, Pushes::Off));
-        rig.wait_for("Pushes(On)", |seen| is_pushes(seen, Pushes::On));
+        rig.wait_for("Pushes(Off)", |seen| is_pushes(seen, Notifications::Off));
+        rig.wait_for("Pushes(On)", |seen| is_pushes(seen, Notifications::On));
         grant_arrives(&server, &rig);
     }
 }

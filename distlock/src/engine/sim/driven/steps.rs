@@ -13,7 +13,8 @@ use super::{Caller, Driver, Outgoing, Place, Told};
 use crate::backend::Events;
 use crate::driver::{AcquireResult, Failed};
 use crate::engine::{
-    Acquiring, Answer, Command, Confirmation, Context, Outcome, Queueing, Releasing, Renewing, Telling,
+    AcquirePurpose, Answer, Command, Confirmation, Context, Outcome, Queueing, ReleasePurpose, RenewPurpose,
+    Telling,
 };
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::op::{self, Ask};
@@ -291,7 +292,7 @@ impl World {
             }
             Outgoing::Release(Sent { key, op, slot }) => {
                 let context = Context { key, token: op.token, sent: made };
-                let asked = Releasing { sends: 1, deadline: None, until: Some(made), keep_until: None };
+                let asked = ReleasePurpose { sends: 1, deadline: None, until: Some(made), keep_until: None };
                 self.put_one(c, context, Command::Release(asked, op), Place::Release(slot));
             }
             Outgoing::Renew(sent) => self.put_renewal(c, made, sent, Some(Ticket(0))),
@@ -322,7 +323,7 @@ impl World {
         let Sent { key, op, slot } = sent;
         self.clients[c].renewed.insert(op.token, self.kernel.now);
         let context = Context { key, token: op.token, sent: made };
-        let asked = Renewing { ticket, ttl: op.ttl };
+        let asked = RenewPurpose { ticket, ttl: op.ttl };
         self.put_one(c, context, Command::Renew(asked, op), Place::Renew(slot));
     }
 
@@ -341,6 +342,6 @@ impl World {
 }
 
 /// What the world wants to know of a command that asks for a lock.
-fn acquiring(ttl: Duration) -> Acquiring {
-    Acquiring { seq: 0, ttl, fences: 0, queueing: Queueing::May, telling: Telling::May }
+fn acquiring(ttl: Duration) -> AcquirePurpose {
+    AcquirePurpose { seq: 0, ttl, fences: 0, queueing: Queueing::May, telling: Telling::May }
 }

@@ -1,4 +1,4 @@
-//! Who awaits which reply: replies come in the order of the commands.
+//! Which task awaits which reply: replies come in the order of the commands.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -8,7 +8,7 @@ use redis::{RedisResult, Value};
 
 /// Where the reply to one request will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(usize);
+pub(super) struct ReplySlot(usize);
 
 /// How many replies a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +33,15 @@ pub(super) enum Reply {
     Several(Vec<Value>),
 }
 
-enum Slot {
+enum ReplyState {
     Free,
-    /// `waker`: of the task that awaits the reply, if one was seen that does.
+    /// `waker`: of the task that awaits the reply, once it was polled.
     Awaited {
         expected: Expected,
         so_far: Vec<Value>,
         waker: Option<Waker>,
     },
-    /// Whoever asked has gone; so many replies have still to be thrown away.
+    /// The request was dropped; so many of its replies have still to be discarded.
     Unwanted {
         left: usize,
     },
@@ -51,7 +51,7 @@ enum Slot {
 /// Slots are used again and again: a request needs no memory of its own.
 #[derive(Default)]
 pub(super) struct Replies {
-    slots: Vec<Slot>,
+    slots: Vec<ReplyState>,
     free: Vec<usize>,
     /// The slots of the requests without all their replies, in the order of the commands.
     order: VecDeque<usize>,
@@ -59,71 +59,66 @@ pub(super) struct Replies {
     untaken: usize,
 }
 
-/// What a poll found. The waker that was replaced must be dropped outside of the mutex: it may be the last
-/// that keeps a task alive.
+/// What a poll finds. A waker that was replaced must be dropped outside of the mutex: it may be the last reference to a
+/// task.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum SlotPoll {
     Ready(RedisResult<Reply>),
     /// This waker is the one that will be woken.
-    Known,
+    SameWaker,
     /// Another waker will be woken: set this one.
-    Other,
+    NewWaker,
 }
 
 impl Replies {
-    pub(super) fn expect(&mut self, expected: Expected) -> Place {
+    pub(super) fn expect(&mut self, expected: Expected) -> ReplySlot {
         let so_far = match expected {
             Expected::One => Vec::new(),
             Expected::Several(count) => Vec::with_capacity(count),
         };
-        let slot = Slot::Awaited { expected, so_far, waker: None };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index] = slot;
-                index
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
-            }
-        };
+        let slot = ReplyState::Awaited { expected, so_far, waker: None };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(ReplyState::Free);
+            self.slots.len() - 1
+        });
+        self.slots[index] = slot;
         if expected.count() == 0 {
             drop(self.ready(index, Ok(Reply::Several(Vec::new()))));
         } else {
             self.order.push_back(index);
         }
-        Place(index)
+        ReplySlot(index)
     }
 
     fn ready(&mut self, index: usize, result: RedisResult<Reply>) -> Option<Waker> {
-        match mem::replace(&mut self.slots[index], Slot::Ready(result)) {
-            Slot::Awaited { waker, .. } => {
+        match mem::replace(&mut self.slots[index], ReplyState::Ready(result)) {
+            ReplyState::Awaited { waker, .. } => {
                 self.untaken += 1;
                 waker
             }
-            Slot::Free | Slot::Unwanted { .. } | Slot::Ready(_) => {
-                self.slots[index] = Slot::Free;
+            ReplyState::Free | ReplyState::Unwanted { .. } | ReplyState::Ready(_) => {
+                self.slots[index] = ReplyState::Free;
                 self.free.push(index);
                 None
             }
         }
     }
 
-    /// The next reply has come. `false`: nobody has asked for one.
+    /// The next reply has come. `false`: no request awaits one.
     pub(super) fn answer(&mut self, value: Value, woken: &mut Vec<Waker>) -> bool {
         let Some(&index) = self.order.front() else { return false };
         let reply = match &mut self.slots[index] {
-            Slot::Awaited { expected: Expected::One, .. } => Some(Reply::One(value)),
-            Slot::Awaited { expected: Expected::Several(count), so_far, .. } => {
+            ReplyState::Awaited { expected: Expected::One, .. } => Some(Reply::One(value)),
+            ReplyState::Awaited { expected: Expected::Several(count), so_far, .. } => {
                 so_far.push(value);
                 (so_far.len() >= *count).then(|| Reply::Several(mem::take(so_far)))
             }
-            Slot::Unwanted { left } => {
+            ReplyState::Unwanted { left } => {
                 *left -= 1;
                 (*left == 0).then_some(Reply::One(value))
             }
             // Only slots of the other two kinds are in the order.
-            Slot::Free | Slot::Ready(_) => None,
+            ReplyState::Free | ReplyState::Ready(_) => None,
         };
         if let Some(reply) = reply {
             self.order.pop_front();
@@ -132,44 +127,44 @@ impl Replies {
         true
     }
 
-    /// What a task finds that is polled with `waker`.
-    pub(super) fn look(&mut self, Place(index): Place, waker: &Waker) -> Look {
+    /// For the task that awaits the reply, which is polled with `waker`.
+    pub(super) fn poll(&mut self, ReplySlot(index): ReplySlot, waker: &Waker) -> SlotPoll {
         match &mut self.slots[index] {
-            Slot::Awaited { waker: known, .. } => match known {
-                Some(known) if known.will_wake(waker) => Look::Known,
-                _ => Look::Other,
+            ReplyState::Awaited { waker: known, .. } => match known {
+                Some(known) if known.will_wake(waker) => SlotPoll::SameWaker,
+                _ => SlotPoll::NewWaker,
             },
-            _ => match mem::replace(&mut self.slots[index], Slot::Free) {
-                Slot::Ready(result) => {
+            _ => match mem::replace(&mut self.slots[index], ReplyState::Free) {
+                ReplyState::Ready(result) => {
                     self.free.push(index);
                     self.untaken -= 1;
-                    Look::Ready(result)
+                    SlotPoll::Ready(result)
                 }
                 other => {
                     // Its owner has taken the reply before.
                     self.slots[index] = other;
-                    Look::Known
+                    SlotPoll::SameWaker
                 }
             },
         }
     }
 
     /// Sets the waker of a request that is not ready, and returns the former one.
-    pub(super) fn set_waker(&mut self, Place(index): Place, new: Waker) -> Option<Waker> {
+    pub(super) fn set_waker(&mut self, ReplySlot(index): ReplySlot, new: Waker) -> Option<Waker> {
         match &mut self.slots[index] {
-            Slot::Awaited { waker, .. } => waker.replace(new),
+            ReplyState::Awaited { waker, .. } => waker.replace(new),
             _ => Some(new),
         }
     }
 
-    /// Nobody awaits these replies any more. What is returned must be dropped outside of the mutex.
-    pub(super) fn forget(&mut self, Place(index): Place) -> Option<Waker> {
-        match mem::replace(&mut self.slots[index], Slot::Free) {
-            Slot::Awaited { expected, so_far, waker } => {
-                self.slots[index] = Slot::Unwanted { left: expected.count() - so_far.len() };
+    /// The request is dropped. What is returned must be dropped outside of the mutex.
+    pub(super) fn forget(&mut self, ReplySlot(index): ReplySlot) -> Option<Waker> {
+        match mem::replace(&mut self.slots[index], ReplyState::Free) {
+            ReplyState::Awaited { expected, so_far, waker } => {
+                self.slots[index] = ReplyState::Unwanted { left: expected.count() - so_far.len() };
                 waker
             }
-            Slot::Ready(_) => {
+            ReplyState::Ready(_) => {
                 self.free.push(index);
                 self.untaken -= 1;
                 None
@@ -189,7 +184,7 @@ impl Replies {
     }
 
     /// The number of requests without all their replies.
-    pub(super) fn under_way(&self) -> usize {
+    pub(super) fn in_flight(&self) -> usize {
         self.order.len()
     }
 
@@ -223,10 +218,10 @@ mod tests {
         asked
     }
 
-    fn taken(replies: &mut Replies, place: Place) -> Option<Reply> {
-        match replies.look(place, Waker::noop()) {
-            Look::Ready(reply) => Some(reply.unwrap()),
-            Look::Known | Look::Other => None,
+    fn taken(replies: &mut Replies, slot: ReplySlot) -> Option<Reply> {
+        match replies.poll(slot, Waker::noop()) {
+            SlotPoll::Ready(reply) => Some(reply.unwrap()),
+            SlotPoll::SameWaker | SlotPoll::NewWaker => None,
         }
     }
 
@@ -247,7 +242,7 @@ mod tests {
         assert_eq!(replies.untaken(), 0);
         assert!(answer(&mut replies, 4));
         assert_eq!(taken(&mut replies, third), Some(Reply::One(Value::Int(4))));
-        assert!(!answer(&mut replies, 5), "nobody has asked for it");
+        assert!(!answer(&mut replies, 5), "no request awaits it");
     }
 
     #[test]
@@ -270,10 +265,10 @@ mod tests {
     #[test]
     fn a_reply_that_is_not_taken_any_more_does_not_count_as_untaken() {
         let mut replies = Replies::default();
-        let place = replies.expect(Expected::One);
+        let slot = replies.expect(Expected::One);
         assert!(answer(&mut replies, 1));
         assert_eq!(replies.untaken(), 1);
-        assert!(replies.forget(place).is_none());
+        assert!(replies.forget(slot).is_none());
         assert_eq!(replies.untaken(), 0);
     }
 
@@ -281,12 +276,12 @@ mod tests {
     fn the_last_waker_is_woken_once() {
         let (one, other) = (Arc::<Count>::default(), Arc::<Count>::default());
         let mut replies = Replies::default();
-        let place = replies.expect(Expected::One);
+        let slot = replies.expect(Expected::One);
         for count in [&one, &other] {
             let waker = Waker::from(count.clone());
-            assert!(matches!(replies.look(place, &waker), Look::Other));
-            drop(replies.set_waker(place, waker.clone()));
-            assert!(matches!(replies.look(place, &waker), Look::Known));
+            assert!(matches!(replies.poll(slot, &waker), SlotPoll::NewWaker));
+            drop(replies.set_waker(slot, waker.clone()));
+            assert!(matches!(replies.poll(slot, &waker), SlotPoll::SameWaker));
         }
         assert!(answer(&mut replies, 1));
         assert_eq!([&one, &other].map(|count| count.0.load(Ordering::Relaxed)), [0, 1]);
@@ -295,12 +290,12 @@ mod tests {
     #[test]
     fn at_the_end_every_request_learns_why() {
         let mut replies = Replies::default();
-        let places = [Expected::One, Expected::Several(3)].map(|expected| replies.expect(expected));
+        let slots = [Expected::One, Expected::Several(3)].map(|expected| replies.expect(expected));
         let gone = replies.expect(Expected::One);
         replies.forget(gone);
         replies.end(|| std::io::Error::from(std::io::ErrorKind::BrokenPipe).into(), &mut Vec::new());
-        for place in places {
-            assert!(matches!(replies.look(place, Waker::noop()), Look::Ready(Err(_))));
+        for slot in slots {
+            assert!(matches!(replies.poll(slot, Waker::noop()), SlotPoll::Ready(Err(_))));
         }
         assert_eq!(replies.untaken(), 0);
     }

@@ -1,4 +1,4 @@
-//! A conduit on a real server.
+//! Connections to a real server.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -13,16 +13,16 @@ use redis::{Pipeline, RedisConnectionInfo, Value, cmd};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-use super::lending::A_GUEST;
-use super::{Conduit, Stop};
-use crate::backend::redis::config::{Address, Place, RedisConfig};
+use super::reader_policy::A_CALLER;
+use super::{Connection, Stop};
+use crate::backend::redis::config::{Address, RedisConfig, ServerLocation};
 use crate::backend::redis::stream::{Liveness, Stream};
 use crate::backend::redis::test_server::TestServer;
 use crate::backend::redis::tls::Tls;
 
-/// A conduit whose driver has a thread of its own, as in a manager. `S`: its server.
+/// A connection whose driver has a thread of its own, as in a manager. `S`: its server.
 pub(super) struct Rig<S = TestServer> {
-    pub(super) conduit: Arc<Conduit>,
+    pub(super) connection: Arc<Connection>,
     pub(super) liveness: Arc<Liveness>,
     pub(super) driver: JoinHandle<()>,
     pub(super) io: Runtime,
@@ -38,9 +38,9 @@ impl Rig {
 
     pub(super) fn of(server: TestServer, url: &str) -> Rig {
         let config = RedisConfig::new(url, "a").unwrap();
-        let Place::Fixed(address) = config.place else { panic!("not the address of a server") };
+        let ServerLocation::Fixed(address) = config.place else { panic!("not the address of a server") };
         Rig::connect(&address, &config.tls, server, async |stream| {
-            Conduit::log_in(&RedisConnectionInfo::default(), stream).await.unwrap()
+            Connection::log_in(&RedisConnectionInfo::default(), stream).await.unwrap()
         })
     }
 }
@@ -52,9 +52,9 @@ impl Rig<TcpStream> {
         let port = listener.local_addr().unwrap().port();
         let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
         let accepting = thread::spawn(move || listener.accept().unwrap().0);
-        let Rig { conduit, liveness, driver, io, server } =
-            Rig::connect(&address, &Default::default(), accepting, async |stream| Conduit::over(stream));
-        Rig { conduit, liveness, driver, io, server: server.join().unwrap() }
+        let Rig { connection, liveness, driver, io, server } =
+            Rig::connect(&address, &Default::default(), accepting, async |stream| Connection::over(stream));
+        Rig { connection, liveness, driver, io, server: server.join().unwrap() }
     }
 }
 
@@ -63,26 +63,26 @@ impl<S> Rig<S> {
         address: &Address,
         tls: &Tls,
         server: S,
-        log_in: impl AsyncFnOnce(Stream) -> Arc<Conduit>,
+        log_in: impl AsyncFnOnce(Stream) -> Arc<Connection>,
     ) -> Rig<S> {
         let io = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let liveness = Arc::new(Liveness::default());
-        let conduit = io.block_on(async {
+        let connection = io.block_on(async {
             log_in(Stream::connect(address, tls, Arc::clone(&liveness)).await.unwrap()).await
         });
-        let driver = io.spawn(Arc::clone(&conduit).drive());
-        Rig { conduit, liveness, driver, io, server }
+        let driver = io.spawn(Arc::clone(&connection).drive());
+        Rig { connection, liveness, driver, io, server }
     }
 }
 
-pub(super) async fn echoes(conduit: &Arc<Conduit>, word: String) {
-    let value = conduit.request(cmd("ECHO").arg(&word).clone()).await.unwrap();
+pub(super) async fn echoes(connection: &Arc<Connection>, word: String) {
+    let value = connection.request(cmd("ECHO").arg(&word).clone()).await.unwrap();
     assert!(value == Value::BulkString(word.into_bytes()), "another reply");
 }
 
 /// Sends a command and drops its future before the reply has come.
-pub(super) async fn asks_and_goes(conduit: &Arc<Conduit>) {
-    let mut asking = pin!(conduit.request(cmd("PING")));
+pub(super) async fn asks_and_goes(connection: &Arc<Connection>) {
+    let mut asking = pin!(connection.request(cmd("PING")));
     let _: Poll<()> = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).map(drop))).await;
 }
 
@@ -94,17 +94,17 @@ fn everybody_gets_the_reply_to_their_own_command() {
     let callers = Builder::new_multi_thread().worker_threads(3).build().unwrap();
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
-            let conduit = Arc::clone(&rig.conduit);
+            let connection = Arc::clone(&rig.connection);
             callers.spawn(async move {
                 for number in 0..COMMANDS {
-                    echoes(&conduit, format!("{task}:{number}")).await;
+                    echoes(&connection, format!("{task}:{number}")).await;
                     if number % 7 == task % 7 {
-                        asks_and_goes(&conduit).await;
+                        asks_and_goes(&connection).await;
                     }
                     if number % 50 == 0 {
                         let mut pipeline = Pipeline::new();
                         pipeline.cmd("ECHO").arg(task).cmd("NO-SUCH-COMMAND").cmd("ECHO").arg(number);
-                        let values = conduit.request_all(&pipeline).await.unwrap();
+                        let values = connection.request_all(&pipeline).await.unwrap();
                         let echo = |number: usize| Value::BulkString(number.to_string().into_bytes());
                         assert_eq!([&values[0], &values[2]], [&echo(task), &echo(number)]);
                         assert!(matches!(values[1], Value::ServerError(_)));
@@ -127,12 +127,12 @@ fn what_the_socket_does_not_take_at_once_is_written_later() {
     rig.server.stop();
     let tasks: Vec<_> = ["a", "b", "c", "d"]
         .map(|letter| {
-            let conduit = Arc::clone(&rig.conduit);
-            callers.spawn(async move { echoes(&conduit, letter.repeat(BIG)).await })
+            let connection = Arc::clone(&rig.connection);
+            callers.spawn(async move { echoes(&connection, letter.repeat(BIG)).await })
         })
         .into();
     callers.block_on(async {
-        while rig.conduit.queue().replies.under_way() == 0 {
+        while rig.connection.queue.lock().replies.in_flight() == 0 {
             tokio::task::yield_now().await;
         }
     });
@@ -161,8 +161,8 @@ fn a_burst_of_commands_takes_one_round_trip() {
     for burst in [1, 2, 3, 16, 200] {
         let pings: Vec<_> = (0..burst)
             .map(|_| {
-                let conduit = Arc::clone(&rig.conduit);
-                callers.spawn(async move { conduit.request(cmd("PING")).await })
+                let connection = Arc::clone(&rig.connection);
+                callers.spawn(async move { connection.request(cmd("PING")).await })
             })
             .collect();
         reply_when_all_are_here(&mut rig.server, burst);
@@ -176,15 +176,15 @@ fn a_burst_of_commands_takes_one_round_trip() {
 #[test]
 fn a_reader_that_was_replaced_writes_what_a_caller_has_left() {
     let mut rig = Rig::to_peer();
-    let mut asking = pin!(rig.conduit.request(cmd("PING")));
+    let mut asking = pin!(rig.connection.request(cmd("PING")));
     {
-        let _stale_reader_looks = rig.conduit.socket.lock().unwrap();
+        let _stale_reader_looks = rig.connection.socket.lock();
         assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
     let stop = {
         let _entered = rig.io.enter();
         let mut cx = Context::from_waker(Waker::noop());
-        rig.conduit.poll_drive_once(A_GUEST, &mut Vec::new(), &mut cx)
+        rig.connection.poll_drive_once(A_CALLER, &mut Vec::new(), &mut cx)
     };
     assert!(matches!(stop, Poll::Ready(Some(Stop::Replaced))));
     reply_when_all_are_here(&mut rig.server, 1);
@@ -197,15 +197,15 @@ fn at_the_end_every_request_fails_and_so_does_every_later_one() {
     rig.server.stop();
     let pings: Vec<_> = (0..20)
         .map(|_| {
-            let conduit = Arc::clone(&rig.conduit);
-            rig.io.spawn(async move { conduit.request(cmd("PING")).await })
+            let connection = Arc::clone(&rig.connection);
+            rig.io.spawn(async move { connection.request(cmd("PING")).await })
         })
         .collect();
     rig.driver.abort();
     for ping in pings {
         assert!(rig.io.block_on(ping).unwrap().is_err());
     }
-    assert!(rig.io.block_on(rig.conduit.request(cmd("PING"))).is_err());
+    assert!(rig.io.block_on(rig.connection.request(cmd("PING"))).is_err());
     rig.server.resume();
 }
 
@@ -213,20 +213,20 @@ fn at_the_end_every_request_fails_and_so_does_every_later_one() {
 fn a_driver_that_ends_before_it_was_polled_ends_every_request() {
     let rig = Rig::start();
     let config = RedisConfig::new(&rig.server.url(), "b").unwrap();
-    let Place::Fixed(address) = config.place else { panic!("not the address of a server") };
-    let conduit = rig.io.block_on(async {
+    let ServerLocation::Fixed(address) = config.place else { panic!("not the address of a server") };
+    let connection = rig.io.block_on(async {
         let stream = Stream::connect(&address, &config.tls, Arc::default()).await.unwrap();
-        Conduit::log_in(&RedisConnectionInfo::default(), stream).await.unwrap()
+        Connection::log_in(&RedisConnectionInfo::default(), stream).await.unwrap()
     });
     let asking = rig.io.spawn({
-        let conduit = Arc::clone(&conduit);
-        async move { conduit.request(cmd("PING")).await }
+        let connection = Arc::clone(&connection);
+        async move { connection.request(cmd("PING")).await }
     });
     rig.io.block_on(async {
-        while conduit.queue().replies.under_way() == 0 {
+        while connection.queue.lock().replies.in_flight() == 0 {
             tokio::task::yield_now().await;
         }
     });
-    drop(Arc::clone(&conduit).drive());
+    drop(Arc::clone(&connection).drive());
     assert!(rig.io.block_on(asking).unwrap().is_err());
 }

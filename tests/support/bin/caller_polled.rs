@@ -99,7 +99,7 @@ impl Wake for Caller {
 
 type Asking<T> = Pin<Box<dyn Future<Output = Result<T, LockError>>>>;
 
-struct Lent {
+struct Polled {
     caller: Arc<Caller>,
     acquiring: Asking<distlock::Guard>,
     inspecting: Asking<bool>,
@@ -111,7 +111,7 @@ fn poll<T>(asking: &mut Asking<T>, caller: &Arc<Caller>) -> Poll<Result<T, LockE
     asking.as_mut().poll(&mut Context::from_waker(&Waker::from(caller.clone())))
 }
 
-pub(super) fn forked_while_lent() {
+pub(super) fn forked_while_polled() {
     let store = Slow::new();
     let blocking =
         distlock::blocking::LockManager::builder().store(store.clone()).connect_blocking().unwrap();
@@ -122,21 +122,21 @@ pub(super) fn forked_while_lent() {
         let manager = manager.clone();
         Box::pin(async move { manager.inspect(key).await.map(|found| found.is_some()) })
     };
-    let mut lent = Lent {
+    let mut polled = Polled {
         caller: Arc::new(Caller),
         acquiring: Box::pin(manager.lock("acquired").acquire()),
         inspecting: inspect("inspected"),
         dropped: inspect("dropped"),
     };
-    assert!(poll(&mut lent.acquiring, &lent.caller).is_pending());
-    assert!(poll(&mut lent.inspecting, &lent.caller).is_pending());
-    assert!(poll(&mut lent.dropped, &lent.caller).is_pending());
+    assert!(poll(&mut polled.acquiring, &polled.caller).is_pending());
+    assert!(poll(&mut polled.inspecting, &polled.caller).is_pending());
+    assert!(poll(&mut polled.dropped, &polled.caller).is_pending());
     // The questions wait for the I/O thread.
     assert_eq!(store.counts(), (1, 0));
     match fork::fork().unwrap() {
         Fork::Child => {
             watch_out();
-            in_the_child(lent);
+            in_the_child(polled);
             assert_eq!(store.counts(), (1, 0));
             // Without dropping what is around: it is the parent's, and a copy of it.
             std::process::exit(0);
@@ -144,14 +144,14 @@ pub(super) fn forked_while_lent() {
         Fork::Parent(child) => {
             assert_eq!(fork::waitpid(child).unwrap(), 0, "the child");
             store.0.stopped.wait();
-            in_the_parent(lent, &store);
+            in_the_parent(polled, &store);
         }
     }
     println!("ok");
 }
 
-fn in_the_child(lent: Lent) {
-    let Lent { caller, mut acquiring, mut inspecting, dropped } = lent;
+fn in_the_child(polled: Polled) {
+    let Polled { caller, mut acquiring, mut inspecting, dropped } = polled;
     let began = Instant::now();
     let held = Arc::strong_count(&caller);
     let Poll::Ready(result) = poll(&mut inspecting, &caller) else { panic!("it goes on in the child") };
@@ -164,8 +164,8 @@ fn in_the_child(lent: Lent) {
 }
 
 /// All is as before.
-fn in_the_parent(lent: Lent, store: &Slow) {
-    let Lent { acquiring, mut inspecting, dropped, caller } = lent;
+fn in_the_parent(polled: Polled, store: &Slow) {
+    let Polled { acquiring, mut inspecting, dropped, caller } = polled;
     assert!(poll(&mut inspecting, &caller).is_pending());
     store.0.answers.send_replace(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! Guests on real servers, and on a peer that answers byte by byte.
+//! Readers on the callers' runtime: real servers, and a peer that answers byte by byte.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::Conduit;
-use super::lending::Reader;
+use super::Connection;
+use super::reader_policy::Reader;
 use super::tests::{Rig, asks_and_goes, echoes};
 use crate::backend::redis::test_server::{LONG, block_on, wait_until};
 use crate::backend::redis::test_tls_files::TlsFiles;
@@ -29,54 +29,54 @@ fn one_thread() -> Runtime {
 
 fn with_io(runtime: Runtime) -> Runtime {
     let entered = runtime.enter();
-    super::guest::this_runtime_has_io();
+    super::caller_reader::this_runtime_has_io();
     drop(entered);
     runtime
 }
 
-fn guest_reads(conduit: &Conduit) -> bool {
-    conduit.queue().lending.reader() != Reader::Home
+fn caller_reads(connection: &Connection) -> bool {
+    connection.queue.lock().reader_policy.reader() != Reader::IoThread
 }
 
-/// As if many quick requests had been sent: the next one invites a guest.
-fn hurry(conduit: &Conduit) {
-    conduit.queue().lending.hurry();
+/// As if many quick requests had been sent: the next one starts a reader on its runtime.
+fn skip_to_start(connection: &Connection) {
+    connection.queue.lock().reader_policy.skip_to_start();
 }
 
-/// Sends requests from the current runtime until a guest reads there.
-async fn until_a_guest_reads(conduit: &Arc<Conduit>) {
-    while !guest_reads(conduit) {
-        hurry(conduit);
-        echoes(conduit, "quick".to_owned()).await;
+/// Sends requests from the current runtime until it reads the replies.
+async fn until_the_caller_reads(connection: &Arc<Connection>) {
+    while !caller_reads(connection) {
+        skip_to_start(connection);
+        echoes(connection, "quick".to_owned()).await;
         tokio::task::yield_now().await;
     }
 }
 
-fn until_home_reads(conduit: &Conduit) {
-    wait_until("home reads", LONG, || !guest_reads(conduit));
+fn until_the_io_thread_reads(connection: &Connection) {
+    wait_until("the I/O thread reads", LONG, || !caller_reads(connection));
 }
 
 #[test]
-fn a_guest_reads_while_requests_are_quick_and_home_when_they_end() {
+fn the_callers_runtime_reads_while_requests_are_quick_and_the_io_thread_when_they_end() {
     let rig = Rig::start();
     let callers = callers();
-    callers.block_on(until_a_guest_reads(&rig.conduit));
-    until_home_reads(&rig.conduit);
-    callers.block_on(until_a_guest_reads(&rig.conduit));
-    callers.block_on(echoes(&rig.conduit, "home or guest".to_owned()));
+    callers.block_on(until_the_caller_reads(&rig.connection));
+    until_the_io_thread_reads(&rig.connection);
+    callers.block_on(until_the_caller_reads(&rig.connection));
+    callers.block_on(echoes(&rig.connection, "either".to_owned()));
 }
 
 #[test]
-fn without_a_single_poll_of_its_runtime_a_guest_is_replaced_for_a_request_from_elsewhere() {
+fn without_a_single_poll_of_its_runtime_a_reader_is_replaced_for_a_request_from_elsewhere() {
     let rig = Rig::start();
     let callers = one_thread();
-    callers.block_on(until_a_guest_reads(&rig.conduit));
-    block_on(echoes(&rig.conduit, "from elsewhere".to_owned()));
+    callers.block_on(until_the_caller_reads(&rig.connection));
+    block_on(echoes(&rig.connection, "from elsewhere".to_owned()));
     // Its task learns of it when its runtime runs again.
-    callers.block_on(echoes(&rig.conduit, "again".to_owned()));
-    wait_until("the guest's end", LONG, || {
+    callers.block_on(echoes(&rig.connection, "again".to_owned()));
+    wait_until("the reader's end", LONG, || {
         callers.block_on(tokio::task::yield_now());
-        Arc::strong_count(&rig.conduit) == 2
+        Arc::strong_count(&rig.connection) == 2
     });
 }
 
@@ -84,11 +84,11 @@ fn without_a_single_poll_of_its_runtime_a_guest_is_replaced_for_a_request_from_e
 fn a_blocked_runtime_does_not_keep_its_own_reply_for_long() {
     let rig = Rig::start();
     let callers = one_thread();
-    callers.block_on(until_a_guest_reads(&rig.conduit));
+    callers.block_on(until_the_caller_reads(&rig.connection));
     let _here = callers.enter();
     // The request comes from this runtime, and the runtime does not run.
-    block_on(echoes(&rig.conduit, "blocked".to_owned()));
-    until_home_reads(&rig.conduit);
+    block_on(echoes(&rig.connection, "blocked".to_owned()));
+    until_the_io_thread_reads(&rig.connection);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn everybody_gets_their_own(rig: &Rig) {
     let runtimes = [callers(), one_thread(), callers()];
     let over = Arc::new(AtomicBool::new(false));
     let ask = |name: usize| {
-        let (conduit, over) = (Arc::clone(&rig.conduit), Arc::clone(&over));
+        let (connection, over) = (Arc::clone(&rig.connection), Arc::clone(&over));
         async move {
             for number in 0.. {
                 if over.load(Ordering::Relaxed) {
@@ -118,9 +118,9 @@ fn everybody_gets_their_own(rig: &Rig) {
                 }
                 // Some replies are longer than what is read at once.
                 let length = if number % 16 == 0 { 40_000 } else { 1 };
-                echoes(&conduit, format!("{name}:{number}:").repeat(length)).await;
+                echoes(&connection, format!("{name}:{number}:").repeat(length)).await;
                 if number % 5 == name % 5 {
-                    asks_and_goes(&conduit).await;
+                    asks_and_goes(&connection).await;
                 }
             }
         }
@@ -136,8 +136,8 @@ fn everybody_gets_their_own(rig: &Rig) {
         scope.spawn(move || block_on(outside));
         let mut moves = 0;
         wait_until("moves", 6 * LONG, || {
-            hurry(&rig.conduit);
-            moves += usize::from(guest_reads(&rig.conduit));
+            skip_to_start(&rig.connection);
+            moves += usize::from(caller_reads(&rig.connection));
             moves > MOVES
         });
         over.store(true, Ordering::Relaxed);
@@ -153,23 +153,23 @@ fn runtimes_may_end_at_any_moment() {
             let mut number = 0;
             while !over.load(Ordering::Relaxed) {
                 number += 1;
-                block_on(echoes(&rig.conduit, format!("outside {number}")));
+                block_on(echoes(&rig.connection, format!("outside {number}")));
             }
         });
         for round in 0_u64..60 {
             let runtime = if round % 2 == 0 { callers() } else { one_thread() };
             for task in 0..3 {
-                let conduit = Arc::clone(&rig.conduit);
+                let connection = Arc::clone(&rig.connection);
                 runtime.spawn(async move {
                     for number in 0.. {
-                        hurry(&conduit);
-                        echoes(&conduit, format!("{task}:{number}")).await;
+                        skip_to_start(&connection);
+                        echoes(&connection, format!("{task}:{number}")).await;
                     }
                 });
             }
             runtime.block_on(async {
                 if round % 3 > 0 {
-                    until_a_guest_reads(&rig.conduit).await;
+                    until_the_caller_reads(&rig.connection).await;
                 }
                 for _ in 0..fastrand::u8(..20) {
                     tokio::task::yield_now().await;
@@ -180,7 +180,7 @@ fn runtimes_may_end_at_any_moment() {
             } else {
                 drop(runtime);
             }
-            block_on(echoes(&rig.conduit, format!("after round {round}")));
+            block_on(echoes(&rig.connection, format!("after round {round}")));
         }
         over.store(true, Ordering::Relaxed);
     });
@@ -203,24 +203,24 @@ fn a_command_that_is_half_written_with_tls_when_its_runtime_ends_is_written_to_i
 fn half_written(rig: &Rig) {
     const BIG: usize = 8 << 20;
     let callers = callers();
-    callers.block_on(until_a_guest_reads(&rig.conduit));
+    callers.block_on(until_the_caller_reads(&rig.connection));
     rig.server.stop();
     for letter in ["a", "b"] {
-        let conduit = Arc::clone(&rig.conduit);
-        callers.spawn(async move { echoes(&conduit, letter.repeat(BIG)).await });
+        let connection = Arc::clone(&rig.connection);
+        callers.spawn(async move { echoes(&connection, letter.repeat(BIG)).await });
     }
-    wait_until("commands under way", LONG, || rig.conduit.queue().replies.under_way() == 2);
+    wait_until("commands in flight", LONG, || rig.connection.queue.lock().replies.in_flight() == 2);
     drop(callers);
     thread::scope(|scope| {
-        let after = scope.spawn(|| block_on(echoes(&rig.conduit, "after".to_owned())));
-        wait_until("the one behind them", LONG, || rig.conduit.queue().replies.under_way() == 3);
+        let after = scope.spawn(|| block_on(echoes(&rig.connection, "after".to_owned())));
+        wait_until("the one behind them", LONG, || rig.connection.queue.lock().replies.in_flight() == 3);
         rig.server.resume();
         after.join().unwrap();
     });
 }
 
 #[test]
-fn a_runtime_that_may_have_no_io_gets_no_guest_and_nothing_panics_there() {
+fn a_runtime_that_may_have_no_io_does_not_read_and_nothing_panics_there() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     let rig = Rig::start();
     let callers = Builder::new_current_thread().build().unwrap();
@@ -232,38 +232,38 @@ fn a_runtime_that_may_have_no_io_gets_no_guest_and_nothing_panics_there() {
     }));
     callers.block_on(async {
         for number in 0..50 {
-            hurry(&rig.conduit);
-            echoes(&rig.conduit, number.to_string()).await;
+            skip_to_start(&rig.connection);
+            echoes(&rig.connection, number.to_string()).await;
             tokio::task::yield_now().await;
-            assert!(!guest_reads(&rig.conduit));
+            assert!(!caller_reads(&rig.connection));
         }
     });
     assert_eq!(PANICS.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn a_connection_that_ends_with_a_guest_ends_for_everybody_and_leaves_no_task() {
+fn a_connection_that_ends_while_the_callers_runtime_reads_ends_for_everybody_and_leaves_no_task() {
     let mut rig = Rig::start();
     let callers = callers();
-    callers.block_on(until_a_guest_reads(&rig.conduit));
+    callers.block_on(until_the_caller_reads(&rig.connection));
     rig.server.kill();
-    callers.block_on(async { while rig.conduit.request(cmd("PING")).await.is_ok() {} });
+    callers.block_on(async { while rig.connection.request(cmd("PING")).await.is_ok() {} });
     rig.io.block_on(&mut rig.driver).unwrap();
     wait_until("no task", LONG, || callers.metrics().num_alive_tasks() == 0);
 }
 
 #[test]
-fn a_connection_that_is_given_up_with_a_guest_is_closed_at_once() {
+fn a_connection_that_is_aborted_while_the_callers_runtime_reads_is_closed_at_once() {
     let mut rig = Rig::start();
     let callers = one_thread();
-    callers.block_on(until_a_guest_reads(&rig.conduit));
+    callers.block_on(until_the_caller_reads(&rig.connection));
     let connections = || rig.server.client_ids(|line| line.contains(" cmd=echo ")).len();
     assert_eq!(connections(), 1);
     rig.driver.abort();
     assert!(rig.io.block_on(&mut rig.driver).is_err());
-    // The guest's runtime has not run since.
+    // The callers' runtime has not run since.
     wait_until("closed", LONG, || connections() == 0);
-    assert!(block_on(rig.conduit.request(cmd("PING"))).is_err());
+    assert!(block_on(rig.connection.request(cmd("PING"))).is_err());
 }
 
 /// A reply of which a part has come lies with the connection, and not with its reader.
@@ -272,8 +272,8 @@ fn a_reply_is_read_in_parts_by_several_readers() {
     let rig = Rig::to_peer();
     let callers = callers();
     let ask = |name: &'static str| {
-        let conduit = Arc::clone(&rig.conduit);
-        async move { (name, conduit.request(cmd("GET").arg(name).clone()).await) }
+        let connection = Arc::clone(&rig.connection);
+        async move { (name, connection.request(cmd("GET").arg(name).clone()).await) }
     };
     let say = |text: &str| {
         let heard = rig.liveness.heard();
@@ -281,14 +281,14 @@ fn a_reply_is_read_in_parts_by_several_readers() {
         wait_until("heard", LONG, || rig.liveness.heard() > heard);
     };
     let first = callers.spawn(ask("first"));
-    wait_until("the first", LONG, || rig.conduit.queue().replies.under_way() == 1);
+    wait_until("the first", LONG, || rig.connection.queue.lock().replies.in_flight() == 1);
     say("$5\r\nfi");
     let mut asked = vec![first];
-    while !guest_reads(&rig.conduit) {
-        hurry(&rig.conduit);
+    while !caller_reads(&rig.connection) {
+        skip_to_start(&rig.connection);
         asked.push(callers.spawn(ask("more")));
         let sent = asked.len();
-        wait_until("one more", LONG, || rig.conduit.queue().replies.under_way() == sent);
+        wait_until("one more", LONG, || rig.connection.queue.lock().replies.in_flight() == sent);
     }
     say("rst\r\n");
     for _ in 1..asked.len() {
@@ -299,7 +299,9 @@ fn a_reply_is_read_in_parts_by_several_readers() {
         let last = ask("last");
         move || block_on(last)
     });
-    until_home_reads(&rig.conduit);
+    // Without any request, the I/O thread soon reads as well, and would take this reply for one too many.
+    wait_until("the last", LONG, || rig.connection.queue.lock().replies.in_flight() == 1);
+    until_the_io_thread_reads(&rig.connection);
     say("\nlast\r\n");
     let all = asked.into_iter().map(|asked| callers.block_on(asked).unwrap());
     for (name, reply) in all.chain([outside.join().unwrap()]) {
@@ -307,14 +309,14 @@ fn a_reply_is_read_in_parts_by_several_readers() {
     }
 }
 
-/// Whoever it is who uses the socket meanwhile.
+/// Whichever thread uses the socket meanwhile.
 #[test]
 fn a_command_of_a_caller_that_finds_the_socket_in_use_is_written() {
     let rig = Rig::start();
-    let asked = rig.conduit.with_socket(|_| {
-        let conduit = Arc::clone(&rig.conduit);
-        let asked = thread::spawn(move || block_on(echoes(&conduit, "in use".to_owned())));
-        wait_until("the command", LONG, || rig.conduit.queue().replies.under_way() == 1);
+    let asked = rig.connection.with_socket(|_| {
+        let connection = Arc::clone(&rig.connection);
+        let asked = thread::spawn(move || block_on(echoes(&connection, "in use".to_owned())));
+        wait_until("the command", LONG, || rig.connection.queue.lock().replies.in_flight() == 1);
         asked
     });
     asked.unwrap().join().unwrap();
@@ -323,19 +325,19 @@ fn a_command_of_a_caller_that_finds_the_socket_in_use_is_written() {
 /// The driver finds the last reply and that nothing can be written any more in one step.
 #[test]
 fn a_reply_in_front_of_the_end_wakes_its_task() {
-    let Rig { conduit, mut server, io: _io, .. } = Rig::to_peer();
+    let Rig { connection, mut server, io: _io, .. } = Rig::to_peer();
     let callers = callers();
     let ask = |number: usize| {
-        let mine = Arc::clone(&conduit);
+        let mine = Arc::clone(&connection);
         let asked = callers.spawn(async move { mine.request(cmd("GET").arg(number).clone()).await });
-        wait_until("the command", LONG, || conduit.queue().replies.under_way() == number);
+        wait_until("the command", LONG, || connection.queue.lock().replies.in_flight() == number);
         asked
     };
     let first = ask(1);
     let (mut peeked, written) = ([0; 22], "*2\r\n$3\r\nGET\r\n$1\r\n1\r\n");
     wait_until("the first command", LONG, || server.peek(&mut peeked).unwrap() == written.len());
     let second = {
-        let mut socket = conduit.socket.lock().unwrap();
+        let mut socket = connection.socket.lock();
         let second = ask(2);
         // Only our own end is closed: what has been received stays readable, which a reset by the peer would undo.
         let stream = Pin::new(&mut socket.as_mut().unwrap().stream);
@@ -355,44 +357,44 @@ fn a_reply_in_front_of_the_end_wakes_its_task() {
     assert!(ended(second).is_err());
 }
 
-/// What arrives together is more than a guest reads at once.
+/// What arrives together is more than the waker reads at once.
 #[test]
-fn a_guest_reads_whatever_arrives_together() {
+fn the_callers_runtime_reads_all_that_arrives_together() {
     const TASKS: usize = 40;
     let rig = Rig::start();
     let callers = callers();
-    callers.block_on(until_a_guest_reads(&rig.conduit));
+    callers.block_on(until_the_caller_reads(&rig.connection));
     rig.server.stop();
     let asked: Vec<_> = (0..TASKS)
         .map(|number| {
-            let conduit = Arc::clone(&rig.conduit);
-            callers.spawn(async move { echoes(&conduit, format!("{number}:").repeat(20_000)).await })
+            let connection = Arc::clone(&rig.connection);
+            callers.spawn(async move { echoes(&connection, format!("{number}:").repeat(20_000)).await })
         })
         .collect();
-    wait_until("commands under way", LONG, || rig.conduit.queue().replies.under_way() == TASKS);
+    wait_until("commands in flight", LONG, || rig.connection.queue.lock().replies.in_flight() == TASKS);
     rig.server.resume();
     for asked in asked {
         callers.block_on(asked).unwrap();
     }
 }
 
-/// A task that has had its share of its runtime's time wakes the guest, which then reads on that task's thread.
+/// A task that has used up its cooperative budget wakes the reader, which then reads on that task's thread.
 #[test]
-fn a_guest_that_is_woken_by_a_task_without_budget_reads() {
+fn a_reader_that_is_woken_by_a_task_without_budget_reads() {
     let rig = Rig::start();
     let callers = callers();
-    callers.block_on(until_a_guest_reads(&rig.conduit));
-    let conduit = Arc::clone(&rig.conduit);
+    callers.block_on(until_the_caller_reads(&rig.connection));
+    let connection = Arc::clone(&rig.connection);
     let woken = callers.spawn(async move {
         let ask = tokio::spawn({
-            let conduit = Arc::clone(&conduit);
-            async move { echoes(&conduit, "asked".to_owned()).await }
+            let connection = Arc::clone(&connection);
+            async move { echoes(&connection, "asked".to_owned()).await }
         });
         while tokio::task::coop::has_budget_remaining() {
             tokio::task::coop::consume_budget().await;
         }
-        let guest = conduit.queue().guest.clone();
-        guest.inspect(Waker::wake_by_ref);
+        let reader = connection.queue.lock().caller_waker.clone();
+        reader.inspect(Waker::wake_by_ref);
         ask.await.unwrap();
     });
     callers.block_on(async { timeout(LONG, woken).await.unwrap().unwrap() });

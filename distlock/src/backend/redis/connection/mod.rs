@@ -1,36 +1,36 @@
-//! One connection as a sequence of commands and their replies.
+//! One connection, which many tasks share: commands go out in one order, and replies come back in the same order.
 //!
-//! A caller puts its command into the queue in front of the socket, and writes the queue to the socket itself
-//! unless somebody else is about to: see [`Pace`]. So a command on an idle connection costs no other thread's
-//! time. The driver, a task of the I/O thread, reads the replies, wakes the tasks that await them, and writes
-//! what was held back. While requests follow each other quickly, and are not too many, the callers' runtime does
-//! this in its place: see [`Lending`].
+//! A caller appends its command to the queue of unsent bytes, and writes the queue to the socket itself, unless its
+//! command is held back: see [`WriteCoalescing`]. So a command on an idle connection needs no other thread. The driver,
+//! a task on the I/O thread, reads the replies, wakes the tasks that await them, and writes what was held back. While
+//! requests follow each other quickly, a task on the callers' runtime does this in its place: see [`ReaderPolicy`].
 //!
-//! Rule: whoever uses the socket holds its mutex. A caller never waits for that mutex: if somebody else has
-//! it, that one looks at the queue once more after giving it back. So nothing stays in the queue that may be
-//! written. What is held back is written by a timer of the I/O thread, if no reply comes before: a task whose reply has
-//! come may not be polled for long, and others must not wait for it.
+//! Rule: code that uses the socket holds its mutex, and looks at the queue again after unlocking it. A caller only
+//! tries to lock that mutex. If this fails, its command is in the queue already, and the thread that has the mutex will
+//! find it there. So nothing stays in the queue that may be written. What is held back is written at the next reply, or
+//! by a timer of the I/O thread: the task whose reply has come may not be polled for long, and others must not wait for
+//! it.
 
-mod guest;
+mod caller_reader;
 #[cfg(test)]
-mod guest_tests;
-mod held_back;
-mod lending;
+mod caller_reader_tests;
+mod decoder;
+mod flush_timer;
 mod login_stream;
 mod on_ready;
-mod pace;
-mod reading;
+mod reader_policy;
 mod replies;
-mod request;
+mod reply_future;
 #[cfg(test)]
 mod tests;
+mod write_coalescing;
 
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use redis::aio::MultiplexedConnection;
@@ -39,123 +39,125 @@ use tokio::io::AsyncWrite;
 use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
 
-pub(crate) use self::guest::this_runtime_has_io;
-use self::lending::{Lending, Reader};
+pub(crate) use self::caller_reader::this_runtime_has_io;
+use self::decoder::ReplyDecoder;
 use self::login_stream::LoginStream;
-use self::pace::Pace;
-use self::reading::Reading;
-use self::replies::{Expected, Place, Replies, Reply};
-use self::request::Request;
+use self::reader_policy::{Reader, ReaderPolicy};
+use self::replies::{Expected, Replies, Reply, ReplySlot};
+use self::reply_future::ReplyFuture;
+use self::write_coalescing::WriteCoalescing;
 use super::spare;
 use super::stream::Stream;
 use crate::contained::contained;
 use crate::process::Process;
 use distlock_store::clock;
+use distlock_store::kit::sync::Locked;
 
 /// Buffers that have grown beyond this are given back when they are empty.
-const LARGEST_KEPT: usize = 256 * 1024;
+const MAX_KEPT_CAPACITY: usize = 256 * 1024;
 
-pub(super) struct Conduit {
-    queue: Mutex<Queue>,
+pub(super) struct Connection {
+    queue: Locked<Queue>,
     /// `None`: the connection has ended.
-    socket: Mutex<Option<Socket>>,
+    socket: Locked<Option<Socket>>,
     made_in: Process,
 }
 
-/// What callers and the driver agree upon. No foreign code runs while its mutex is held.
+/// What callers and readers share. No foreign code runs while its mutex is held.
 #[derive(Default)]
 struct Queue {
-    /// Commands that nobody has begun to write.
+    /// Commands of which no byte was given to the socket.
     unsent: Vec<u8>,
     replies: Replies,
-    pace: Pace,
+    coalescing: WriteCoalescing,
     ended: bool,
-    lending: Lending<Id>,
-    /// Of the task on the I/O thread, and that thread's runtime.
-    home: Option<Waker>,
-    home_runtime: Option<Id>,
-    guest: Option<Waker>,
-    /// Of the timer for what is held back. `None`: it runs, or there is none.
-    timer: Option<Waker>,
+    reader_policy: ReaderPolicy<Id>,
+    /// Of the driver on the I/O thread, and the runtime of that thread.
+    io_waker: Option<Waker>,
+    io_runtime: Option<Id>,
+    /// Of the reader on the callers' runtime.
+    caller_waker: Option<Waker>,
+    /// `None`: the timer runs, or has not been polled yet.
+    flush_timer: Option<Waker>,
 }
 
 impl Queue {
     fn may_write(&self) -> bool {
         !self.unsent.is_empty()
-            && self.pace.may_write(self.replies.untaken(), self.lending.reader(), clock::now)
+            && self.coalescing.may_write(self.replies.untaken(), self.reader_policy.reader(), clock::now)
     }
 
-    /// What has to be woken because something is held back. `None`: it is awake, or nothing is.
-    fn timer_of_the_rest(&mut self) -> Option<Waker> {
-        if self.unsent.is_empty() { None } else { self.timer.take() }
+    /// The timer, if it has to be started because something is held back.
+    fn take_flush_timer(&mut self) -> Option<Waker> {
+        if self.unsent.is_empty() { None } else { self.flush_timer.take() }
     }
 
-    /// Sets what wakes the driver, if that is `reader`, and returns the former waker.
-    fn attend(&mut self, reader: Reader, waker: &Waker) -> Result<Option<Waker>, Replaced> {
-        if self.lending.reader() != reader {
+    /// Sets the waker of `reader`, and returns the former one.
+    fn set_reader_waker(&mut self, reader: Reader, waker: &Waker) -> Result<Option<Waker>, Replaced> {
+        if self.reader_policy.reader() != reader {
             return Err(Replaced);
         }
-        let known = self.driver();
+        let known = self.reader_waker();
         let is_known = known.as_ref().is_some_and(|known| known.will_wake(waker));
         Ok(if is_known { None } else { known.replace(waker.clone()) })
     }
 
-    fn driver(&mut self) -> &mut Option<Waker> {
-        match self.lending.reader() {
-            Reader::Home => &mut self.home,
-            Reader::Guest(_) => &mut self.guest,
+    fn reader_waker(&mut self) -> &mut Option<Waker> {
+        match self.reader_policy.reader() {
+            Reader::IoThread => &mut self.io_waker,
+            Reader::Caller(_) => &mut self.caller_waker,
         }
     }
 }
 
 struct Socket {
     stream: Stream,
-    reading: Reading,
+    decoder: ReplyDecoder,
     /// What is being written, and how far that has got.
     out: Vec<u8>,
     written: usize,
     /// Whether bytes may be left in the stream itself.
     unflushed: bool,
-    /// Why the connection cannot be used any more. The driver at home reports it.
+    /// Why the connection cannot be used any more. The driver on the I/O thread ends it then.
     fault: Option<RedisError>,
 }
 
-/// Why a driver stops.
+/// Why a reader stops.
 #[derive(Debug)]
 enum Stop {
-    /// The driver at home ends the connection then.
+    /// The driver on the I/O thread ends the connection then.
     Ended(RedisError),
     Replaced,
 }
 
-/// Another one reads from now on.
+/// Another task reads from now on.
 #[derive(Debug)]
 struct Replaced;
 
-impl Conduit {
-    /// Logs in over `stream`. The conduit works while [`Conduit::drive`] is polled.
-    pub(super) async fn log_in(login: &RedisConnectionInfo, stream: Stream) -> RedisResult<Arc<Conduit>> {
+impl Connection {
+    /// Logs in over `stream`. Replies come while [`Connection::drive`] is polled.
+    pub(super) async fn log_in(login: &RedisConnectionInfo, stream: Stream) -> RedisResult<Arc<Connection>> {
         let login_stream = LoginStream::new(stream);
         // The library's own driver is never polled: it has read nothing but the replies to the login.
         let settings = AsyncConnectionConfig::new().set_response_timeout(None);
         drop(MultiplexedConnection::new_with_config(login, login_stream.clone(), settings).await?);
-        Ok(Conduit::over(login_stream.take_back().ok_or_else(broken)?))
+        Ok(Connection::over(login_stream.take_back().ok_or_else(broken)?))
     }
 
-    fn over(stream: Stream) -> Arc<Conduit> {
+    fn over(stream: Stream) -> Arc<Connection> {
         let socket = Socket {
             stream,
-            reading: Reading::new(),
+            decoder: ReplyDecoder::new(),
             out: Vec::new(),
             written: 0,
             unflushed: false,
             fault: None,
         };
-        let socket = Mutex::new(Some(socket));
-        Arc::new(Conduit { queue: Mutex::default(), socket, made_in: Process::current() })
+        let socket = Locked::new(Some(socket));
+        Arc::new(Connection { queue: Locked::default(), socket, made_in: Process::current() })
     }
 
-    /// One command, whose buffers are free once it is written. The first poll fixes its place in the order. Always
+    /// One command, whose buffers are free once it is written. The first poll fixes its slot in the order. Always
     /// becomes ready.
     pub(super) async fn request(self: &Arc<Self>, cmd: Cmd) -> RedisResult<Value> {
         let write = move |out: &mut Vec<u8>| {
@@ -182,25 +184,24 @@ impl Conduit {
         expected: Expected,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> RedisResult<Reply> {
-        let request = Request { place: self.enqueue(expected, write)?, conduit: self, is_over: false };
-        request.await
+        ReplyFuture { slot: self.enqueue(expected, write)?, connection: self, is_over: false }.await
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enqueue(self: &Arc<Self>, expected: Expected, write: impl FnOnce(&mut Vec<u8>)) -> RedisResult<Place> {
-        let (place, may_write, change, timer) = {
-            let mut queue = self.queue();
+    fn enqueue(
+        self: &Arc<Self>,
+        expected: Expected,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> RedisResult<ReplySlot> {
+        let (slot, may_write, change, timer) = {
+            let mut queue = self.queue.lock();
             if queue.ended {
                 return Err(broken());
             }
             write(&mut queue.unsent);
-            queue.pace.expect(expected.count());
-            let (place, may_write) = (queue.replies.expect(expected), queue.may_write());
-            let timer = if may_write { None } else { queue.timer_of_the_rest() };
-            (place, may_write, queue.change_of_reader(), timer)
+            queue.coalescing.expect(expected.count());
+            let (slot, may_write) = (queue.replies.expect(expected), queue.may_write());
+            let timer = if may_write { None } else { queue.take_flush_timer() };
+            (slot, may_write, queue.change_of_reader(), timer)
         };
         wake(timer);
         if may_write {
@@ -209,14 +210,14 @@ impl Conduit {
         if let Some(change) = change {
             self.make(change);
         }
-        Ok(place)
+        Ok(slot)
     }
 
     /// Whether commands are to be written now. Those that are held back are left to the timer.
     fn may_write(&self) -> bool {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let may_write = queue.may_write();
-        let timer = if may_write { None } else { queue.timer_of_the_rest() };
+        let timer = if may_write { None } else { queue.take_flush_timer() };
         drop(queue);
         wake(timer);
         may_write
@@ -226,16 +227,16 @@ impl Conduit {
     fn write(&self) {
         loop {
             let written = {
-                let Ok(mut socket) = self.socket.try_lock() else { return };
+                let Some(mut socket) = self.socket.try_lock() else { return };
                 let Some(socket) = &mut *socket else { return };
                 let mut write = pin!(unconstrained(poll_fn(|cx| self.poll_write(socket, cx))));
-                // Not delayed by cooperative scheduling, although nobody awaits it.
+                // Not delayed by cooperative scheduling: it is polled once.
                 write.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             };
             if written.is_pending() {
-                // The socket takes no more for now, or never: the driver goes on.
-                let driver = self.queue().driver().take();
-                drop(contained(|| driver.map(Waker::wake)));
+                // The socket takes no more for now, or never: its reader goes on.
+                let reader = self.queue.lock().reader_waker().take();
+                wake(reader);
                 return;
             }
             if !self.may_write() {
@@ -244,56 +245,56 @@ impl Conduit {
         }
     }
 
-    /// For everything but reading and writing. `None`: the connection has ended.
+    /// For uses other than reading and writing. `None`: the connection has ended.
     fn with_socket<T>(&self, work: impl FnOnce(&mut Socket) -> T) -> Option<T> {
-        let done = self.socket.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(work);
-        // Of a caller that has found the mutex locked.
+        let done = self.socket.lock().as_mut().map(work);
+        // Commands of callers that have found the mutex locked.
         if self.may_write() {
             self.write();
         }
         done
     }
 
-    /// Writes what has been begun, and then the queue. Pending: there is a rest.
+    /// Writes the rest of what has been begun, and then the queue. Pending: the socket takes no more.
     fn poll_write(&self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<()> {
         ready!(socket.poll_write(cx));
         {
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             if !queue.may_write() {
                 return Poll::Ready(());
             }
-            let (now, under_way) = (clock::now(), queue.replies.under_way());
-            queue.pace.write(now);
-            queue.lending.wrote(now, under_way);
+            let (now, in_flight) = (clock::now(), queue.replies.in_flight());
+            queue.coalescing.write(now);
+            queue.reader_policy.wrote(now, in_flight);
             mem::swap(&mut queue.unsent, &mut socket.out);
         }
         socket.poll_write(cx)
     }
 
     /// Reads replies, wakes the tasks that await them, and writes what was held back, until the connection
-    /// ends. While it is lent to a guest, looks after that.
+    /// ends. While the callers' runtime reads, checks that.
     pub(super) fn drive(self: Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
         // Before the first poll, which does not come if the task is aborted at once.
         let end = EndOnDrop(self);
         async move {
-            let conduit = &*end.0;
+            let connection = &*end.0;
             let error = tokio::select! {
                 biased;
-                error = conduit.read_to_the_end() => error,
-                never = conduit.write_what_is_held_back() => match never {},
+                error = connection.read_to_the_end() => error,
+                never = connection.flush_when_due() => match never {},
             };
-            conduit.end(&error);
+            connection.end(&error);
         }
     }
 
     async fn read_to_the_end(&self) -> RedisError {
-        self.queue().home_runtime = Handle::try_current().ok().map(|handle| handle.id());
+        self.queue.lock().io_runtime = Handle::try_current().ok().map(|handle| handle.id());
         let mut woken = Vec::new();
         loop {
-            match poll_fn(|cx| self.poll_drive(Reader::Home, &mut woken, cx)).await {
+            match poll_fn(|cx| self.poll_drive(Reader::IoThread, &mut woken, cx)).await {
                 Stop::Ended(error) => return error,
                 Stop::Replaced => {
-                    if let Err(error) = self.look_after().await {
+                    if let Err(error) = self.check_caller_reader().await {
                         return error;
                     }
                 }
@@ -318,10 +319,10 @@ impl Conduit {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Stop>> {
         let driven = {
-            let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut socket = self.socket.lock();
             let Some(socket) = &mut *socket else { return Poll::Ready(Some(Stop::Ended(broken()))) };
-            let attends = self.queue().attend(reader, cx.waker());
-            match attends {
+            let is_reader = self.queue.lock().set_reader_waker(reader, cx.waker());
+            match is_reader {
                 Ok(former) => {
                     let read = self.poll_read(socket, woken, cx);
                     let is_full = self.poll_write(socket, cx).is_pending();
@@ -331,7 +332,7 @@ impl Conduit {
             }
         };
         let Some((read, is_full, fault, former)) = driven else {
-            // A caller that found the socket's mutex locked relies on this look, too.
+            // A caller that found the socket's mutex locked relies on this.
             if self.may_write() {
                 self.write();
             }
@@ -344,8 +345,8 @@ impl Conduit {
         if let Some(error) = fault {
             return Poll::Ready(Some(Stop::Ended(error)));
         }
-        // A caller that found the socket's mutex locked relies on this look. If the socket takes no more,
-        // its own wake-up is enough.
+        // A caller that found the socket's mutex locked relies on this. If the socket takes no more, its own wake-up
+        // is enough.
         if read.is_pending() && (is_full || !self.may_write()) {
             return Poll::Pending;
         }
@@ -357,12 +358,12 @@ impl Conduit {
         if socket.fault.is_some() {
             return Poll::Ready(());
         }
-        let read = ready!(socket.reading.poll_read(&mut socket.stream, cx));
-        let mut queue = self.queue();
-        queue.pace.answered(socket.reading.values.len(), clock::now);
-        queue.lending.has_read();
+        let read = ready!(socket.decoder.poll_read(&mut socket.stream, cx));
+        let mut queue = self.queue.lock();
+        queue.coalescing.answered(socket.decoder.values.len(), clock::now);
+        queue.reader_policy.has_read();
         let mut were_asked_for = true;
-        for value in socket.reading.values.drain(..) {
+        for value in socket.decoder.values.drain(..) {
             were_asked_for &= queue.replies.answer(value, woken);
         }
         socket.fault = match (were_asked_for, read) {
@@ -374,15 +375,15 @@ impl Conduit {
 
     /// Nothing is sent any more, and no reply comes.
     fn end(&self, error: &RedisError) {
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Closes the connection before anybody learns that it has ended.
+        let socket = self.socket.lock().take();
+        // Closes the connection before a caller learns that it has ended.
         drop(socket);
         let mut woken = Vec::new();
         {
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             queue.ended = true;
             queue.unsent = Vec::new();
-            woken.extend(queue.guest.take());
+            woken.extend(queue.caller_waker.take());
             queue.replies.end(|| error.clone(), &mut woken);
         }
         for waker in woken {
@@ -392,7 +393,7 @@ impl Conduit {
 }
 
 /// The driver may also be aborted.
-struct EndOnDrop(Arc<Conduit>);
+struct EndOnDrop(Arc<Connection>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
@@ -426,7 +427,7 @@ impl Socket {
             self.unflushed = false;
         }
         self.written = 0;
-        if self.out.capacity() > LARGEST_KEPT {
+        if self.out.capacity() > MAX_KEPT_CAPACITY {
             self.out = Vec::new();
         }
         self.out.clear();
@@ -434,13 +435,13 @@ impl Socket {
     }
 }
 
-impl fmt::Debug for Conduit {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Conduit").finish_non_exhaustive()
+        f.debug_struct("Connection").finish_non_exhaustive()
     }
 }
 
-/// A waker is foreign code: not while a mutex is held.
+/// A waker is foreign code: no mutex is held, not even by a temporary value in the call.
 fn wake(waker: Option<Waker>) {
     drop(contained(|| waker.map(Waker::wake)));
 }

@@ -11,11 +11,11 @@ use tokio_util::codec::Decoder;
 use super::broken;
 use crate::backend::redis::stream::Stream;
 
-/// How much is read at once.
-const CHUNK: usize = 16 * 1024;
+/// How many bytes one read takes at most.
+const READ_SIZE: usize = 16 * 1024;
 
-/// What replies are read with. A part of a reply stays here, whoever reads the rest.
-pub(super) struct Reading {
+/// A part of a reply stays here, whichever task reads the rest.
+pub(super) struct ReplyDecoder {
     chunk: Vec<u8>,
     bytes: BytesMut,
     codec: ValueCodec,
@@ -23,11 +23,11 @@ pub(super) struct Reading {
     pub(super) values: Vec<Value>,
 }
 
-impl Reading {
-    pub(super) fn new() -> Reading {
-        Reading {
-            chunk: vec![0; CHUNK],
-            bytes: BytesMut::with_capacity(CHUNK),
+impl ReplyDecoder {
+    pub(super) fn new() -> ReplyDecoder {
+        ReplyDecoder {
+            chunk: vec![0; READ_SIZE],
+            bytes: BytesMut::with_capacity(READ_SIZE),
             codec: ValueCodec::default(),
             values: Vec::new(),
         }
@@ -43,7 +43,7 @@ impl Reading {
         self.bytes.extend_from_slice(buffer.filled());
         loop {
             match self.codec.decode(&mut self.bytes)? {
-                // Not a reply: the server tells something by itself.
+                // A message that no command asked for.
                 Some(Value::Push { .. }) => {}
                 Some(value) => self.values.push(value),
                 None => return Poll::Ready(Ok(())),

@@ -1,29 +1,30 @@
-//! A stream that is lent to the client library, which logs in over it, and taken back afterwards.
+//! The stream while the client library logs in over it. It is taken back afterwards.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::backend::redis::stream::Stream;
+use distlock_store::kit::sync::Locked;
 
-/// The borrower's end. Once the stream was taken back, it is closed.
+/// What the client library gets. It is closed once the stream was taken back.
 #[derive(Clone)]
-pub(super) struct LoginStream(Arc<Mutex<Option<Stream>>>);
+pub(super) struct LoginStream(Arc<Locked<Option<Stream>>>);
 
 impl LoginStream {
     pub(super) fn new(stream: Stream) -> LoginStream {
-        LoginStream(Arc::new(Mutex::new(Some(stream))))
+        LoginStream(Arc::new(Locked::new(Some(stream))))
     }
 
     pub(super) fn take_back(&self) -> Option<Stream> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 
     fn poll<T>(&self, poll: impl FnOnce(Pin<&mut Stream>) -> Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &mut *self.0.lock() {
             Some(stream) => poll(Pin::new(stream)),
             None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }

@@ -1,37 +1,36 @@
-//! The guest's reading, within the I/O driver of its runtime.
+//! Reads replies inside the I/O driver of the callers' runtime: the socket's waker reads.
 //!
-//! The runtime's report that the socket is ready does not wake a task, which would read: it reads. A runtime of
-//! several threads wakes one of its sleeping workers for almost every task that a task wakes; if the two share a
-//! core, each task costs two switches between them. For all tasks that are woken by its I/O driver together, it
-//! wakes one worker at most.
+//! Wakers that fire inside the I/O driver of a multi-threaded runtime wake at most one parked worker for each poll of
+//! the driver. Wakers that fire from a task wake one parked worker each, which costs two switches if both share a core.
 
 use std::future::poll_fn;
 use std::mem;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::task::unconstrained;
 
-use super::lending::{Reader, Visit};
-use super::{Conduit, Stop};
+use super::reader_policy::{Generation, Reader};
+use super::{Connection, Stop};
 use crate::contained::{Panicked, contained};
+use distlock_store::kit::sync::Locked;
 
-/// The I/O driver also serves other sockets and the runtime's timers: after so many reads a task goes on.
-const READS: usize = 4;
+/// The I/O driver also serves other sockets and the runtime's timers: after so many reads, the task goes on.
+const MAX_READS: usize = 4;
 
-/// Reads and writes for a guest whenever it is woken.
+/// A waker that reads and writes.
 pub(super) struct OnReady {
-    conduit: Arc<Conduit>,
-    visit: Visit,
-    state: Mutex<State>,
+    connection: Arc<Connection>,
+    generation: Generation,
+    state: Locked<State>,
 }
 
-/// No foreign code runs while its mutex is held, and the mutexes of the conduit are not locked under it.
+/// No foreign code runs while its mutex is held, and the mutexes of the connection are not locked under it.
 #[derive(Default)]
 struct State {
     activity: Activity,
-    /// The guest's task.
+    /// The reader's task.
     task: Option<Waker>,
     /// Empty, and kept for the next time.
     woken: Vec<Waker>,
@@ -48,48 +47,44 @@ enum Activity {
 }
 
 impl OnReady {
-    pub(super) fn new(conduit: &Arc<Conduit>, visit: Visit) -> Arc<OnReady> {
-        Arc::new(OnReady { conduit: Arc::clone(conduit), visit, state: Mutex::default() })
+    pub(super) fn new(connection: &Arc<Connection>, generation: Generation) -> Arc<OnReady> {
+        Arc::new(OnReady { connection: Arc::clone(connection), generation, state: Locked::default() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// For the guest's task. Ready: somebody else reads from now on, or the connection has ended, which home
-    /// notices.
+    /// For the reader's task. Ready: another task reads from now on, or the connection has ended, which the driver on
+    /// the I/O thread notices.
     pub(super) fn poll(self: &Arc<Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_of_another_process() {
             return Poll::Pending;
         }
-        let former = self.state().task.replace(cx.waker().clone());
+        let former = self.state.lock().task.replace(cx.waker().clone());
         drop(former);
         self.read();
-        if self.state().activity == Activity::Over { Poll::Ready(()) } else { Poll::Pending }
+        if self.state.lock().activity == Activity::Over { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// The replies are the parent process's, where a thread that does not exist here may hold the mutexes.
     fn is_of_another_process(&self) -> bool {
-        self.conduit.made_in.is_another()
+        self.connection.made_in.is_another()
     }
 
     fn read(self: &Arc<Self>) {
         let Some(mut woken) = self.begin() else { return };
-        for _ in 0..READS {
+        for _ in 0..MAX_READS {
             match self.read_once(&mut woken) {
                 Ok(Poll::Ready(None)) => {}
                 Ok(Poll::Pending) if self.goes_on(&mut woken) => {}
                 Ok(Poll::Pending) => return,
-                // A panic is ours: home reads then.
+                // A panic is a mistake of ours: the I/O thread reads then.
                 Ok(Poll::Ready(Some(_))) | Err(_) => return self.stop(Activity::Over, woken),
             }
         }
         self.stop(Activity::Waits, woken);
     }
 
-    /// `None`: it is not this thread that reads.
+    /// `None`: this thread is not to read.
     fn begin(&self) -> Option<Vec<Waker>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match state.activity {
             Activity::Waits => {
                 state.activity = Activity::Reads;
@@ -105,8 +100,8 @@ impl OnReady {
 
     fn read_once(self: &Arc<Self>, woken: &mut Vec<Waker>) -> Result<Poll<Option<Stop>>, Panicked> {
         let this = Waker::from(Arc::clone(self));
-        let reader = Reader::Guest(self.visit);
-        let read = poll_fn(|cx| self.conduit.poll_drive_once(reader, woken, cx));
+        let reader = Reader::Caller(self.generation);
+        let read = poll_fn(|cx| self.connection.poll_drive_once(reader, woken, cx));
         // Not delayed by cooperative scheduling: the thread may be that of a task that has had its share.
         let mut read = pin!(unconstrained(read));
         contained(|| read.as_mut().poll(&mut Context::from_waker(&this)))
@@ -114,7 +109,7 @@ impl OnReady {
 
     /// The socket has nothing more. `true`: unless it has got something since.
     fn goes_on(&self, woken: &mut Vec<Waker>) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.activity == Activity::ReadsOnceMore {
             state.activity = Activity::Reads;
             return true;
@@ -124,10 +119,10 @@ impl OnReady {
         false
     }
 
-    /// The guest's task does the rest.
+    /// The reader's task does the rest.
     fn stop(&self, next: Activity, woken: Vec<Waker>) {
         let task = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.activity = next;
             state.woken = woken;
             state.task.take()

@@ -5,41 +5,41 @@ use std::task::{Context, Poll};
 
 use redis::RedisResult;
 
-use super::Conduit;
-use super::replies::{Look, Place, Reply};
+use super::Connection;
+use super::replies::{Reply, ReplySlot, SlotPoll};
 
 /// A request whose command has its place in the order.
-pub(super) struct Request<'a> {
-    pub(super) conduit: &'a Conduit,
-    pub(super) place: Place,
+pub(super) struct ReplyFuture<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) slot: ReplySlot,
     pub(super) is_over: bool,
 }
 
-impl Future for Request<'_> {
+impl Future for ReplyFuture<'_> {
     type Output = RedisResult<Reply>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<RedisResult<Reply>> {
         let mut waker = None;
         loop {
-            let mut queue = self.conduit.queue();
-            match (queue.replies.look(self.place, cx.waker()), waker.take()) {
-                (Look::Ready(reply), _) => {
+            let mut queue = self.connection.queue.lock();
+            match (queue.replies.poll(self.slot, cx.waker()), waker.take()) {
+                (SlotPoll::Ready(reply), _) => {
                     let may_write = queue.replies.untaken() == 0 && queue.may_write();
                     drop(queue);
                     self.is_over = true;
                     if may_write {
-                        self.conduit.write();
+                        self.connection.write();
                     }
                     return Poll::Ready(reply);
                 }
-                (Look::Known, _) => return Poll::Pending,
-                (Look::Other, Some(new)) => {
-                    let former = queue.replies.set_waker(self.place, new);
+                (SlotPoll::SameWaker, _) => return Poll::Pending,
+                (SlotPoll::NewWaker, Some(new)) => {
+                    let former = queue.replies.set_waker(self.slot, new);
                     drop(queue);
                     drop(former);
                     return Poll::Pending;
                 }
-                (Look::Other, None) => {
+                (SlotPoll::NewWaker, None) => {
                     // A waker is foreign code.
                     drop(queue);
                     waker = Some(cx.waker().clone());
@@ -49,17 +49,17 @@ impl Future for Request<'_> {
     }
 }
 
-impl Drop for Request<'_> {
+impl Drop for ReplyFuture<'_> {
     fn drop(&mut self) {
         if self.is_over {
             return;
         }
-        let mut queue = self.conduit.queue();
-        let former = queue.replies.forget(self.place);
+        let mut queue = self.connection.queue.lock();
+        let former = queue.replies.forget(self.slot);
         drop(queue);
         drop(former);
-        if self.conduit.may_write() {
-            self.conduit.write();
+        if self.connection.may_write() {
+            self.connection.write();
         }
     }
 }

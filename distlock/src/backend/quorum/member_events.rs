@@ -1,0 +1,58 @@
+//! The events of one server, on their way to the coordinator.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::super::redis::RedisBackend;
+use super::super::{Events, LinkEvent, Push, Who};
+use super::Input;
+use super::effect::NewLink;
+use distlock_store::clock;
+
+/// Reports them.
+pub(super) struct MemberEvents {
+    pub(super) at: usize,
+    pub(super) node: Arc<RedisBackend>,
+    pub(super) inbox: mpsc::UnboundedSender<Input>,
+    /// Those of the quorum.
+    pub(super) events: Arc<dyn Events>,
+}
+
+impl MemberEvents {
+    fn tell(&self, input: Input) {
+        // Fails only when the coordinator has ended, with the manager.
+        drop(self.inbox.send(input));
+    }
+}
+
+impl Events for MemberEvents {
+    fn link(&self, event: LinkEvent) {
+        let at = self.at;
+        match event {
+            LinkEvent::Up { earlier, pushes } => {
+                let (sent, origin, inbox) = (clock::now(), self.node.origin(), self.inbox.clone());
+                tokio::spawn(async move {
+                    let input = match origin.await {
+                        Ok(origin) => {
+                            let link = NewLink { sent, earlier, pushes, origin };
+                            Input::Joined { node: at, link }
+                        }
+                        Err(cause) => Input::Left { node: at, cause },
+                    };
+                    drop(inbox.send(input));
+                });
+            }
+            LinkEvent::Down { cause } => self.tell(Input::Left { node: at, cause }),
+            LinkEvent::Notifications(pushes) => self.tell(Input::Listens { node: at, pushes }),
+        }
+    }
+
+    fn push(&self, push: Push) {
+        self.tell(Input::Pushed { node: self.at, push });
+    }
+
+    fn who(&self) -> Option<Who> {
+        self.events.who()
+    }
+}

@@ -1,0 +1,287 @@
+//! Which task reads the replies of a connection: the driver on the I/O thread, or a task on the callers' runtime.
+//!
+//! A reply that the I/O thread reads takes two wake-ups: the I/O thread's, and the caller's. A reply that the callers'
+//! runtime reads takes one, and one thread acts upon all replies that arrive together, without a switch. With several
+//! hundred requests in flight, many requests share these costs, and the I/O thread is one more thread that works. But a
+//! runtime of the program may be busy or blocked, or it may end. So the callers' runtime reads only while its requests
+//! follow each other quickly, and only once it has polled its reader. The I/O thread takes the socket back if a
+//! request comes from any other thread, if too many requests are in flight, if they come slowly or not at all, or if a
+//! reply has lain unread between two checks.
+//!
+//! All of this is decided here, by plain values. `R` names a runtime.
+
+use std::time::Duration;
+
+use distlock_store::engine::Time;
+
+#[cfg(test)]
+#[path = "reader_policy_tests.rs"]
+mod tests;
+
+/// How often the I/O thread checks a reader on the callers' runtime. A reply lies unread for two of these at most.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// A write is quick if the one before it is no older than this …
+const MAX_WRITE_GAP: Duration = Duration::from_millis(5);
+/// … and no more requests are in flight than this.
+const MAX_IN_FLIGHT_TO_START: usize = 128;
+/// With more requests in flight than this, the I/O thread takes the socket back.
+const MAX_IN_FLIGHT: usize = 192;
+/// How many quick writes in a row start a reader on the callers' runtime, if the last one was worth its two moves.
+const MIN_QUICK_WRITES: u32 = 32;
+/// A reader was worth its two moves if so many writes were made meanwhile.
+const WRITES_WORTH_MOVING: u32 = 256;
+/// After so many writes in a row that were not quick, the I/O thread takes the socket back …
+const MAX_SLOW_WRITES: u32 = 4;
+/// … and after so many checks in a row without a request.
+const MAX_IDLE_CHECKS: u32 = 3;
+/// How long the callers' runtime does not read after it has left a reply unread.
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+/// Each reader in a row that was not worth its moves doubles both minimums, so many times at most.
+const MAX_DOUBLINGS: u32 = 6;
+
+/// Tells the readers on the callers' runtimes apart: one that was replaced must not act any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Generation(u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Reader {
+    IoThread,
+    Caller(Generation),
+}
+
+#[cfg(test)]
+pub(super) const A_CALLER: Reader = Reader::Caller(Generation(0));
+
+/// Whether bytes wait in the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum ReceiveBuffer {
+    Empty,
+    Unread,
+}
+
+/// What the sender of a request has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Start this reader on the current runtime.
+    Start(Generation),
+    /// Wake the I/O thread: it has to take the socket back.
+    Recall,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ReaderPolicy<R> {
+    state: State<R>,
+    /// Of the last reader that was started.
+    generation: u64,
+    last_write: Time,
+    /// In a row.
+    quick_writes: u32,
+    /// Until then no reader is started.
+    backoff_end: Time,
+    /// Readers in a row that were not worth their moves.
+    failures: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State<R> {
+    IoThread,
+    /// The I/O thread reads until this reader has registered the socket with its runtime.
+    Starting {
+        generation: Generation,
+        runtime: R,
+        since: Time,
+    },
+    Caller(Caller<R>),
+}
+
+/// The callers' runtime reads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Caller<R> {
+    generation: Generation,
+    runtime: R,
+    writes: u32,
+    slow_writes: u32,
+    /// Bytes were there at the last check, and none have been read since.
+    unread: bool,
+    idle_checks: u32,
+    recall: Option<Recall>,
+}
+
+/// Why the I/O thread takes the socket back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Recall {
+    /// A reply was not read in time.
+    Late,
+    /// There is nothing to gain any more, or the reader has ended.
+    NoGain,
+}
+
+impl<R> Default for ReaderPolicy<R> {
+    fn default() -> ReaderPolicy<R> {
+        ReaderPolicy {
+            state: State::IoThread,
+            generation: 0,
+            last_write: Time(0),
+            quick_writes: 0,
+            backoff_end: Time(0),
+            failures: 0,
+        }
+    }
+}
+
+impl<R: Copy + Eq> ReaderPolicy<R> {
+    pub(super) fn reader(&self) -> Reader {
+        match &self.state {
+            State::IoThread | State::Starting { .. } => Reader::IoThread,
+            State::Caller(caller) => Reader::Caller(caller.generation),
+        }
+    }
+
+    /// As after many quick writes.
+    #[cfg(test)]
+    pub(super) fn skip_to_start(&mut self) {
+        (self.quick_writes, self.backoff_end) = (self.quick_writes_to_start(), Time(0));
+    }
+
+    fn quick_writes_to_start(&self) -> u32 {
+        MIN_QUICK_WRITES << self.failures
+    }
+
+    /// Requests have been written; so many are in flight.
+    pub(super) fn wrote(&mut self, now: Time, in_flight: usize) {
+        let is_quick = now.duration_since(self.last_write) <= MAX_WRITE_GAP;
+        self.last_write = now;
+        match &mut self.state {
+            State::IoThread | State::Starting { .. } => {
+                let counts = is_quick && in_flight <= MAX_IN_FLIGHT_TO_START;
+                self.quick_writes = if counts { self.quick_writes.saturating_add(1) } else { 0 };
+            }
+            State::Caller(caller) => {
+                caller.writes = caller.writes.saturating_add(1);
+                caller.idle_checks = 0;
+                caller.slow_writes = if is_quick { 0 } else { caller.slow_writes.saturating_add(1) };
+                if caller.slow_writes >= MAX_SLOW_WRITES {
+                    caller.recall(Recall::NoGain);
+                }
+            }
+        }
+    }
+
+    /// A task sends a request. `runtime`: the one on which it runs. `None`: this runtime could not read.
+    pub(super) fn sent(&mut self, in_flight: usize, runtime: impl FnOnce() -> Option<R>) -> Option<Change> {
+        let may_start =
+            self.quick_writes >= self.quick_writes_to_start() && self.last_write >= self.backoff_end;
+        match &mut self.state {
+            State::IoThread if may_start => {
+                self.quick_writes = 0;
+                let runtime = runtime()?;
+                self.generation += 1;
+                let generation = Generation(self.generation);
+                self.state = State::Starting { generation, runtime, since: self.last_write };
+                Some(Change::Start(generation))
+            }
+            State::Caller(caller) if in_flight > MAX_IN_FLIGHT || runtime() != Some(caller.runtime) => {
+                caller.recall(Recall::NoGain)
+            }
+            State::IoThread | State::Starting { .. } | State::Caller(_) => None,
+        }
+    }
+
+    /// Whether a reader that its runtime has polled may register the socket there. A runtime that has taken longer for
+    /// this than a reply may lie unread does not get the socket.
+    pub(super) fn may_register(&self, generation: Generation, now: Time) -> bool {
+        self.starting(generation).is_some_and(|(_, since)| now.duration_since(since) <= 2 * CHECK_INTERVAL)
+    }
+
+    /// The runtime of this reader, and since when it is to register the socket.
+    fn starting(&self, generation: Generation) -> Option<(R, Time)> {
+        match self.state {
+            State::Starting { generation: starting, runtime, since } if starting == generation => {
+                Some((runtime, since))
+            }
+            State::IoThread | State::Starting { .. } | State::Caller(_) => None,
+        }
+    }
+
+    /// The socket is registered with the reader's runtime. `false`: the reader has been replaced.
+    pub(super) fn registered(&mut self, generation: Generation) -> bool {
+        let Some((runtime, _)) = self.starting(generation) else { return false };
+        self.state = State::Caller(Caller::new(generation, runtime));
+        true
+    }
+
+    /// The reader will not read any more. `true`: the I/O thread has to take the socket back.
+    pub(super) fn ended(&mut self, generation: Generation) -> bool {
+        if self.starting(generation).is_some() {
+            // It was polled too late, could not register the socket, or its runtime has ended.
+            self.state = State::IoThread;
+            self.back_off(self.last_write);
+        }
+        let State::Caller(caller) = &mut self.state else { return false };
+        if caller.generation == generation {
+            caller.recall(Recall::NoGain);
+        }
+        caller.generation == generation
+    }
+
+    /// Replies were read.
+    pub(super) fn has_read(&mut self) {
+        if let State::Caller(caller) = &mut self.state {
+            caller.unread = false;
+        }
+    }
+
+    /// What the I/O thread finds every [`CHECK_INTERVAL`].
+    pub(super) fn check(&mut self, buffer: ReceiveBuffer, in_flight: usize) {
+        let State::Caller(caller @ Caller { recall: None, .. }) = &mut self.state else { return };
+        let unread = buffer == ReceiveBuffer::Unread;
+        if unread && caller.unread {
+            caller.recall(Recall::Late);
+        }
+        caller.unread = unread;
+        caller.idle_checks = if in_flight == 0 { caller.idle_checks.saturating_add(1) } else { 0 };
+        if caller.idle_checks >= MAX_IDLE_CHECKS {
+            caller.recall(Recall::NoGain);
+        }
+    }
+
+    /// Whether the I/O thread has to take the socket back.
+    pub(super) fn is_recalled(&self) -> bool {
+        matches!(&self.state, State::Caller(Caller { recall: Some(_), .. }))
+    }
+
+    /// The I/O thread has taken the socket back.
+    pub(super) fn taken_back(&mut self, now: Time) {
+        let State::Caller(caller) = std::mem::replace(&mut self.state, State::IoThread) else { return };
+        self.quick_writes = 0;
+        match caller.recall {
+            Some(Recall::Late) => self.back_off(now),
+            _ if caller.writes >= WRITES_WORTH_MOVING => self.failures = 0,
+            _ => self.count_failure(),
+        }
+    }
+
+    fn back_off(&mut self, now: Time) {
+        self.backoff_end = now.after(MIN_BACKOFF * (1 << self.failures));
+        self.count_failure();
+    }
+
+    fn count_failure(&mut self) {
+        self.failures = (self.failures + 1).min(MAX_DOUBLINGS);
+    }
+}
+
+impl<R> Caller<R> {
+    fn new(generation: Generation, runtime: R) -> Caller<R> {
+        Caller { generation, runtime, writes: 0, slow_writes: 0, unread: false, idle_checks: 0, recall: None }
+    }
+
+    /// The first reason counts.
+    fn recall(&mut self, why: Recall) -> Option<Change> {
+        if self.recall.is_some() {
+            return None;
+        }
+        self.recall = Some(why);
+        Some(Change::Recall)
+    }
+}
