@@ -71,6 +71,8 @@ pub(crate) struct Renewing {
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Acquire(Acquiring, op::Ask),
+    /// Answered as an acquisition.
+    Replace(Acquiring, op::Replace),
     Release(Releasing, op::Release),
     Renew(Renewing, op::Renew),
 }

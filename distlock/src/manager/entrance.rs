@@ -7,6 +7,7 @@ use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::request::{Keys, LockRequest};
 use crate::scope;
+use crate::ticket::Ticket;
 
 impl LockManager {
     /// Connects to the store at `url`. While the server cannot be reached, it tries again for 5 s (or for the
@@ -178,6 +179,42 @@ impl LockManager {
     #[doc(alias("mutex", "getLock", "NewMutex", "RLock", "SET NX PX", "setnx", "advisory lock"))]
     pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
         LockRequest::new(self.0.clone(), key.into_lock_key().map(Keys::One))
+    }
+
+    /// A request for the lock that was [handed over](crate::Guard::hand_over) with this ticket. It asks once and does
+    /// not wait, whatever its `wait`: either the lock is still held by the one who handed it over, and goes on with
+    /// this process, or the ticket is worthless. The lock is never free in between, and waiters keep their places.
+    ///
+    /// The request has the ttl of the one who handed the lock over, and is [`fenced`](LockRequest::fenced) if that was;
+    /// its fencing token is larger. All other options are its own.
+    ///
+    /// A ticket is good for one take-over. A request that this process already has for the key waits behind it.
+    ///
+    /// # Errors
+    /// Those of [`acquire`](LockRequest::acquire), except `Busy`, and [`LockError::InvalidTicket`] if the ticket was
+    /// used, its lease has ended, or the manager has another prefix. `Busy` if this process takes over another ticket
+    /// for the same key at this moment.
+    ///
+    /// # Cancel safety
+    /// If the future of the request is dropped, the lock may have been taken over: then it is released in the
+    /// background, and the ticket is used.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let first = manager.lock("order:42").fenced().acquire().await?;
+    /// let (before, ticket) = (first.fencing_token(), first.hand_over().await?);
+    ///
+    /// let guard = manager.take_over(&ticket).acquire().await?;
+    /// assert!(guard.fencing_token() > before);
+    /// assert!(manager.take_over(&ticket).acquire().await.is_err());
+    /// guard.release().await
+    /// # }
+    /// ```
+    #[doc(alias("restoreLock", "transfer", "adopt"))]
+    pub fn take_over(&self, ticket: &Ticket) -> LockRequest {
+        LockRequest::take_over(self.0.clone(), ticket)
     }
 
     /// A request for several locks: all or nothing. Keys are sorted, and acquired and awaited in that order

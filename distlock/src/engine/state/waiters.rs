@@ -162,7 +162,13 @@ impl<W> Waiters<W> {
         if let Some(index) = &mut self.index {
             index.add(&waiter);
         }
-        self.queue.push_back(Place { ticket: waiter.ticket, waiter: Some(waiter) });
+        let is_first = waiter.want.replaces.is_some();
+        let place = Place { ticket: waiter.ticket, waiter: Some(waiter) };
+        if is_first {
+            self.queue.push_front(place)
+        } else {
+            self.queue.push_back(place)
+        }
         if self.index.is_none() && self.len > INDEX_ABOVE {
             self.index = Some(Box::new(Index::of(self.each())));
         }

@@ -209,9 +209,10 @@ fn outcome_of(error: &LockError) -> Outcome {
         LockError::Unavailable { .. } | LockError::Lost { .. } | LockError::Fence(_) => Outcome::Unavailable,
         LockError::WrongKind { .. } => Outcome::WrongKind,
         LockError::WouldDeadlock { .. } => Outcome::WouldDeadlock,
-        LockError::InvalidKey { .. } | LockError::InvalidOptions { .. } | LockError::NotInitialized => {
-            Outcome::Invalid
-        }
+        LockError::InvalidKey { .. }
+        | LockError::InvalidOptions { .. }
+        | LockError::InvalidTicket { .. }
+        | LockError::NotInitialized => Outcome::Invalid,
         LockError::Closed => Outcome::Closed,
     }
 }
