@@ -52,8 +52,8 @@ pub use limits::{LATE_COMMANDS, LONGEST_VALUE, NOTIFIED_WITHIN};
 pub use listing::{List, StoredPage};
 pub use lock_kind::LockKind;
 pub use observed_leases::ObservedLeases;
-pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
-pub use request::{Acquire, Owner, Publish, Queue, Release, Renew};
+pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, ReplaceReply, StoredLock};
+pub use request::{Acquire, Owner, Publish, Queue, Release, Renew, Replace};
 pub use server_clock::{Asking, ServerClock};
 
 /// What the crate `distlock` and its own stores need of this one beside the contract. Not for others: it may change
@@ -266,6 +266,36 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// exclusive locks. If the owner does not hold the lock any more, nothing need be kept.
     fn publish(&self, request: &Publish) -> impl Future<Output = Result<(), StoreError>> + Send {
         let error = StoreError::refused(format!("publishing under `{}`: not implemented", request.key));
+        ready(Err(error))
+    }
+
+    /// Makes an exclusive lock the owner's that [`Replace::holder`] holds: by one step, so that the key is never free in
+    /// between. The new lease lasts for the ttl from now, and waiters keep their places behind it. If anybody else holds
+    /// the lock, or nobody, nothing is changed. Called only if [`Abilities::replaces`] says so.
+    ///
+    /// It may be repeated, like [`acquire`](Self::acquire), and is never asked to wait.
+    ///
+    /// ```
+    /// # use std::collections::HashMap;
+    /// # use distlock::store::*;
+    /// # struct MyStore(std::sync::Mutex<HashMap<String, Owner>>);
+    /// # impl MyStore {
+    /// async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+    ///     let mut holders = self.0.lock().expect("nothing panics inside");
+    ///     Ok(match holders.get_mut(&*request.key) {
+    ///         Some(holder) if *holder == request.holder => {
+    ///             *holder = request.owner.clone(); // and its lease lasts for `request.ttl`
+    ///             ReplaceReply::Replaced { fence: None }
+    ///         }
+    ///         Some(holder) if *holder == request.owner => ReplaceReply::AlreadyHeld { fence: None },
+    ///         _ => ReplaceReply::NotHeld,
+    ///     })
+    /// }
+    /// # }
+    /// ```
+    fn replace(&self, request: &Replace) -> impl Future<Output = Result<ReplaceReply, StoreError>> + Send {
+        let error =
+            StoreError::refused(format!("replacing the holder of `{}`: not implemented", request.key));
         ready(Err(error))
     }
 
