@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use distlock::Ticket;
 
 use crate::span::{Span, Wait};
 
@@ -13,7 +14,7 @@ const STATUSES: &str = "\
 Exit status: that of the command, 128+n if signal n has ended it, else
   64  wrong usage or options
   69  the store cannot be reached
-  75  the lock is busy
+  75  the lock is busy, or the ticket is of no use
   76  the lock was lost while the command ran
   77  the store refuses the user, the password or a permission
   78  the key is in use as another kind of lock
@@ -139,8 +140,21 @@ pub(crate) struct Program {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Run {
     /// The key; several: all or nothing
-    #[arg(short, long = "key", required = true, value_name = "KEY")]
+    #[arg(short, long = "key", required_unless_present = "ticket", value_name = "KEY")]
     pub(crate) keys: Vec<String>,
+    /// Takes the lock of this ticket over, without a wait; others on the machine see command lines, so use the
+    /// environment
+    #[arg(
+        long,
+        env = "DISTLOCK_TICKET",
+        hide_env_values = true,
+        conflicts_with_all = ["keys", "shared", "max_holders"],
+        value_name = "TICKET"
+    )]
+    pub(crate) ticket: Option<Ticket>,
+    /// If the command succeeds, does not release the lock, and prints a ticket: for --ticket, within the ttl
+    #[arg(long, conflicts_with_all = ["shared", "max_holders", "min_hold"])]
+    pub(crate) hand_over: bool,
     /// Lease time: how long others wait if this machine crashes
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub(crate) ttl: Span,

@@ -87,6 +87,7 @@ pub mod engine {
 /// | A ttl is never counted from before the call. (Later is allowed: it only keeps others out longer.) | two holders: the lease ends while its holder relies on it |
 /// | The store's clock runs at most 1 % faster than the process's, and is not set forward. | two holders, until the fencing token is checked |
 /// | `acquire` is idempotent by owner: repeated by who holds the lock, it answers [`AlreadyHeld`](AcquireReply::AlreadyHeld), makes the lease last for the ttl at least and never shortens it, and never answers [`Busy`](AcquireReply::Busy) naming the owner itself. | a process waits for itself; the request ends as unavailable |
+/// | `replace` gives the lock from its holder to the owner at one moment, and only if it is the holder's; it is idempotent by owner. | somebody else gets a lock that is being handed over; or two holders |
 /// | [`Acquired`](AcquireReply::Acquired) is answered only if the lock was not the owner's just before. | after a lease was lost and taken anew, its former holder is not told |
 /// | `renew` never creates a lock, and never shortens a lease. | a lock that was taken away comes back: two holders |
 /// | `release` frees the key only if it is the owner's, and removes the owner's place in the queue. | somebody else's lock is freed: two holders; a place of nobody is granted, and delays others by its claim |

@@ -18,7 +18,8 @@ const MARK: &str = "dlt1";
 /// process that uses the same store.
 ///
 /// Whoever has the ticket can take the lock, once. So treat it as you treat the job that it belongs to, and write it to
-/// no log. The text consists of ASCII letters, digits and `,._:-%`.
+/// no log. It is not signed, and others can see the owner tokens in it ([`inspect`](crate::LockManager::inspect)): read
+/// tickets only from those who may take the lock. The text consists of ASCII letters, digits and `,._:-%`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

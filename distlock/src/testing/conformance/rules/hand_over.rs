@@ -89,11 +89,14 @@ pub async fn a_ticket_ends_with_its_lease(place: Place) {
 pub async fn who_waits_gets_the_lock_if_nobody_takes_it_over(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let guard = one.lock("k").ttl(SHORT).acquire().await.unwrap();
-    let waiters = [&one, &other].map(|manager| tokio::spawn(manager.lock("k").wait(LONG).acquire()));
+    let waiters = [&one, &other].map(|manager| {
+        let request = manager.lock("k").wait(LONG);
+        tokio::spawn(async move { request.acquire().await?.release().await })
+    });
     place.until_waiting(&other, &one, "k", 1).await;
     drop(guard.hand_over().await.unwrap());
     for waiter in waiters {
-        waiter.await.unwrap().unwrap().release().await.unwrap();
+        waiter.await.unwrap().unwrap();
     }
     place.is_clean("k").await;
 }
