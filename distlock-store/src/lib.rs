@@ -270,9 +270,9 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         ready(Err(error))
     }
 
-    /// Makes an exclusive lock the owner's that [`Replace::holder`] holds: by one step, so that the key is never free in
-    /// between. The new lease lasts for the ttl from now, and waiters keep their places behind it. If anybody else holds
-    /// the lock, or nobody, nothing is changed. Called only if [`Abilities::replaces`] says so.
+    /// Makes an exclusive lock the owner's that [`Replace::holder`] holds: by one step, so that the key is never free
+    /// in between. The new lease lasts for the ttl from now, and waiters keep their places behind it. If anybody else
+    /// holds the lock, or nobody, nothing is changed. Called only if [`Abilities::replaces`] says so.
     ///
     /// It may be repeated, like [`acquire`](Self::acquire), and is never asked to wait.
     ///

@@ -15,7 +15,10 @@ fn run(server: &RedisServer, ticket: &str, arguments: &[&str]) -> std::process::
 #[test]
 fn a_ticket_is_printed_last_and_continues_the_lock() {
     let server = RedisServer::start();
-    let first = output(&mut distlock(&server, &["run", "--key", "k", "--fenced", "--hand-over", "-c", "echo $DISTLOCK_FENCE"]));
+    let first = output(&mut distlock(
+        &server,
+        &["run", "--key", "k", "--fenced", "--hand-over", "-c", "echo $DISTLOCK_FENCE"],
+    ));
     assert_status(&first, 0);
     let said = text(&first.stdout);
     let [fence, ticket] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
@@ -68,7 +71,8 @@ fn what_is_no_ticket_and_what_cannot_be_handed_over_is_wrong_usage() {
     let server = RedisServer::start();
     assert_status(&run(&server, "no ticket", &["--", "true"]), 64);
     for options in [&["--key", "a", "--key", "b"][..], &["--key", "a", "--shared"]] {
-        let refused = output(&mut distlock(&server, &[&["run", "--hand-over"], options, &["--", "true"]].concat()));
+        let refused =
+            output(&mut distlock(&server, &[&["run", "--hand-over"], options, &["--", "true"]].concat()));
         assert_status(&refused, 64);
     }
 }

@@ -40,8 +40,8 @@ pub(crate) struct Want {
     pub(crate) min_hold: Option<Duration>,
     /// How long the lease may stay with this process after its last section; only of an exclusive lock.
     pub(crate) linger: Option<Duration>,
-    /// The holder, of any process, from which the lock is taken over. Such a request asks the store once, and is never
-    /// served by what this process has or waits for.
+    /// The holder, of any process, from which the lock is taken over. Such a request asks the store and queues nowhere,
+    /// and is never served by what this process has or waits for.
     pub(crate) replaces: Option<Arc<str>>,
     /// Set if this is one of several keys. `renewal`, `max_hold` and `min_hold` then come later, with
     /// [`Step::begin_hold`](super::Step::begin_hold).

@@ -181,9 +181,9 @@ impl LockManager {
         LockRequest::new(self.0.clone(), key.into_lock_key().map(Keys::One))
     }
 
-    /// A request for the lock that was [handed over](crate::Guard::hand_over) with this ticket. It asks once and does
-    /// not wait, whatever its `wait`: either the lock is still held by the one who handed it over, and goes on with
-    /// this process, or the ticket is worthless. The lock is never free in between, and waiters keep their places.
+    /// A request for the lock that was [handed over](crate::Guard::hand_over) with this ticket. It does not
+    /// wait for anybody, whatever its `wait`: either the lock is still held by the one who handed it over, and goes on
+    /// with this process, or the ticket is worthless. The lock is never free in between, and waiters keep their places.
     ///
     /// The request has the ttl of the one who handed the lock over, and is [`fenced`](LockRequest::fenced) if that was;
     /// its fencing token is larger. All other options are its own.

@@ -24,7 +24,9 @@ impl LockRequest {
         let mut want = self.want(now)?;
         self.check_kind(keys.len())?;
         if want.replaces.is_some() {
-            want.wait_limit = WaitLimit::Once;
+            // It is answered at once, or the store is out of reach.
+            want.wait_limit = WaitLimit::Forever;
+            want.unavailable_after = self.manager.defaults().unavailable_after;
             self.check_replacing()?;
         }
         want.linger = self.lingers(keys.len())?.filter(|_| want.replaces.is_none());

@@ -82,8 +82,8 @@ const PUBLISH: &str = "\
         SELECT '\\xff'::bytea || $2, $4, 'infinity' WHERE EXISTS (SELECT FROM held) ON CONFLICT DO NOTHING) \
     SELECT EXISTS (SELECT FROM held)";
 
-/// A function would be of another revision, which not every role may install. The row is locked before a transaction that
-/// asserts it is looked for (see is_asserted_1); a statement that comes too late finds nothing, and says so.
+/// A function would be of another revision, which not every role may install. The row is locked before a transaction
+/// that asserts it is looked for (see is_asserted_1); a statement that comes too late finds nothing, and says so.
 const REPLACE: &str = "\
     WITH t AS MATERIALIZED (SELECT @.settle_1($2) AS settled, @.fence_durably_1($7) AS durable), \
     held AS MATERIALIZED (SELECT l.owner, l.fence FROM t, @.lock_1 l WHERE l.key = $3 AND l.kind = 0 \

@@ -190,7 +190,7 @@ fn draw(rng: &mut Rng, sides: &mut Sides) -> Deed {
         }
         7 => Deed::LoseQueue { key },
         8..10 => Deed::Together { client, batch: together(rng) },
-        12..14 => {
+        12..14 if kind_of_token(key, token) == LockKind::Exclusive => {
             let (ttl, fences) = (seconds(rng, &[60, 120, 300]), rng.u32(0..4));
             Deed::Replace { client, key, op: op::Replace { token, ttl, fences, holder: text.into() } }
         }

@@ -45,7 +45,7 @@ impl World {
             let next = Request {
                 client,
                 replaces: Some(owner),
-                waits: Waits::Once,
+                waits: Waits::Forever,
                 state: State::Planned,
                 life: None,
                 ticket: None,

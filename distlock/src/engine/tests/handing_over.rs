@@ -4,7 +4,7 @@ use super::*;
 
 /// Takes over from another process.
 fn replaces() -> Want {
-    Want { replaces: Some("dl1:other:1".into()), wait_limit: WaitLimit::Once, ..want() }
+    Want { replaces: Some("dl1:other:1".into()), ..want() }
 }
 
 fn hand_over(desk: &mut Desk, cell: &LeaseCell) -> Release {
@@ -94,6 +94,21 @@ fn a_ticket_that_is_worthless_ends_the_request() {
     desk.answer(sent, Ok(AcquireReply::NotHeld));
     is_not_replaced(&mut desk, 0);
     desk.quiet();
+}
+
+#[test]
+fn a_store_that_says_nothing_is_out_of_reach() {
+    let mut desk = Desk::new();
+    desk.acquire(0, replaces());
+    let (first, _) = next_replace(&mut desk);
+    desk.fails(first, Failure::Unknown);
+    while desk.done.is_empty() {
+        desk.sleep();
+    }
+    assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
+    let tokens: Vec<_> = desk.sent.iter().map(|(sent, _)| sent.token).collect();
+    assert!(tokens.iter().all(|token| *token == tokens[0]), "{tokens:?}");
+    assert!(matches!(desk.sent.back(), Some((_, Command::Release(..)))), "it may have been taken over");
 }
 
 #[test]

@@ -170,13 +170,15 @@ pub async fn a_take_over_may_be_cut_off_anywhere(place: Place) {
         }
         place.cut().await;
         place.mend().await;
-        // It was applied or not: whoever was told that it failed may try once more, and it is nobody else's.
-        let guard = match taking.await.unwrap() {
-            Ok(guard) => Some(guard),
-            Err(LockError::Unavailable { .. }) => take_over(&other, &ticket).await.ok(),
-            Err(error) => panic!("{error}"),
-        };
-        drop(guard);
+        // It was applied or not. If it was, and nobody was told, the lock is released, and the ticket is used.
+        let mut taken = taking.await.unwrap();
+        while let Err(LockError::Unavailable { .. }) = taken {
+            taken = take_over(&other, &ticket).await;
+        }
+        match taken {
+            Ok(guard) => guard.check().unwrap(),
+            refused => is_worthless(refused),
+        }
         place.is_clean("k").await;
     }
 }
