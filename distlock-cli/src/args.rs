@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use distlock::Ticket;
 
 use crate::span::{Span, Wait};
 
@@ -13,7 +14,7 @@ const STATUSES: &str = "\
 Exit status: the status of the command, 128+n if signal n has ended it, or
   64  wrong usage or options
   69  the store is unreachable
-  75  the lock is busy
+  75  the lock is busy, or the ticket cannot be used
   76  the lock was lost while the command ran
   77  the store refuses the user, the password or a permission
   78  the key is in use as another kind of lock
@@ -139,8 +140,20 @@ pub(crate) struct Program {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Run {
     /// The key; repeat it for several keys, all or nothing
-    #[arg(short, long = "key", required = true, value_name = "KEY")]
+    #[arg(short, long = "key", required_unless_present = "ticket", value_name = "KEY")]
     pub(crate) keys: Vec<String>,
+    /// Takes over the lock of this ticket, without a wait. Other users see command lines, so use the environment
+    #[arg(
+        long,
+        env = "DISTLOCK_TICKET",
+        hide_env_values = true,
+        conflicts_with_all = ["keys", "shared", "max_holders"],
+        value_name = "TICKET"
+    )]
+    pub(crate) ticket: Option<Ticket>,
+    /// After the command has succeeded, prints a ticket (for --ticket, within the ttl) instead of releasing the lock
+    #[arg(long, conflicts_with_all = ["shared", "max_holders", "min_hold"])]
+    pub(crate) hand_over: bool,
     /// How long the lease lasts: others wait this long if this machine crashes
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub(crate) ttl: Span,

@@ -62,7 +62,7 @@ impl Exit {
     /// What an error of the library means.
     pub(crate) fn of(error: &LockError) -> Exit {
         match error {
-            LockError::Busy { .. } => Exit::Busy,
+            LockError::Busy { .. } | LockError::InvalidTicket { .. } => Exit::Busy,
             LockError::Lost { .. } => Exit::Lost,
             LockError::WrongKind { .. } => Exit::WrongKind,
             LockError::InvalidKey { .. } | LockError::InvalidOptions { .. } => Exit::Usage,

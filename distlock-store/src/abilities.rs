@@ -56,6 +56,8 @@ pub struct Abilities {
     pub lists: bool,
     #[doc(hidden)]
     pub publishes: bool,
+    #[doc(hidden)]
+    pub replaces: bool,
 }
 
 /// An ability that a store may lack: see [`Abilities::lacks`].
@@ -95,6 +97,7 @@ impl Default for Abilities {
             connects_within: None,
             lists: false,
             publishes: false,
+            replaces: false,
         }
     }
 }
@@ -291,6 +294,17 @@ impl Abilities {
     #[must_use]
     pub fn publishes(self) -> Self {
         Abilities { publishes: true, ..self }
+    }
+
+    /// It implements [`LockStore::replace`](super::LockStore::replace): locks can be handed over to other processes.
+    ///
+    /// ```
+    /// let abilities = distlock::store::Abilities::default().replaces();
+    /// # drop(abilities);
+    /// ```
+    #[must_use]
+    pub fn replaces(self) -> Self {
+        Abilities { replaces: true, ..self }
     }
 
     /// Whether the store keeps locks of this kind.

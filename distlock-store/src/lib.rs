@@ -56,8 +56,8 @@ pub use limits::{LATE_COMMANDS, LONGEST_VALUE, NOTIFIED_WITHIN};
 pub use listing::{List, StoredPage};
 pub use lock_kind::LockKind;
 pub use observed_leases::ObservedLeases;
-pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, StoredLock};
-pub use request::{Acquire, Owner, Publish, Queue, Release, Renew};
+pub use reply::{AcquireReply, Busy, KEPT, ReleaseReply, RenewReply, ReplaceReply, StoredLock};
+pub use request::{Acquire, Owner, Publish, Queue, Release, Renew, Replace};
 pub use server_clock::{Asking, ServerClock};
 
 /// Internal parts of this crate for `distlock` and its own stores. They may change with every release.
@@ -90,6 +90,7 @@ pub mod engine {
 /// | A ttl is never counted from before the call. (Later is allowed: it only excludes others longer.) | two holders: the lease ends while its holder relies on it |
 /// | The store's clock runs at most 1 % faster than the process's, and is not set forward. | two holders, until the fencing token is checked |
 /// | `acquire` is idempotent by owner. If the holder repeats it, it replies [`AlreadyHeld`](AcquireReply::AlreadyHeld), extends the lease to at least the ttl, and never shortens it. It never replies [`Busy`](AcquireReply::Busy) with the owner itself. | a process waits for itself; the request fails as unavailable |
+/// | `replace` moves the lock from the named holder to the owner in one step, and only if that holder has it. It is idempotent by owner. | another process gets a lock that is being handed over; or two holders |
 /// | The reply is [`Acquired`](AcquireReply::Acquired) only if the owner did not hold the lock just before. | if a lease was lost and acquired again, its former holder does not notice the loss |
 /// | `renew` never creates a lock, and never shortens a lease. | a lock that was released by force comes back: two holders |
 /// | `release` frees the key only if the owner holds it, and removes the owner's place in the queue. | another holder's lock is freed: two holders; or a place without a waiter is granted, and delays others by its claim |
@@ -270,6 +271,36 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// exclusive locks. If the owner no longer holds the lock, the text need not be stored.
     fn publish(&self, request: &Publish) -> impl Future<Output = Result<(), StoreError>> + Send {
         let error = StoreError::refused(format!("publishing under `{}`: not implemented", request.key));
+        ready(Err(error))
+    }
+
+    /// Moves an exclusive lock from [`Replace::holder`] to the owner in one step, so that the key is never free in
+    /// between. The new lease lasts for the ttl from now, and waiters keep their places behind it. If another owner
+    /// holds the lock, or if it is free, nothing changes. Called only if [`Abilities::replaces`] is declared.
+    ///
+    /// The manager may repeat it, like [`acquire`](Self::acquire). It never waits.
+    ///
+    /// ```
+    /// # use std::collections::HashMap;
+    /// # use distlock::store::*;
+    /// # struct MyStore(std::sync::Mutex<HashMap<String, Owner>>);
+    /// # impl MyStore {
+    /// async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+    ///     let mut holders = self.0.lock().expect("nothing panics inside");
+    ///     Ok(match holders.get_mut(&*request.key) {
+    ///         Some(holder) if *holder == request.holder => {
+    ///             *holder = request.owner.clone(); // and its lease lasts for `request.ttl`
+    ///             ReplaceReply::Replaced { fence: None }
+    ///         }
+    ///         Some(holder) if *holder == request.owner => ReplaceReply::AlreadyHeld { fence: None },
+    ///         _ => ReplaceReply::NotHeld,
+    ///     })
+    /// }
+    /// # }
+    /// ```
+    fn replace(&self, request: &Replace) -> impl Future<Output = Result<ReplaceReply, StoreError>> + Send {
+        let error =
+            StoreError::refused(format!("replacing the holder of `{}`: not implemented", request.key));
         ready(Err(error))
     }
 

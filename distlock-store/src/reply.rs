@@ -56,6 +56,29 @@ impl AcquireReply {
     }
 }
 
+/// What [`LockStore::replace`](super::LockStore::replace) found.
+///
+/// ```
+/// use distlock::store::ReplaceReply;
+///
+/// assert_ne!(ReplaceReply::NotHeld, ReplaceReply::Replaced { fence: None });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplaceReply {
+    /// The lock was the holder's, and is the owner's now.
+    Replaced {
+        /// As in [`AcquireReply::Acquired`].
+        fence: Option<u64>,
+    },
+    /// The lock was the owner's already: the request was repeated. Its lease lasts for the ttl asked for, at least.
+    AlreadyHeld {
+        /// As in [`AcquireReply::AlreadyHeld`].
+        fence: Option<u64>,
+    },
+    /// Anybody else holds it, or nobody. Nothing was changed.
+    NotHeld,
+}
+
 /// Whether waiters are notified when a holder releases the lock.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -245,6 +245,47 @@ impl Release {
     }
 }
 
+/// What [`LockStore::replace`](super::LockStore::replace) is asked for.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::store::{Owner, Replace};
+///
+/// let (first, next) = (Owner::new("web-1.0a", 7), Owner::new("worker-3.0c", 1));
+/// let request = Replace::new("order:42", &first, &next, Duration::from_secs(10));
+/// assert_eq!((request.holder, request.owner), (first, next));
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Replace {
+    /// The key, with the manager's prefix.
+    pub key: Arc<str>,
+    /// Who is to be replaced: an owner of any process.
+    pub holder: Owner,
+    /// On whose behalf.
+    pub owner: Owner,
+    /// How long the new owner's lease lasts, as in [`Acquire`].
+    pub ttl: Duration,
+    /// How many fencing tokens to reserve. Zero: the lock is not fenced.
+    pub fences: u32,
+}
+
+impl Replace {
+    /// Of an unfenced lock. For tests of a store by itself; change the fields for more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use distlock::store::{Owner, Replace};
+    ///
+    /// let (first, next) = (Owner::new("web-1.0a", 7), Owner::new("worker-3.0c", 1));
+    /// assert_eq!(Replace::new("order:42", &first, &next, Duration::from_secs(10)).fences, 0);
+    /// ```
+    #[must_use]
+    pub fn new(key: impl Into<Arc<str>>, holder: &Owner, owner: &Owner, ttl: Duration) -> Self {
+        Replace { key: key.into(), holder: holder.clone(), owner: owner.clone(), ttl, fences: 0 }
+    }
+}
+
 /// The argument of [`LockStore::publish`](super::LockStore::publish).
 ///
 /// ```

@@ -20,6 +20,7 @@ use distlock_store::LockKind;
 /// | [`Lost`](LockError::Lost) | 503 Service Unavailable, "outcome unknown" | the body was stopped somewhere in the middle |
 /// | [`Unavailable`](LockError::Unavailable), [`Closed`](LockError::Closed) | 503 Service Unavailable | nothing was run |
 /// | [`Fence`](LockError::Fence) | 422 for other arguments, 500 for a result that cannot be stored or read, else 503 | nothing was committed, unless the outcome is unknown |
+/// | [`InvalidTicket`](LockError::InvalidTicket) | 409 Conflict | nothing was run |
 /// | [`InvalidKey`](LockError::InvalidKey) | 400 Bad Request, if the key comes from the request | nothing was run |
 /// | [`WrongKind`](LockError::WrongKind), [`WouldDeadlock`](LockError::WouldDeadlock), [`InvalidOptions`](LockError::InvalidOptions), [`NotInitialized`](LockError::NotInitialized) | 500 Internal Server Error | a mistake in the program |
 ///
@@ -111,6 +112,13 @@ pub enum LockError {
         /// What is wrong with the options.
         reason: Arc<str>,
     },
+    /// A [`Ticket`](crate::Ticket) that takes no lock over: it was used, its lease has ended, it belongs to another
+    /// prefix or store, or its text is not that of a ticket. Nothing was changed.
+    #[non_exhaustive]
+    InvalidTicket {
+        /// What is wrong with it, and with which key.
+        reason: Arc<str>,
+    },
     /// An annotated function was called without a manager: see [`init`](crate::init) and
     /// [`with_manager`](crate::with_manager), which spawned tasks do not inherit.
     NotInitialized,
@@ -193,6 +201,10 @@ impl LockError {
 
     pub(crate) fn options(reason: impl Into<Arc<str>>) -> Self {
         LockError::InvalidOptions { reason: reason.into() }
+    }
+
+    pub(crate) fn ticket(reason: impl Into<Arc<str>>) -> Self {
+        LockError::InvalidTicket { reason: reason.into() }
     }
 
     pub(crate) fn key(reason: impl Into<Arc<str>>) -> Self {
@@ -334,6 +346,7 @@ impl fmt::Display for LockError {
             LockError::Fence(error) => write!(f, "{error}"),
             LockError::InvalidKey { reason } => write!(f, "invalid lock key: {reason}"),
             LockError::InvalidOptions { reason } => write!(f, "invalid lock options: {reason}"),
+            LockError::InvalidTicket { reason } => write!(f, "invalid ticket: {reason}"),
             LockError::NotInitialized => f.write_str(
                 "there is no lock manager: call `distlock::init(manager)` at start-up, write `manager = …` in \
                  the attribute (as in `manager = state.locks`), or wrap the call in `distlock::with_manager`; \
@@ -358,6 +371,7 @@ impl fmt::Debug for LockError {
             LockError::Fence(_) => "Fence",
             LockError::InvalidKey { .. } => "InvalidKey",
             LockError::InvalidOptions { .. } => "InvalidOptions",
+            LockError::InvalidTicket { .. } => "InvalidTicket",
             LockError::NotInitialized => "NotInitialized",
             LockError::Closed => "Closed",
         };

@@ -147,6 +147,7 @@ pub mod store;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod ticket;
 mod ttl;
 
 #[doc(inline)]
@@ -171,3 +172,4 @@ pub use release::Release;
 pub use request::LockRequest;
 pub use retry::Retry;
 pub use scope::is_held_here;
+pub use ticket::Ticket;

@@ -36,5 +36,6 @@ pub use distlock_store::{
     Abilities, Ability, Acquire, AcquireReply, Asking, Busy, EarlierCommands, Fencing, Finding, Grant,
     Heartbeat, KEPT, KeyRules, LATE_COMMANDS, LONGEST_VALUE, LeaseRule, List, LockStore, NOTIFIED_WITHIN,
     Notifications, ObservedLeases, Owner, OwnerDetails, Publish, Queue, Release, ReleaseReply, Renew,
-    RenewReply, ServerClock, Severity, StoreError, StoreEvents, StoredLock, StoredPage, Waiting, kit,
+    RenewReply, Replace, ReplaceReply, ServerClock, Severity, StoreError, StoreEvents, StoredLock,
+    StoredPage, Waiting, kit,
 };

@@ -36,17 +36,17 @@ mod cluster {
 
 mod quorum {
     use crate::conformance::fixtures::OnQuorum;
-    distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, linger, link);
+    distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, linger, link, hand_over);
 }
 
 mod etcd {
     use crate::conformance::on_etcd::OnEtcd;
-    distlock::testing::conformance::conformance!(OnEtcd, lacks: ttl);
+    distlock::testing::conformance::conformance!(OnEtcd, lacks: ttl, hand_over);
 }
 
 mod zookeeper {
     use crate::conformance::on_zookeeper::OnZooKeeper;
-    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: ttl, min_hold);
+    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: ttl, min_hold, hand_over);
 }
 
 mod mariadb {

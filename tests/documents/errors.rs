@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use distlock::{LockError, LockKey, LockManager, LostReason};
+use distlock::{LockError, LockKey, LockManager, LostReason, Ticket};
 
 use crate::documents::markdown::{Document, Table, code_spans};
 use crate::documents::messages::messages;
@@ -84,6 +84,7 @@ async fn one_of_each() -> Vec<LockError> {
         manager.lock("exports").acquire().await.expect_err("it is a semaphore"),
         once_more.await.expect("the outer one").expect_err("it is held"),
         LockKey::new("").expect_err("it is empty"),
+        "no ticket".parse::<Ticket>().expect_err("it is none"),
         manager.lock("k").ttl(Duration::ZERO).acquire().await.expect_err("it is no ttl"),
         LockManager::current().expect_err("there is none"),
     ];

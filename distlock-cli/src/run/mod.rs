@@ -20,7 +20,7 @@ use rustix::process::Signal;
 use crate::args::{self, Ending, General, OnLost, Program};
 use crate::connect::connect;
 use crate::exit::Exit;
-use crate::out::complain;
+use crate::out::{complain, say};
 use crate::span::{Span, Wait};
 use crate::words::shown;
 pub(crate) use gate::begin;
@@ -49,6 +49,9 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     if let Some(most) = options.max_hold {
         check(&options.ending, most)?;
     }
+    if options.hand_over && options.keys.len() > 1 {
+        return Err(Exit::Usage.because("--hand-over is for one --key"));
+    }
     let url = if options.pass_url { Some(general.url()?) } else { None };
     let manager = interruptible(&mut signals, connect(general)).await??;
     let acquired = interruptible(&mut signals, request(&manager, &options).acquire()).await?;
@@ -62,9 +65,23 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     };
     let job = Job { program: &options.program, ending: &options.ending, ttl: options.ttl.0, url };
     let ended = under(&manager, &guard, &job, &mut signals).await;
-    let exit = end(guard, ended, options.ending.on_lost).await;
+    let exit = match &ended {
+        Ok(CommandEnd::ByItself(status)) if options.hand_over && status.success() => hand_over(guard).await,
+        _ => end(guard, ended, options.ending.on_lost).await,
+    };
     manager.shutdown(LAST_WORDS).await;
     exit
+}
+
+/// Leaves the lock to whoever has the ticket.
+async fn hand_over(guard: Guard) -> Result<Exit, Exit> {
+    match guard.hand_over().await {
+        Ok(ticket) => {
+            say(ticket);
+            Ok(Exit::Success)
+        }
+        Err(error) => Err(Exit::told(&error)),
+    }
 }
 
 /// Runs a command whenever this is the leader.
@@ -136,7 +153,11 @@ fn check(ending: &Ending, ttl: Span) -> Result<(), Exit> {
 }
 
 fn request(manager: &LockManager, options: &args::Run) -> LockRequest {
-    let mut request = manager.lock_all(&options.keys).ttl(options.ttl.0).label("distlock run");
+    let request = match &options.ticket {
+        Some(ticket) => manager.take_over(ticket),
+        None => manager.lock_all(&options.keys),
+    };
+    let mut request = request.ttl(options.ttl.0).label("distlock run");
     request = match options.wait {
         Wait::For(time) => request.wait(time),
         Wait::Forever => request.wait_forever(),

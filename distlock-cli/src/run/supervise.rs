@@ -103,6 +103,8 @@ fn start(guard: &Guard, job: &Job<'_>, gate: &Gate) -> io::Result<Child> {
     command.arg("--").args(&job.program.command).process_group(0);
     command.env("DISTLOCK_KEY", guard.keys().collect::<Vec<_>>().join("\n"));
     command.env("DISTLOCK_TOKEN", guard.owner());
+    // It is used: a `distlock run` of the command has locks of its own.
+    command.env_remove("DISTLOCK_TICKET");
     command.env("DISTLOCK_LOST_FD", gate.number().to_string());
     match guard.fencing_token() {
         Some(token) => command.env("DISTLOCK_FENCE", token.to_string()),

@@ -6,6 +6,7 @@
 mod crowd;
 mod doctor;
 mod faults;
+mod hand_over;
 mod job_control;
 mod leader;
 mod list;

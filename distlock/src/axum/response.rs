@@ -37,6 +37,11 @@ impl Problem {
             LockError::InvalidKey { .. } => {
                 (StatusCode::BAD_REQUEST, "invalid_key", "A value in the request cannot be locked.")
             }
+            LockError::InvalidTicket { .. } => (
+                StatusCode::CONFLICT,
+                "invalid_ticket",
+                "The lock that was to be taken over is not held any more. Nothing was done.",
+            ),
             LockError::WrongKind { .. }
             | LockError::WouldDeadlock { .. }
             | LockError::InvalidOptions { .. }

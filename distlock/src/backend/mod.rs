@@ -101,6 +101,16 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// begins to connect.
     fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply>;
 
+    /// Why it cannot carry out [`Backend::send_replace`]. `None`: it can.
+    fn cannot_replace(&self) -> Option<String> {
+        Some(format!("{} does not hand a lock over to another process", self.describe()))
+    }
+
+    /// Starts to take a lock over from the holder that the operation names.
+    fn send_replace(&self, _key: &Arc<str>, _op: op::Replace) -> Sending<AcquireReply> {
+        Sending::Ready(Err(StoreError::new(Failure::Refused, "it does not hand locks over")))
+    }
+
     /// Starts a release.
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply>;
 

@@ -43,6 +43,7 @@ use crate::error::LockError;
 use crate::key::IntoLockKey;
 use crate::manager::{ForcedRelease, Health, LockInfo, LockManagerBuilder, ShutdownReport};
 use crate::scope::{self, Add};
+use crate::ticket::Ticket;
 use distlock_store::Finding;
 pub use leader::{Candidate, LeaderWatch};
 pub use looking::{Events, Locks};
@@ -184,6 +185,19 @@ impl LockManager {
     /// ```
     pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
         LockRequest(self.0.lock(key))
+    }
+
+    /// See [`take_over`](crate::LockManager::take_over).
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let ticket = manager.lock("order:42").acquire()?.hand_over()?;
+    /// let guard = manager.take_over(&ticket).acquire()?;
+    /// assert_eq!(guard.key(), "order:42");
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn take_over(&self, ticket: &Ticket) -> LockRequest {
+        LockRequest(self.0.take_over(ticket))
     }
 
     /// See [`lock_all`](crate::LockManager::lock_all).

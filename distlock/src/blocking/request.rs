@@ -11,6 +11,7 @@ use crate::release::Release;
 use crate::request::AcquireFuture;
 use crate::retry::Retry;
 use crate::section::{Holding, hold_here};
+use crate::ticket::Ticket;
 
 /// A [`LockRequest`](crate::LockRequest) for threads.
 ///
@@ -168,6 +169,21 @@ impl Guard {
     /// ```
     pub fn release(self) -> Result<(), LockError> {
         block_on(self.0.release())
+    }
+
+    /// See [`hand_over`](crate::Guard::hand_over).
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// let ticket = manager.lock("order:42").acquire()?.hand_over()?;
+    /// let guard = manager.take_over(&ticket).acquire()?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn hand_over(self) -> Result<Ticket, LockError> {
+        block_on(self.0.hand_over())
     }
 
     /// See [`extend`](crate::Guard::extend).

@@ -115,7 +115,7 @@ pub(super) enum AwaitedKind {
 impl AwaitedKind {
     pub(super) fn covers(self, context: &Context, command: &Command) -> bool {
         match (self, command) {
-            (AwaitedKind::Acquire, Command::Acquire(..)) => true,
+            (AwaitedKind::Acquire, Command::Acquire(..) | Command::Replace(..)) => true,
             (AwaitedKind::Release(token), Command::Release(..))
             | (AwaitedKind::Renew(token), Command::Renew(..)) => token == context.token,
             _ => false,

@@ -59,7 +59,7 @@ use long_lasting::LongLasting;
 pub(crate) use long_lasting::{Lasting, Watched};
 #[cfg(test)]
 pub(crate) use releasing::MOST_IN_BACKGROUND;
-pub(crate) use releasing::{Failed, Released, begin_hold, extend, release};
+pub(crate) use releasing::{Failed, Released, begin_hold, extend, hand_over, release};
 pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
 use take_over::TakeOverTimer;
@@ -273,6 +273,10 @@ impl Core {
         let (backend, key, made_in) = (&self.backend, &context.key, &self.made_in);
         let begun = match sent {
             Command::Acquire(asked, op) => match begin_one(made_in, || backend.send_acquire(key, op)) {
+                Begun::Answered(result) => Ok((context, Answer::Acquire(asked, result))),
+                Begun::UnderWay(answer) => Err(InFlight::Acquire(context, asked, answer.into())),
+            },
+            Command::Replace(asked, op) => match begin_one(made_in, || backend.send_replace(key, op)) {
                 Begun::Answered(result) => Ok((context, Answer::Acquire(asked, result))),
                 Begun::UnderWay(answer) => Err(InFlight::Acquire(context, asked, answer.into())),
             },

@@ -112,6 +112,29 @@ pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
     ended(Word::Known(known), report)
 }
 
+/// Ends a hold, and leaves its lease on the store for the process that takes it over: renewed for its whole ttl, which
+/// is returned. If that fails, the hold goes on.
+pub(crate) async fn hand_over(lease_handle: &LeaseHandle) -> Result<Duration, Failed> {
+    let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
+    let (ttl, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.ttl(cell));
+    core.perform(effects, None);
+    let ttl = ttl.unwrap_or_default();
+    extend(lease_handle, ttl).confirmed().await?;
+    let Some(_in_hand) = lease_handle.end() else { return Err(Failed::Lost(LostReason::Released)) };
+    let mut report = EndReport::begin(core, cell);
+    // Tasks that still have a handle to it must not go on as if they were protected.
+    cell.abandon();
+    let (handed_over, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.hand_over(cell));
+    core.perform(effects, None);
+    core.tell_listeners(cell);
+    if let ReleaseStarted::WasLost(reason) = handed_over {
+        report.finish_lost(core, cell, reason);
+        return Err(Failed::Lost(reason));
+    }
+    report.finish(core, cell, ReleaseOutcome::HandedOn);
+    Ok(ttl)
+}
+
 /// The guard that this hold belongs to exists now: the time limits in `want` count from here.
 pub(crate) fn begin_hold(lease_handle: &LeaseHandle, want: &Want) {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);

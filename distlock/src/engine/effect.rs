@@ -71,6 +71,8 @@ pub(crate) struct RenewPurpose {
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Acquire(AcquirePurpose, op::Ask),
+    /// Answered as an acquisition.
+    Replace(AcquirePurpose, op::Replace),
     Release(ReleasePurpose, op::Release),
     Renew(RenewPurpose, op::Renew),
 }

@@ -40,6 +40,9 @@ pub(crate) struct Want {
     pub(crate) min_hold: Option<Duration>,
     /// How long the lease may stay with this process after its last section; only of an exclusive lock.
     pub(crate) linger: Option<Duration>,
+    /// The holder, of any process, from which the lock is taken over. Such a request asks the store and queues nowhere,
+    /// and is never served by what this process has or waits for.
+    pub(crate) replaces: Option<Arc<str>>,
     /// Set if this is one of several keys. `renewal`, `max_hold` and `min_hold` then come later, with
     /// [`Step::begin_hold`](super::Step::begin_hold).
     pub(crate) collection: Option<Arc<KeyCollection>>,
@@ -74,6 +77,8 @@ pub(crate) enum Outcome {
         found: Arc<str>,
     },
     Closed,
+    /// The holder that was to be replaced does not hold the lock.
+    NotReplaced,
     /// Only for several keys: not decided, because the same command did not acquire a key in front of this
     /// one. Nothing of the request is left on the server.
     Skipped,

@@ -33,6 +33,11 @@ pub(super) fn fresh_while_held_is_a_loss() -> bool {
     !mutated!(AcquiredWhileHeldTakenAsAlreadyHeld)
 }
 
+/// Whoever takes a lease over finds it.
+pub(super) fn leases_that_are_handed_over_stay() -> bool {
+    !mutated!(HandedOverReleased)
+}
+
 /// An acquisition that was applied late and that no request wants is released.
 pub(super) fn late_answers_are_compensated() -> bool {
     !mutated!(LateAnswerNotCompensated)

@@ -1,6 +1,7 @@
 //! Guards of acquired locks.
 
 mod ended;
+mod hand_over;
 mod held_lock;
 
 use std::borrow::Cow;

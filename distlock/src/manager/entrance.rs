@@ -7,6 +7,7 @@ use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use crate::request::{Keys, LockRequest};
 use crate::scope;
+use crate::ticket::Ticket;
 
 impl LockManager {
     /// Connects to the store at `url`. While the server is unreachable, it retries for 5 s (or for the
@@ -174,6 +175,42 @@ impl LockManager {
     #[doc(alias("mutex", "getLock", "NewMutex", "RLock", "SET NX PX", "setnx", "advisory lock"))]
     pub fn lock(&self, key: impl IntoLockKey) -> LockRequest {
         LockRequest::new(self.0.clone(), key.into_lock_key().map(Keys::One))
+    }
+
+    /// A request for the lock that was [handed over](crate::Guard::hand_over) with this ticket. It waits for no other
+    /// holder, whatever its `wait`: if the lease of the ticket still exists, this process gets the lock, and otherwise
+    /// the request fails. The lock is never free in between, and waiters keep their places.
+    ///
+    /// The request has the ttl of the guard that was handed over, and is [`fenced`](LockRequest::fenced) if that guard
+    /// was. Its fencing token is larger. All other options are those of a new request.
+    ///
+    /// A ticket can be used once. Other requests of this process for the key wait behind it.
+    ///
+    /// # Errors
+    /// The errors of [`acquire`](LockRequest::acquire), except `Busy`, and [`LockError::InvalidTicket`] if the ticket
+    /// was used, if its lease has expired, or if the manager has another prefix. `Busy` if this process is taking over
+    /// another ticket for the same key.
+    ///
+    /// # Cancel safety
+    /// If the future of the request is dropped, the lock may have been taken over. Then it is released in the
+    /// background, and the ticket is used.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// let first = manager.lock("order:42").fenced().acquire().await?;
+    /// let (before, ticket) = (first.fencing_token(), first.hand_over().await?);
+    ///
+    /// let guard = manager.take_over(&ticket).acquire().await?;
+    /// assert!(guard.fencing_token() > before);
+    /// assert!(manager.take_over(&ticket).acquire().await.is_err());
+    /// guard.release().await
+    /// # }
+    /// ```
+    #[doc(alias("restoreLock", "transfer", "adopt"))]
+    pub fn take_over(&self, ticket: &Ticket) -> LockRequest {
+        LockRequest::take_over(self.0.clone(), ticket)
     }
 
     /// A request for several locks: all or nothing. The keys are sorted, and acquired in that order only, so callers

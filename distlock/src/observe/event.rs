@@ -127,7 +127,7 @@ pub(crate) enum Behind {
 pub(crate) enum ReleaseOutcome<'a> {
     /// The store has confirmed it.
     Confirmed,
-    /// The lease continues in this process: another holder has it, or shares it.
+    /// The lease continues: another holder in this process has it, or shares it, or it was handed over.
     HandedOn,
     /// The store has not confirmed it. It is retried in the background.
     Unconfirmed(&'a StoreError),

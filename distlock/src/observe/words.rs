@@ -16,6 +16,7 @@ pub(super) fn kind(error: &LockError) -> &'static str {
         LockError::Fence(_) => "fence",
         LockError::InvalidKey { .. } => "invalid key",
         LockError::InvalidOptions { .. } => "invalid options",
+        LockError::InvalidTicket { .. } => "invalid ticket",
         LockError::NotInitialized => "not initialized",
         LockError::Closed => "closed",
     }
@@ -28,6 +29,7 @@ pub(super) fn error_type(error: &LockError) -> &'static str {
         LockError::WouldDeadlock { .. } => "would_deadlock",
         LockError::InvalidKey { .. } => "invalid_key",
         LockError::InvalidOptions { .. } => "invalid_options",
+        LockError::InvalidTicket { .. } => "invalid_ticket",
         LockError::NotInitialized => "not_initialized",
         other => kind(other),
     }

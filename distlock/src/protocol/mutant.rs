@@ -116,6 +116,8 @@ pub(crate) enum Mutant {
     WantedIgnored,
     WantedForgotten,
     FenceUsedAgain,
+    HandedOverReleased,
+    ReplacedWithoutCompare,
     // Of the driver.
     CommandDroppedWithCaller,
     CommandLeftToCaller,

@@ -2,6 +2,7 @@
 //! [`AcquireReply`](super::AcquireReply) and the types next to it). Durations are whole milliseconds, at least one.
 
 use super::{LockKind, ServerTime, Token};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What an acquire command does if another token holds the lock.
@@ -78,6 +79,17 @@ impl From<Acquire> for Ask {
     fn from(op: Acquire) -> Self {
         Ask::Full(op)
     }
+}
+
+/// Acquires an exclusive lock that `holder`, the owner token of any client, holds: the lock is never free in between,
+/// and its queue stays as it is. Does nothing if anybody else holds it, or nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replace {
+    pub(crate) token: Token,
+    pub(crate) ttl: Duration,
+    /// How many fencing tokens to reserve (0: unfenced).
+    pub(crate) fences: u32,
+    pub(crate) holder: Arc<str>,
 }
 
 /// Releases and hands on; or leaves the queue; or undoes whatever an earlier command of this token may have

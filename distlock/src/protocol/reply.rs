@@ -55,6 +55,8 @@ pub(crate) enum AcquireReply {
     Busy { server_time: Option<ServerTime>, holder: CurrentHolder, remaining: Remaining, front: bool },
     /// The key holds something that is not a lock of this kind.
     WrongKind { found: Arc<str> },
+    /// Only to a [`Replace`](super::op::Replace): the holder that it names does not hold the lock (any more).
+    NotHeld,
 }
 
 impl AcquireReply {
@@ -69,7 +71,7 @@ impl AcquireReply {
             AcquireReply::Acquired { server_time, .. }
             | AcquireReply::AlreadyHeld { server_time, .. }
             | AcquireReply::Busy { server_time, .. } => *server_time,
-            AcquireReply::WrongKind { .. } => None,
+            AcquireReply::WrongKind { .. } | AcquireReply::NotHeld => None,
         }
     }
 

@@ -23,7 +23,13 @@ impl LockRequest {
         let keys = self.keys.as_ref().map_err(Clone::clone)?.as_slice();
         let mut want = self.want(now)?;
         self.check_kind(keys.len())?;
-        want.linger = self.lingers(keys.len())?;
+        if want.replaces.is_some() {
+            // It is answered at once, or the store is out of reach.
+            want.wait_limit = WaitLimit::Forever;
+            want.unavailable_after = self.manager.defaults().unavailable_after;
+            self.check_replacing()?;
+        }
+        want.linger = self.lingers(keys.len())?.filter(|_| want.replaces.is_none());
         if self.fenced && keys.len() > 1 {
             return Err(LockError::options(
                 "several keys have no common fencing token: lock the one that the data checks, fenced",
@@ -31,6 +37,14 @@ impl LockRequest {
         }
         self.check_store(keys, &want)?;
         Ok((keys, want))
+    }
+
+    /// What was handed over is an exclusive lock, on a store that can hand it over.
+    fn check_replacing(&self) -> Result<(), LockError> {
+        if self.kind != LockKind::Exclusive {
+            return Err(LockError::options(format!("a ticket for an exclusive lock, and {}", self.kind)));
+        }
+        self.manager.core().backend.cannot_replace().map_or(Ok(()), |reason| Err(LockError::options(reason)))
     }
 
     fn check_store(&self, keys: &[LockKey], want: &Want) -> Result<(), LockError> {
@@ -113,6 +127,7 @@ impl LockRequest {
             max_hold: self.max_hold,
             min_hold: self.min_hold,
             linger: None,
+            replaces: self.replaces.clone(),
             collection: None,
             label: self.label.clone(),
         })

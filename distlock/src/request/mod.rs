@@ -12,6 +12,7 @@ mod single_attempt;
 use std::borrow::Cow;
 use std::pin::{Pin, pin};
 use std::slice;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::manager_handle::ManagerHandle;
 use crate::release::Release;
 use crate::retry::Retry;
 use crate::section::{Hold, Holding, OnLost};
+use crate::ticket::Ticket;
 pub(crate) use acquire::AcquireFuture;
 pub(crate) use checks::{NO_WAITERS, valid_linger};
 
@@ -96,6 +98,8 @@ pub struct LockRequest {
     min_hold: Option<Duration>,
     release: Option<Release>,
     linger: Lingering,
+    /// The holder from which the lock is taken over.
+    replaces: Option<Arc<str>>,
     warn_wait: Option<Duration>,
     warn_hold: Option<Duration>,
     label: Cow<'static, str>,
@@ -117,9 +121,30 @@ impl LockRequest {
             min_hold: None,
             release: None,
             linger: Lingering::Default,
+            replaces: None,
             warn_wait: None,
             warn_hold: None,
             label: Cow::Borrowed("lock"),
+        }
+    }
+
+    /// Takes a lock over from the one who has handed it over with this ticket.
+    pub(crate) fn take_over(manager: ManagerHandle, ticket: &Ticket) -> Self {
+        let ours = manager.core().backend.prefix();
+        let keys = if *ours == *ticket.prefix {
+            Ok(Keys::One(ticket.key.clone()))
+        } else {
+            Err(LockError::ticket(format!(
+                "it is for the lock `{}{}`, and this manager's prefix is `{ours}`: take it over with a manager that has \
+                 the prefix of the one who handed it over",
+                ticket.prefix, ticket.key
+            )))
+        };
+        LockRequest {
+            ttl: Some(ticket.ttl),
+            fenced: ticket.fence.is_some(),
+            replaces: Some(ticket.owner.clone()),
+            ..LockRequest::new(manager, keys)
         }
     }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Finding, List, LockStore, Release, ReleaseReply, Renew, RenewReply,
-    StoreError, StoreEvents, StoredLock, StoredPage,
+    Replace, ReplaceReply, StoreError, StoreEvents, StoredLock, StoredPage,
 };
 
 /// A [`LockStore`] whose type is not known.
@@ -21,6 +21,7 @@ trait Erased: std::fmt::Debug + Send + Sync {
     fn renew<'a>(&'a self, request: &'a Renew) -> Answer<'a, RenewReply>;
     fn release<'a>(&'a self, request: &'a Release) -> Answer<'a, ReleaseReply>;
     fn inspect<'a>(&'a self, key: &'a str) -> Answer<'a, Option<StoredLock>>;
+    fn replace<'a>(&'a self, request: &'a Replace) -> Answer<'a, ReplaceReply>;
     fn list<'a>(&'a self, request: &'a List) -> Answer<'a, StoredPage>;
     fn diagnose(&self) -> Answer<'_, Vec<Finding>>;
     fn force_release<'a>(&'a self, key: &'a str) -> Answer<'a, bool>;
@@ -53,6 +54,10 @@ impl<S: LockStore> Erased for S {
 
     fn inspect<'a>(&'a self, key: &'a str) -> Answer<'a, Option<StoredLock>> {
         Box::pin(LockStore::inspect(self, key))
+    }
+
+    fn replace<'a>(&'a self, request: &'a Replace) -> Answer<'a, ReplaceReply> {
+        Box::pin(LockStore::replace(self, request))
     }
 
     fn list<'a>(&'a self, request: &'a List) -> Answer<'a, StoredPage> {
@@ -113,6 +118,10 @@ impl LockStore for AnyStore {
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         self.0.inspect(key).await
+    }
+
+    async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        self.0.replace(request).await
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

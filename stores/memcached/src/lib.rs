@@ -24,7 +24,8 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
 use distlock_store::{
     Abilities, Ability, Acquire, AcquireReply, Busy, Finding, KEPT, KeyRules, LeaseRule, LockKind, LockStore,
-    Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, Waiting,
+    Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock,
+    Waiting,
 };
 
 /// A longer time is read as a date.
@@ -162,6 +163,7 @@ impl LockStore for MemcachedStore {
         Abilities::default()
             .waiting(Waiting::Polling)
             .min_hold()
+            .replaces()
             .lease(LeaseRule::PerLock { granularity: SECOND })
             .longest_ttl(LONGEST)
             .keys(KeyRules::any().at_most(LONGEST_KEY))
@@ -230,6 +232,21 @@ impl LockStore for MemcachedStore {
         Ok(match self.change(&connection, key, owner.as_str(), end).await? {
             Changed::Done => ReleaseReply::Released,
             Changed::NotOurs => ReleaseReply::NotHeld,
+        })
+    }
+
+    async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        let Replace { key, holder, owner, ttl: time, .. } = request;
+        let connection = self.connection()?;
+        let (ttl, value) = (connection.lasting(*time)?, owner.as_str());
+        let replace = |cas, _| Some(Command::Replace { value, ttl, cas });
+        if let Changed::Done = self.change(&connection, key, holder.as_str(), replace).await? {
+            return Ok(ReplaceReply::Replaced { fence: None });
+        }
+        // An earlier command may have done it, whose answer was lost.
+        Ok(match self.extend(&connection, key, value, *time).await? {
+            RenewReply::Renewed => ReplaceReply::AlreadyHeld { fence: None },
+            RenewReply::NotHeld => ReplaceReply::NotHeld,
         })
     }
 

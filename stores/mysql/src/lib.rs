@@ -34,7 +34,8 @@ use distlock_store::kit::contended::Contended;
 use distlock_store::kit::remembered::Remembered;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Publish, Release,
-    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock, StoredPage,
+    Waiting,
 };
 
 /// A time beyond any plan.
@@ -235,6 +236,7 @@ impl LockStore for MysqlStore {
             .longest_ttl(LONGEST)
             .lists()
             .publishes()
+            .replaces()
             .renews_together(MOST_TOGETHER)
             .shared()
             .limited()
@@ -338,6 +340,34 @@ impl LockStore for MysqlStore {
         let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
         self.prepared(&pool, &self.statements.publish, &values, limit).await?;
         Ok(())
+    }
+
+    async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        let Replace { key, holder, owner, ttl, fences, .. } = request;
+        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        let (tokens, ttl, new) = (Value::from(*fences), Value::from(micros(*ttl)), bytes(owner.as_str()));
+        let replace = |not_after: i64| {
+            let (old, not_after) = (bytes(holder.as_str()), not_after.into());
+            vec![tokens.clone(), new.clone(), ttl.clone(), bytes(key), old, not_after]
+        };
+        let again =
+            |not_after: i64| vec![tokens.clone(), ttl.clone(), bytes(key), new.clone(), not_after.into()];
+        for _ in 0..2 {
+            let replaced = self.prepared(&pool, &self.statements.replace, &replace, limit).await?;
+            if let Some(Acquired::Now { first }) = Acquired::of(replaced.number)? {
+                self.known.set(key, LockKind::Exclusive);
+                return Ok(ReplaceReply::Replaced { fence: Some(first) });
+            }
+            let repeated = self.prepared(&pool, &self.statements.replace_again, &again, limit).await?;
+            if let Some(Acquired::Before { first }) = Acquired::of(repeated.number)? {
+                return Ok(ReplaceReply::AlreadyHeld { fence: Some(first) });
+            }
+            let found = self.look(&pool, key, limit).await?;
+            if !found.is_held_by(holder.as_str()) && !found.is_held_by(owner.as_str()) {
+                return Ok(ReplaceReply::NotHeld);
+            }
+        }
+        Err(StoreError::later("the statement came too late"))
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

@@ -27,6 +27,10 @@ pub(super) struct Statements {
     pub(super) renew: String,
     /// The next owner, how long it stays, key, owner, not_after.
     pub(super) release: String,
+    /// tokens, owner, ttl, key, holder, not_after.
+    pub(super) replace: String,
+    /// tokens, ttl, key, owner, not_after. The same again, by who has done it.
+    pub(super) replace_again: String,
     /// key, not_after.
     pub(super) force_release: String,
     /// key, not_after. A row that is free, and whose end lies ahead because the clock was set back since: it ends now.
@@ -76,6 +80,17 @@ impl Statements {
             release: schema.fill(&format!(
                 "UPDATE @lock SET owner = ?, expires = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, \
                  fence_from = fence + 1 \
+                 WHERE k = ? AND owner = ? AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
+            )),
+            // Each assignment reads what none before it has assigned: see acquire.sql, also for the number.
+            replace: schema.fill(&format!(
+                "UPDATE @lock SET fence_from = LAST_INSERT_ID((fence + 1) * 4 + 1) DIV 4, fence = fence + ?, \
+                 owner = ?, expires = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
+                 WHERE k = ? AND owner = ? AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
+            )),
+            replace_again: schema.fill(&format!(
+                "UPDATE @lock SET fence = fence + ? + 0 * LAST_INSERT_ID((fence + 1) * 4 + 2), \
+                 expires = GREATEST(expires, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
                  WHERE k = ? AND owner = ? AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
             )),
             force_release: schema.fill(&format!(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use distlock_store::LockKind;
-use distlock_store::{AcquireReply, Busy, StoreError};
+use distlock_store::{AcquireReply, Busy, ReplaceReply, StoreError};
 
 use super::schema::Schema;
 
@@ -14,6 +14,7 @@ pub(super) struct Statements {
     pub(super) acquire_all: String,
     pub(super) renew: String,
     pub(super) release: String,
+    pub(super) replace: String,
     pub(super) inspect: String,
     pub(super) force_release: String,
     /// The key, its holder, and what it publishes.
@@ -81,6 +82,22 @@ const PUBLISH: &str = "\
         SELECT '\\xff'::bytea || $2, $4, 'infinity' WHERE EXISTS (SELECT FROM held) ON CONFLICT DO NOTHING) \
     SELECT EXISTS (SELECT FROM held)";
 
+/// A function would be of another revision, which not every role may install. The row is locked before a transaction
+/// that asserts it is looked for (see is_asserted_1); a statement that comes too late finds nothing, and says so.
+const REPLACE: &str = "\
+    WITH t AS MATERIALIZED (SELECT @.settle_1($2) AS settled, @.fence_durably_1($7) AS durable), \
+    held AS MATERIALIZED (SELECT l.owner, l.fence FROM t, @.lock_1 l WHERE l.key = $3 AND l.kind = 0 \
+        AND l.owner IN ($4, $5) AND l.expires > clock_timestamp() AND clock_timestamp() < $1 \
+        FOR NO KEY UPDATE OF l), \
+    found AS MATERIALIZED (SELECT owner, fence, owner <> $5 AND @.is_asserted_1($3) AS is_asserted FROM held), \
+    done AS (UPDATE @.lock_1 l SET owner = $5, fence = l.fence + $7, \
+            fence_from = CASE WHEN h.owner = $5 THEN l.fence_from ELSE l.fence + 1 END, \
+            expires = greatest(CASE WHEN h.owner = $5 THEN l.expires END, clock_timestamp() + @.ms_1($6)) \
+        FROM found h WHERE l.key = $3 AND NOT h.is_asserted) \
+    SELECT coalesce((SELECT CASE WHEN is_asserted THEN 'asserted' WHEN owner = $5 THEN 'held ' || fence + 1 \
+        ELSE 'acquired ' || fence + 1 END FROM found), \
+        CASE WHEN clock_timestamp() < $1 THEN 'free' ELSE 'late' END)";
+
 const PUBLISHED: &str = "\
     SELECT owner FROM @.holder_1 WHERE key = '\\xff'::bytea || $2 AND clock_timestamp() < $1";
 
@@ -97,6 +114,7 @@ impl Statements {
             acquire_all: call("acquire_all_1($3, $4, $5, $6, $7, $8, $9, $1, $2)"),
             renew: call("renew_1($3, $4, $5, $1, $2)"),
             release: call("release_1($3, $4, $5, $1, $2)"),
+            replace: schema.fill(REPLACE),
             inspect: schema.fill("SELECT i.* FROM @.inspect_1($2) i WHERE clock_timestamp() < $1"),
             force_release: call("force_release_1($3, $1, $2)"),
             publish: schema.fill(PUBLISH),
@@ -141,6 +159,22 @@ pub(super) fn acquired(said: &str) -> Result<AcquireReply, StoreError> {
         _ => None,
     };
     reply.ok_or_else(|| garbled(said))
+}
+
+/// Reads what the statement that replaces a holder says.
+pub(super) fn replaced(said: &str) -> Result<ReplaceReply, StoreError> {
+    match said {
+        "free" => Ok(ReplaceReply::NotHeld),
+        "late" => Err(StoreError::later("the statement came too late")),
+        "asserted" => {
+            Err(StoreError::later("a transaction asserts the lock, and keeps it from others until it ends"))
+        }
+        said => match acquired(said)? {
+            AcquireReply::Acquired { fence } => Ok(ReplaceReply::Replaced { fence }),
+            AcquireReply::AlreadyHeld { fence } => Ok(ReplaceReply::AlreadyHeld { fence }),
+            _ => Err(garbled(said)),
+        },
+    }
 }
 
 fn busy(words: &str) -> Option<Busy> {

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::types::Type;
 
-use commands::{Statements, acquired, garbled, kind_of, millis, number_of};
+use commands::{Statements, acquired, garbled, kind_of, millis, number_of, replaced};
 use grants::Grants;
 use link::{Link, Pool};
 use prepared::Parameter;
@@ -34,7 +34,8 @@ use url::PostgresConfig;
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Publish, Queue,
-    Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock,
+    StoredPage, Waiting,
 };
 
 /// A time beyond any plan.
@@ -131,6 +132,7 @@ impl LockStore for PostgresStore {
             .connects_within(self.config.connect_timeout * 2)
             .lists()
             .publishes()
+            .replaces()
     }
 
     fn describe(&self) -> String {
@@ -225,6 +227,24 @@ impl LockStore for PostgresStore {
         let parameters: [Parameter<'_>; 3] = [(&key, Type::BYTEA), (&owner, Type::TEXT), (&text, Type::TEXT)];
         let _held: bool = self.value(&self.statements.publish, &parameters).await?;
         Ok(())
+    }
+
+    async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        let Replace { key, holder, owner, ttl, fences, .. } = request;
+        let (ttl, wanted) = (millis(*ttl), i32::try_from(*fences).unwrap_or(i32::MAX));
+        let parameters: [Parameter<'_>; 6] = [
+            (&self.config.durability, Type::TEXT),
+            (&key.as_bytes(), Type::BYTEA),
+            (&holder.as_str(), Type::TEXT),
+            (&owner.as_str(), Type::TEXT),
+            (&ttl, Type::INT8),
+            (&wanted, Type::INT4),
+        ];
+        let said: Result<String, StoreError> = self.value(&self.statements.replace, &parameters).await;
+        if said.as_ref().is_err_and(errors::is_of_a_lock) {
+            return Err(StoreError::later("another transaction has locked the row of the key"));
+        }
+        replaced(&said?)
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

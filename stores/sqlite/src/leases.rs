@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::file::TransactionTime;
 use distlock_store::{
-    Acquire, AcquireReply, Busy, KEPT, List, LockKind, OwnerDetails, Publish, Release, Renew, StoredLock,
-    StoredPage,
+    Acquire, AcquireReply, Busy, KEPT, List, LockKind, OwnerDetails, Publish, Release, Renew, Replace,
+    ReplaceReply, StoredLock, StoredPage,
 };
 
 /// Which process writes a lease.
@@ -175,6 +175,41 @@ fn extend(
         params![key, at.boot, at.now, owner, ends],
     )?;
     Ok(changed > 0)
+}
+
+/// Makes the lease of an exclusive lock the owner's that the named holder has.
+pub(super) fn replace(
+    db: &Connection,
+    at: &TransactionTime<'_>,
+    request: &Replace,
+    who: &Who,
+) -> rusqlite::Result<ReplaceReply> {
+    let Replace { key, holder, owner, ttl, fences, .. } = request;
+    let (key, owner, ends) = (key.as_bytes(), owner.as_str(), after(at.now, *ttl));
+    if extend(db, at, key, owner, ends)? {
+        return Ok(ReplaceReply::AlreadyHeld { fence: tokens(db, *fences)? });
+    }
+    let changed = db.execute(
+        "UPDATE distlock_lease_1 SET owner = ?5, began = ?3, ends = ?6, host = ?7, pid = ?8, program = ?9 \
+         WHERE k = ?1 AND boot = ?2 AND ends > ?3 AND owner = ?4 AND kind = ?10",
+        params![
+            key,
+            at.boot,
+            at.now,
+            holder.as_str(),
+            owner,
+            ends,
+            who.host,
+            who.pid,
+            who.program,
+            EXCLUSIVE
+        ],
+    )?;
+    Ok(if changed > 0 {
+        ReplaceReply::Replaced { fence: tokens(db, *fences)? }
+    } else {
+        ReplaceReply::NotHeld
+    })
 }
 
 pub(super) fn renew(db: &Connection, at: &TransactionTime<'_>, request: &Renew) -> rusqlite::Result<bool> {

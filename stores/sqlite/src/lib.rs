@@ -30,7 +30,8 @@ use distlock_store::kit::backoff::{Backoff, jittered};
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, EarlierCommands, Fencing, Finding, List, LockStore, Publish, Release,
-    ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock, StoredPage,
+    Waiting,
 };
 
 /// A time beyond any plan.
@@ -127,6 +128,7 @@ impl LockStore for SqliteStore {
             .renews_together(TOGETHER)
             .lists()
             .publishes()
+            .replaces()
     }
 
     fn describe(&self) -> String {
@@ -179,6 +181,15 @@ impl LockStore for SqliteStore {
         let request = request.clone();
         let write = move |file: &mut LockFile, until| {
             file.write(Some(until), Durable::No, |tx, at| leases::publish(tx, at, &request))
+        };
+        self.ask(write).await
+    }
+
+    async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        let (request, who) = (request.clone(), self.who.clone());
+        let durable = if request.fences > 0 { Durable::Yes } else { Durable::No };
+        let write = move |file: &mut LockFile, until| {
+            file.write(Some(until), durable, |tx, at| leases::replace(tx, at, &request, &who))
         };
         self.ask(write).await
     }

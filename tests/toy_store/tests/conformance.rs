@@ -43,14 +43,14 @@ mod with_ttls {
     use super::*;
 
     on_the_toy_server!(Toy, ToyStore::new, Queue::Hidden);
-    conformance!(Toy, lacks: queue, values);
+    conformance!(Toy, lacks: queue, values, hand_over);
 }
 
 mod with_a_queue {
     use super::*;
 
     on_the_toy_server!(Toy, ToyStore::with_queue, Queue::Shown);
-    conformance!(Toy, lacks: values);
+    conformance!(Toy, lacks: values, hand_over);
 }
 
 mod with_sessions {
@@ -61,7 +61,7 @@ mod with_sessions {
         |address| ToyStore::with_sessions(address, Duration::from_secs(60)),
         Queue::Hidden
     );
-    conformance!(Toy, lacks: shared, limited, min_hold, queue, ttl, values);
+    conformance!(Toy, lacks: shared, limited, min_hold, queue, ttl, values, hand_over);
 }
 
 const TIMEOUT: Duration = Duration::from_secs(2);

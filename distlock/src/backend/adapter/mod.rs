@@ -37,7 +37,7 @@ use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, AcquireReply, Finding, List, LockStore, Owner, Publish, Queue, Release, ReleaseReply,
-    StoreError,
+    ReplaceReply, StoreError,
 };
 use lanes::{Added, Lanes};
 use reports::{Reports, StoreLink};
@@ -240,6 +240,26 @@ impl<S: LockStore> StoreBackend<S> {
         }))
     }
 
+    fn begin_replace(
+        &self,
+        key: &Arc<str>,
+        op: &op::Replace,
+    ) -> Result<Coming<protocol::AcquireReply>, StoreError> {
+        let (token, request) = (op.token, self.translator.replace(key, op));
+        let (name, sent) = (key.clone(), request.clone());
+        let late = move |this: &Self, reply| {
+            if reply != ReplaceReply::NotHeld {
+                this.undo(&name, token);
+            }
+        };
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.replace(&sent).await });
+        let answer = self.submit(Arc::new([key.clone()]), (Need::Session, PolledBy::Caller), call, late)?;
+        Ok(Box::pin(async move {
+            let (reply, asked) = answer.await?;
+            Translator::replaced(&request, reply, asked)
+        }))
+    }
+
     fn begin_release(
         &self,
         key: &Arc<str>,
@@ -263,10 +283,14 @@ impl<S: LockStore> StoreBackend<S> {
     /// The store has answered an acquisition that was given up: if nobody uses it, it is to be undone.
     fn late(&self, key: &Arc<str>, token: Token, queue: Option<&Queue>, reply: &AcquireReply) {
         if reply.is_acquired() || (queue.is_some() && matches!(reply, AcquireReply::Busy(_))) {
-            let events = self.events.lock().as_ref().and_then(Weak::upgrade);
-            if let Some(events) = events {
-                events.notice(PushHint::Unproven { key: key.clone(), token });
-            }
+            self.undo(key, token);
+        }
+    }
+
+    fn undo(&self, key: &Arc<str>, token: Token) {
+        let events = self.events.lock().as_ref().and_then(Weak::upgrade);
+        if let Some(events) = events {
+            events.notice(PushHint::Unproven { key: key.clone(), token });
         }
     }
 
@@ -298,6 +322,14 @@ impl<S> Drop for CloseWhenDropped<'_, S> {
 impl<S: LockStore> Backend for StoreBackend<S> {
     fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<protocol::AcquireReply> {
         sending(self.begin_acquire(key, op))
+    }
+
+    fn cannot_replace(&self) -> Option<String> {
+        (!self.abilities.replaces).then(|| format!("{} does not hand a lock over", self.store.describe()))
+    }
+
+    fn send_replace(&self, key: &Arc<str>, op: op::Replace) -> Sending<protocol::AcquireReply> {
+        sending(self.begin_replace(key, &op))
     }
 
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<protocol::ReleaseReply> {

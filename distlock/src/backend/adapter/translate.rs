@@ -12,8 +12,8 @@ use crate::protocol::Fences;
 use crate::protocol::session::Session;
 use distlock_store::engine::{HolderRelease, SOMEBODY};
 use distlock_store::{
-    self as store, Abilities, Ability, Acquire, Fencing, LeaseRule, Owner, Queue, Release, Renew, StoreError,
-    StoredLock, StoredPage, Waiting,
+    self as store, Abilities, Ability, Acquire, Fencing, LeaseRule, Owner, Queue, Release, Renew, Replace,
+    ReplaceReply, StoreError, StoredLock, StoredPage, Waiting,
 };
 
 /// What the requests to one store have in common.
@@ -109,6 +109,14 @@ impl Translator {
         request
     }
 
+    pub(super) fn replace(&self, key: &str, op: &op::Replace) -> Replace {
+        let op::Replace { token, ttl, fences, holder } = op;
+        let (holder, owner) = (Owner::of_text(holder), self.owner(*token));
+        let mut request = Replace::new(self.full(key), &holder, &owner, self.rounded(*ttl));
+        request.fences = *fences;
+        request
+    }
+
     pub(super) fn renew(&self, key: &str, op: op::Renew) -> Renew {
         let op::Renew { token, kind, ttl } = op;
         let mut request = Renew::new(self.full(key), &self.owner(token), self.rounded(ttl));
@@ -130,11 +138,7 @@ impl Translator {
         asked: ServerTime,
     ) -> OpResult<AcquireReply> {
         let server_time = Some(asked);
-        let fence = |fence: Option<u64>| match fence {
-            _ if request.fences == 0 => Ok(None),
-            Some(first) => Ok(Some(first)),
-            None => Err(broken(format!("no fencing token for `{}`, which was asked for", request.key))),
-        };
+        let fence = |first| fence_asked_for(&request.key, request.fences, first);
         Ok(match reply {
             store::AcquireReply::Acquired { fence: first } => {
                 AcquireReply::Acquired { server_time, fence: fence(first)? }
@@ -161,6 +165,25 @@ impl Translator {
         })
     }
 
+    /// The same for a lock that was to be taken over.
+    pub(super) fn replaced(
+        request: &Replace,
+        reply: ReplaceReply,
+        asked: ServerTime,
+    ) -> OpResult<AcquireReply> {
+        let server_time = Some(asked);
+        let fence = |first| fence_asked_for(&request.key, request.fences, first);
+        Ok(match reply {
+            ReplaceReply::Replaced { fence: first } => {
+                AcquireReply::Acquired { server_time, fence: fence(first)? }
+            }
+            ReplaceReply::AlreadyHeld { fence: first } => {
+                AcquireReply::AlreadyHeld { server_time, fence: fence(first)? }
+            }
+            ReplaceReply::NotHeld => AcquireReply::NotHeld,
+        })
+    }
+
     pub(super) fn renewed(reply: store::RenewReply, asked: ServerTime) -> RenewReply {
         match reply {
             store::RenewReply::Renewed => RenewReply::Renewed { server_time: asked },
@@ -173,6 +196,14 @@ impl Translator {
             store::ReleaseReply::Released => ReleaseReply::Released { gap: false },
             store::ReleaseReply::NotHeld => ReleaseReply::NotHeld,
         }
+    }
+}
+
+fn fence_asked_for(key: &str, fences: u32, first: Option<u64>) -> OpResult<Option<u64>> {
+    match first {
+        _ if fences == 0 => Ok(None),
+        Some(first) => Ok(Some(first)),
+        None => Err(broken(format!("no fencing token for `{key}`, which was asked for"))),
     }
 }
 

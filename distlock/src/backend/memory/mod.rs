@@ -152,6 +152,14 @@ impl Backend for Memory {
         Sending::Ready(Ok(reply))
     }
 
+    fn cannot_replace(&self) -> Option<String> {
+        None
+    }
+
+    fn send_replace(&self, key: &Arc<str>, op: op::Replace) -> Sending<AcquireReply> {
+        Sending::Ready(Ok(self.server().replace(self.now(), &self.sender(key), &op)))
+    }
+
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
         let mut notes = Vec::new();
         let reply = self.server().release(self.now(), &self.sender(key), &op, &mut notes);

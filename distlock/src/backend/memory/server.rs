@@ -120,6 +120,31 @@ impl ModelServer {
         reply
     }
 
+    pub(crate) fn replace(
+        &mut self,
+        server_time: ServerTime,
+        from: &Sender<'_>,
+        op: &op::Replace,
+    ) -> AcquireReply {
+        self.sweep(server_time);
+        let (text, until) = (text(from, op.token), plus(server_time, op.ttl));
+        let slot = self.slot(from.key);
+        let found = slot.live(server_time).map(|value| value.holder.clone());
+        let (ours, theirs) = (found.as_ref() == Some(&text), found.as_ref() == Some(&op.holder));
+        if !ours && !theirs && !(found.is_some() && mutated!(ReplacedWithoutCompare)) {
+            self.tidy(from.key);
+            return AcquireReply::NotHeld;
+        }
+        let before = slot.value.take().and_then(|value| value.until).filter(|_| ours);
+        slot.value = Some(Value { holder: text, until: Some(before.unwrap_or(until).max(until)) });
+        let (server_time, fence) = (Some(server_time), self.mint(server_time, op.fences));
+        if ours {
+            AcquireReply::AlreadyHeld { server_time, fence }
+        } else {
+            AcquireReply::Acquired { server_time, fence }
+        }
+    }
+
     pub(crate) fn release(
         &mut self,
         server_time: ServerTime,

@@ -228,6 +228,13 @@ impl Backend for QuorumBackend {
         self.send(|reply| Input::Ask { key: key.clone(), op, reply })
     }
 
+    fn cannot_replace(&self) -> Option<String> {
+        Some(
+            "a quorum does not hand a lock over: its servers cannot replace the holder at one moment"
+                .to_owned(),
+        )
+    }
+
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
         self.send(|reply| Input::Release { key: key.clone(), op, reply })
     }

@@ -46,6 +46,7 @@ impl From<OpResult<AcquireReply>> for ServerReply {
                 ServerReply::Busy { holder, remaining, front }
             }
             Ok(AcquireReply::WrongKind { found }) => ServerReply::WrongKind(found),
+            Ok(AcquireReply::NotHeld) => ServerReply::NotHeld,
             Err(error) => failed(error),
         }
     }

@@ -128,6 +128,15 @@ impl Wire {
         cmd
     }
 
+    pub(super) fn replace(&self, script_ref: ScriptRef, key: &str, op: &op::Replace) -> Cmd {
+        let names = [self.names.lock(key), self.names.fence(self.names.tag(key))];
+        let room = 64 + self.client.len() + op.holder.len();
+        let mut cmd = call(script_ref, &SCRIPTS.replace, &names, room);
+        self.token(&mut cmd, op.token);
+        cmd.arg(millis(op.ttl)).arg(op.fences).arg(&*op.holder);
+        cmd
+    }
+
     pub(super) fn fence(&self, script_ref: ScriptRef, key: &str, op: &op::Fence) -> Cmd {
         let names = [self.names.lock(key), self.names.fence(self.names.tag(key))];
         let mut cmd = call(script_ref, &SCRIPTS.fence, &names, 96 + self.client.len());

@@ -79,6 +79,8 @@ fn reply(bytes: &[u8]) {
         drop(reply::of_acquire(CLIENT, &enter(kind), &value));
         drop(reply::of_renew(CLIENT, &op::Renew { token, kind, ttl }, &value));
     }
+    let replace = op::Replace { token, ttl, fences: 1, holder: Arc::from("dl1:c:1") };
+    drop(reply::of_replace(CLIENT, &replace, &value));
     let leave = op::Release::new(token, op::Ends::ExclusiveLease);
     drop(reply::of_release(CLIENT, &leave, &value));
     drop(reply::of_fence(CLIENT, &op::Fence { token, first: 1, count: 1 }, &value));

@@ -46,6 +46,11 @@ pub(super) enum Deed {
         key: &'static str,
         op: AnyOp,
     },
+    Replace {
+        client: usize,
+        key: &'static str,
+        op: op::Replace,
+    },
     /// One command for several keys.
     Together {
         client: usize,
@@ -185,6 +190,10 @@ fn draw(rng: &mut Rng, sides: &mut Sides) -> Deed {
         }
         7 => Deed::LoseQueue { key },
         8..10 => Deed::Together { client, batch: together(rng) },
+        12..14 if kind_of_token(key, token) == LockKind::Exclusive => {
+            let (ttl, fences) = (seconds(rng, &[60, 120, 300]), rng.u32(0..4));
+            Deed::Replace { client, key, op: op::Replace { token, ttl, fences, holder: text.into() } }
+        }
         _ => Deed::Send { client, key, op: operation(rng, key, token, now) },
     }
 }

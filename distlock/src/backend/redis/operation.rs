@@ -154,6 +154,32 @@ impl Operation for op::Release {
     }
 }
 
+impl Encode for op::Replace {
+    fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
+        wire.replace(script_ref, key, self)
+    }
+
+    fn script_hash(&self) -> &'static str {
+        &SCRIPTS.replace.hash
+    }
+}
+
+impl Operation for op::Replace {
+    type Reply = AcquireReply;
+
+    fn encoder(&self) -> &dyn Encode {
+        self
+    }
+
+    fn read(&self, client: &str, _encoding: Encoding, value: &Value) -> Result<AcquireReply, Garbled> {
+        reply::of_replace(client, self, value)
+    }
+
+    fn acquires(reply: &AcquireReply) -> bool {
+        reply.is_acquired()
+    }
+}
+
 impl Encode for op::Renew {
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
         wire.renew(script_ref, key, self)

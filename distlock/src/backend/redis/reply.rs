@@ -85,6 +85,20 @@ pub(super) fn of_acquire(client: &str, op: &op::Acquire, value: &Value) -> Resul
     }
 }
 
+/// The reply of the script that takes a lock over.
+pub(super) fn of_replace(client: &str, op: &op::Replace, value: &Value) -> Result<AcquireReply, Garbled> {
+    let (status, rest) = parts(client, op.token, value)?;
+    if status == "NOT_YOURS" {
+        return Ok(AcquireReply::NotHeld);
+    }
+    let (server_time, fence) = won(rest)?;
+    match status {
+        "FRESH" => Ok(AcquireReply::Acquired { server_time, fence }),
+        "MINE" => Ok(AcquireReply::AlreadyHeld { server_time, fence }),
+        _ => Err(Garbled),
+    }
+}
+
 /// The reply of the script that releases.
 pub(super) fn of_release(client: &str, op: &op::Release, value: &Value) -> Result<ReleaseReply, Garbled> {
     if let Value::BulkString(_) = value {

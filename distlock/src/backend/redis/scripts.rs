@@ -28,6 +28,7 @@ pub(super) struct Scripts {
     pub(super) leave_alone: Lua,
     pub(super) renew: Lua,
     pub(super) renew_n: Lua,
+    pub(super) replace: Lua,
     pub(super) force: Lua,
     pub(super) fence: Lua,
     pub(super) look: Lua,
@@ -35,7 +36,7 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [&Lua; 12] {
+    pub(super) fn all(&self) -> [&Lua; 13] {
         [
             &self.enter,
             &self.enter_n,
@@ -45,6 +46,7 @@ impl Scripts {
             &self.leave_alone,
             &self.renew,
             &self.renew_n,
+            &self.replace,
             &self.force,
             &self.fence,
             &self.look,
@@ -69,6 +71,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     leave_alone: lua!("leave_alone"),
     renew: lua!("clock" "renew"),
     renew_n: lua!("clock" "members" "renew_n"),
+    replace: lua!("clock" "replace"),
     force: lua!("clock" "gap" "queue" "members" "serve" "force"),
     fence: lua!("clock" "fence"),
     look: lua!("look"),

@@ -32,6 +32,14 @@ impl<B: Backend> SendTo<B> for op::Release {
     }
 }
 
+impl<B: Backend> SendTo<B> for op::Replace {
+    type Reply = AcquireReply;
+
+    fn send_to(self, backend: &B, key: &Arc<str>) -> Sending<AcquireReply> {
+        backend.send_replace(key, self)
+    }
+}
+
 impl<B: Backend> SendTo<B> for op::Renew {
     type Reply = RenewReply;
 

@@ -176,6 +176,7 @@ fn want(kind: LockKind) -> Want {
         max_hold: None,
         min_hold: None,
         linger: None,
+        replaces: None,
         collection: None,
         label: "growth".into(),
     }
@@ -323,7 +324,7 @@ impl Fleet {
     fn carry_out(&mut self, process: usize, context: Context, command: Command) {
         let mut cost = match &command {
             Command::Acquire(_, Ask::Plain(_)) => self.costs.take,
-            Command::Acquire(_, Ask::Full(_)) => self.costs.ask,
+            Command::Acquire(_, Ask::Full(_)) | Command::Replace(..) => self.costs.ask,
             Command::Renew(..) => self.costs.renew,
             Command::Release(..) => self.costs.release,
         };
@@ -334,6 +335,9 @@ impl Fleet {
         let answer = match &command {
             Command::Acquire(asked, op) => {
                 Answer::Acquire(*asked, Ok(self.server.acquire(server_time, &from, op, &mut notes)))
+            }
+            Command::Replace(asked, op) => {
+                Answer::Acquire(*asked, Ok(self.server.replace(server_time, &from, op)))
             }
             Command::Release(asked, op) => {
                 Answer::Release(*asked, Ok(self.server.release(server_time, &from, op, &mut notes)))

@@ -30,7 +30,7 @@ impl Purpose {
                     _ => Purpose::Claim,
                 }
             }
-            (Command::Acquire(..), _) => Purpose::Take,
+            (Command::Acquire(..) | Command::Replace(..), _) => Purpose::Take,
         }
     }
 }

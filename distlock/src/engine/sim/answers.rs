@@ -13,7 +13,9 @@ pub(super) fn failure(kind: Failure) -> StoreError {
 /// What becomes of a command that fails.
 pub(super) fn failed(command: &Command, kind: Failure) -> Answer {
     match command {
-        Command::Acquire(asked, _) => Answer::Acquire(*asked, Err(failure(kind))),
+        Command::Acquire(asked, _) | Command::Replace(asked, _) => {
+            Answer::Acquire(*asked, Err(failure(kind)))
+        }
         Command::Release(asked, _) => Answer::Release(*asked, Err(failure(kind))),
         Command::Renew(asked, _) => Answer::Renew(*asked, Err(failure(kind))),
     }
@@ -23,6 +25,7 @@ pub(super) fn failed(command: &Command, kind: Failure) -> Answer {
 pub(super) fn in_place_of(command: &Command, answer: Answer) -> Option<Answer> {
     match (command, answer) {
         (Command::Acquire(asked, _), Answer::Acquire(_, result)) => Some(Answer::Acquire(*asked, result)),
+        (Command::Replace(asked, _), Answer::Acquire(_, result)) => Some(Answer::Acquire(*asked, result)),
         (Command::Release(asked, _), Answer::Release(_, result)) => Some(Answer::Release(*asked, result)),
         (Command::Renew(asked, _), Answer::Renew(_, result)) => Some(Answer::Renew(*asked, result)),
         _ => None,
@@ -41,6 +44,7 @@ pub(super) fn is_alike(one: &Command, other: &Command) -> bool {
 pub(super) fn op_of(command: &Command) -> &dyn Debug {
     match command {
         Command::Acquire(_, op) => op,
+        Command::Replace(_, op) => op,
         Command::Release(_, op) => op,
         Command::Renew(_, op) => op,
     }

@@ -416,7 +416,7 @@ impl World {
     fn awaits(&self, request: usize, context: &Context, command: &Command) -> bool {
         let request = &self.requests[request];
         let token = match command {
-            Command::Acquire(..) => None,
+            Command::Acquire(..) | Command::Replace(..) => None,
             Command::Release(..) => request.left_with,
             Command::Renew(..) => request.cell().map(|cell| cell.token),
         };

@@ -221,6 +221,8 @@ pub(super) struct Config {
     pub(super) linger: f64,
     /// … for one of these times, in milliseconds.
     pub(super) lingers: Vec<u64>,
+    /// How many of the holders hand the lock over.
+    pub(super) hands_over: f64,
 }
 
 impl Config {
@@ -362,6 +364,7 @@ impl Config {
             bounded: pick(rng, &[0.0, 0.0, 0.2]),
             several: 0.0,
             linger: pick(&mut aside, &[0.0, 0.0, 0.5, 1.0]),
+            hands_over: 0.0,
             lingers: pick(&mut aside, &[vec![20], vec![50, 200], vec![20, 1_000], vec![5_000]]),
         }
     }

@@ -219,7 +219,7 @@ impl World {
     fn is_orphan(&self, key: usize, text: &str) -> bool {
         let Some((name, token)) = parse_owner(text) else { return false };
         let Some(c) = self.clients.iter().position(|c| c.alive && *c.name == *name) else { return false };
-        let calm = self.is_able(c);
+        let calm = self.is_able(c) && !self.tickets.contains_key(text);
         let client = &self.clients[c];
         let key = &self.keys[key].name;
         let known = client.knows(key, token) || client.pending_releases().contains(&(key.clone(), token));

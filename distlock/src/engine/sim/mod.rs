@@ -28,6 +28,7 @@ mod residue;
 mod search;
 mod several;
 mod tests;
+mod tickets;
 mod timers;
 mod wire;
 mod workload;

@@ -7,6 +7,7 @@ use super::config::{Config, Level, Profile, Use, Uses};
 use super::linger;
 use super::run;
 use super::search::Search;
+use super::tickets;
 use crate::protocol::mutant::{Mutant, hunt};
 use crate::simulation::number;
 
@@ -426,7 +427,7 @@ impl Case {
             Some(_) => (DRIVER_CASES, linger::DRIVER_CASES),
             None => (CASES, linger::CASES),
         };
-        cases.iter().chain(more).find(|case| format!("{:?}", case.fault) == name)
+        cases.iter().chain(more).chain(tickets::CASES).find(|case| format!("{:?}", case.fault) == name)
     }
 
     fn profile(&self, seed: u64) -> Profile {
@@ -453,6 +454,11 @@ fn every_broken_rule_of_lingering_is_found() {
     search(linger::DRIVER_CASES);
 }
 
+#[test]
+fn every_broken_rule_of_tickets_is_found() {
+    search(tickets::CASES);
+}
+
 fn search(cases: &'static [Case]) {
     hunt(
         cases,
@@ -468,7 +474,7 @@ fn search(cases: &'static [Case]) {
 /// What the biases look at is sound as long as nothing is broken.
 #[test]
 fn where_rules_are_broken_on_purpose_none_is_broken_otherwise() {
-    let lingering = linger::CASES.iter().chain(linger::DRIVER_CASES);
+    let lingering = linger::CASES.iter().chain(linger::DRIVER_CASES).chain(tickets::CASES);
     for case in CASES.iter().chain(DRIVER_CASES).chain(lingering) {
         for seed in 0..number("BIASED").unwrap_or(10) {
             for profile in case.profiles {

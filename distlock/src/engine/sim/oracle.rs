@@ -291,7 +291,7 @@ impl World {
 
     fn check_order_here(&mut self, c: usize, index: usize) {
         let mine = &self.requests[index];
-        if !mine.is_patient() {
+        if !mine.is_patient() || mine.replaces.is_some() {
             return;
         }
         let overtaken = self.requests.iter().enumerate().position(|(index, other)| {

@@ -113,6 +113,9 @@ impl World {
     /// Whether `text` rightly stays on the server although nobody believes in it.
     fn may_stay(&self, text: &str) -> bool {
         let Some((name, token)) = parse_owner(text) else { return true };
+        if self.tickets.contains_key(text) {
+            return true;
+        }
         let found = self.clients.iter().position(|c| c.alive && *c.name == *name);
         let Some(c) = found.filter(|c| self.is_able(*c)) else { return true };
         // A release that was refused is repeated, ever less often.

@@ -63,6 +63,8 @@ impl World {
             max_hold,
             min_hold,
             linger,
+            hands_over: kind == LockKind::Exclusive && chance(&mut aside, cfg.hands_over),
+            replaces: None,
             max_waiters: chance(rng, cfg.bounded).then(|| rng.u32(1..8)),
             unavailable_after: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
             cancel_after: chance(rng, cfg.cancel)

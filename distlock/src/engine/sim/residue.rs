@@ -35,6 +35,7 @@ impl World {
             let alive: Vec<_> = self.clients.iter().filter(|c| c.alive).map(|c| c.name.clone()).collect();
             let left = self.server.contents(server_time).into_iter().find(|(_, text)| {
                 parse_owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))
+                    && !self.tickets.contains_key(text.as_str())
             });
             if let Some((key, text)) = left {
                 self.fail("no residue", format!("{text} is left in {key} though its process lives"));

@@ -187,7 +187,8 @@ impl World {
 
     pub(super) fn carry_out(&mut self, job: usize) -> Answer {
         let command = self.jobs[job].command.clone();
-        let repeatable = matches!(command, Command::Acquire(_, Ask::Full(_)) | Command::Renew(..));
+        let repeatable =
+            matches!(command, Command::Acquire(_, Ask::Full(_)) | Command::Replace(..) | Command::Renew(..));
         let twice = repeatable && self.chance(self.cfg.resend);
         let mut answer = self.carry_out_once(job, &command);
         if twice {
@@ -204,14 +205,17 @@ impl World {
         let before = self.before(index);
         let mut notes = Vec::new();
         let from = Sender { client: &name, key: &key };
-        let answer = match *command {
+        let answer = match command {
             Command::Acquire(asked, op) => {
-                Answer::Acquire(asked, Ok(self.server.acquire(server_time, &from, &op, &mut notes)))
+                Answer::Acquire(*asked, Ok(self.server.acquire(server_time, &from, op, &mut notes)))
+            }
+            Command::Replace(asked, op) => {
+                Answer::Acquire(*asked, Ok(self.server.replace(server_time, &from, op)))
             }
             Command::Release(asked, op) => {
-                Answer::Release(asked, Ok(self.server.release(server_time, &from, &op, &mut notes)))
+                Answer::Release(*asked, Ok(self.server.release(server_time, &from, op, &mut notes)))
             }
-            Command::Renew(asked, op) => Answer::Renew(asked, Ok(self.server.renew(server_time, &from, &op))),
+            Command::Renew(asked, op) => Answer::Renew(*asked, Ok(self.server.renew(server_time, &from, op))),
         };
         note!(self, "server: {job} {:?} of {name}: {}", op_of(command), short(&answer));
         self.value_may_have_changed(index);
@@ -226,6 +230,9 @@ impl World {
                 if matches!(reply, AcquireReply::Acquired { .. }) && !before.queue.is_empty() {
                     self.others_were_not_told(index);
                 }
+            }
+            (Command::Replace(_, op), Answer::Acquire(_, Ok(reply))) => {
+                self.check_replaced(&before, op, reply)
             }
             (Command::Release(_, op), Answer::Release(_, Ok(reply))) => {
                 self.check_hand_over(index, &before, &text, *reply, &notes);

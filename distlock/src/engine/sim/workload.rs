@@ -60,6 +60,10 @@ pub(super) struct Request {
     pub(super) max_hold: Option<Duration>,
     pub(super) min_hold: Option<Duration>,
     pub(super) linger: Option<Duration>,
+    /// It hands the lock over instead of releasing it.
+    pub(super) hands_over: bool,
+    /// It takes the lock over from this one.
+    pub(super) replaces: Option<Arc<str>>,
     pub(super) max_waiters: Option<u32>,
     pub(super) unavailable_after: Duration,
     pub(super) cancel_after: Option<u64>,
@@ -140,6 +144,7 @@ impl Request {
             max_hold: self.max_hold,
             min_hold: self.min_hold,
             linger: self.linger,
+            replaces: self.replaces.clone(),
             collection: None,
             label: Cow::Borrowed("simulated"),
         }
@@ -295,6 +300,9 @@ impl World {
                 self.requests[index].state = State::Ended;
                 self.gave_up_wrong_kind(index);
             }
+            Outcome::NotReplaced => {
+                self.requests[index].state = State::Ended;
+            }
             Outcome::Closed => {
                 self.requests[index].state = State::Ended;
                 if !self.clients[c].closed {
@@ -383,6 +391,9 @@ impl World {
         if self.is_driven(c) {
             return self.release_driven(c, local, index);
         }
+        if self.requests[index].hands_over {
+            return self.hand_over(c, local, index, &cell);
+        }
         let (release, effects) = self.clients[c].engine.on_key(local, &cell.key, |step| step.release(&cell));
         note!(self, "process {c}: request {index} lets go: {release:?}");
         self.perform(c, effects, (release == ReleaseStarted::Sent).then_some(index));
@@ -428,6 +439,7 @@ fn name_of(outcome: &Outcome) -> String {
         Outcome::Unavailable(error) => format!("unavailable, {:?}", error.kind),
         Outcome::WrongKind { .. } => "wrong kind".into(),
         Outcome::Closed => "closed".into(),
+        Outcome::NotReplaced => "not replaced".into(),
         Outcome::Skipped => "skipped".into(),
     }
 }

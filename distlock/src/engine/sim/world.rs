@@ -1,6 +1,6 @@
 //! One run: true time, the due events, and the processes and the server.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::wire::Job;
 use super::workload::Request;
 use crate::backend::memory::server::ModelServer;
 use crate::collection::KeyCollection;
-use crate::protocol::{Push, Token};
+use crate::protocol::{Push, ServerTime, Token};
 use crate::simulation::clocks::WallClock;
 use crate::simulation::{Account, Kernel};
 
@@ -148,6 +148,8 @@ pub(super) struct World {
     pub(super) keys: Vec<KeyWatch>,
     /// What is on the server though its process has forgotten it: key and text, since when.
     pub(super) orphans: BTreeMap<(usize, Arc<str>), u64>,
+    /// Who has handed a lock over, and until when its lease lasts. `None`: it was taken over.
+    pub(super) tickets: HashMap<Arc<str>, Option<ServerTime>>,
     /// The latest fault that the promises do not cover, for all keys.
     pub(super) fault_at: u64,
     /// The latest step of the server's clock.
@@ -198,6 +200,7 @@ impl World {
             pollers: Vec::new(),
             keys,
             orphans: BTreeMap::new(),
+            tickets: HashMap::new(),
             fault_at: 0,
             stepped_at: 0,
             quiet_since: None,

@@ -1,11 +1,12 @@
 //! The state of an attempt to acquire a lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::linger::Linger;
 use super::link::LinkStatus;
 use crate::engine::rules;
-use crate::engine::{ACQUIRE_RESEND_AFTER, AcquirePurpose, KnownHolder, LONGEST_CLAIM, Queueing};
+use crate::engine::{ACQUIRE_RESEND_AFTER, AcquirePurpose, KnownHolder, LONGEST_CLAIM, Queueing, Want};
 use crate::lease_cell::{How, Ticket};
 use crate::protocol::{Failure, LockKind, ServerTime, StoreError, Time, Token, When, may_be_applied};
 
@@ -14,6 +15,8 @@ use crate::protocol::{Failure, LockKind, ServerTime, StoreError, Time, Token, Wh
 pub(crate) struct Attempt {
     pub(crate) token: Token,
     pub(crate) kind: LockKind,
+    /// The holder that it is to replace.
+    pub(crate) replaces: Option<Arc<str>>,
     pub(crate) phase: Phase,
     /// The newest acquire command that was answered. Replies to older commands say nothing new.
     pub(crate) last_seq: u64,
@@ -57,6 +60,7 @@ impl Attempt {
         Attempt {
             token,
             kind,
+            replaces: None,
             phase: Phase::Backoff { at: When::OnLinkUp },
             traces: Traces::default(),
             last_seq: 0,
@@ -109,6 +113,11 @@ impl Attempt {
     /// True if it is part of a batch that another key leads, and never sends a command of its own.
     pub(crate) fn follows(&self) -> bool {
         matches!(self.batch_role, Some(BatchRole::Follower(_))) && rules::followers_do_not_ask()
+    }
+
+    /// Whether it is one for this request, if that is the first.
+    pub(crate) fn serves(&self, want: &Want) -> bool {
+        self.kind == want.kind && self.replaces == want.replaces
     }
 
     pub(crate) fn may_be_applied(&self) -> bool {

@@ -6,10 +6,13 @@ use std::time::Duration;
 use super::hints::Hints;
 use super::link::LinkStatus;
 use super::releases::UnusualReleases;
-use crate::engine::Outcome;
+use crate::engine::{Outcome, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::session::Session;
 use crate::protocol::{Time, Token, Tuning, lease_end};
+
+/// Above every number.
+const BEHIND: u64 = 1 << 63;
 
 /// The state that all keys of a machine share.
 #[derive(Debug)]
@@ -64,8 +67,10 @@ impl Env {
         }
     }
 
-    pub(crate) fn next_ticket(&mut self) -> Ticket {
-        Ticket(self.number())
+    /// Waiters are in the order of their tickets: one that replaces a holder stands in front of all others.
+    pub(crate) fn next_ticket(&mut self, want: &Want) -> Ticket {
+        let others = if want.replaces.is_some() { 0 } else { BEHIND };
+        Ticket(self.number() | others)
     }
 
     fn number(&mut self) -> u64 {

@@ -161,7 +161,13 @@ impl<W> Waiters<W> {
         if let Some(index) = &mut self.index {
             index.add(&waiter);
         }
-        self.queue.push_back(WaiterSlot { ticket: waiter.ticket, waiter: Some(waiter) });
+        let is_first = waiter.want.replaces.is_some();
+        let slot = WaiterSlot { ticket: waiter.ticket, waiter: Some(waiter) };
+        if is_first {
+            self.queue.push_front(slot)
+        } else {
+            self.queue.push_back(slot)
+        }
         if self.index.is_none() && self.len > INDEX_ABOVE {
             self.index = Some(Box::new(Index::of(self.each())));
         }

@@ -11,15 +11,15 @@ use crate::protocol::{AcquireMode, LockKind, Notifications, StoreError, When, op
 impl<W> Step<'_, W> {
     /// Makes sure that the first waiter gets the lock, now or later: through a lease of this process that it
     /// can share, or through an attempt on the server. An attempt that no longer serves the first waiter is
-    /// given up: its waiter has left, or the kind of lock at the front has changed.
+    /// given up: its waiter has left, or the one at the front wants another kind of lock, or to replace a holder.
     pub(super) fn serve_here(&mut self) {
         self.take_up();
         self.join_readers();
-        let wanted = self.state.waiters.front().map(|head| head.want.kind);
-        let attempted = self.state.attempt.as_ref().map(|attempt| attempt.kind);
         let mut former = None;
-        if attempted.is_some() && attempted != wanted {
-            former = self.state.attempt.as_ref().map(|attempt| (attempt.silent, attempt.cause.clone()));
+        if let Some(attempt) = &self.state.attempt
+            && !self.state.waiters.front().is_some_and(|head| attempt.serves(&head.want))
+        {
+            former = Some((attempt.silent, attempt.cause.clone()));
             self.abandon_attempt();
         }
         let kept_out = self.state.leases.iter().any(|lease| lease.grant.kind == LockKind::Exclusive);
@@ -38,13 +38,13 @@ impl<W> Step<'_, W> {
 
     fn first_attempt(&mut self) {
         let Some(head) = self.state.waiters.front() else { return };
-        let kind = head.want.kind;
+        let (kind, replaces) = (head.want.kind, head.want.replaces.clone());
         if let Some(end) = self.env.hints.gap_ends(self.key, self.now)
             && head.want.wait_limit != WaitLimit::Once
         {
             return self.next_attempt(Some(end.duration_since(self.now)));
         }
-        let mut attempt = Attempt::new(self.attempt_token(), kind);
+        let mut attempt = Attempt { replaces, ..Attempt::new(self.attempt_token(), kind) };
         self.ask_first(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));
     }
@@ -56,6 +56,7 @@ impl<W> Step<'_, W> {
             && alone
             && self.state.waiters.fenced() == 0
             && attempt.token.linger().is_none()
+            && attempt.replaces.is_none()
             && !self.env.hints.is_contended(self.key, self.now);
         if plain { self.ask_plainly(attempt) } else { self.ask(attempt) }
     }
@@ -90,8 +91,8 @@ impl<W> Step<'_, W> {
         // An existing queue entry is kept up to date even if no waiter needs it any more: acquiring the lock
         // removes it.
         let is_queued = attempt.traces.is_queued();
-        let queueing =
-            if self.state.waiters.any_patient() || is_queued { Queueing::May } else { Queueing::Never };
+        let may_queue = attempt.replaces.is_none() && (self.state.waiters.any_patient() || is_queued);
+        let queueing = if may_queue { Queueing::May } else { Queueing::Never };
         let mode = match (queueing, self.env.link.pushes, is_queued) {
             (Queueing::Never, _, _) => AcquireMode::Try,
             (Queueing::May, Notifications::On, false) => AcquireMode::Wait,
@@ -111,8 +112,15 @@ impl<W> Step<'_, W> {
         attempt.fences = Some(rules::certain_fences(attempt.fences, fences));
         let telling = Telling::May;
         let purpose = AcquirePurpose { seq: self.number(attempt, queueing), ttl, fences, queueing, telling };
-        let op = op::Acquire { token: attempt.token, kind: attempt.kind, ttl, claim, mode, fences };
-        self.send(attempt.token, Command::Acquire(purpose, op.into()));
+        let (token, kind) = (attempt.token, attempt.kind);
+        let command = match attempt.replaces.clone() {
+            Some(holder) => Command::Replace(purpose, op::Replace { token, ttl, fences, holder }),
+            None => {
+                let op = op::Acquire { token, kind, ttl, claim, mode, fences };
+                Command::Acquire(purpose, op.into())
+            }
+        };
+        self.send(token, command);
     }
 
     pub(super) fn number(&mut self, attempt: &mut Attempt, queueing: Queueing) -> u64 {

@@ -34,7 +34,7 @@ impl<W> Step<'_, W> {
         if self.env.refusal.is_some() || !self.state.is_idle() {
             return None;
         }
-        let ticket = self.env.next_ticket();
+        let ticket = self.env.next_ticket(&want);
         let (kind, ttl) = (want.kind, want.ttl);
         self.state.waiters.push(Waiter { ticket, waiting_since: self.now, want: want.clone(), who: who() });
         let mut attempt = Attempt::new(self.next_token(), kind);
@@ -67,7 +67,9 @@ impl<W> Step<'_, W> {
                 BatchRole::Follower(_),
                 Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }),
             ) if lasts => Handled::AsOneKey(attempt),
-            (_, Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. })) => Handled::AsOneKey(attempt),
+            (_, Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. } | AcquireReply::NotHeld)) => {
+                Handled::AsOneKey(attempt)
+            }
             (BatchRole::Follower(ticket), result) => {
                 // A command that was refused permanently may have acquired some keys before it stopped.
                 let nothing_done = result.as_ref().is_err_and(|error| !may_be_applied(error));

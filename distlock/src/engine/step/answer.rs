@@ -185,6 +185,13 @@ impl<W> Step<'_, W> {
                 self.dismiss_all(&Outcome::WrongKind { found });
                 None
             }
+            // For good: the one that does not hold it any more never does again, and no earlier command can succeed.
+            Ok(AcquireReply::NotHeld) => {
+                if let Some(waiter) = self.state.waiters.pop() {
+                    self.complete(waiter, Outcome::NotReplaced);
+                }
+                None
+            }
             Err(error) => self.failed(attempt, error),
         }
     }
@@ -395,7 +402,8 @@ impl<W> Step<'_, W> {
             Ok(AcquireReply::AlreadyHeld { .. } | AcquireReply::Acquired { .. }) => {
                 self.extended(token, self.env.lease_end(context.sent, ttl));
             }
-            Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. }) | Err(_) => {}
+            Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. } | AcquireReply::NotHeld)
+            | Err(_) => {}
         }
     }
 
@@ -413,7 +421,8 @@ impl<W> Step<'_, W> {
             Ok(AcquireReply::Busy { .. }) if queueing == Queueing::May => {}
             // Its release may have been answered already although it was applied before this command.
             Err(error) if may_be_applied(error) => {}
-            Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. }) | Err(_) => return,
+            Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. } | AcquireReply::NotHeld)
+            | Err(_) => return,
         }
         let longest = ttl.max(LONGEST_CLAIM);
         // The reply may belong to a lease that was lost since and whose body still runs.

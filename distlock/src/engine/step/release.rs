@@ -13,12 +13,30 @@ use crate::protocol::{LockKind, Time, Token};
 impl<W> Step<'_, W> {
     /// The holder releases, or was dropped.
     pub(crate) fn release(&mut self, cell: &LeaseCell) -> ReleaseStarted {
+        self.end(cell, |step| {
+            step.forget_min_hold(cell);
+            step.let_go(cell.token, cell.ticket)
+        })
+    }
+
+    /// The holder leaves its lease on the server, for the process that replaces it: nobody here gets it, and nothing
+    /// is released.
+    pub(crate) fn hand_over(&mut self, cell: &LeaseCell) -> ReleaseStarted {
+        self.end(cell, |step| {
+            if rules::leases_that_are_handed_over_stay() {
+                step.state.take_lease(cell.token);
+                step.serve_here();
+                return ReleaseStarted::HandedOn;
+            }
+            step.let_go(cell.token, cell.ticket)
+        })
+    }
+
+    /// Ends a hold, by `end` if it has not ended yet.
+    fn end(&mut self, cell: &LeaseCell, end: impl FnOnce(&mut Self) -> ReleaseStarted) -> ReleaseStarted {
         let current = self.state.lease(cell.token).is_some_and(|lease| lease.holder(cell.ticket).is_some());
         match (cell.release(self.now), current) {
-            (Ok(()), true) => {
-                self.forget_min_hold(cell);
-                self.let_go(cell.token, cell.ticket)
-            }
+            (Ok(()), true) => end(self),
             (Ok(()), false) => ReleaseStarted::HandedOn,
             (Err(reason), true) => {
                 self.lose(cell.token, cell.ticket, reason);

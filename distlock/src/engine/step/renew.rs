@@ -57,6 +57,11 @@ impl<W> Step<'_, W> {
         true
     }
 
+    /// The ttl with which the lease of a holder is renewed. `None`: not held any more.
+    pub(crate) fn ttl(&mut self, cell: &LeaseCell) -> Option<Duration> {
+        Some(self.state.lease(cell.token)?.holder(cell.ticket)?.ttl)
+    }
+
     pub(in crate::engine) fn renewals_are_due(&mut self) {
         if self.env.link.is_down() {
             return;

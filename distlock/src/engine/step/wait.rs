@@ -12,7 +12,7 @@ use crate::protocol::{Failure, LockKind, StoreError};
 impl<W> Step<'_, W> {
     /// A request. It ends with one `Done`, unless it is cancelled before.
     pub(crate) fn acquire(&mut self, want: Want, who: W) -> Ticket {
-        let ticket = self.env.next_ticket();
+        let ticket = self.env.next_ticket(&want);
         let newcomer = Waiter { ticket, waiting_since: self.now, want, who };
         match self.refusal(&newcomer.want) {
             Some(outcome) => self.complete(newcomer, outcome),
@@ -32,6 +32,9 @@ impl<W> Step<'_, W> {
         if let Some(other) = self.state.clash(want.kind) {
             return Some(Outcome::WrongKind { found: other.to_string().into() });
         }
+        if want.replaces.is_some() {
+            return self.refusal_to_replace();
+        }
         if want.wait_limit == WaitLimit::Once
             && let Some(holder) = self.known_holder()
         {
@@ -42,6 +45,16 @@ impl<W> Step<'_, W> {
             return Some(Outcome::Busy { holder: holder.or(self.held_here()), waited: Duration::ZERO });
         }
         None
+    }
+
+    /// One that replaces a holder is the first of the waiters, so there can be one.
+    fn refusal_to_replace(&self) -> Option<Outcome> {
+        if !self.state.leases.is_empty() {
+            return Some(Outcome::NotReplaced);
+        }
+        let first = self.state.waiters.front();
+        let is_replacing = first.is_some_and(|head| head.want.replaces.is_some());
+        is_replacing.then_some(Outcome::Busy { holder: None, waited: Duration::ZERO })
     }
 
     /// As many requests wait here already as the new one accepts.

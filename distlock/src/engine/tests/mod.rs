@@ -7,6 +7,7 @@ mod chain;
 mod collection;
 mod crowd;
 mod granting;
+mod handing_over;
 mod how;
 mod limited;
 mod linger;
@@ -71,7 +72,7 @@ trait Answers {
 impl Answers for OpResult<AcquireReply> {
     fn to(self, command: Command) -> Answer {
         match command {
-            Command::Acquire(asked, _) => Answer::Acquire(asked, self),
+            Command::Acquire(asked, _) | Command::Replace(asked, _) => Answer::Acquire(asked, self),
             other => panic!("{self:?} does not answer {other:?}"),
         }
     }
@@ -98,7 +99,7 @@ impl Answers for OpResult<RenewReply> {
 impl Answers for StoreError {
     fn to(self, command: Command) -> Answer {
         match command {
-            Command::Acquire(asked, _) => Answer::Acquire(asked, Err(self)),
+            Command::Acquire(asked, _) | Command::Replace(asked, _) => Answer::Acquire(asked, Err(self)),
             Command::Release(asked, _) => Answer::Release(asked, Err(self)),
             Command::Renew(asked, _) => Answer::Renew(asked, Err(self)),
         }
@@ -356,6 +357,7 @@ fn want() -> Want {
         max_hold: None,
         min_hold: None,
         linger: None,
+        replaces: None,
         collection: None,
         label: Cow::Borrowed("test"),
     }

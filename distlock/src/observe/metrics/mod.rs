@@ -211,9 +211,10 @@ fn outcome_of(error: &LockError) -> OutcomeLabel {
         }
         LockError::WrongKind { .. } => OutcomeLabel::WrongKind,
         LockError::WouldDeadlock { .. } => OutcomeLabel::WouldDeadlock,
-        LockError::InvalidKey { .. } | LockError::InvalidOptions { .. } | LockError::NotInitialized => {
-            OutcomeLabel::Invalid
-        }
+        LockError::InvalidKey { .. }
+        | LockError::InvalidOptions { .. }
+        | LockError::InvalidTicket { .. }
+        | LockError::NotInitialized => OutcomeLabel::Invalid,
         LockError::Closed => OutcomeLabel::Closed,
     }
 }

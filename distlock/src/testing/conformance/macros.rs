@@ -87,6 +87,9 @@ macro_rules! __conformance {
         $crate::__conformance!(@ttl $fixture [$($lacking)*]);
         $crate::__conformance!(@leader_and_link $fixture [$($lacking)*]);
         $crate::__conformance!(@values $fixture [$($lacking)*]);
+        $crate::__conformance!(@hand_over $fixture [$($lacking)*]);
+        $crate::__conformance!(@hand_over_and_fencing $fixture [$($lacking)*]);
+        $crate::__conformance!(@hand_over_and_link $fixture [$($lacking)*]);
         $crate::__conformance!(@kinds $fixture [$($lacking)*]);
         $crate::__conformance!(@kinds_and_min_hold $fixture [$($lacking)*]);
         $($crate::__conformance!(@is_known $lacking);)*
@@ -303,6 +306,37 @@ macro_rules! __conformance {
             a_value_is_that_of_one_term_and_any_text a_value_that_is_too_long_is_refused
         );
     };
+    // Locks that go on in another process.
+    (@hand_over $fixture:ident [hand_over $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture hand_over);
+    };
+    (@hand_over $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@hand_over $fixture [$($rest)*]);
+    };
+    (@hand_over $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture hand_over:
+            a_lock_that_is_handed_over_is_never_free_in_between who_hands_over_is_told_and_may_end
+            a_ticket_is_good_for_one_take_over a_ticket_ends_with_its_lease
+            who_waits_gets_the_lock_if_nobody_takes_it_over who_takes_over_holds_it_like_any_other
+            what_cannot_be_handed_over_is_refused_and_released
+        );
+    };
+    (@hand_over_and_fencing $fixture:ident [hand_over $($rest:ident)*]) => {};
+    (@hand_over_and_fencing $fixture:ident [fencing $($rest:ident)*]) => {};
+    (@hand_over_and_fencing $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@hand_over_and_fencing $fixture [$($rest)*]);
+    };
+    (@hand_over_and_fencing $fixture:ident []) => {
+        $crate::__conformance!(@rule $fixture hand_over tokens_rise_from_one_holder_to_the_next_by_tickets);
+    };
+    (@hand_over_and_link $fixture:ident [hand_over $($rest:ident)*]) => {};
+    (@hand_over_and_link $fixture:ident [link $($rest:ident)*]) => {};
+    (@hand_over_and_link $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@hand_over_and_link $fixture [$($rest)*]);
+    };
+    (@hand_over_and_link $fixture:ident []) => {
+        $crate::__conformance!(@rule $fixture hand_over a_take_over_may_be_cut_off_anywhere);
+    };
     // Of two kinds at a time.
     (@kinds $fixture:ident [shared $($rest:ident)*]) => {};
     (@kinds $fixture:ident [limited $($rest:ident)*]) => {};
@@ -346,10 +380,11 @@ macro_rules! __conformance {
     (@is_known ttl) => {};
     (@is_known listing) => {};
     (@is_known values) => {};
+    (@is_known hand_over) => {};
     (@is_known $word:ident) => {
         compile_error!(concat!(
             "`", stringify!($word), "` is nothing that a fixture can lack: expected `shared`, `limited`, `fencing`, \
-             `min_hold`, `linger`, `processes`, `queue`, `link`, `listing`, `values` or `ttl`"
+             `min_hold`, `linger`, `processes`, `queue`, `link`, `listing`, `values`, `hand_over` or `ttl`"
         ));
     };
 }

@@ -47,6 +47,7 @@
 //! | `link` | a link that can be cut | nothing |
 //! | `listing` | a list of all locks | it is refused |
 //! | `values` | the text that a leader publishes | it is refused |
+//! | `hand_over` | locks that are handed over to another process | it is refused |
 //! | `ttl` | leases that expire in the store; a store with sessions lacks them | nothing |
 //!
 //! Some tests take up to half a minute, because their bounds are generous, and some have a thousand threads. Run as
@@ -214,6 +215,7 @@ mod tests {
             include_str!("rules/attribute.rs"),
             include_str!("rules/exclusion.rs"),
             include_str!("rules/fencing.rs"),
+            include_str!("rules/hand_over.rs"),
             include_str!("rules/kinds.rs"),
             include_str!("rules/leader.rs"),
             include_str!("rules/lease.rs"),

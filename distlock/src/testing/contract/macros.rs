@@ -13,6 +13,7 @@ macro_rules! __contract {
             of_several_who_ask_at_once_one_gets_the_lock
             a_busy_key_names_its_holder_and_stays_with_it
             a_repeated_acquire_is_already_held
+            a_holder_that_is_named_is_replaced
             a_repeated_acquire_makes_the_lease_last_for_its_ttl_and_never_less
             who_has_lost_the_lock_acquires_it_anew
             a_release_frees_the_key_before_it_is_answered

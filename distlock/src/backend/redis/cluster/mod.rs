@@ -232,6 +232,14 @@ impl Backend for ClusterBackend {
         }
     }
 
+    fn cannot_replace(&self) -> Option<String> {
+        None
+    }
+
+    fn send_replace(&self, key: &Arc<str>, op: op::Replace) -> Sending<AcquireReply> {
+        self.send(key, op)
+    }
+
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
         self.send(key, op)
     }

@@ -153,6 +153,14 @@ impl Sides {
                 self.log.push(format!("    {real:?}"));
                 self.same_reply(&real.map_err(|error| error.to_string()), &Ok(model));
             }
+            Deed::Replace { client, key, op } => {
+                let real = self.rigs[client].send(key, op.clone());
+                let from = Sender { client: &CLIENTS[client].into(), key: &key.into() };
+                let model = self.model.replace(server_time, &from, &op);
+                self.log.push(format!("    {real:?}"));
+                let real = real.map(AnyReply::Acquire).map_err(|error| error.to_string());
+                self.same_reply(&real, &Ok(AnyReply::Acquire(model)));
+            }
             Deed::Together { client, batch } => {
                 let real = block_on(self.rigs[client].backend.send_acquire_all(batch.clone()));
                 let model = self.model.acquire_all(server_time, &CLIENTS[client].into(), &batch, &mut notes);
@@ -236,7 +244,7 @@ impl Sides {
                 self.run::<()>(&["DEL", &format!("dl1:q:{key}"), &format!("dl1:e:{key}")]);
                 self.model.lose_queue(&key.into());
             }
-            Deed::Send { .. } | Deed::Together { .. } | Deed::ForceRelease { .. } => {}
+            Deed::Send { .. } | Deed::Together { .. } | Deed::Replace { .. } | Deed::ForceRelease { .. } => {}
         }
     }
 

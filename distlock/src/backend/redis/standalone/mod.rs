@@ -264,6 +264,23 @@ impl Backend for RedisBackend {
         }
     }
 
+    fn cannot_replace(&self) -> Option<String> {
+        None
+    }
+
+    fn send_replace(&self, key: &Arc<str>, op: op::Replace) -> Sending<AcquireReply> {
+        let shared = Arc::clone(&self.shared);
+        match shared.link_or_connect() {
+            Ok(link) => {
+                let encoded = shared.exec.encode(key, &op);
+                let exec = Arc::clone(&shared.exec);
+                let executed = exec.carry_out(Arc::clone(&link), Arc::clone(key), op, encoded);
+                Sending::Pending(Box::pin(shared.replicated(link, executed)))
+            }
+            Err(error) => Sending::Ready(Err(error)),
+        }
+    }
+
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
         self.send(key, op)
     }

@@ -41,6 +41,13 @@ pub async fn values(place: Place) {
     place.is_clean("k").await;
 }
 
+pub async fn hand_over(place: Place) {
+    let guard = place.manager().await.lock("k").acquire().await.unwrap();
+    let refused = guard.hand_over().await;
+    assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
+    place.is_clean("k").await;
+}
+
 pub async fn linger(place: Place) {
     let linger = Duration::from_millis(50);
     is_refused(&place, place.manager().await.lock("k").linger(linger)).await;

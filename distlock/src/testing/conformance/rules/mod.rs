@@ -3,6 +3,7 @@
 pub mod attribute;
 pub mod exclusion;
 pub mod fencing;
+pub mod hand_over;
 pub mod joining;
 pub mod kinds;
 pub mod lacking;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use super::ensure;
 use super::lease::{ends_not_before, lasts_for_the_longer};
 use crate::backend::Failure;
-use crate::testing::contract::Broken;
 use crate::testing::contract::place::{LONG, Place, long};
 use crate::testing::contract::process::until;
+use crate::testing::contract::{Broken, Process};
 use distlock_store::clock;
-use distlock_store::{AcquireReply, LockStore, Release, ReleaseReply, Renew, RenewReply};
+use distlock_store::{
+    AcquireReply, LockStore, Owner, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply,
+};
 
 /// So many processes ask at once, ..
 const CROWD: usize = 4;
@@ -74,6 +76,51 @@ pub(crate) async fn a_repeated_acquire_is_already_held(place: Place) -> Result<(
         ensure!(is_right, "{owner} has `{key}`, and its next acquire says {reply:?}");
     }
     one.gives_back(&key, &owner).await
+}
+
+pub(crate) async fn a_holder_that_is_named_is_replaced(place: Place) -> Result<(), Broken> {
+    let (one, other) = (place.process_apart().await?, place.process_apart().await?);
+    if !one.abilities.replaces {
+        return Ok(());
+    }
+    let (key, first, second, third) = (place.key(0), one.owner(), other.owner(), one.owner());
+    let fences = u32::from(one.abilities.fencing.is_some());
+    let replace = async |process: &Process, holder: &Owner, owner: &Owner| {
+        let mut request = Replace::new(key.clone(), holder, owner, LONG);
+        request.fences = fences;
+        process.asked(async || process.store.replace(&request).await).await
+    };
+    let reply = replace(&other, &first, &second).await?;
+    ensure!(reply == ReplaceReply::NotHeld, "nobody has `{key}`, and replacing {first} says {reply:?}");
+    let mut request = long(&key, &first);
+    request.fences = fences;
+    let (AcquireReply::Acquired { fence } | AcquireReply::AlreadyHeld { fence }) =
+        one.acquire(&request).await?
+    else {
+        return Err(Broken::because(format!("nobody has `{key}`, and it is not acquired")));
+    };
+    let mut last = fence;
+    for (holder, owner) in [(&first, &second), (&second, &third)] {
+        let reply = replace(&other, &third, &first).await?;
+        ensure!(reply == ReplaceReply::NotHeld, "{holder} has `{key}`, and replacing {third} says {reply:?}");
+        for is_repeated in [false, true] {
+            let reply = replace(&other, holder, owner).await?;
+            let fence = match reply {
+                ReplaceReply::Replaced { fence } if !is_repeated => fence,
+                ReplaceReply::AlreadyHeld { fence } if is_repeated => fence,
+                _ => {
+                    return Err(Broken::because(format!(
+                        "replacing {holder}, repeated: {is_repeated}, says {reply:?}"
+                    )));
+                }
+            };
+            ensure!(fences == 0 || fence > last, "the fencing token {fence:?} comes after {last:?}");
+            last = fence;
+        }
+        let holders = one.holders(&key).await?;
+        ensure!(holders == [owner.as_str()], "{owner} has `{key}`, and inspect shows {holders:?}");
+    }
+    one.gives_back(&key, &third).await
 }
 
 pub(crate) async fn a_repeated_acquire_makes_the_lease_last_for_its_ttl_and_never_less(

@@ -1,0 +1,78 @@
+//! A lock that goes on from one command to the next.
+
+use std::process::Stdio;
+
+use distlock_fixtures::eventually_blocking;
+use distlock_tests::RedisServer;
+
+use super::{Running, assert_status, distlock, is_free, output, text};
+
+/// Runs a text under the lock of a ticket.
+fn run(server: &RedisServer, ticket: &str, arguments: &[&str]) -> std::process::Output {
+    output(distlock(server, &[&["run"], arguments].concat()).env("DISTLOCK_TICKET", ticket))
+}
+
+#[test]
+fn a_ticket_is_printed_last_and_continues_the_lock() {
+    let server = RedisServer::start();
+    let first = output(&mut distlock(
+        &server,
+        &["run", "--key", "k", "--fenced", "--hand-over", "-c", "echo $DISTLOCK_FENCE"],
+    ));
+    assert_status(&first, 0);
+    let said = text(&first.stdout);
+    let [fence, ticket] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(!is_free(&server, "k"));
+    let second = run(&server, ticket, &["-c", "echo $DISTLOCK_KEY $DISTLOCK_FENCE ${DISTLOCK_TICKET-none}"]);
+    assert_status(&second, 0);
+    let said = text(&second.stdout);
+    let [key, next, none] = said.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!((key, none) == ("k", "none") && next.parse::<u64>().unwrap() > fence.parse().unwrap(), "{said}");
+    assert!(is_free(&server, "k"));
+    let used = run(&server, ticket, &["--", "echo", "no"]);
+    assert_status(&used, 75);
+    assert!(text(&used.stderr).contains("the ticket was used") && used.stdout.is_empty());
+}
+
+#[test]
+fn who_is_killed_after_the_ticket_was_printed_is_followed_by_nobody_else() {
+    let server = RedisServer::start();
+    let record = tempfile::NamedTempFile::new().unwrap();
+    let path = record.path().to_str().unwrap();
+    let write = |word: &str| format!("echo {word} >> {path}");
+    let hold = format!("{}; echo on; read done; true", write("first"));
+    let options = ["run", "--key", "k", "--ttl", "600s", "--hand-over", "-c"];
+    let mut command = distlock(&server, &[&options[..], &[&hold]].concat());
+    let mut first = Running::start(command.stdin(Stdio::piped()));
+    assert_eq!(first.line(), "on");
+    let third = ["run", "--key", "k", "--wait", "forever", "-c", &write("third")];
+    let mut third = Running::start(&mut distlock(&server, &third));
+    eventually_blocking("the third waits", || {
+        text(&output(&mut distlock(&server, &["show", "k"])).stdout).contains("waits")
+    });
+    drop(first.process.stdin.take());
+    let ticket = first.line();
+    drop(first.process.kill());
+    assert_status(&run(&server, &ticket, &["-c", &write("second")]), 0);
+    assert!(third.status().success());
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "first\nsecond\nthird\n");
+}
+
+#[test]
+fn a_command_that_fails_hands_nothing_over() {
+    let server = RedisServer::start();
+    let failed = output(&mut distlock(&server, &["run", "--key", "k", "--hand-over", "-c", "exit 3"]));
+    assert_status(&failed, 3);
+    assert!(failed.stdout.is_empty() && is_free(&server, "k"));
+}
+
+#[test]
+fn what_is_no_ticket_and_what_cannot_be_handed_over_is_wrong_usage() {
+    let server = RedisServer::start();
+    assert_status(&run(&server, "no ticket", &["--", "true"]), 64);
+    for options in [&["--key", "a", "--key", "b"][..], &["--key", "a", "--shared"]] {
+        let refused =
+            output(&mut distlock(&server, &[&["run", "--hand-over"], options, &["--", "true"]].concat()));
+        assert_status(&refused, 64);
+    }
+}

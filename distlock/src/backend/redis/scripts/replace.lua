@@ -1,0 +1,34 @@
+-- Takes an exclusive lock over from the holder that is named: the key is never free, and the queue stays as it is.
+-- Idempotent by token. (Behind clock.lua.)
+--
+-- KEYS   lock  fence counter
+-- ARGV   token  ttl ms  fences (0: unfenced)  holder
+-- Reply  {FRESH, token, server_time [, first fence]}   the lock was the holder's and is ours
+--        {MINE, token, server_time [, first fence]}    it was ours; its lease is at least ttl now
+--        {NOT_YOURS, token}                            anybody else holds it, or nobody; nothing was changed
+
+local lock, counter = KEYS[1], KEYS[2]
+local token, ttl, fences, replaced = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local holder = redis.pcall('GET', lock)
+local status
+if holder == token then
+  status = 'MINE'
+  if redis.call('PTTL', lock) < tonumber(ttl) then
+    redis.call('PEXPIRE', lock, ttl)
+  end
+elseif holder == replaced then
+  status = 'FRESH'
+  redis.call('SET', lock, token, 'PX', ttl)
+else
+  -- A replica may reply from old data. It refuses to write, even a write that changes nothing.
+  local refused = redis.pcall('LPOP', lock, 0)
+  if type(refused) == 'table' and refused.err and string.find(refused.err, 'READONLY', 1, true) then
+    return refused
+  end
+  return {'NOT_YOURS', token}
+end
+local now = server_time()
+if fences ~= '0' then
+  return {status, token, text(now), text(reserve_fences(counter, tonumber(fences), now))}
+end
+return {status, token, text(now)}
