@@ -83,7 +83,8 @@ pub(crate) async fn a_holder_that_is_named_is_replaced(place: Place) -> Result<(
     if !one.abilities.replaces {
         return Ok(());
     }
-    let (key, first, second, third) = (place.key(0), one.owner(), other.owner(), one.owner());
+    let (key, stranger) = (place.key(0), other.owner());
+    let (first, second, third) = (one.owner(), other.owner(), one.owner());
     let fences = u32::from(one.abilities.fencing.is_some());
     let replace = async |process: &Process, holder: &Owner, owner: &Owner| {
         let mut request = Replace::new(key.clone(), holder, owner, LONG);
@@ -101,7 +102,7 @@ pub(crate) async fn a_holder_that_is_named_is_replaced(place: Place) -> Result<(
     };
     let mut last = fence;
     for (holder, owner) in [(&first, &second), (&second, &third)] {
-        let reply = replace(&other, &third, &first).await?;
+        let reply = replace(&other, &third, &stranger).await?;
         ensure!(reply == ReplaceReply::NotHeld, "{holder} has `{key}`, and replacing {third} says {reply:?}");
         for is_repeated in [false, true] {
             let reply = replace(&other, holder, owner).await?;
