@@ -131,7 +131,8 @@ impl ModelServer {
         let slot = self.slot(from.key);
         let found = slot.live(server_time).map(|value| value.holder.clone());
         let (ours, theirs) = (found.as_ref() == Some(&text), found.as_ref() == Some(&op.holder));
-        if !ours && !theirs && !(found.is_some() && mutated!(ReplacedWithoutCompare)) {
+        let replaced = theirs || found.is_some() && mutated!(ReplacedWithoutCompare);
+        if !ours && !replaced {
             self.tidy(from.key);
             return AcquireReply::NotHeld;
         }
