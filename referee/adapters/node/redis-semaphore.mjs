@@ -1,39 +1,20 @@
-// `Mutex` of redis-semaphore: polls, and renews.
+// `Mutex` of redis-semaphore: polls, and renews. It tells a loss.
 import Redis from "ioredis";
-import { Mutex, TimeoutError } from "redis-semaphore";
+import { Mutex } from "redis-semaphore";
 import { serve } from "./adapter.mjs";
 
 const client = new Redis(process.argv[2]);
 client.on("error", () => {});
 
 async function acquire(key, ttl, wait, lose) {
-  const state = { lost: false };
-  const mutex = new Mutex(client, key, {
-    lockTimeout: ttl,
-    acquireTimeout: wait,
-    onLockLost: () => {
-      state.lost = true;
-      lose();
-    },
-  });
-  return (await mutex.tryAcquire()) || (await waited(mutex)) ? { mutex, state } : null;
+  const mutex = new Mutex(client, key, { lockTimeout: ttl, acquireTimeout: wait, onLockLost: lose });
+  return (await mutex.tryAcquire()) ? mutex : null;
 }
 
-async function waited(mutex) {
-  try {
-    await mutex.acquire();
-    return true;
-  } catch (error) {
-    // Its name is that of any error.
-    if (error instanceof TimeoutError) return false;
-    throw error;
-  }
-}
-
-async function release({ mutex, state }) {
-  const was = mutex.isAcquired && !state.lost;
+async function release(mutex) {
+  const held = mutex.isAcquired;
   await mutex.release();
-  return was;
+  return held;
 }
 
 serve("redis-semaphore", acquire, release, { waits: true, renews: true });

@@ -13,9 +13,19 @@ function now(): float
     return hrtime(true) / 1e9;
 }
 
-/** $acquire gets a key and a ttl in seconds, and returns a lock or null. $release says whether it was still held. */
-function serve(string $name, string $package, float $interval, callable $acquire, callable $release): void
-{
+/**
+ * $acquire gets a key and a ttl in seconds, and returns a lock or null. $release says whether it was still held. $close
+ * ends the connection after an error, as the end of a request does in PHP: a reply that comes after its time limit
+ * would be taken for the reply to the next command.
+ */
+function serve(
+    string $name,
+    string $package,
+    float $interval,
+    callable $acquire,
+    callable $release,
+    callable $close,
+): void {
     $version = shell_exec("dpkg-query --show --showformat='\${Version}' $package");
     say("hello $name $version tokens=no waits=yes renews=no");
     $waiting = $held = [];
@@ -32,7 +42,7 @@ function serve(string $name, string $package, float $interval, callable $acquire
                 $waiting[$id] = ['key' => $key, 'ttl' => $ttl / 1000, 'until' => now() + $wait / 1000, 'next' => 0];
             } else {
                 // Its end is in there, too: it may ask the server.
-                $said = attempt(function () use ($release, $id, &$held) {
+                $said = attempt($close, function () use ($release, $id, &$held) {
                     $lock = $held[$id] ?? null;
                     unset($held[$id]);
 
@@ -45,7 +55,7 @@ function serve(string $name, string $package, float $interval, callable $acquire
             if ($request['next'] > now()) {
                 continue;
             }
-            $said = attempt(function () use ($acquire, $request, $id, &$held) {
+            $said = attempt($close, function () use ($acquire, $request, $id, &$held) {
                 $lock = $acquire($request['key'], $request['ttl']);
                 if ($lock === null) {
                     return 'busy';
@@ -64,11 +74,12 @@ function serve(string $name, string $package, float $interval, callable $acquire
     }
 }
 
-function attempt(callable $work): string
+function attempt(callable $close, callable $work): string
 {
     try {
         return $work();
     } catch (Throwable $error) {
+        $close();
         return 'error '.get_class($error).': '.$error->getMessage().' '.$error->getPrevious()?->getMessage();
     }
 }

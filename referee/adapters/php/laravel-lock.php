@@ -12,11 +12,18 @@ use Illuminate\Redis\RedisManager;
 
 ['host' => $host, 'port' => $port] = parse_url($argv[1]);
 $server = ['host' => $host, 'port' => $port, 'timeout' => 1, 'read_timeout' => 1];
-$store = new RedisStore(new RedisManager(null, 'phpredis', ['default' => $server]));
+$servers = new RedisManager(null, 'phpredis', ['default' => $server]);
+$store = new RedisStore($servers);
 
 $acquire = function (string $key, float $ttl) use ($store) {
     $lock = $store->lock($key, (int) ceil($ttl));
 
     return $lock->get() ? $lock : null;
 };
-serve('laravel-lock', 'php-illuminate-cache', 0.25, $acquire, fn ($lock) => $lock->release());
+$close = function () use ($servers) {
+    foreach ($servers->connections() ?? [] as $connection) {
+        $connection->client()->close();
+    }
+    $servers->purge();
+};
+serve('laravel-lock', 'php-illuminate-cache', 0.25, $acquire, fn ($lock) => $lock->release(), $close);

@@ -11,7 +11,6 @@ use Symfony\Component\Lock\Store\RedisStore;
 
 ['host' => $host, 'port' => $port] = parse_url($argv[1]);
 $redis = new Redis();
-// The client does not connect again after it has failed to.
 $connected = fn () => $redis->isConnected() || $redis->connect($host, $port, 1, null, 0, 1);
 $connected();
 
@@ -21,10 +20,11 @@ $acquire = function (string $key, float $ttl) use ($redis, $connected) {
 
     return $lock->acquire() ? $lock : null;
 };
-$release = function ($lock) {
+$release = function ($lock) use ($connected) {
+    $connected();
     $held = $lock->isAcquired();
     $lock->release();
 
     return $held;
 };
-serve('symfony-lock', 'php-symfony-lock', 0.1, $acquire, $release);
+serve('symfony-lock', 'php-symfony-lock', 0.1, $acquire, $release, fn () => $redis->close());
