@@ -84,13 +84,12 @@ use tokio::task::JoinSet;
 use super::fail_all::fail_all;
 use super::redis::{ConfigError, Origin, RedisBackend, RedisConfig, ScanResult, Search, ServerNote};
 use super::{
-    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, LinkEvent, ListPage, LockKind,
-    Notifications, OpResult, Others, OwnerDetails, Push, ReleaseReply, RenewReply, Sending, StoreError,
-    StoredLock, StoredLocks, Tuning, Who, op,
+    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, ListPage, LockKind, Notifications,
+    OpResult, Others, Push, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, Tuning,
+    op,
 };
 use crate::error::LockError;
 use coordinator::Coordinator;
-use distlock_store::clock;
 use distlock_store::engine::Time;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{Finding, Severity};
