@@ -56,7 +56,7 @@ impl AcquireReply {
     }
 }
 
-/// What [`LockStore::replace`](super::LockStore::replace) found.
+/// The reply of [`LockStore::replace`](super::LockStore::replace).
 ///
 /// ```
 /// use distlock::store::ReplaceReply;
@@ -65,17 +65,18 @@ impl AcquireReply {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplaceReply {
-    /// The lock was the holder's, and is the owner's now.
+    /// The holder had the lock, and now the owner has it.
     Replaced {
         /// As in [`AcquireReply::Acquired`].
         fence: Option<u64>,
     },
-    /// The lock was the owner's already: the request was repeated. Its lease lasts for the ttl asked for, at least.
+    /// The owner had the lock already, because the request was repeated. The lease lasts for at least the requested
+    /// ttl.
     AlreadyHeld {
         /// As in [`AcquireReply::AlreadyHeld`].
         fence: Option<u64>,
     },
-    /// Anybody else holds it, or nobody. Nothing was changed.
+    /// Another owner holds it, or it is free. Nothing was changed.
     NotHeld,
 }
 

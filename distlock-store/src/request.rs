@@ -245,7 +245,7 @@ impl Release {
     }
 }
 
-/// What [`LockStore::replace`](super::LockStore::replace) is asked for.
+/// The argument of [`LockStore::replace`](super::LockStore::replace).
 ///
 /// ```
 /// use std::time::Duration;
@@ -260,7 +260,7 @@ impl Release {
 pub struct Replace {
     /// The key, with the manager's prefix.
     pub key: Arc<str>,
-    /// Who is to be replaced: an owner of any process.
+    /// The holder to replace: an owner of any process.
     pub holder: Owner,
     /// On whose behalf.
     pub owner: Owner,
@@ -271,7 +271,7 @@ pub struct Replace {
 }
 
 impl Replace {
-    /// Of an unfenced lock. For tests of a store by itself; change the fields for more.
+    /// A request for an unfenced lock, for tests of a store. Change the fields for more.
     ///
     /// ```
     /// use std::time::Duration;

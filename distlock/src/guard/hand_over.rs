@@ -10,21 +10,20 @@ use crate::release::failure;
 use crate::ticket::Ticket;
 
 impl Guard {
-    /// Hands the lock over: it stays held, without this process, and whoever has the ticket
-    /// [takes it over](crate::LockManager::take_over), in any process that uses the same store. The lock is never free
+    /// Hands the lock over: it stays held, without this process. Any process that uses the same store
+    /// [takes it over](crate::LockManager::take_over) with the ticket. The lock is never free
     /// in between, the new holder gets the next fencing token, and waiters keep their places behind it.
     ///
-    /// The lease is renewed once more for its whole ttl. If nobody takes the lock over by then, the lease ends, and the
-    /// next waiter gets the lock, as after a holder that has crashed. So make the
-    /// [ttl](crate::LockRequest::ttl) as long as the way of the ticket may take, or [`extend`](Guard::extend) the lease
-    /// before. This process may end at once.
+    /// The lease is renewed once more for its whole ttl. If no process takes the lock over by then, the lease expires, and
+    /// the next waiter gets the lock, as after a crash. So make the [ttl](crate::LockRequest::ttl) as long as the ticket
+    /// may travel, or [`extend`](Guard::extend) the lease before. This process may end at once.
     ///
-    /// From now on the lock counts as lost for every handle that the work has left behind:
+    /// From now on, the lock counts as lost for every handle that still exists:
     /// [`lost`](Guard::lost) becomes ready with [`LostReason::Released`](crate::LostReason::Released). Waiters of this
-    /// process wait at the store. `max_hold` and `min_hold` end with this guard; the next holder states its own.
+    /// process wait at the store. `max_hold` and `min_hold` end with this guard. The next holder sets its own.
     ///
     /// # Errors
-    /// In all cases the guard is gone, as if it had been dropped: a lock that is still held is released in the
+    /// The guard is gone after an error, too, as if it had been dropped: a lock that is still held is released in the
     /// background.
     ///
     /// - [`LockError::InvalidOptions`]: only an exclusive lock of one key can be handed over, by the section that has
