@@ -262,7 +262,7 @@ pub struct Replace {
     pub key: Arc<str>,
     /// The holder to replace: an owner of any process.
     pub holder: Owner,
-    /// On whose behalf.
+    /// The owner on whose behalf the manager asks.
     pub owner: Owner,
     /// How long the new owner's lease lasts, as in [`Acquire`].
     pub ttl: Duration,

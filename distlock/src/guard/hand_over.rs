@@ -14,9 +14,9 @@ impl Guard {
     /// [takes it over](crate::LockManager::take_over) with the ticket. The lock is never free
     /// in between, the new holder gets the next fencing token, and waiters keep their places behind it.
     ///
-    /// The lease is renewed once more for its whole ttl. If no process takes the lock over by then, the lease expires, and
-    /// the next waiter gets the lock, as after a crash. So make the [ttl](crate::LockRequest::ttl) as long as the ticket
-    /// may travel, or [`extend`](Guard::extend) the lease before. This process may end at once.
+    /// The lease is renewed once more for its whole ttl. If no process takes the lock over by then, the lease expires,
+    /// and the next waiter gets the lock, as after a crash. So make the [ttl](crate::LockRequest::ttl) as long as the
+    /// ticket may travel, or [`extend`](Guard::extend) the lease before. This process may end at once.
     ///
     /// From now on, the lock counts as lost for every handle that still exists:
     /// [`lost`](Guard::lost) becomes ready with [`LostReason::Released`](crate::LostReason::Released). Waiters of this
