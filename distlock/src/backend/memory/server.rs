@@ -130,8 +130,10 @@ impl ModelServer {
         let (text, until) = (text(from, op.token), plus(server_time, op.ttl));
         let slot = self.slot(from.key);
         let found = slot.live(server_time).map(|value| value.holder.clone());
-        let (ours, theirs) = (found.as_ref() == Some(&text), found.as_ref() == Some(&op.holder));
-        if !ours && !theirs && !(found.is_some() && mutated!(ReplacedWithoutCompare)) {
+        let ours = found.as_ref() == Some(&text);
+        let theirs = found.as_ref() == Some(&op.holder);
+        let blind = found.is_some() && mutated!(ReplacedWithoutCompare);
+        if !(ours || theirs || blind) {
             self.tidy(from.key);
             return AcquireReply::NotHeld;
         }

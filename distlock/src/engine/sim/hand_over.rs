@@ -228,7 +228,7 @@ impl World {
         let undisturbed = self.is_able(c) && self.clients[c].disturbed_at < since;
         let Some((name, token)) = parse_owner(text) else { return };
         let same_life = *self.clients[c].name == *name;
-        let wanted = self.clients[c].knows(&self.keys[key].name, token);
+        let wanted = self.clients[c].knows(&self.keys[key].name, token) || self.tickets.contains_key(text);
         let body_goes_on = self
             .requests
             .iter()

@@ -44,6 +44,8 @@ impl World {
             let client = self.kernel.rng.usize(0..self.clients.len());
             let next = Request {
                 client,
+                // It ends somewhere.
+                hands_over: self.chance(0.5),
                 replaces: Some(owner),
                 waits: Waits::Forever,
                 state: State::Planned,

@@ -35,7 +35,7 @@ impl<W> Step<'_, W> {
         if self.env.refusal.is_some() || !self.state.is_idle() {
             return None;
         }
-        let ticket = self.env.next_ticket(&want);
+        let ticket = self.env.next_ticket(want);
         let (kind, ttl) = (want.kind, want.ttl);
         self.state.waiters.push(Waiter { ticket, waiting_since: self.now, want: want.clone(), who: who() });
         let mut attempt = Attempt::new(self.next_token(), kind);
