@@ -7,8 +7,9 @@ use distlock_toy_store::{Mistake, ToyStore};
 
 use crate::fixture::on_the_toy_server;
 
-/// A rule that nobody breaks: the toy server has no such command.
-const UNBROKEN: &[&str] = &["a_command_for_several_keys_answers_for_each"];
+/// Rules that nobody breaks: the toy server has no such command.
+const UNBROKEN: &[&str] =
+    &["a_command_for_several_keys_answers_for_each", "a_holder_that_is_named_is_replaced"];
 
 macro_rules! mistakes {
     ($($mistake:ident: $($rule:ident),+;)+) => {
