@@ -120,14 +120,8 @@ topologies() {
     step 'Tests of several servers' cargo test --locked --test topologies
 }
 
-# The largest test program. Its tests wait for servers most of the time.
-integration() {
-    step 'Tests on one server' nice -n 5 cargo test --locked --test integration --no-fail-fast
-}
-
-# All others: no other begins with `i`.
-other_tests() {
-    step 'Other tests' nice -n 5 cargo test --locked --lib --bins --test '[!i]*' --test 'init_*' --no-fail-fast
+tests() {
+    step 'Tests' nice -n 5 cargo test --locked --tests --no-fail-fast
     step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop
     step 'Tests against moto' cargo test --locked --test databases -- --ignored objects
 }
@@ -138,8 +132,7 @@ usually() {
     step 'Build' build
     begin topologies
     begin compile
-    begin integration
-    begin other_tests
+    begin tests
     end
 }
 
