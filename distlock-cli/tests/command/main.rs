@@ -31,8 +31,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// `distlock …` on this server.
 fn distlock(server: &RedisServer, arguments: &[&str]) -> Command {
+    distlock_at(&server.url(), arguments)
+}
+
+fn distlock_at(url: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
-    command.arg("--url").arg(server.url()).args(arguments).stdin(Stdio::null());
+    command.arg("--url").arg(url).args(arguments).stdin(Stdio::null());
     command
         .env_remove("DISTLOCK_URL")
         .env_remove("DISTLOCK_URL_FILE")

@@ -10,7 +10,7 @@ use distlock_tests::{BOUND, RedisServer};
 use serde_json::Value;
 
 use super::top::Terminal;
-use super::{distlock, holding, is_free, text, waiting};
+use super::{distlock, distlock_at, holding, is_free, text, waiting};
 
 /// It needs about 15 MB when nobody sends it anything.
 const MOST_MEMORY: u64 = 96 << 20;
@@ -156,8 +156,10 @@ fn fields_of_megabytes_are_not_kept() {
     let server = RedisServer::start();
     let one = holding(&server, "nightly", "honest");
     server.write_huge_fields("honest", &server.get("honest").unwrap());
+    // A slow machine takes a moment for so much.
+    let patient = format!("{}?response_timeout=60s", server.url());
     for arguments in [&["ls"][..], &["ls", "--sort", "age"], &["doctor"]] {
-        let done = run(&mut distlock(&server, arguments));
+        let done = run(&mut distlock_at(&patient, arguments));
         assert!(done.status == 0, "{:?} {}", done.lines, done.errors);
     }
     let garbage = RogueClient::garbage(&server);

@@ -29,6 +29,8 @@ pub enum Mistake {
     OwnersAreInTheirOwnWay,
     /// A repeated acquire makes the lease as long as it says, although it was longer.
     AcquireShortens,
+    /// Replaces the holder, whoever it is.
+    ReplacesAnybody,
     /// A renewal makes the lease as long as it says, although it was longer.
     RenewShortens,
     /// A renewal takes a lock that is free.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use distlock::store::{
     Abilities, Ability, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, Finding, Grant, LATE_COMMANDS,
-    LeaseRule, List, LockStore, Release, ReleaseReply, Renew, RenewReply, ServerClock, Severity, StoreError,
-    StoreEvents, StoredLock, StoredPage, Waiting,
+    LeaseRule, List, LockStore, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, ServerClock,
+    Severity, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -228,7 +228,7 @@ impl LockStore for ToyStore {
     fn abilities(&self) -> Abilities {
         let all = Abilities::default().fencing(Fencing::Blocks).waiting(self.queue).lists();
         match self.session {
-            None => all.shared().limited().min_hold(),
+            None => all.shared().limited().min_hold().replaces(),
             Some(_) => all
                 .lease(LeaseRule::Session)
                 .lacks(Ability::Shared, "a session is one holder")
@@ -264,6 +264,19 @@ impl LockStore for ToyStore {
             _ => None,
         };
         reply.ok_or_else(garbled)
+    }
+
+    async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        let Replace { key, holder, owner, ttl, fences, .. } = request;
+        let request = format!("REPLACE {} {holder} {owner} {} {fences}", hex(key), millis(*ttl));
+        let reply = self.ask(request).await?;
+        let mut words = Words::of(&reply);
+        match words.text() {
+            Some("REPLACED") => Ok(ReplaceReply::Replaced { fence: words.number() }),
+            Some("HELD") => Ok(ReplaceReply::AlreadyHeld { fence: words.number() }),
+            Some("NOT-HELD") => Ok(ReplaceReply::NotHeld),
+            _ => Err(garbled()),
+        }
     }
 
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {

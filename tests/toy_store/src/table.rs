@@ -216,6 +216,7 @@ impl Table {
         let holders = self.holders(key);
         let answer = match what {
             "ACQUIRE" => self.acquire(key, words)?,
+            "REPLACE" => self.replace(key, words)?,
             "RENEW" => self.renew(key, words.text()?, words.span()).to_owned(),
             "RELEASE" => self.release(key, words.text()?, words.span()).to_owned(),
             "FORCE" => self.force(key).to_owned(),
@@ -319,6 +320,30 @@ impl Table {
             _ => is_ours,
         };
         Some(format!("{} {shown} {first}", if is_told { "HELD" } else { "ACQUIRED" }))
+    }
+
+    /// Moves the lock from one owner to another.
+    fn replace(&mut self, key: &str, words: &mut Words<'_>) -> Option<String> {
+        let (holder, owner, ttl) = (words.text()?, words.text()?, words.span()?);
+        let fences: u64 = words.number()?;
+        let until = self.clock.now() + self.lease(ttl);
+        let is_blind = self.makes(Mistake::ReplacesAnybody);
+        let lock = self.locks.get_mut(key).filter(|lock| lock.kind == LockKind::Exclusive);
+        let Some(lock) = lock.filter(|lock| !lock.holders.is_empty()) else {
+            return Some("NOT-HELD".to_owned());
+        };
+        let is_ours = lock.is_held_by(owner);
+        if !is_ours && !lock.is_held_by(holder) && !is_blind {
+            return Some("NOT-HELD".to_owned());
+        }
+        if !is_ours {
+            lock.holders.clear();
+        }
+        lock.put(owner, until);
+        let first = self.last_fence + 1;
+        self.last_fence += fences;
+        self.known.insert(owner.to_owned());
+        Some(format!("{} {first}", if is_ours { "HELD" } else { "REPLACED" }))
     }
 
     /// Without a ttl it only looks.

@@ -43,14 +43,14 @@ mod with_ttls {
     use super::*;
 
     on_the_toy_server!(Toy, ToyStore::new, Queue::Hidden);
-    conformance!(Toy, lacks: queue, values, hand_over);
+    conformance!(Toy, lacks: queue, values);
 }
 
 mod with_a_queue {
     use super::*;
 
     on_the_toy_server!(Toy, ToyStore::with_queue, Queue::Shown);
-    conformance!(Toy, lacks: values, hand_over);
+    conformance!(Toy, lacks: values);
 }
 
 mod with_sessions {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::{busy, enter, failure, leave, set, with_user};
 
@@ -42,16 +43,28 @@ fn it_is_all_that_a_lock_needs_for_which_nobody_waits() {
 fn where_others_wait_a_second_script_hands_on_and_the_next_release_begins_with_that() {
     let server = TestServer::start(&[]);
     let (a, b) = (Rig::up(&server, "a"), Rig::up(&server, "b"));
-    for (number, scripts) in [(1, 2), (2, 1)] {
-        a.send("k", set(number)).unwrap();
-        busy(b.send("k", enter(number, AcquireMode::Wait)));
-        let hand_on = || assert_eq!(a.send("k", leave(number)).unwrap(), RELEASED);
-        assert_eq!(scripts_of(&server, hand_on), scripts);
-        assert!(matches!(b.wait_for_push(), Push::Grant { token, .. } if token == Token(number)));
-        // A lock that was handed on: others are expected to wait behind it.
-        let run = op::Release { handoffs_began: Some(ServerTime(1)), ..leave(number) };
-        assert_eq!(scripts_of(&server, || assert_eq!(b.send("k", run).unwrap(), RELEASED)), 1);
+    for round in 0..100 {
+        let key = format!("k{round}");
+        let begun = Instant::now();
+        let [first, second] = [1, 2].map(|number| {
+            a.send(&key, set(number)).unwrap();
+            busy(b.send(&key, enter(number, AcquireMode::Wait)));
+            let hand_on = || assert_eq!(a.send(&key, leave(number)).unwrap(), RELEASED);
+            let scripts = scripts_of(&server, hand_on);
+            assert!(matches!(b.wait_for_push(), Push::Grant { token, .. } if token == Token(number)));
+            // A lock that was handed on: others are expected to wait behind it.
+            let run = op::Release { handoffs_began: Some(ServerTime(1)), ..leave(number) };
+            assert_eq!(scripts_of(&server, || assert_eq!(b.send(&key, run).unwrap(), RELEASED)), 1);
+            scripts
+        });
+        assert_eq!(first, 2);
+        // Half a second later, nobody is expected to wait any more.
+        if begun.elapsed() < Duration::from_millis(500) {
+            assert_eq!(second, 1);
+            return;
+        }
     }
+    panic!("each of a hundred rounds took longer than half a second");
 }
 
 #[test]
