@@ -1,4 +1,5 @@
--- Makes an exclusive lease last at least ttl from now. Never creates, never shortens. (Behind clock.lua.)
+-- Makes an exclusive lease last at least ttl from now. Never creates, never shortens.
+-- (Behind clock.lua and replica.lua.)
 -- It uses one key only, so while a cluster moves the slot it always works, by ASK.
 --
 -- KEYS   lock
@@ -8,12 +9,7 @@
 
 local lock, token, ttl = KEYS[1], ARGV[1], ARGV[2]
 if redis.pcall('GET', lock) ~= token then
-  -- A replica may reply from old data. It refuses to write, even a write that changes nothing.
-  local refused = redis.pcall('LPOP', lock, 0)
-  if type(refused) == 'table' and refused.err and string.find(refused.err, 'READONLY', 1, true) then
-    return refused
-  end
-  return {'NOT_YOURS', token}
+  return refused_by_replica(lock) or {'NOT_YOURS', token}
 end
 if redis.call('PTTL', lock) < tonumber(ttl) then
   redis.call('PEXPIRE', lock, ttl)

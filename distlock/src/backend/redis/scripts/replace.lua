@@ -1,5 +1,5 @@
 -- Takes an exclusive lock over from the holder that is named: the key is never free, and the queue stays as it is.
--- Idempotent by token. (Behind clock.lua.)
+-- Idempotent by token. (Behind clock.lua and replica.lua.)
 --
 -- KEYS   lock  fence counter
 -- ARGV   token  ttl ms  fences (0: unfenced)  holder
@@ -20,12 +20,7 @@ elseif holder == replaced then
   status = 'FRESH'
   redis.call('SET', lock, token, 'PX', ttl)
 else
-  -- A replica may reply from old data. It refuses to write, even a write that changes nothing.
-  local refused = redis.pcall('LPOP', lock, 0)
-  if type(refused) == 'table' and refused.err and string.find(refused.err, 'READONLY', 1, true) then
-    return refused
-  end
-  return {'NOT_YOURS', token}
+  return refused_by_replica(lock) or {'NOT_YOURS', token}
 end
 local now = server_time()
 if fences ~= '0' then
