@@ -274,6 +274,28 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         ready(Err(error))
     }
 
+    /// The last renewal of a lock that is handed over: from now on its lease lasts for the ttl without this process,
+    /// which may end, until [`replace`](Self::replace) moves the lock to an owner of another process, or of the same
+    /// one. If it fails, or if its future is dropped, the manager releases the lock. After it, the manager never renews
+    /// the lease. Called only if [`Abilities::replaces`] is declared, for exclusive locks.
+    ///
+    /// By default it renews the lease. So write it only if a lease ends with the [session](LeaseRule::Session) of its
+    /// process.
+    ///
+    /// ```
+    /// # use distlock::store::*;
+    /// # struct MyStore;
+    /// # impl MyStore {
+    /// # async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> { Ok(RenewReply::NotHeld) }
+    /// async fn hand_over(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+    ///     self.renew(request).await // each lease has an end of its own
+    /// }
+    /// # }
+    /// ```
+    fn hand_over(&self, request: &Renew) -> impl Future<Output = Result<RenewReply, StoreError>> + Send {
+        self.renew(request)
+    }
+
     /// Moves an exclusive lock from [`Replace::holder`] to the owner in one step, so that the key is never free in
     /// between. The new lease lasts for the ttl from now, and waiters keep their places behind it. If another owner
     /// holds the lock, or if it is free, nothing changes. Called only if [`Abilities::replaces`] is declared.
