@@ -26,6 +26,7 @@ fn is_worthless(refused: Result<Guard, LockError>) {
 
 pub async fn a_lock_that_is_handed_over_is_never_free_in_between(place: Place) {
     let (one, other, third) = (place.manager().await, place.manager().await, place.manager().await);
+    one.check_hand_over().unwrap();
     let mut guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
     let waiter = tokio::spawn(third.lock("k").wait(LONG).acquire());
     place.until_waiting(&one, &third, "k", 1).await;
