@@ -282,10 +282,7 @@ pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_>
 }
 
 /// `begin` makes the command. False: the lock is not held any more.
-fn renew(
-    lease_handle: &LeaseHandle,
-    begin: impl FnOnce(&mut Step<'_, Requester>) -> bool,
-) -> Extending<'_> {
+fn renew(lease_handle: &LeaseHandle, begin: impl FnOnce(&mut Step<'_, Requester>) -> bool) -> Extending<'_> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let (held, effects) = core.engine.on_key(clock::now(), &cell.key, begin);
     let command = AwaitedCommand::new(AwaitedKind::Renew(cell.token));

@@ -34,8 +34,8 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, KEPT, LeaseRule, List, LockKind, LockStore,
-    Publish, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock, StoredPage,
-    Waiting as Waits,
+    Publish, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents,
+    StoredLock, StoredPage, Waiting as Waits,
 };
 use errors::LinkError;
 use link::Link;

@@ -76,7 +76,8 @@ impl ZooKeeperStore {
         match seen.standing(behind, name.kind) {
             Standing::Holds => {
                 // A member that lags behind may not have heard yet that the place was taken away.
-                let Some(number) = self.confirm(link, &name.path(&lock), Confirmed::of(request.fences)).await?
+                let Some(number) =
+                    self.confirm(link, &name.path(&lock), Confirmed::of(request.fences)).await?
                 else {
                     self.places().goes(key, owner, link.session);
                     return Ok(Tried::Changed);

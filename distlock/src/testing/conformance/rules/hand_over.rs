@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::testing::conformance::Place;
 use crate::testing::eventually;
-use crate::{Guard, LockError, LockManager, LostReason, Ticket};
+use crate::{ForcedRelease, Guard, LockError, LockManager, LostReason, Ticket};
 
 /// Much longer than any test runs: no lease ends by itself.
 const LONG: Duration = Duration::from_secs(3_600);
@@ -113,7 +113,12 @@ pub async fn who_takes_over_holds_it_like_any_other(place: Place) {
         remaining > before
     })
     .await;
-    assert!(one.force_release("k").await.unwrap());
+    // By the store's data: neither of them knows what the other one has taken over.
+    let released = one.force_release_from("k", &*ticket.owner).await.unwrap();
+    assert!(matches!(released, ForcedRelease::HeldByAnother { .. }), "{released:?}");
+    guard.check().unwrap();
+    let released = one.force_release_from("k", guard.owner()).await.unwrap();
+    assert!(matches!(released, ForcedRelease::Released { .. }), "{released:?}");
     assert!(guard.lost().await.is_lost());
     drop(guard);
     let ticket = handed_over(&one).await;
