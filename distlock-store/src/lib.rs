@@ -90,7 +90,7 @@ pub mod engine {
 /// | A ttl is never counted from before the call. (Later is allowed: it only excludes others longer.) | two holders: the lease ends while its holder relies on it |
 /// | The store's clock runs at most 1 % faster than the process's, and is not set forward. | two holders, until the fencing token is checked |
 /// | `acquire` is idempotent by owner. If the holder repeats it, it replies [`AlreadyHeld`](AcquireReply::AlreadyHeld), extends the lease to at least the ttl, and never shortens it. It never replies [`Busy`](AcquireReply::Busy) with the owner itself. | a process waits for itself; the request fails as unavailable |
-/// | `replace` moves the lock from the named holder to the owner in one step, and only if that holder has it. It is idempotent by owner. | another process gets a lock that is being handed over; or two holders |
+/// | `replace` moves the lock from the named holder to the owner in one step, and only if that holder has it. It is idempotent by owner. After `hand_over`, the lease lasts for its ttl without its process. | another process gets a lock that is being handed over; or two holders |
 /// | The reply is [`Acquired`](AcquireReply::Acquired) only if the owner did not hold the lock just before. | if a lease was lost and acquired again, its former holder does not notice the loss |
 /// | `renew` never creates a lock, and never shortens a lease. | a lock that was released by force comes back: two holders |
 /// | `release` frees the key only if the owner holds it, and removes the owner's place in the queue. | another holder's lock is freed: two holders; or a place without a waiter is granted, and delays others by its claim |

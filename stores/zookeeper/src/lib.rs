@@ -16,6 +16,7 @@ mod queue;
 mod session;
 mod supervisor;
 mod taking_over;
+mod tickets;
 
 use std::fmt;
 use std::future::pending;
@@ -37,7 +38,7 @@ use names::PlaceName;
 use places::{Came, Known, Left, Places};
 use queue::QueueState;
 use session::Session;
-use taking_over::Tickets;
+use tickets::Tickets;
 
 /// The number of leases that are renewed by requests that are sent together.
 const MOST_TOGETHER: usize = 100;

@@ -5,73 +5,15 @@
 //! are there: without heartbeats, the ensemble ends it after its time-out. The owner who takes the lock over deletes the
 //! place and creates its own one with the same number, by one command.
 
-use std::time::Duration;
-
-use tokio::task::JoinSet;
-use tokio::time::sleep;
-use zookeeper_client::{Client, CreateMode, Error, MultiWriteResult, OneshotWatcher};
+use zookeeper_client::{CreateMode, Error, MultiWriteResult};
 
 use super::entering::{Confirmed, fence};
 use super::errors::may_be_done;
 use super::names::PlaceName;
 use super::places::{Came, Known};
+use super::tickets::end_of_ticket;
 use super::{Link, MOST_ATTEMPTS, ZooKeeperStore, is_ours};
 use distlock_store::{LockKind, Renew, RenewReply, Replace, ReplaceReply, StoreError};
-
-/// Between attempts to delete a place while the connection is lost.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// The places of this session that were handed over: a task for each. Every task has the client, so the client does not
-/// end the session.
-#[derive(Debug, Default)]
-pub(super) struct Tickets(JoinSet<()>);
-
-impl Tickets {
-    fn add(&mut self, ticket: impl Future<Output = ()> + Send + 'static) {
-        self.forget_used();
-        self.0.spawn(ticket);
-    }
-
-    fn forget_used(&mut self) {
-        while self.0.try_join_next().is_some() {}
-    }
-
-    /// The session is over.
-    pub(super) fn clear(&mut self) {
-        self.0 = JoinSet::new();
-    }
-
-    /// The manager ends. True: there are some, and their tasks go on until the runtime ends, so that nobody ends the
-    /// session.
-    pub(super) fn leave(&mut self) -> bool {
-        self.forget_used();
-        let are_there = !self.0.is_empty();
-        self.0.detach_all();
-        are_there
-    }
-}
-
-/// Deletes a place that was handed over, unless it goes before `ttl` is over.
-async fn end_of_ticket(client: Client, path: String, watcher: OneshotWatcher, ttl: Duration) {
-    tokio::select! {
-        // The lock was taken over or released, or the session has ended.
-        _ = watcher.changed() => return,
-        () = sleep(ttl) => {}
-    }
-    loop {
-        match client.delete(&path, None).await {
-            Ok(())
-            | Err(
-                Error::NoNode
-                | Error::SessionExpired
-                | Error::ClientClosed
-                | Error::AuthFailed
-                | Error::NoAuth,
-            ) => return,
-            Err(_) => sleep(PAUSE).await,
-        }
-    }
-}
 
 impl ZooKeeperStore {
     pub(super) async fn detach(&self, request: &Renew) -> Result<RenewReply, StoreError> {

@@ -1,6 +1,7 @@
 //! Locks that are handed over and taken over: the holder is replaced on the store.
 
 use super::*;
+use crate::protocol::PushHint;
 
 /// Takes over from another process.
 fn replaces() -> Want {
