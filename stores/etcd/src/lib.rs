@@ -209,17 +209,6 @@ impl EtcdStore {
         Ok(Tried::Answered(AcquireReply::Busy(seen.busy(behind).unwrap_or_else(Busy::by_somebody))))
     }
 
-    /// Ends the place of any owner.
-    async fn leave(&self, key: &Arc<str>, owner: &str) -> Result<ReleaseReply, StoreError> {
-        let (link, names, seat) = (self.linked()?, &self.config.names, self.seat(key, owner));
-        let answer = self.ask_of(&link, key, transactions::leave(&link.epoch, &seat)).await?;
-        match self.counts(&link, transactions::left(&answer, &link.epoch, names))? {
-            Left::Done => Ok(ReleaseReply::Released),
-            // It may be that of another session, or one that its owner has taken over, or has handed over in vain.
-            Left::Found(_) => self.evict_owner(key, owner).await,
-        }
-    }
-
     /// Keeps the place of an owner of this process taken for this time.
     async fn keep(&self, key: &Arc<str>, owner: &str, time: Duration) -> Result<ReleaseReply, StoreError> {
         let (link, names, seat) = (self.linked()?, &self.config.names, self.seat(key, owner));
@@ -348,7 +337,17 @@ impl LockStore for EtcdStore {
         self.waiting().goes(&request.key, owner);
         let released = match request.keep {
             Some(time) => self.keep(&request.key, owner, time).await?,
-            None => self.leave(&request.key, owner).await?,
+            None => {
+                let (link, seat) = (self.linked()?, self.seat(&request.key, owner));
+                let txn = transactions::leave(&link.epoch, &seat);
+                let answer = self.ask_of(&link, &request.key, txn).await?;
+                match self.counts(&link, transactions::left(&answer, &link.epoch, &self.config.names))? {
+                    Left::Done => ReleaseReply::Released,
+                    // It may be that of another session, or one that its owner has taken over, or has handed over in
+                    // vain. (Callers poll this on threads with small stacks.)
+                    Left::Found(_) => Box::pin(self.evict_owner(&request.key, owner)).await?,
+                }
+            }
         };
         self.taken_over().forget(&request.key, owner);
         Ok(released)

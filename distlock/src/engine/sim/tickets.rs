@@ -105,6 +105,8 @@ impl World {
             hands_over: self.chance(0.5),
             replaces: Some(owner),
             waits: Waits::Forever,
+            // Nobody waits before it.
+            max_waiters: None,
             state: State::Planned,
             life: None,
             ticket: None,
@@ -118,6 +120,8 @@ impl World {
             ..self.requests[index].clone()
         };
         self.requests.push(next);
+        // It was over until the driver told that the lock was handed over.
+        self.quiet_since = None;
         let way = self.rng.u64(0..WAY);
         self.after(way, Event::Request(self.requests.len() - 1));
     }
