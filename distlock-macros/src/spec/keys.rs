@@ -296,7 +296,7 @@ fn braced_names(text: &str, names: &dyn Names) -> Vec<(Range<usize>, String)> {
         let root = content.split(['.', ':']).next().unwrap_or_default().trim();
         let names_it = match root {
             "self" => names.receiver().is_some() && content.contains('.'),
-            root => names.variable(root).is_some(),
+            root => template::is_identifier(root) && names.variable(root).is_some(),
         };
         // `{user:<user_id>}` is a hash tag with a constant in front, whatever the arguments are called.
         if text[close..].starts_with('}') && names_it && !content.contains('<') {
