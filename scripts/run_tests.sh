@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs `cargo test` with the given arguments, and each test that failed once more, alone.
-# Servers, clients and other tests share the processors of a test. On a slow machine one of them may come too late for a
-# limit that a test has to set. Such a test passes alone, and its name is printed. A test that fails again fails the run.
+# Servers, clients and other tests share the processors. On a slow machine one of them may be too late for a limit that
+# a test has to set. Such a test passes alone, and its name is printed. A test that fails again fails the run.
 set -uo pipefail
 most=10 # more than these are no accident
 
