@@ -87,7 +87,7 @@ pub fn main() -> ExitCode {
     }
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => leave(runtime.block_on(carry_out(args))),
-        Err(error) => leave(Exit::Unavailable.because(&format!("no runtime: {error}"))),
+        Err(error) => leave(Exit::Unavailable.because(&format!("the runtime cannot start: {error}"))),
     }
 }
 

@@ -239,7 +239,7 @@ impl Busy {
 pub enum RenewReply {
     /// The lease lasts at least for the requested ttl.
     Renewed,
-    /// The owner does not hold the lock (any more), so it has lost the lock.
+    /// The owner does not hold the lock (or no longer holds it), so it has lost the lock.
     NotHeld,
 }
 
@@ -391,7 +391,7 @@ impl StoredLock {
         self
     }
 
-    /// Sorts the holders, the longest lease first. A lease without an end counts as the longest.
+    /// Sorts the holders, the longest lease first. A lease without expiry counts as the longest.
     #[doc(hidden)]
     pub fn longest_first(mut self) -> Self {
         self.holders.sort_by_key(|(_, remaining)| std::cmp::Reverse(remaining.unwrap_or(Duration::MAX)));

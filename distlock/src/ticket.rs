@@ -103,7 +103,8 @@ impl FromStr for Ticket {
     fn from_str(text: &str) -> Result<Ticket, LockError> {
         read(text).ok_or_else(|| {
             LockError::ticket(
-                "this is not the text of a ticket, or not all of it: pass on what `hand_over` has returned",
+                "this is not the text of a ticket, or not all of it: pass on the whole text that `hand_over` \
+                 has returned",
             )
         })
     }

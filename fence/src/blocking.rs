@@ -202,7 +202,7 @@ pub trait Connections {
 /// A connection to PostgreSQL that can check a lock in the same database.
 #[cfg(feature = "diesel-postgres")]
 #[diagnostic::on_unimplemented(
-    message = "the locks cannot be asked by `{Self}`",
+    message = "`{Self}` cannot check the locks",
     note = "`SameDatabase` is for connections to PostgreSQL, like `diesel::PgConnection`"
 )]
 pub trait AssertHeld: FencedConnection {

@@ -236,7 +236,7 @@ impl Model {
                 }
                 self.mode = mode;
             }
-            None => self.say("nobody is known to hold this lock".to_owned()),
+            None => self.say("no holder of this lock is known".to_owned()),
         }
     }
 }

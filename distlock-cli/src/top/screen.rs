@@ -22,7 +22,7 @@ const HELP: &str = "\
 j k, arrows       select (PgUp, PgDn, g Home, G End)
 /                 filter by key (Enter keeps it, Esc removes it)
 s                 order: waiters, age, key
-x, F9, Ctrl-K     take the selected lock away; asks before
+x, F9, Ctrl-K     release the selected lock, after a question
 ?, F1             this help
 q, Esc, Ctrl-C    quit";
 
@@ -46,7 +46,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     }
     frame.render_widget(Paragraph::new(foot), last);
     if model.mode == Mode::Help {
-        let help = Paragraph::new(HELP).block(Block::bordered().title("keys (any key goes back)"));
+        let help = Paragraph::new(HELP).block(Block::bordered().title("keys (any key closes this help)"));
         frame.render_widget(Clear, table);
         frame.render_widget(help, table);
     }
@@ -172,7 +172,7 @@ fn selected(entry: &LockEntry) -> Paragraph<'static> {
 fn footer(model: &Model, width: u16) -> Vec<Line<'static>> {
     let line = match (&model.mode, model.message()) {
         (Mode::Confirm { key, owner, .. }, _) => {
-            let question = "  Take it away? [y/N]";
+            let question = "  Release it? [y/N]";
             let key = cut(&shown(key), usize::from(width).saturating_sub(question.len()));
             return vec![
                 Line::from(format!("{key}{question}")).red().bold(),

@@ -146,13 +146,13 @@ impl Gone {
     fn why(&self, found: &mut ListedLocks, taken: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
         let client = self.seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default();
         if taken(&self.key, &self.seen.holder.token) {
-            return Some("taken away by this page");
+            return Some("released by this page");
         }
         if let Some(lost) = found.lost_by.get_mut(client).filter(|lost| **lost > 0) {
             *lost -= 1;
             return Some("its holder says that it was lost");
         }
-        (self.left <= NOT_RENEWED).then_some("its lease ended: nobody renewed it")
+        (self.left <= NOT_RENEWED).then_some("its lease expired without a renewal")
     }
 }
 
@@ -237,20 +237,20 @@ impl ListedLocks {
             notes.push(format!("{} {what} no sign of life (red). {leases}.", self.silent));
         }
         if !self.is_whole {
-            notes.push(format!("The list has not come to its end within {} s.", LONGEST_LOOK.as_secs()));
+            notes.push(format!("The list was not complete within {} s.", LONGEST_LOOK.as_secs()));
         }
         match &self.unread[..] {
             [] => {}
-            [one] => notes.push(format!("{} cannot be read: locks there are missing here.", shown(one))),
+            [one] => notes.push(format!("{} cannot be read, so its locks are missing here.", shown(one))),
             [one, more @ ..] => notes.push(format!(
-                "{} and {} more servers cannot be read: locks there are missing here.",
+                "{} and {} more servers cannot be read, so its locks are missing here.",
                 shown(one),
                 more.len()
             )),
         }
         if self.unknown > 0 {
             notes.push(format!(
-                "There are {} more locks than this page looks through: name a pattern when `distlock web` starts.",
+                "There are {} more locks than this page reads: name a pattern when `distlock web` starts.",
                 self.unknown
             ));
         }

@@ -26,7 +26,7 @@ pub(super) fn keys(
     match (args.get(Opt::Key), args.get(Opt::Keys)) {
         (Some(_), Some(keys)) => {
             let (why, help) =
-                ("several keys are taken together", format!("put every key into `{}`", Opt::Keys));
+                ("several keys are acquired together", format!("put every key into `{}`", Opt::Keys));
             errors.push(diag::conflict(keys.span, Opt::Keys, Opt::Key, why, &help));
             None
         }

@@ -246,5 +246,5 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 /// What is found in a store that cannot look.
 fn not_examined() -> Finding {
     Finding::new(Severity::Note, "settings", "not examined on this store")
-        .remedy("compare them with what the page about the store in the book asks for")
+        .remedy("compare them with the page about this store in the book")
 }

@@ -99,7 +99,7 @@ impl LockManager {
     /// [`force_release_from`](Self::force_release_from).
     ///
     /// # Errors
-    /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
+    /// [`LockError::Unavailable`] if the server is unreachable, [`LockError::InvalidKey`].
     ///
     /// # Cancel safety
     /// After the first poll, the lock may be released even if the future is dropped.
@@ -186,7 +186,7 @@ impl LockManager {
                 Some(_) => {}
             }
         }
-        let text = format!("the store names {owner} as its holder, and does not find it there");
+        let text = format!("the store names {owner} as the holder, but does not find its lease");
         Err(LockError::unavailable(key.as_str(), text))
     }
 

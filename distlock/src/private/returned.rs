@@ -168,7 +168,7 @@ impl<T: ?Sized> AnyType for TypeOf<T> {}
 
 /// No future is: nothing implements it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is awaited after the function has returned, and so without the lock",
+    message = "`{Self}` is awaited after the function has returned, when the lock is no longer held",
     label = "a future in what the function returns",
     note = "await it inside the function, and return what it yields",
     note = "a function whose whole value is a future has to say so, as in `fn f() -> impl Future<Output = ..>`, and \
@@ -179,7 +179,7 @@ pub trait Awaited {}
 
 /// No stream is: nothing implements it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is read after the function has returned, and so without the lock",
+    message = "`{Self}` is read after the function has returned, when the lock is no longer held",
     label = "a stream in what the function returns",
     note = "collect it inside the function, and return the items",
     note = "or hold a guard inside the stream: `let guard = manager.lock(key).acquire().await?`"

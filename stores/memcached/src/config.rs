@@ -26,7 +26,7 @@ impl Config {
     /// password.
     pub(super) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         if options.has_tls_options() {
-            return Err("`tls` is for stores that speak TLS: Memcached is spoken to in the clear".to_owned());
+            return Err("`tls` is for stores that speak TLS: Memcached is connected without TLS".to_owned());
         }
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(KNOWN, instead)?;
@@ -79,7 +79,7 @@ fn instead(name: &str) -> Option<String> {
         "timeout" => "write `response_timeout=1s`",
         "tcp_nodelay" => "it is always on",
         "protocol" => "commands are meta commands, always",
-        "tls" | "ssl" => "Memcached is spoken to in the clear: use a tunnel",
+        "tls" | "ssl" => "Memcached is connected without TLS: use a tunnel",
         _ => return None,
     };
     Some(text.to_owned())

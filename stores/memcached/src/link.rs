@@ -116,7 +116,8 @@ impl Connection {
         let behind = self.queue.lock().clock.behind(now);
         if behind > MOST_BEHIND {
             return Err(StoreError::later(format!(
-                "for {behind:?} nothing has shown that Memcached runs, by whose clock the item would end"
+                "Memcached has not answered for {behind:?}: its clock, by which the item expires, may have \
+                 stopped"
             )));
         }
         Ok(Ttl::at_least(time, now, behind))
@@ -180,11 +181,11 @@ impl Connection {
 /// What to do about a refusal.
 fn remedy(said: &str) -> &'static str {
     if said.contains("unauthenticated") {
-        "the server wants a user and a password: `memcached://user:password@host:port`"
+        "the server requires a user and a password: `memcached://user:password@host:port`"
     } else if said.contains("out of memory") {
         "the server is full and may not forget other items (`-M`): give it more memory (`-m`)"
     } else if said.starts_with("SERVER_ERROR") {
-        "look at the server"
+        "check the server"
     } else {
         "Memcached 1.6.12 or later is needed, without a proxy in front of it that does not know meta commands"
     }

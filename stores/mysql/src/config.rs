@@ -145,7 +145,7 @@ impl MysqlConfig {
 fn instead(name: &str) -> Option<String> {
     let text = match name {
         "ssl-mode" | "ssl_mode" | "require_ssl" | "ssl" | "tls" => {
-            "TLS is asked for by `sslmode=require`; the server is verified, always"
+            "`sslmode=require` requests TLS; the server is always verified"
         }
         "pool_max" | "pool_min" | "pool_size" | "max_connections" => "write `connections=8`",
         "db" | "database" => "write the database as the path: `mysql://user:password@host/database`",

@@ -290,6 +290,6 @@ async fn all_of<P: Protocol>(mut result: QueryResult<'_, '_, P>) -> Result<State
 pub(super) async fn clock(conn: &mut Conn) -> Result<(Instant, i64), StoreError> {
     let row: Option<Row> =
         conn.query_first(CLOCK).await.map_err(|error| errors::of(&error, Phase::Connecting))?;
-    let row = row.ok_or_else(|| StoreError::not_sent("the server does not tell its time"))?;
+    let row = row.ok_or_else(|| StoreError::not_sent("the server does not report its time"))?;
     Ok((Instant::now(), column(&row, 0)?))
 }

@@ -91,9 +91,10 @@ impl Schema {
     fn not_allowed(&self, error: &Error) -> StoreError {
         let (reason, grants, prefix) = (errors::words(error), self.grants(), &self.prefix);
         StoreError::refused(format!(
-            "the database has no tables for locks yet and this user may not create them, or it may not use those that \
-             are there ({reason}). Let an administrator run what `distlock sql mysql --table-prefix '{prefix}'` prints in \
-             this database, and give this user the use of it: {grants}."
+            "the database has no tables for locks yet and this user may not create them, or it may not use \
+             those that are there ({reason}). Let an administrator run what `distlock sql mysql \
+             --table-prefix '{prefix}'` prints in this database, and grant this user access to them: \
+             {grants}."
         ))
     }
 }

@@ -139,7 +139,7 @@ impl MysqlStore {
                 match timeout(self.config.response_timeout, clock(&mut conn)).await {
                     Ok(Ok((_, clock))) => pool.learn(clock),
                     Ok(Err(error)) => return error,
-                    Err(_) => return StoreError::unknown("the server has stopped to answer"),
+                    Err(_) => return StoreError::unknown("the server has stopped answering"),
                 }
                 pool.give_back(conn, since);
                 checked += 1;

@@ -250,7 +250,7 @@ impl PooledConnection {
                 return Some(said);
             }
             if self.heard.lock().elapsed() >= all.response_timeout {
-                let cause = StoreError::unknown("the server has stopped to answer");
+                let cause = StoreError::unknown("the server has stopped answering");
                 all.broken.send_replace(Some(cause));
                 return None;
             }

@@ -125,19 +125,20 @@ impl Schema {
     pub(super) fn outdated(&self) -> StoreError {
         let name = &self.name;
         StoreError::refused(format!(
-            "the functions in the schema `{name}` are of an earlier version of distlock, with which a writer may get in \
-             beside a reader: no shared and no limited lock is acquired with them. This role may not replace them. Let the \
-             role that owns them connect once with this version of distlock, as by `distlock --url=… ping`, or run what \
-             `distlock sql postgres --schema '{name}'` prints; locks that are held stay held"
+            "the functions in the schema `{name}` are of an earlier version of distlock, which may grant a \
+             lock to a writer while a reader holds it. So shared and limited locks are refused. This role may \
+             not replace them. Let the role that owns them connect once with this version of distlock, as by \
+             `distlock --url=… ping`, or run what `distlock sql postgres --schema '{name}'` prints; locks \
+             that are held stay held"
         ))
     }
 
     fn not_allowed(&self, reason: &str) -> StoreError {
         let (name, grants) = (&self.name, self.grants());
         StoreError::refused(format!(
-            "the schema `{name}` has no tables for locks yet, and this role may not create them ({reason}). Let \
-             an administrator run what `distlock sql postgres --schema '{name}'` prints, and give this role the use of \
-             it: {grants} or name another schema by `?schema=`"
+            "the schema `{name}` has no tables for locks yet, and this role may not create them ({reason}). \
+             Let an administrator run what `distlock sql postgres --schema '{name}'` prints, and grant this \
+             role access to them: {grants} or name another schema by `?schema=`"
         ))
     }
 }

@@ -26,7 +26,7 @@ impl LockFile {
 }
 
 fn log(length: u64) -> Finding {
-    let text = format!("{} MiB beside the file", length / (1024 * 1024));
+    let text = format!("{} MiB next to the file", length / (1024 * 1024));
     if length < LONG_LOG {
         return Finding::new(Fine, "log", text);
     }

@@ -10,7 +10,8 @@ use distlock_store::StoreError;
 pub(super) fn undone(error: Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::later(format!(
-            "another process has kept the file locked: it writes, was stopped in the middle, or the disk is slow ({error})"
+            "another process has kept the file locked: it is writing, it was stopped while it wrote, or the \
+             disk is slow ({error})"
         )),
         Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory | ErrorCode::CannotOpen) => {
             StoreError::later(error)

@@ -59,7 +59,7 @@ impl LockFile {
             db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(errors::undone)?;
         if mode != "wal" {
             return Err(StoreError::refused(format!(
-                "{}: SQLite cannot keep a log (WAL) beside it",
+                "{}: SQLite cannot keep a log (WAL) next to it",
                 path.display()
             )));
         }

@@ -57,7 +57,7 @@ impl Config {
             );
         }
         if options.has_tls_options() {
-            return Err("`tls` is for stores that speak TLS: ZooKeeper is connected without".into());
+            return Err("`tls` is for stores that speak TLS: ZooKeeper is connected without TLS".into());
         }
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(&PARAMETERS, |name| {

@@ -42,7 +42,7 @@ impl Parts<'_> {
                 return Err(self.unknown(written, known, instead));
             };
             if found.iter().any(|(other, _)| *other == name) {
-                return Err(format!("`{name}=` stands in the URL twice"));
+                return Err(format!("the URL has `{name}=` twice"));
             }
             let value = decoded(value, &format!("`{name}=`"))?;
             if value.is_empty() {
@@ -58,7 +58,8 @@ impl Parts<'_> {
             return NOT_ENCODED.into();
         }
         if written.is_empty() {
-            return "a parameter of the URL has no name: write `name=value`, with `&` in between".into();
+            return "a parameter of the URL has no name: write `name=value`, with `&` between two parameters"
+                .into();
         }
         let near = || nearest(written, known.iter().map(|name| (*name).to_owned()));
         match instead(written).or_else(|| near().map(|near| format!("did you mean `{near}`?"))) {
@@ -67,7 +68,7 @@ impl Parts<'_> {
             None => {
                 let listed: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
                 format!(
-                    "the URL has a parameter that is not known: expected one of {}; in a password write `?` as `%3F` \
+                    "the URL has an unknown parameter: expected one of {}; in a password write `?` as `%3F` \
                      and `&` as `%26`",
                     listed.join(", ")
                 )

@@ -82,7 +82,7 @@ impl Wire {
         cmd
     }
 
-    /// Releases a lock that nobody waits for.
+    /// Releases a lock that no request waits for.
     pub(super) fn leave_alone(&self, script_ref: ScriptRef, key: &str, token: Token) -> Cmd {
         let (names, tag) = (&self.names, self.names.tag(key));
         let keys = [names.lock(key), names.queue(tag, key)];

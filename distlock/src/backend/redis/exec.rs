@@ -418,7 +418,7 @@ impl Exec {
         }
     }
 
-    /// Writes records, for which nobody waits. One that is lost is written again.
+    /// Writes records, for which no request waits. One that is lost is written again.
     pub(super) async fn write(link: Arc<Link>, records: Vec<Cmd>) {
         for piece in records.chunks(MAX_COMMANDS_AT_ONCE) {
             let mut pipeline = Pipeline::with_capacity(piece.len());
@@ -482,7 +482,8 @@ pub(super) fn broken(link: &Link, error: redis::RedisError) -> StoreError {
 pub(super) fn garbled(link: &Link) -> StoreError {
     let error = errors::found(
         Failure::Unknown,
-        "the server's answer is not one to this question: connection given up (is there a proxy in between?)",
+        "the server's answer does not belong to this command: the connection was closed (is there a proxy in \
+         between?)",
     );
     link.give_up(error.clone());
     error

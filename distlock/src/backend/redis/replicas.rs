@@ -136,7 +136,7 @@ impl Replicas {
             let answer = timeout(self.limit * 2, round).await.unwrap_or_else(|_| {
                 line = None;
                 Err(failure.unwrap_or_else(|| {
-                    let text = format!("no word about the replicas within {:?}", self.limit * 2);
+                    let text = format!("no answer about the replicas within {:?}", self.limit * 2);
                     errors::found(Failure::Unknown, text)
                 }))
             });
@@ -208,8 +208,8 @@ impl Replicas {
             return Ok(());
         }
         let text = format!(
-            "{found} of the {} replicas asked for confirmed the lock within {:?}: bring replicas back, or ask for \
-             fewer (`replicas`)",
+            "{found} of the {} requested replicas confirmed the lock within {:?}: bring replicas back, or \
+             request fewer (`replicas`)",
             self.count, self.limit
         );
         Err(errors::found(Failure::Unknown, text))
@@ -236,7 +236,7 @@ impl Line {
 pub(super) fn unknowable(error: &ServerError) -> StoreError {
     let reason = RedisError::from(error.clone());
     let text = format!(
-        "the server does not say what its replicas have ({reason}): allow `+wait`, or do without `replicas`"
+        "the server does not report what its replicas have ({reason}): allow `+wait`, or remove `replicas`"
     );
     errors::found(Failure::Refused, text)
 }

@@ -233,8 +233,8 @@ impl Sentinels {
             match &ballot.reply {
                 SentinelReply::Unknown => {
                     let text = format!(
-                        "the sentinel at {address} watches no master named `{master}` (yet): correct the URL, or \
-                         tell the sentinels"
+                        "the sentinel at {address} watches no master named `{master}` (yet): correct the URL, \
+                         or add the master to the sentinels"
                     );
                     // The operator may configure it at any time.
                     return errors::found(Failure::Later, text);
@@ -260,9 +260,9 @@ impl Sentinels {
         let text = match ballots.wait_for(is_other).await {
             Ok(ballots) => match elected(&ballots, Some(address)) {
                 Some(now) => format!("the sentinels name another master, {now} instead of {address}"),
-                None => format!("{address} is not the master any more"),
+                None => format!("{address} is no longer the master"),
             },
-            Err(_) => "nobody asks the sentinels any more".to_owned(),
+            Err(_) => "no task asks the sentinels".to_owned(),
         };
         errors::found(Failure::Unknown, text)
     }

@@ -325,7 +325,7 @@ async fn probe(link: &Link, record: Option<Cmd>, time_limit: Duration) -> Result
                 let now = link.liveness.heard();
                 if now == heard {
                     let text =
-                        format!("the server did not answer within {time_limit:?}: connection given up");
+                        format!("the server did not answer within {time_limit:?}: the connection was closed");
                     return Err(errors::found(Failure::Unknown, text));
                 }
                 heard = now;

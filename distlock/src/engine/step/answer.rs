@@ -245,8 +245,7 @@ impl<W> Step<'_, W> {
         if rules::leases_that_come_too_late_are_compensated() {
             self.compensate(attempt.token, attempt.longest);
         }
-        let cause =
-            StoreError::new(Failure::Unknown, "the server answered when the lease had run out already");
+        let cause = StoreError::new(Failure::Unknown, "the server answered after the lease had expired");
         let unavailable = Outcome::Unavailable(cause.clone());
         for waiter in self.state.waiters.take_impatient() {
             self.complete(waiter, unavailable.clone());

@@ -383,8 +383,9 @@ macro_rules! __conformance {
     (@is_known hand_over) => {};
     (@is_known $word:ident) => {
         compile_error!(concat!(
-            "`", stringify!($word), "` is nothing that a fixture can lack: expected `shared`, `limited`, `fencing`, \
-             `min_hold`, `linger`, `processes`, `queue`, `link`, `listing`, `values`, `hand_over` or `ttl`"
+            "`", stringify!($word), "` is not an ability that a fixture can lack: expected `shared`, \
+                                     `limited`, `fencing`, `min_hold`, `linger`, `processes`, `queue`, \
+                                     `link`, `listing`, `values`, `hand_over` or `ttl`"
         ));
     };
 }

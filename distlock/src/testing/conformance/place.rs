@@ -135,12 +135,12 @@ impl Place {
 
     /// Waits until nobody stands in line any more.
     pub(super) async fn until_nobody_waits(&self, observer: &LockManager, waiting: &LockManager, key: &str) {
-        eventually("nobody waits", async || self.waiters(observer, waiting, key).await == 0).await;
+        eventually("no request waits", async || self.waiters(observer, waiting, key).await == 0).await;
     }
 
     async fn waiters(&self, observer: &LockManager, waiting: &LockManager, key: &str) -> usize {
         let who = if self.queue() == Queue::Shown { observer } else { waiting };
-        let info = who.inspect(key).await.unwrap().expect("somebody holds the lock");
+        let info = who.inspect(key).await.unwrap().expect("the lock is held");
         info.waiters_here.max(usize::try_from(info.waiters).unwrap_or(usize::MAX))
     }
 }

@@ -107,7 +107,10 @@ impl Process {
         let reply = self.asked(async || self.store.acquire(request).await).await?;
         match &reply {
             AcquireReply::Busy(busy) if busy.holder.as_deref() == Some(request.owner.as_str()) => {
-                Err(Broken::because(format!("{} asks, and is told that it is in its own way", request.owner)))
+                Err(Broken::because(format!(
+                    "{} acquires, and the store says that it blocks itself",
+                    request.owner
+                )))
             }
             _ => Ok(reply),
         }
@@ -118,7 +121,7 @@ impl Process {
         match self.acquire(request).await? {
             AcquireReply::Acquired { fence } => Ok(fence),
             other => {
-                Err(Broken::because(format!("nobody has `{}`, and an acquire says {other:?}", request.key)))
+                Err(Broken::because(format!("`{}` is free, and an acquire says {other:?}", request.key)))
             }
         }
     }
@@ -128,7 +131,7 @@ impl Process {
         match self.acquire(request).await? {
             AcquireReply::Busy(busy) => Ok(busy.holder),
             other => Err(Broken::because(format!(
-                "somebody has `{}`, and an acquire of somebody else says {other:?}",
+                "`{}` is held, and an acquire by another owner says {other:?}",
                 request.key
             ))),
         }
@@ -208,8 +211,8 @@ impl Process {
     /// Waits until the owner is told that it may have the key.
     pub(super) async fn is_told(&self, key: &str, waiter: &Owner) -> Result<Told, Broken> {
         let is_told = async || self.told(key, waiter).is_some();
-        until(&format!("{waiter}, who waits for `{key}`, is told that it was released"), is_told).await?;
-        self.told(key, waiter).ok_or_else(|| Broken::because("what was told is gone".to_owned()))
+        until(&format!("{waiter}, which waits for `{key}`, learns that it was released"), is_told).await?;
+        self.told(key, waiter).ok_or_else(|| Broken::because("the report was discarded".to_owned()))
     }
 }
 

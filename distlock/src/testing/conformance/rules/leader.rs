@@ -121,7 +121,7 @@ pub async fn a_leader_resigns_when_its_body_returns_or_panics(place: Place) {
         let candidate = candidate.clone();
         tokio::spawn(async move { candidate.run(|_| async { panic!("a body that panics") }).await })
     };
-    assert!(panicking.await.unwrap_err().is_panic(), "the panic goes on");
+    assert!(panicking.await.unwrap_err().is_panic(), "the panic continues");
     assert!(!candidate.is_leader() && candidate.term().is_none());
     let next = other.leader("l").run(async |lead| lead.term()).await.unwrap();
     assert!(next > term);

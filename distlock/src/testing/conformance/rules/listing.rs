@@ -9,7 +9,7 @@ use crate::{LockEntry, LockManager};
 /// All entries, once everybody has answered.
 async fn listed(manager: &LockManager, pattern: &str) -> Vec<LockEntry> {
     let mut found = Vec::new();
-    eventually("everybody answers", async || {
+    eventually("every server answers", async || {
         let mut locks = manager.list(pattern);
         found.clear();
         while let Some(entry) = locks.next().await {

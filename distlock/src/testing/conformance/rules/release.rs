@@ -39,7 +39,7 @@ pub async fn a_panicking_body_releases(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let body =
         tokio::spawn(async move { one.lock("k").run(|_| async { panic!("a body that panics") }).await });
-    assert!(body.await.unwrap_err().is_panic(), "the panic goes on");
+    assert!(body.await.unwrap_err().is_panic(), "the panic continues");
     other.lock("k").wait(Duration::from_secs(20)).acquire().await.unwrap().release().await.unwrap();
     place.is_clean("k").await;
 }

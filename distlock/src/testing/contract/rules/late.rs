@@ -47,7 +47,7 @@ async fn is_never_held(other: &Process, key: &Arc<str>, owner: &Owner) -> Result
         let is_held = other.is_held_by(key, owner).await?;
         ensure!(
             !is_held,
-            "an acquire of `{key}` was given up, and was carried out more than {LATE_COMMANDS:?} later"
+            "an acquire of `{key}` was cancelled, and was executed more than {LATE_COMMANDS:?} later"
         );
         tokio::time::sleep(SETTLED / 50).await;
     }

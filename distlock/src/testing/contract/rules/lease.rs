@@ -35,7 +35,7 @@ pub(super) async fn ends_not_before(
     let lasted = clock::now().duration_since(asked);
     ensure!(
         clock::now() >= lease_end(asked, ttl),
-        "somebody else has got `{key}` {lasted:?} after it was asked for with a ttl of {ttl:?}"
+        "another owner has acquired `{key}` {lasted:?} after a request for it with a ttl of {ttl:?}"
     );
     other.gives_back(key, &owner).await
 }
@@ -68,7 +68,7 @@ pub(crate) async fn a_lease_lasts_for_its_ttl_from_the_call_and_then_ends(
         let latest_end = now.after(left).after(granularity);
         ensure!(
             latest_end >= lease_end(asked, ttl),
-            "`{key}` was asked for with a ttl of {ttl:?}, and {:?} later only {left:?} are left",
+            "`{key}` was acquired with a ttl of {ttl:?}, and {:?} later only {left:?} are left",
             now.duration_since(asked)
         );
         one.gives_back(&key, &owner).await?;
@@ -127,8 +127,8 @@ pub(crate) async fn a_renewal_never_creates_a_lock(place: Place) -> Result<(), B
     one.takes(&long(&key, &owner)).await?;
     let reply = one.renew(&renew(&owner)).await?;
     ensure!(reply == RenewReply::Renewed, "{owner} has `{key}`, and its renewal says {reply:?}");
-    refused("somebody else's", &other, renew(&other.owner())).await?;
-    ensure!(one.is_held_by(&key, &owner).await?, "a renewal by somebody else has taken `{key}` from {owner}");
+    refused("another owner's", &other, renew(&other.owner())).await?;
+    ensure!(one.is_held_by(&key, &owner).await?, "a renewal by another owner has taken `{key}` from {owner}");
     one.gives_back(&key, &owner).await?;
     refused("released", &one, renew(&owner)).await?;
     ensure!(one.holders(&key).await?.is_empty(), "a renewal has taken `{key}`, which was released");
@@ -137,7 +137,7 @@ pub(crate) async fn a_renewal_never_creates_a_lock(place: Place) -> Result<(), B
     other.force_release(&key).await?;
     let next = other.owner();
     other.takes(&long(&key, &next)).await?;
-    refused("somebody else's by now", &one, renew(&owner)).await?;
+    refused("held by another owner", &one, renew(&owner)).await?;
     other.gives_back(&key, &next).await
 }
 

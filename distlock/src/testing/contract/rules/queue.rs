@@ -71,7 +71,7 @@ pub(crate) async fn a_waiter_is_told_when_the_lock_is_released(place: Place) -> 
     }
     ensure!(
         in_time > HAND_OVERS / 2,
-        "of {HAND_OVERS} releases {in_time} were told within {NOTIFIED_WITHIN:?}"
+        "of {HAND_OVERS} releases {in_time} were reported within {NOTIFIED_WITHIN:?}"
     );
     Ok(())
 }
@@ -112,7 +112,7 @@ pub(crate) async fn an_owner_that_gets_the_lock_leaves_the_queue(place: Place) -
     let got = waiter.acquire(&waits(&waiting.key, next, LONG, LONG)).await?;
     ensure!(got.is_acquired(), "`{}` was released to {next}, whose acquire says {got:?}", waiting.key);
     let shown = waiter.inspect(&waiting.key).await?.map_or(0, |lock| lock.waiters);
-    ensure!(shown == 0, "{next} holds `{}`, and {shown} wait for it, although nobody does", waiting.key);
+    ensure!(shown == 0, "{next} holds `{}`, and {shown} wait for it, although no request waits", waiting.key);
     waiter.gives_back(&waiting.key, next).await?;
     let (holder, _) = &waiting.holder;
     holder.takes(&long(&waiting.key, &holder.owner())).await.map(drop)
@@ -160,8 +160,12 @@ pub(crate) async fn a_place_whose_owner_does_not_ask_is_passed_over(place: Place
     let end = Instant::now() + BOUND;
     while !waiter.acquire(&waits(&key, &next, LONG, LONG)).await?.is_acquired() {
         let is_granted = holder.is_held_by(&key, &gone).await?;
-        ensure!(!is_granted, "{gone} has not asked for {:?}, and `{key}` was granted to it", entry_ttl * 2);
-        ensure!(Instant::now() < end, "`{key}` is free, and {next}, who waits for it, does not get it");
+        ensure!(
+            !is_granted,
+            "{gone} has sent no request for {:?}, and `{key}` was granted to it",
+            entry_ttl * 2
+        );
+        ensure!(Instant::now() < end, "`{key}` is free, and {next}, which waits for it, does not acquire it");
     }
     waiter.gives_back(&key, &next).await
 }
