@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            // If nobody can be told, the status says it.
+            // If the text cannot be written, the status says it.
             drop(error.print());
             return leave(if asked_for { Exit::Success } else { Exit::Usage });
         }

@@ -64,7 +64,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    /// So many bytes of lines are shown: a hundred thousand lines and more of text.
+    /// At most this many bytes of lines are shown: a hundred thousand lines and more of text.
     const ROOM: usize = 16 << 20;
 
     fn add(&mut self, rank: u128, line: String) {

@@ -139,7 +139,7 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
             say(format_args!("{key} was taken from {}", clients(&owners)));
             Ok(Exit::Success)
         }
-        // Nobody was asked about a holder, and none was named.
+        // No question about a holder was asked, and none was named.
         Ok(_) if options.force && options.token.is_none() => {
             match manager.force_release(&options.key).await {
                 Ok(true) => {

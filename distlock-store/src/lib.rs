@@ -165,7 +165,7 @@ pub mod engine {
 ///                 leases.insert(key.to_string(), (owner.clone(), now + *ttl));
 ///                 AcquireReply::Acquired { fence: None }
 ///             }
-///             // Repeated, because the reply was lost: it must not be told that it is in its own way.
+///             // Repeated, because the reply was lost: the reply must not say that the lock is busy.
 ///             Some((holder, end)) if holder == owner => {
 ///                 *end = (*end).max(now + *ttl);
 ///                 AcquireReply::AlreadyHeld { fence: None }

@@ -73,7 +73,7 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     exit
 }
 
-/// Leaves the lock to whoever has the ticket.
+/// Leaves the lock to the process that has the ticket.
 async fn hand_over(guard: Guard) -> Result<Exit, Exit> {
     match guard.hand_over().await {
         Ok(ticket) => {

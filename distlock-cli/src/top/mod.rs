@@ -107,7 +107,7 @@ fn keyboard() -> mpsc::Receiver<KeyEvent> {
         while let Ok(event) = event::read() {
             let key = match event {
                 Event::Key(key) if key.kind == KeyEventKind::Press => key,
-                // The screen is drawn anew for any key; this one has no meaning.
+                // The screen is drawn again for any key; this one has no meaning.
                 Event::Resize(..) => KeyEvent::from(event::KeyCode::Null),
                 _ => continue,
             };

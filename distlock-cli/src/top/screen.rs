@@ -188,7 +188,7 @@ fn footer(model: &Model, width: u16) -> Vec<Line<'static>> {
     vec![line]
 }
 
-/// So many characters of a text, with its beginning and its end.
+/// At most this many characters of a text, with its beginning and its end.
 fn cut(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

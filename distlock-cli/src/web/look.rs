@@ -15,9 +15,9 @@ use crate::words::shown;
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
 /// A client writes every five seconds how many holds it has lost.
 const SAID_WITHIN: Duration = Duration::from_secs(10);
-/// So many locks are known by key; more are counted only.
+/// At most this many locks are known by key; more are counted only.
 const MOST_KNOWN: usize = 10_000;
-/// So many losses are remembered.
+/// At most this many losses are remembered.
 const MOST_LOSSES: usize = 50;
 /// If the rest of a lease was at most this when its end was noticed, it was not renewed, because renewals come long
 /// before.
@@ -27,7 +27,7 @@ const NOT_RENEWED: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub(super) struct History {
     known: Known,
-    /// Holders that are not there any more: whether they have lost their locks, their clients may still say.
+    /// Holders that are no longer listed. Their clients may still report whether they have lost their locks.
     gone: VecDeque<Gone>,
     /// The latest first.
     pub(super) losses: VecDeque<Loss>,
@@ -37,7 +37,7 @@ pub(super) struct History {
     meter: Meter,
 }
 
-/// A holder that is not there any more.
+/// A holder that is no longer listed.
 #[derive(Debug)]
 struct Gone {
     key: String,

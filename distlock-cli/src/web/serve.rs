@@ -90,7 +90,7 @@ async fn check(State(server): State<Server>, request: Request, next: Next) -> Re
         _ => server.guard.check_site(request.headers()),
     });
     protect(match allowed {
-        // One who sends a body without an end takes up no place for long; events go on.
+        // A client that sends an endless body takes up no place for long; events continue.
         Ok(()) => match timeout(LONGEST_ANSWER, next.run(request)).await {
             Ok(response) => response,
             Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),

@@ -16,7 +16,7 @@ use crate::item::{Function, contains_ident};
 use crate::options::Opt;
 use crate::template::{self, Placeholder, Segment};
 
-/// What is locked, and its name in traces; `None` if that cannot be told.
+/// What is locked, and its name in traces; `None` if that is unknown.
 pub(super) fn keys(
     args: &RawArgs,
     function: &Function,

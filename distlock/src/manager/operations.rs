@@ -54,7 +54,7 @@ const TRIES: usize = 3;
 /// match manager.force_release_from("order:42", "dl1:checkout.7f:3").await? {
 ///     ForcedRelease::Released { from } => println!("it was taken from {from}"),
 ///     ForcedRelease::HeldByAnother { holder } => println!("{holder} holds it by now: nothing was changed"),
-///     ForcedRelease::NotHeld => println!("nobody holds it"),
+///     ForcedRelease::NotHeld => println!("it is free"),
 ///     _ => {}
 /// }
 /// # Ok(())

@@ -54,7 +54,7 @@ pub(crate) enum Notice<'a> {
     NoMap {
         cause: &'a dyn Display,
     },
-    /// The kernel may go on sending what a connection had not sent when it was given up.
+    /// The kernel may still send what a connection had not sent when it was closed.
     UnsentDataKept,
     /// The first failure to renew the credentials of a connection, and those after it.
     CredentialsNotRenewed {
@@ -76,7 +76,7 @@ pub(crate) enum Failures {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Severity {
-    /// Somebody should do something about it.
+    /// An operator should do something about it.
     Warning,
     Detail,
 }

@@ -63,7 +63,7 @@ look_inside! {
     [T] tokio::task::JoinSet<T> => JoinHandle<T>;
 }
 
-/// Stands for what goes on by itself: it counts as a future.
+/// Stands for work that continues without the caller: it counts as a future.
 #[derive(Debug)]
 pub struct JoinHandle<T>(PhantomData<fn() -> T>);
 
@@ -133,19 +133,19 @@ pub trait AnyType: Sized {
         TypeOf::new()
     }
 
-    /// Not a tuple of so many.
+    /// Not a tuple of this many.
     #[must_use]
     fn second_element(self) -> TypeOf<()> {
         TypeOf::new()
     }
 
-    /// Not a tuple of so many.
+    /// Not a tuple of this many.
     #[must_use]
     fn third_element(self) -> TypeOf<()> {
         TypeOf::new()
     }
 
-    /// Not a tuple of so many.
+    /// Not a tuple of this many.
     #[must_use]
     fn fourth_element(self) -> TypeOf<()> {
         TypeOf::new()

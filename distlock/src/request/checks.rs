@@ -24,7 +24,7 @@ impl LockRequest {
         let mut want = self.want(now)?;
         self.check_kind(keys.len())?;
         if want.replaces.is_some() {
-            // It is answered at once, or the store is out of reach.
+            // It is answered at once, or the store is unreachable.
             want.wait_limit = WaitLimit::Forever;
             want.unavailable_after = self.manager.defaults().unavailable_after;
             self.check_replacing()?;

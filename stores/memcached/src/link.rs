@@ -163,8 +163,8 @@ impl Connection {
         }
         let is_alone = queue.awaited.is_empty();
         queue.awaited.push_back(awaited);
-        // Who is alone writes itself, which wakes nobody. Of many, the driver writes all at once. Nobody else writes
-        // now: what is not written is awaited.
+        // A single caller writes itself, which wakes no task. Of many, the driver writes all at once. Nothing else
+        // writes now: what is not written is awaited.
         let written = if is_alone { self.writer.try_write(bytes).unwrap_or(0) } else { 0 };
         match bytes.get(written..) {
             None | Some([]) => {}
@@ -198,7 +198,7 @@ impl Driver {
         let end = EndOnDrop(&connection);
         let ended = tokio::select! {
             biased;
-            // Before anybody says that nothing was heard: this process may have stood still.
+            // Before the server counts as silent: this process may have been paused.
             ended = read_all(reader, &connection) => ended,
             ended = write_all(&connection) => ended,
             () = silence(&connection, response_timeout) => {
@@ -211,7 +211,7 @@ impl Driver {
     }
 }
 
-/// No command is sent over the connection any more, and no caller gets a reply.
+/// No command is sent over the connection from now on, and no caller gets a reply.
 struct EndOnDrop<'a>(&'a Connection);
 
 impl Drop for EndOnDrop<'_> {
@@ -290,7 +290,7 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
         drop(queue);
         bytes.drain(..read);
         for (reply, said) in told.drain(..) {
-            // Whoever asked may have gone.
+            // The caller may have been dropped.
             drop(reply.send(said));
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct MysqlConfig {
     pub(super) servers: Vec<Opts>,
     /// Hosts and database, without credentials.
     place: String,
-    /// `None`: they are spoken to in the clear.
+    /// `None`: they are connected without TLS.
     tls: Option<Arc<TlsFiles>>,
     pub(super) schema: Schema,
     /// How many connections there may be.
@@ -120,7 +120,7 @@ impl MysqlConfig {
         format!("MySQL at {}, {}", self.place, self.schema)
     }
 
-    /// With what each connection is asked for anew: the credentials of the program, if it gives some, and certificates.
+    /// What is read again for each connection: the credentials of the program, if it gives some, and certificates.
     pub(super) async fn for_a_connection(&self, server: &Opts) -> Result<Opts, StoreError> {
         let mut opts = OptsBuilder::from_opts(server.clone());
         if let Some(provider) = &self.credentials {

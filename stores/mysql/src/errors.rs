@@ -12,7 +12,7 @@ use distlock_store::kit::certificates;
 pub(super) enum Phase {
     /// Before any command.
     Connecting,
-    /// In answer to a command, or in place of it.
+    /// In answer to a command, or instead of one.
     Asking,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn is_forbidden(error: &Error) -> bool {
     matches!(code(error), Some(1044 | 1142 | 1143 | 1227))
 }
 
-/// The server cannot be written to (any more).
+/// The server does not accept writes.
 pub(super) fn is_read_only(error: &Error) -> bool {
     matches!(code(error), Some(1290 | 1792 | 1836))
 }

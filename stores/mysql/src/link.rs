@@ -39,14 +39,14 @@ pub(super) struct Link {
 /// Connections to one server, which come and go together.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Those that nobody uses; the one that was used last comes last.
+    /// Those that are not in use; the one that was used last comes last.
     idle: Locked<VecDeque<Idle>>,
     /// A permit for each of them.
     turns: Semaphore,
     count: AtomicUsize,
-    /// Somebody waits for a connection.
+    /// A caller waits for a connection.
     pub(super) crowded: Notify,
-    /// Why all are to be replaced: one has ended, or does not answer, or may not write any more.
+    /// Why all are to be replaced: one has ended, or does not answer, or may no longer write.
     broken: watch::Sender<Option<StoreError>>,
     /// What the server's clock showed, and when it said so.
     clock: Locked<(Instant, i64)>,
@@ -220,12 +220,12 @@ impl Pool {
         self.turns.add_permits(1);
     }
 
-    /// One that was taken out is not given back.
+    /// One that was taken out is not returned.
     pub(super) fn is_one_less(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Nobody gets one any more. Those that are idle are returned.
+    /// No caller gets one from now on. Those that are idle are returned.
     pub(super) fn close(&self) -> Vec<Conn> {
         self.turns.close();
         self.idle.lock().drain(..).map(|idle| idle.conn).collect()

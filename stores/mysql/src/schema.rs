@@ -28,7 +28,7 @@ impl Schema {
         Ok(Schema { prefix: prefix.to_owned() })
     }
 
-    /// `text` with the names of the tables in place of `@lock`, `@floor`, `@holder` and `@value`.
+    /// `text` with the names of the tables instead of `@lock`, `@floor`, `@holder` and `@value`.
     pub(super) fn fill(&self, text: &str) -> String {
         let name = |table: &str| format!("`{}{table}_1`", self.prefix);
         ["lock", "floor", "holder", "value"]

@@ -26,7 +26,7 @@ pub(super) fn is_too_late(error: &ClientError) -> bool {
     error.code().is_some_and(|code| code.code() == TOO_LATE)
 }
 
-/// The server does not know a prepared statement any more, or what it returns has changed since. It has done nothing.
+/// The server no longer knows a prepared statement, or what it returns has changed since. It has done nothing.
 pub(super) fn is_of_preparation(error: &ClientError) -> bool {
     let codes = [&SqlState::INVALID_SQL_STATEMENT_NAME, &SqlState::FEATURE_NOT_SUPPORTED];
     error.code().is_some_and(|code| codes.contains(&code))
@@ -134,7 +134,7 @@ fn temporary(code: &SqlState, said: String) -> StoreError {
              some administrators do when the disk is full. If it is a standby, name all servers in the URL \
              (host1,host2) with `target_session_attrs=read-write`"
         )),
-        // Nothing was done, and nothing will be before we have connected anew.
+        // Nothing was done, and nothing will be before we have connected again.
         missing if MISSING.contains(&missing) => StoreError::later(format!(
             "{said}: the tables or functions of distlock are missing; distlock creates them again now, if \
              this role may create them"

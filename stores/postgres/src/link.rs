@@ -241,7 +241,7 @@ impl PooledConnection {
             let said = timeout(silent_at.saturating_duration_since(tokio::time::Instant::now()), &mut asking);
             let mut said = said.await;
             if said.is_err() {
-                // This process may have stood still, with the answer in its socket: that is read first, perhaps by
+                // This process may have been paused, with the answer in its socket: that is read first, perhaps by
                 // another thread.
                 said = timeout(READ_WITHIN, &mut asking).await;
             }

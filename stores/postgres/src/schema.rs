@@ -107,7 +107,7 @@ impl Schema {
         };
         // The lock ends with the transaction, not before: others must see what was committed.
         run(&format!("BEGIN; SELECT pg_advisory_xact_lock({INSTALLING})")).await?;
-        // Somebody else may have done it meanwhile; later functions are never replaced by these.
+        // Another client may have done it meanwhile; later functions are never replaced by these.
         if self.revision(client).await? < Some(REVISION) {
             // A schema that is there needs no permission to create schemas.
             let exists = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";

@@ -130,7 +130,7 @@ impl PostgresStore {
     async fn look(&self, pool: &Pool, listener: Option<&Listener>) -> StoreError {
         let response_timeout = self.config.response_timeout;
         let mut next_pruning = Instant::now();
-        // Behind which key a pass goes on that has begun.
+        // The key behind which a pass that has begun continues.
         let mut behind: Option<Vec<u8>> = None;
         loop {
             if behind.is_none() {
@@ -172,7 +172,7 @@ impl<'a> Up<'a> {
 impl Drop for Up<'_> {
     fn drop(&mut self) {
         self.store.link.set(None);
-        // Everybody asks again, by another channel.
+        // All waiters ask again, by another channel.
         self.store.grants.clear();
     }
 }

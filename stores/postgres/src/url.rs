@@ -148,7 +148,7 @@ fn read(url: &str, options: &ConnectionOptions) -> Result<(Server, Parameters), 
     Ok((server, parameters))
 }
 
-/// The servers, and whether they are spoken to in the clear.
+/// The servers, and whether they are connected without TLS.
 fn server(parts: &Parts<'_>, parameters: &Parameters, options: &ConnectionOptions) -> Result<Server, String> {
     let mut config: Config = for_the_client(parts, parameters).parse().map_err(|error| reason(&error))?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {

@@ -5,7 +5,8 @@ use super::file::LockFile;
 use distlock_store::Severity::{Fine, Warning};
 use distlock_store::{Finding, StoreError};
 
-/// A log is written back from 4 MiB on, so a longer one could not be: somebody reads, or has stopped reading, for long.
+/// A log is written back from 4 MiB on, so a longer one could not be: a process has read, or stopped in a read, for a
+/// long time.
 const LONG_LOG: u64 = 64 * 1024 * 1024;
 
 impl LockFile {

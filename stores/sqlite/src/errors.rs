@@ -27,7 +27,7 @@ pub(super) fn undone(error: Error) -> StoreError {
     }
 }
 
-/// While it was committed. What was not synchronised may be found all the same by who recovers the file.
+/// While it was committed. The process that recovers the file may still find what was not synchronised.
 pub(super) fn perhaps_done(error: Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => undone(error),

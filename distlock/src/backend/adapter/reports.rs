@@ -48,7 +48,7 @@ impl StoreLink {
         }
     }
 
-    /// Nothing is known any more.
+    /// Nothing is known now.
     pub(super) fn close(&mut self) {
         self.state = State::NotYet;
         self.unannounced = None;

@@ -11,7 +11,7 @@
 //!   which other processes want a key. [`waiting`] asks for locks, [`follow_up`] releases acquisitions
 //!   without a majority, [`repair`] acquires held locks where they are missing, [`membership`] knows which
 //!   servers are connected and count.
-//! - [`worker`]: carries out the coordinator's effects on the I/O thread.
+//! - [`worker`]: executes the coordinator's effects on the I/O thread.
 //!
 //! The rules, and their reasons:
 //!

@@ -86,7 +86,7 @@ pub(super) struct Round {
     pub(super) touched: Servers,
     /// Servers that are asked for the lock only after the queue server has replied.
     pub(super) not_asked: Servers,
-    /// Servers that have not replied yet are not waited for any more.
+    /// The round no longer waits for servers that have not replied yet.
     overdue: bool,
     /// The server that queues the token.
     pub(super) queue: Option<usize>,

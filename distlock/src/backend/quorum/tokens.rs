@@ -33,7 +33,7 @@ pub(super) struct TokenRecord {
     pub(super) open: u32,
     /// All rounds for it, of all kinds, that are not over.
     pub(super) rounds: Vec<u64>,
-    /// It was told that the lock is free, and has not asked since.
+    /// It has learnt that the lock is free, and has not asked since.
     pub(super) woken: bool,
     /// Servers that may have it in their queue.
     pub(super) queued: Servers,

@@ -16,7 +16,7 @@ const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// No connection has this id.
 const NO_CLIENT_ID: i64 = i64::MAX;
 
-/// What is done with the locks of this server, beside keeping them.
+/// What is done with the locks of this server, in addition to keeping them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setup {
     /// The server alone keeps them. `confirmed`: replicas confirm every acquisition.

@@ -172,7 +172,7 @@ pub(super) fn replied(error: ServerError) -> StoreError {
 /// The keys of this server could not be looked through.
 pub(super) fn not_listed(error: ServerError) -> StoreError {
     let details = error.details().unwrap_or_default();
-    // What a script may not do is told in other words, and before Redis 7 with another code.
+    // What a script may not do is reported in other words, and before Redis 7 with another code.
     let forbidden = error.code() == "NOPERM"
         || details.contains("NOPERM")
         || details.contains("user executing the script");

@@ -33,7 +33,7 @@ pub(super) struct Exec {
     whole: AtomicBool,
     /// Locks for which others were found to wait.
     awaited: Contended,
-    /// Why the server runs no scripts for us any more, since somebody has changed the permissions. Without them a lock
+    /// Why the server no longer runs scripts for us, since the permissions were changed. Without them a lock
     /// could be acquired, and not released.
     refusal: RwLock<Option<StoreError>>,
     is_refused: AtomicBool,
@@ -84,7 +84,7 @@ impl Exec {
 
     /// An operation that is sent by itself, in its shortest form.
     pub(super) fn encode_alone(&self, key: &str, op: &dyn Encode) -> (Cmd, Encoding) {
-        // The shorter script does not tell who grants.
+        // The shorter script does not report who grants.
         let may_be_short = !self.awaited.is(key) && self.name().is_none();
         let short = if may_be_short { op.short(&self.wire, ScriptRef::Hash, key) } else { None };
         short.map_or_else(|| self.encode(key, op), |cmd| (cmd, Encoding::Short))

@@ -3,7 +3,7 @@
 //! WAIT blocks its connection, and counts the replicas that have what *that* connection has written. So it is
 //! sent on a connection of its own, after a write of ours that leaves nothing behind. In the server's one
 //! ordered stream this write is later than every acquisition that was answered before, so a replica that has
-//! the write has those acquisitions, too. A request that comes while a round is under way joins the next
+//! the write has those acquisitions, too. A request that comes while a round is in progress joins the next
 //! round.
 //!
 //! An acquisition that is not confirmed may exist on the server: it fails as [`Failure::Unknown`], and the
@@ -141,7 +141,7 @@ impl Replicas {
                 }))
             });
             for ask in waiting.drain(..) {
-                // The requester was dropped: nobody needs the answer.
+                // The requester was dropped: no caller needs the answer.
                 drop(ask.send(answer.clone()));
             }
         }

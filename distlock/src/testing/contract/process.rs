@@ -116,7 +116,7 @@ impl Process {
         }
     }
 
-    /// Takes a lock that nobody has.
+    /// Acquires a lock that is free.
     pub(super) async fn takes(&self, request: &Acquire) -> Result<Option<u64>, Broken> {
         match self.acquire(request).await? {
             AcquireReply::Acquired { fence } => Ok(fence),
@@ -126,7 +126,7 @@ impl Process {
         }
     }
 
-    /// Asks for a lock that somebody has. Returns who has it, if the store says that.
+    /// Requests a lock that is held. Returns its holder, if the store names it.
     pub(super) async fn meets(&self, request: &Acquire) -> Result<Option<String>, Broken> {
         match self.acquire(request).await? {
             AcquireReply::Busy(busy) => Ok(busy.holder),
@@ -145,7 +145,7 @@ impl Process {
         self.asked(async || self.store.release(request).await).await
     }
 
-    /// Gives back what is the owner's.
+    /// Releases a lock of the owner.
     pub(super) async fn gives_back(&self, key: &Arc<str>, owner: &Owner) -> Result<(), Broken> {
         match self.release(&Release::new(key.clone(), owner)).await? {
             ReleaseReply::Released => Ok(()),
@@ -159,7 +159,7 @@ impl Process {
         self.asked(async || self.store.inspect(key).await).await
     }
 
-    /// Those who hold the key.
+    /// The holders of the key.
     pub(super) async fn holders(&self, key: &str) -> Result<Vec<String>, Broken> {
         let found = self.inspect(key).await?;
         let holders = found.into_iter().flat_map(|lock| lock.holders);
@@ -208,7 +208,7 @@ impl Process {
         })
     }
 
-    /// Waits until the owner is told that it may have the key.
+    /// Waits until the owner learns that it may have the key.
     pub(super) async fn is_told(&self, key: &str, waiter: &Owner) -> Result<Told, Broken> {
         let is_told = async || self.told(key, waiter).is_some();
         until(&format!("{waiter}, which waits for `{key}`, learns that it was released"), is_told).await?;

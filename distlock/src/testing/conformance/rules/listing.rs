@@ -6,7 +6,7 @@ use crate::testing::conformance::Place;
 use crate::testing::eventually;
 use crate::{LockEntry, LockManager};
 
-/// All entries, once everybody has answered.
+/// All entries, once every server has answered.
 async fn listed(manager: &LockManager, pattern: &str) -> Vec<LockEntry> {
     let mut found = Vec::new();
     eventually("every server answers", async || {
@@ -81,7 +81,7 @@ pub async fn a_list_shows_who_waits(place: Place) {
 pub async fn a_long_list_comes_whole(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let all: Vec<String> = (0..1_100).map(|number| format!("k:{number:04}")).collect();
-    // Stores that take one lock after the other need their time for so many.
+    // Stores that take one lock after the other need their time for this many.
     let patience = Duration::from_secs(600);
     let guards = one.lock_all(&all).ttl(patience).wait(patience).acquire().await.unwrap();
     let found = listed(&other, "k:*").await;

@@ -13,7 +13,7 @@ use distlock_store::{
     AcquireReply, LockStore, Owner, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply,
 };
 
-/// So many processes ask at once, ..
+/// This many processes ask at once, ..
 const CROWD: usize = 4;
 /// .. so often.
 const ROUNDS: usize = 30;
@@ -141,7 +141,7 @@ pub(crate) async fn who_has_lost_the_lock_acquires_it_anew(place: Place) -> Resu
     ensure!(other.force_release(&key).await?, "`{key}` is held, and its forced release says that it is not");
     let was_held = other.force_release(&key).await?;
     ensure!(!was_held, "`{key}` was released by force, and a second forced release says that it is held");
-    // A place that has ended is known to all when its end was told.
+    // A place that has ended is known to all when its end was reported.
     until("the holder is gone", async || one.holders(&key).await.is_ok_and(|found| found.is_empty())).await?;
     one.takes(&long(&key, &owner)).await?;
     one.gives_back(&key, &owner).await

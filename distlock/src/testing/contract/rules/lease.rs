@@ -17,7 +17,7 @@ const ATTEMPTS: usize = 50;
 /// A measurement that took longer is disturbed.
 const PRECISE: Duration = Duration::from_millis(5);
 
-/// Nobody else gets the key earlier than a holder may rely on it that has asked for it at `asked`; but somebody gets
+/// No other owner gets the key while a holder that has requested it at `asked` may rely on it; but another one gets
 /// it in the end.
 pub(super) async fn ends_not_before(
     other: &Process,
@@ -188,7 +188,7 @@ async fn still_lasts(other: &Process, key: &Arc<str>, owner: &Owner, short: Dura
     Ok(())
 }
 
-/// Of a process that has died: nobody releases anything.
+/// Of a process that has died: nothing is released.
 pub(crate) async fn who_comes_after_an_expiry_acquires_the_lock(place: Place) -> Result<(), Broken> {
     let (one, other) = (place.process_apart().await?, place.process_apart().await?);
     let short = place.short();
@@ -198,7 +198,7 @@ pub(crate) async fn who_comes_after_an_expiry_acquires_the_lock(place: Place) ->
     one.takes(&request).await?;
     drop(one);
     ends_not_before(&other, &key, asked, short).await?;
-    // Its former owner has lost it, and is told so when it gets it anew.
+    // Its former owner has lost it, and learns that when it acquires it again.
     let reply = other.acquire(&request).await?;
     let is_right = matches!(reply, AcquireReply::Acquired { .. });
     ensure!(is_right, "the lease of {owner} on `{key}` is over, and its next acquire says {reply:?}");

@@ -12,7 +12,7 @@ use crate::testing::contract::{Broken, Process};
 use distlock_store::clock;
 use distlock_store::{Acquire, AcquireReply, NOTIFIED_WITHIN, Owner, Queue, Release, ReleaseReply};
 
-/// So many hand-overs, of which most have to be told in time: a busy machine may be late with a few.
+/// This many hand-overs, of which most have to be reported in time: a busy machine may be late with a few.
 const HAND_OVERS: usize = 9;
 
 /// So often a release is looked for that has granted the lock.
@@ -25,7 +25,7 @@ fn waits(key: &Arc<str>, owner: &Owner, claim: Duration, entry_ttl: Duration) ->
     request
 }
 
-/// A holder, and somebody of another process who waits for it.
+/// A holder, and a waiter of another process.
 struct Waiting {
     holder: (Process, Owner),
     waiter: (Process, Owner),
@@ -154,7 +154,7 @@ pub(crate) async fn a_place_whose_owner_does_not_ask_is_passed_over(place: Place
     dead.meets(&waits(&key, &gone, LONG, entry_ttl)).await?;
     drop(dead);
     waiter.meets(&waits(&key, &next, LONG, LONG)).await?;
-    // Not to wait for somebody, but for the time that is the rule's.
+    // The rule is about this time; this waits for no other process.
     tokio::time::sleep(entry_ttl * 2).await;
     holder.gives_back(&key, &first).await?;
     let end = Instant::now() + BOUND;
