@@ -338,8 +338,7 @@ impl Expansion<'_> {
     fn on_busy(&self) -> Option<TokenStream> {
         let private = &self.private;
         let on_busy = self.spec.options.on_busy.as_ref()?;
-        // The value may end in a `return` of its own. For lints, the code behind the `return` before it is reachable, because
-        // that one is in a branch.
+        // The value may end in a `return` of its own. In a branch, lints take the `return` before it for reachable.
         Some(quote_spanned! {Span::mixed_site()=>
             if #private::is_busy(&__distlock_acquired) {
                 #private::drop(__distlock_acquired);

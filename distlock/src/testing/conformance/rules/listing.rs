@@ -37,7 +37,7 @@ pub async fn a_list_shows_the_locks_of_all_managers_once_each(place: Place) {
     for entry in &found {
         assert_eq!(entry.full_key, format!("{}{}", place.prefix(), entry.key));
         assert_eq!(entry.holders.len(), 1, "{entry:?}");
-        let client = entry.holders[0].client.as_ref().expect("one of ours");
+        let client = entry.holders[0].client.as_ref().expect("a holder of this test");
         // A store that lists the locks itself need not know the process.
         assert!(client.pid.is_none_or(|pid| pid == std::process::id()), "{entry:?}");
     }
