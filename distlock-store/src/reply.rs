@@ -185,8 +185,8 @@ impl Busy {
         Busy { release: HolderRelease::Reported, ..self }
     }
 
-    /// The holder's release is not reported to waiters, although its text is a token of this library. The first waiter
-    /// polls, with pauses of up to 100 ms.
+    /// The holder's release is not reported to waiters, although its owner token has the form of this library. The
+    /// first waiter polls, with pauses of up to 100 ms.
     ///
     /// ```
     /// use distlock::store::Busy;

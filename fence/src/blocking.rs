@@ -231,7 +231,7 @@ impl<P: Connections<Connection: AssertHeld>> Connections for crate::SameDatabase
 
     fn fence_once(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
         self.fence(connection, fence)?;
-        // Transactions of one holder do not wait for each other at the lock: each would find no result, and run.
+        // The lock does not order transactions of one holder: each would find no result, and run the body.
         connection.fence(fence)
     }
 }

@@ -232,7 +232,7 @@ impl Watch<'_> {
             if kill_at > self.told + LONGER {
                 self.told = kill_at;
                 if let Some(guardian) = &self.guardian {
-                    // One that has died, or does not read, cannot be helped: this process is left.
+                    // A guardian that has died, or does not read, is ignored: this process still ends the command.
                     drop(guardian.renewed(kill_at));
                 }
             }

@@ -178,7 +178,7 @@ impl Model {
                     self.mode = Mode::Browse;
                     return Action::Release { key: name, owners };
                 }
-                // A change of the size of the screen is no answer.
+                // A change of the screen's size is not an answer.
                 KeyCode::Null => {}
                 _ => {
                     self.mode = Mode::Browse;

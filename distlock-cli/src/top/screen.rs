@@ -128,7 +128,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, model: &Model, rows: &[&LockEnt
     let in_use = || columns.iter().filter(|(.., is_shown)| *is_shown);
     let header = Row::new(in_use().map(|(name, ..)| *name)).style(Style::new().underlined());
     let widths: Vec<Constraint> = in_use().map(|(_, width, _)| *width).collect();
-    // No more than what can be seen are made, wherever the selected one stands.
+    // Makes only the rows that are visible, wherever the selected one is.
     let seen = usize::from(area.height).max(1);
     let first = place.map_or(0, |at| at.saturating_sub(seen.saturating_sub(2)));
     let row = |entry: &&LockEntry| {

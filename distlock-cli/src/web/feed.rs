@@ -85,7 +85,7 @@ impl Feed {
             let began = Instant::now();
             let found =
                 memory.look(&self.manager, &self.pattern, |key, owner| self.take_released(key, owner)).await;
-            // However long a look takes, most of the time the store has its rest; one that failed was no work for it.
+            // However long a look takes, the store is idle most of the time; a look that failed was no work for it.
             let rest = if found.is_ok() { began.elapsed() * RESTS } else { PAUSE };
             self.publish(began, found, &memory);
             tokio::time::sleep(rest.max(PAUSE)).await;

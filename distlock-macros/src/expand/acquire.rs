@@ -102,7 +102,7 @@ impl Expansion<'_> {
         let manager = self.manager();
         let request = self.request();
         let on_busy = self.on_busy();
-        // In a block of its own: what it needs is no part of the future that waits for the lock and runs the body.
+        // In a block of its own: what it needs is not part of the future that waits for the lock and runs the body.
         let acquired = match way {
             Acquiring::Async => quote_spanned! {Span::mixed_site()=>
                 { #manager __distlock_lock.acquire(#request) }.await

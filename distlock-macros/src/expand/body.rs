@@ -228,7 +228,7 @@ impl Expansion<'_> {
                     together.push(ident);
                     capture(&mut together, attrs, &mut captures);
                 }
-                // Bound by statements of their own.
+                // Bound by separate statements.
                 Mention::Nowhere if is_future => {}
                 Mention::Nowhere => {
                     capture(&mut together, &[], &mut captures);

@@ -182,7 +182,7 @@ impl LockManager {
                 Some(found) if !found.is_held_by(&owner) => {
                     return Ok(ForcedRelease::HeldByAnother { holder: found.first_holder().to_owned() });
                 }
-                // It has taken the lock in between, under the same name.
+                // The same owner has acquired the lock again in between.
                 Some(_) => {}
             }
         }

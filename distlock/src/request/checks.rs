@@ -73,7 +73,7 @@ impl LockRequest {
         }
     }
 
-    /// How long the lease may stay with this process. A default is for the requests that it can be for.
+    /// How long the lease may stay with this process. The manager's default applies only to requests that can linger.
     fn lingers(&self, keys: usize) -> Result<Option<Duration>, LockError> {
         let objection = if self.kind != LockKind::Exclusive {
             Some("`linger` is for exclusive locks: a lock for several holders does not stay with one process")

@@ -219,7 +219,7 @@ impl MysqlStore {
             if u64::try_from(held.len()).is_ok_and(|held| held <= renewed) {
                 return Ok(held);
             }
-            // Some were not renewed although they could be: it came too late.
+            // Some leases could be renewed, but were not: the statement came too late.
             let first = pairs.first().map_or("", |(key, _)| key);
             self.look(&pool, first, limit).await?;
         }

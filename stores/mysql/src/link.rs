@@ -264,8 +264,8 @@ async fn carry_out(
                 Ok(result) => all_of(result).await,
                 Err(error) => Err(error),
             };
-            // A transaction in it may be open yet, and keep rows locked. A connection on which it cannot be ended is
-            // closed, which ends it.
+            // A transaction in it may still be open, and keep rows locked. If the transaction cannot be ended, the
+            // connection is closed, which ends it.
             let may_be_open = asked.as_ref().is_err_and(|error| !error.is_fatal());
             if may_be_open && conn.query_drop("ROLLBACK AND NO CHAIN NO RELEASE").await.is_err() {
                 return Err(Error::Driver(DriverError::ConnectionClosed));

@@ -9,7 +9,7 @@ use crate::testing::conformance::place::Tally;
 use crate::testing::eventually;
 use crate::{LockError, LockManager, LockRequest, Release};
 
-/// Longer than any rule runs: a request that gets the lock before that was not saved by its end.
+/// Longer than any rule runs: a request that acquires the lock did not have to wait until the lease expired.
 const LONG: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(100);
 /// For waiters: they get the lock, or the rule is broken.

@@ -52,8 +52,8 @@ pub async fn force_release_frees_the_lock(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let _lost = one.lock("k").ttl(Duration::from_secs(3)).acquire().await.unwrap();
     assert!(other.force_release("k").await.unwrap());
-    // The manager that holds it learns of it at its next renewal; in memory that is the one that asks, and
-    // learns of it at once.
+    // The manager that holds the lock notices the loss at its next renewal. In memory, both managers are one,
+    // which notices it at once.
     other.lock("k").wait(Duration::from_secs(60)).acquire().await.unwrap().release().await.unwrap();
 }
 

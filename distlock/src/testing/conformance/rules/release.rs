@@ -95,7 +95,7 @@ pub async fn a_release_in_the_background_is_ahead_of_the_next_acquisition_of_its
     for round in 0..50 {
         let section = manager.lock("k").no_wait().release(Release::Background);
         section.run(async |held| held.check()).await.unwrap().unwrap();
-        // One attempt: had it overtaken the release, it would be busy.
+        // One attempt: if it had overtaken the release, it would be busy.
         let next = manager.lock("k").try_acquire().await.unwrap();
         assert!(next.is_some(), "round {round}: busy after its own release");
         // Another thread of the process.

@@ -28,7 +28,7 @@ pub(super) async fn ends_not_before(
     let owner = other.owner();
     while !other.acquire(&long(key, &owner)).await?.is_acquired() {
         let waited = clock::now().duration_since(asked);
-        // A coarse store may need a few steps more.
+        // A coarse store may need a few more steps.
         ensure!(waited < ttl * 20 + BOUND, "a lease of {ttl:?} on `{key}` has not ended after {waited:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -53,7 +53,7 @@ pub(crate) async fn a_lease_lasts_for_its_ttl_from_the_call_and_then_ends(
     one.takes(&Acquire::new(key.clone(), &owner, short)).await?;
     ends_not_before(&other, &key, asked, short).await?;
 
-    // Not a whole number of seconds, if the store knows others.
+    // Not a whole number of seconds, if the store supports such ttls.
     let granularity = place.granularity();
     let ttl = Duration::from_millis(1_900);
     let ttl = if granularity < Duration::from_millis(100) { ttl } else { granularity * 3 };
