@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{NOT_ENCODED, Parts, decoded};
+use crate::kit::connection::{CONNECT_TIMEOUTS, ConnectionOptions, RESPONSE_TIMEOUTS};
 use crate::kit::duration;
 use crate::kit::nearest::nearest;
 
@@ -114,6 +115,24 @@ impl Parameters {
         valid: &RangeInclusive<Duration>,
     ) -> Result<Duration, String> {
         in_limits(name, option.or(self.duration(name)?).unwrap_or(default), valid)
+    }
+
+    /// The time-out of a connection attempt, `default` if neither the program nor the URL sets one.
+    pub fn connect_timeout(
+        &self,
+        options: &ConnectionOptions,
+        default: Duration,
+    ) -> Result<Duration, String> {
+        self.time_out("connect_timeout", options.connect_timeout, default, &CONNECT_TIMEOUTS)
+    }
+
+    /// The time-out of a reply, `default` if neither the program nor the URL sets one.
+    pub fn response_timeout(
+        &self,
+        options: &ConnectionOptions,
+        default: Duration,
+    ) -> Result<Duration, String> {
+        self.time_out("response_timeout", options.response_timeout, default, &RESPONSE_TIMEOUTS)
     }
 }
 
