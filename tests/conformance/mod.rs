@@ -41,12 +41,12 @@ mod quorum {
 
 mod etcd {
     use crate::conformance::on_etcd::OnEtcd;
-    distlock::testing::conformance::conformance!(OnEtcd, lacks: ttl, hand_over);
+    distlock::testing::conformance::conformance!(OnEtcd, lacks: ttl);
 }
 
 mod zookeeper {
     use crate::conformance::on_zookeeper::OnZooKeeper;
-    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: ttl, min_hold, hand_over);
+    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: ttl, min_hold);
 }
 
 mod mariadb {

@@ -54,6 +54,10 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     }
     let url = if options.pass_url { Some(general.url()?) } else { None };
     let manager = interruptible(&mut signals, connect(general)).await??;
+    if options.hand_over {
+        // Now: after the program has run, the lock could only be released.
+        manager.check_hand_over().map_err(|error| Exit::told(&error))?;
+    }
     let acquired = interruptible(&mut signals, request(&manager, &options).acquire()).await?;
     let guard = match acquired {
         Ok(guard) => guard,

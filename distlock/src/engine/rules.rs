@@ -38,6 +38,21 @@ pub(super) fn leases_that_are_handed_over_stay() -> bool {
     !mutated!(HandedOverReleased)
 }
 
+/// What was handed over is not released by a grant or a reply that comes late.
+pub(super) fn handed_over_leases_are_remembered() -> bool {
+    !mutated!(HandedOverForgotten)
+}
+
+/// A lease after its last renewal stays with nobody of this process: it is handed over, or released.
+pub(super) fn leases_leave_with_their_last_renewal() -> bool {
+    !mutated!(LastRenewalPassedOn)
+}
+
+/// After the last renewal of a lease that is handed over, no other is sent.
+pub(super) fn nothing_is_renewed_after_the_last_time() -> bool {
+    !mutated!(RenewedAfterTheLast)
+}
+
 /// An acquisition that was applied late and that no request wants is released.
 pub(super) fn late_answers_are_compensated() -> bool {
     !mutated!(LateAnswerNotCompensated)

@@ -213,6 +213,27 @@ impl LockManager {
         LockRequest::take_over(self.0.clone(), ticket)
     }
 
+    /// Whether locks of this manager's store can be [handed over](crate::Guard::hand_over). Ask it before work that ends
+    /// with a ticket. It sends nothing.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidOptions`] with the reason, if the store cannot replace a holder.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// manager.check_hand_over()?;
+    /// let guard = manager.lock("build").acquire().await?;
+    /// // .. long work
+    /// println!("{}", guard.hand_over().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check_hand_over(&self) -> Result<(), LockError> {
+        self.0.core().backend.cannot_replace().map_or(Ok(()), |reason| Err(LockError::options(reason)))
+    }
+
     /// A request for several locks: all or nothing. The keys are sorted, and acquired in that order only, so callers
     /// that name them in different orders cannot deadlock. Duplicates count once. A separate request that is made while
     /// another lock is held is outside that order. Only its `wait` then ends a deadlock. The `wait` applies to all keys

@@ -126,6 +126,8 @@ pub(crate) struct Renew {
     pub(crate) token: Token,
     pub(crate) kind: LockKind,
     pub(crate) ttl: Duration,
+    /// The process hands the lock over: its lease is to last for that time without it.
+    pub(crate) last: bool,
 }
 
 /// Raises the server's counter of fencing tokens to the last of `count` tokens starting with `first`, if the

@@ -273,8 +273,12 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     fn begin_renew(&self, key: &Arc<str>, op: op::Renew) -> Result<Coming<protocol::RenewReply>, StoreError> {
-        let request = self.translator.renew(key, op);
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.renew(&request).await });
+        let (request, is_last) = (self.translator.renew(key, op), op.last);
+        let call = move |this: Arc<Self>, _| {
+            boxed(async move {
+                if is_last { this.store.hand_over(&request).await } else { this.store.renew(&request).await }
+            })
+        };
         let answer =
             self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::Caller), call, |_, _| {})?;
         Ok(Box::pin(async { answer.await.map(|(reply, asked)| Translator::renewed(reply, asked)) }))

@@ -118,7 +118,7 @@ impl Translator {
     }
 
     pub(super) fn renew(&self, key: &str, op: op::Renew) -> Renew {
-        let op::Renew { token, kind, ttl } = op;
+        let op::Renew { token, kind, ttl, .. } = op;
         let mut request = Renew::new(self.full(key), &self.owner(token), self.rounded(ttl));
         request.kind = kind;
         request

@@ -92,6 +92,8 @@ pub(crate) struct Lease {
     /// Set while it lingers: until then.
     pub(crate) lingers_until: Option<Time>,
     pub(crate) door: Door,
+    /// Its holder hands it over, and has asked for the last time to renew it.
+    pub(crate) last_renewal: bool,
 }
 
 impl Lease {
@@ -118,11 +120,26 @@ impl Lease {
 
     /// True if another task of this process may use it without asking the server.
     pub(crate) fn may_be_passed_on(&self, now: Time) -> bool {
-        rules::is_within_the_chain(self.grant.entered, now) && now < self.grant.deadline
+        rules::is_within_the_chain(self.grant.entered, now)
+            && now < self.grant.deadline
+            && self.may_stay_here()
+    }
+
+    /// False: it may belong to the store alone, and ends unless it is taken over.
+    pub(crate) fn may_stay_here(&self) -> bool {
+        !self.last_renewal || !rules::leases_leave_with_their_last_renewal()
+    }
+
+    /// On some stores, a renewal after the last one finds that the lease does not belong to this process.
+    pub(crate) fn is_renewed_no_more(&self) -> bool {
+        self.last_renewal && rules::nothing_is_renewed_after_the_last_time()
     }
 
     /// The ttl of the next renewal: the longest among the holders that want renewal.
     pub(crate) fn renewal_ttl(&self) -> Option<Duration> {
+        if self.is_renewed_no_more() {
+            return None;
+        }
         self.holders.iter().filter(|holder| holder.is_renewed()).map(|holder| holder.ttl).max()
     }
 
@@ -147,7 +164,8 @@ impl Lease {
             let first = if is_urgent { rules::first_renewal_after(ttl) } else { ttl / 6 };
             in_batches(holder.until.before(ttl * 2 / 3), ttl).max(now.after(first))
         };
-        self.renew_at = self.holders.iter().filter(|holder| holder.is_renewed()).map(due).min();
+        let due = self.holders.iter().filter(|holder| holder.is_renewed()).map(due).min();
+        self.renew_at = due.filter(|_| !self.is_renewed_no_more());
     }
 
     /// A holder has come or gone. This may bring the next renewal forward but never postpones it: readers

@@ -415,7 +415,7 @@ impl<W> Step<'_, W> {
     ) {
         let AcquirePurpose { ttl, queueing, .. } = asked;
         match result {
-            _ if !rules::late_answers_are_compensated() => return,
+            _ if !rules::late_answers_are_compensated() || self.is_behind_a_ticket(context.token) => return,
             Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => {}
             Ok(AcquireReply::Busy { .. }) if queueing == Queueing::May => {}
             // Its release may have been answered already although it was applied before this command.

@@ -48,6 +48,7 @@ impl<W> Step<'_, W> {
             renew_at: None,
             lingers_until: None,
             door: Door::Open,
+            last_renewal: false,
         };
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence, how);

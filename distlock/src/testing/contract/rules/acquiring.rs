@@ -100,6 +100,11 @@ pub(crate) async fn a_holder_that_is_named_is_replaced(place: Place) -> Result<(
     else {
         return Err(Broken::because(format!("`{key}` is free, and it is not acquired")));
     };
+    let renewed =
+        one.asked(async || one.store.hand_over(&Renew::new(key.clone(), &first, LONG)).await).await?;
+    ensure!(renewed == RenewReply::Renewed, "{first} has `{key}`, and handing it over says {renewed:?}");
+    one.store.close().await;
+    let one = place.process_apart().await?;
     let mut last = fence;
     for (holder, owner) in [(&first, &second), (&second, &third)] {
         let reply = replace(&other, &third, &stranger).await?;
