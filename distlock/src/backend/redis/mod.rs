@@ -36,6 +36,7 @@ mod reply;
 mod scripts;
 mod sentinel;
 mod sentinel_events;
+mod slot_channels;
 mod slots;
 mod spare;
 mod standalone;
