@@ -68,6 +68,8 @@ mod replicas_tests;
 #[cfg(test)]
 mod sentinel_tests;
 #[cfg(test)]
+mod shard_tests;
+#[cfg(test)]
 mod test_cluster;
 #[cfg(test)]
 mod test_operations;

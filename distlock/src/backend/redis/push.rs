@@ -316,8 +316,8 @@ impl Subscription {
 
 /// Keeps the subscriptions to the channels in slots. Returns if the connection is closed.
 ///
-/// The client library takes the next reply for the one to SUNSUBSCRIBE, whether it was sent or not. So a reply may be
-/// that to another command here, and an error be blamed on another slot. That slot is then heard by PUBLISH, or twice.
+/// If the node unsubscribes us by itself, because a slot moves, the client library takes its message for the reply to a
+/// command. Then an error here may belong to another slot. That costs messages between the nodes, and no push.
 async fn follow_slots(listener: &impl Listener, mut connection: MultiplexedConnection) {
     let Some(channels) = listener.slot_channels() else { return std::future::pending().await };
     channels.begin();

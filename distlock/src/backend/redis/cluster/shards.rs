@@ -1,10 +1,10 @@
 //! Independent servers that share the keys (`sharded+redis://`): which of them serves which slot, and that all clients
 //! agree on that.
 //!
-//! Clients with different lists of servers would look for one key on two servers. So every server keeps the list: the
-//! first client proposes its list to all of them, by SET NX, and uses none before each has it. From then on the list is
-//! agreed upon, and a server that has lost it gets it again. A client that finds another list on any of the servers uses
-//! none of them.
+//! Clients with different lists of servers would lock one key on two servers. So every server keeps the list. The first
+//! client proposes its list to all of them, by SET NX, and uses none before each of them has it. From then on, the list
+//! is agreed upon, and a server that has lost it gets it again. A client that finds another list on any of the servers
+//! uses none of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Shards {
         Map::fixed(self.servers.iter().map(|(_, address)| node(address)).collect(), heaviest)
     }
 
-    /// Returns once the server behind `link` may be used, which all other servers have a part in.
+    /// Returns once the server behind `link` may be used. The other servers are asked over links of their own.
     pub(super) async fn admit(
         &self,
         (exec, link, address): (&Exec, &Link, &Address),
@@ -126,7 +126,7 @@ impl Shards {
         };
         match verdict {
             Verdict::Agreed if is_proposed => {
-                // Whoever reads the proposal instead has to find it on all servers once more.
+                // A client that reads the proposal instead has to find it on all servers once more.
                 exec.ask(link, cmd("SET").arg(&key).arg(&list).arg("XX").to_owned()).await.map(drop)
             }
             Verdict::Agreed => Ok(()),
@@ -135,8 +135,8 @@ impl Shards {
         }
     }
 
-    /// The link to that server is lost: what it said may not be true any more. Another list keeps us away until the
-    /// server is asked again.
+    /// The link to that server is lost: it may have lost its list, too. But another list keeps us away until the server
+    /// has answered again.
     pub(super) fn forget(&self, address: &Address) {
         self.lists.send_if_modified(|lists| {
             let is_ours = lists.get(address).is_some_and(|said| !matches!(said, List::Other(_)));
@@ -180,4 +180,77 @@ fn refused(list: &str, at: &Address, other: &str, key: &str) -> StoreError {
          Give all clients the same list. To change it, stop all of them and delete the key `{key}` on every server"
     );
     errors::found(Failure::Refused, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redis::slots::{SLOTS, slot_of};
+
+    fn shards(hosts: &[&str]) -> Shards {
+        let address = |host: &&str| Address::Tcp { host: (*host).to_owned(), port: 6379 };
+        Shards::new(hosts.iter().map(address).collect())
+    }
+
+    /// The name of the server that serves a slot.
+    fn server(shards: &Shards, slot: u16) -> &str {
+        let (name, _) = shards.servers.iter().max_by_key(|(name, _)| weight(fnv1a(name), slot)).unwrap();
+        name
+    }
+
+    /// The vectors of docs/protocol.md.
+    #[test]
+    fn every_client_finds_the_same_server() {
+        assert_eq!(fnv1a(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a("a:6379"), 0x8682_55be_bcc8_39c5);
+        assert_eq!(mix(1), 0xb456_bcfc_34c2_cb2c);
+        assert_eq!(weight(fnv1a("a:6379"), 7), 0x8ed5_8f6a_9a60_6d3d);
+        let three = shards(&["C", "a", "b", "A"]);
+        assert_eq!(three.list(), "a:6379,b:6379,c:6379");
+        for (key, name) in [
+            ("order:42", "b:6379"),
+            ("{order:42}:stock", "b:6379"),
+            ("order:7", "c:6379"),
+            ("user:1", "a:6379"),
+            ("user:{42}:x", "c:6379"),
+            ("k", "c:6379"),
+        ] {
+            assert_eq!(server(&three, slot_of("", key)), name, "{key}");
+        }
+    }
+
+    #[test]
+    fn one_server_more_takes_its_share_and_moves_nothing_else() {
+        let (three, four) = (shards(&["a", "b", "c"]), shards(&["a", "b", "c", "d"]));
+        let mut share = HashMap::new();
+        for slot in 0..SLOTS {
+            let (before, after) = (server(&three, slot), server(&four, slot));
+            assert!(after == before || after == "d:6379", "slot {slot} went from {before} to {after}");
+            *share.entry(after).or_insert(0) += 1;
+        }
+        assert!(share.values().all(|slots| (3_800..4_400).contains(slots)), "{share:?}");
+    }
+
+    #[test]
+    fn a_list_is_agreed_upon_when_all_servers_or_one_that_knows_have_it() {
+        let three = shards(&["a", "b", "c"]);
+        let [a, b, c] = [0, 1, 2].map(|at: usize| three.servers[at].1.clone());
+        let verdict = |lists: &[(&Address, List)]| {
+            three.verdict(&lists.iter().map(|(at, list)| ((*at).clone(), list.clone())).collect())
+        };
+        let other = || List::Other("a:6379".to_owned());
+        let refused = Verdict::Refused(c.clone(), "a:6379".to_owned());
+        assert_eq!(verdict(&[(&a, List::Proposed), (&b, List::Proposed)]), Verdict::Undecided);
+        let all = [(&a, List::Proposed), (&b, List::Proposed), (&c, List::Proposed)];
+        assert_eq!(verdict(&all), Verdict::Agreed);
+        assert_eq!(verdict(&[(&b, List::Agreed)]), Verdict::Agreed);
+        assert_eq!(verdict(&[(&a, List::Agreed), (&b, List::Agreed), (&c, other())]), refused);
+        // What a server said before its link was lost counts no more, unless it was another list.
+        for (at, list) in [(a, List::Agreed), (c, other())] {
+            three.lists.send_modify(|lists| drop(lists.insert(at.clone(), list)));
+            three.forget(&at);
+        }
+        assert_eq!(three.verdict(&three.lists.borrow()), refused);
+        assert_eq!(three.lists.borrow().len(), 1);
+    }
 }

@@ -1,9 +1,9 @@
 -- Library: a push to one client.
 --
--- channels: prefix of the clients' channels. If it ends with the hash tag of the lock's slot, the nodes of the cluster
--- know SPUBLISH: the push stays at this node. A client listens to the channel with the tag at the node that serves the
--- slot, if it has waited there before and is not of an earlier version. It listens to the channel without the tag in any
--- case. PUBLISH sends a push on that channel to every node.
+-- channels: prefix of the clients' channels. It ends with the hash tag of the lock's slot if this is a cluster whose
+-- nodes know SPUBLISH. Then a push stays at this node if the client is subscribed to the channel with the tag here: it
+-- has waited in this slot before, and is not of an earlier version. Every client is subscribed to the channel without
+-- the tag, on which PUBLISH sends a push to all nodes.
 
 -- Returns how many subscribers of this node were told, or an error (no permission).
 local function push(channels, client, message)

@@ -1,4 +1,4 @@
-//! Maintains the map, the links and the subscriptions of a cluster, or of independent servers, and reports to the engine.
+//! Maintains the map, the links and the subscriptions of a cluster, or of independent servers. Reports to the engine.
 
 mod node_link;
 
