@@ -98,7 +98,7 @@ fn each_server_has_its_share_and_pushes_from_all_of_them_arrive() {
     let batch = (0..60).map(|number| (Arc::from(format!("k{number}")), AnyOp::from(set(number)))).collect();
     assert!(block_on(a.backend.send_batch(batch)).iter().all(Result::is_ok));
     let page = block_on(b.backend.list("k", None)).unwrap();
-    assert_eq!(page.locks.len(), 60, "{page:?}");
+    assert_eq!(page.keys.len(), 60, "{page:?}");
     // Keys with one hash tag are together, and one command acquires them; and all others of that server.
     let tagged: Vec<Arc<str>> = (0..5).map(|number| Arc::from(format!("{{order}}:{number}"))).collect();
     assert_eq!(a.backend.acquires_all(&tagged), 5);

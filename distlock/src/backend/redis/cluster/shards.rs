@@ -127,7 +127,7 @@ impl Shards {
         match verdict {
             Verdict::Agreed if is_proposed => {
                 // A client that reads the proposal instead has to find it on all servers once more.
-                exec.ask(link, cmd("SET").arg(&key).arg(&list).arg("XX").to_owned()).await.map(drop)
+                exec.ask(link, cmd("SET").arg(&key).arg(&list).to_owned()).await.map(drop)
             }
             Verdict::Agreed => Ok(()),
             Verdict::Refused(at, other) => Err(refused(&list, &at, &other, &key)),
