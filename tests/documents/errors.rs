@@ -136,7 +136,7 @@ const NO_ERRORS: [&str; 5] = [
     "PostgreSQL at …, …",
     "MySQL at …, …",
     "did you mean `…`?",
-    "…. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`; Valkey has the same schemes as Redis",
+    "…. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`, and `sharded+redis://`; Valkey has the same schemes as Redis",
     "…://",
 ];
 

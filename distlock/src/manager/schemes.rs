@@ -186,6 +186,8 @@ const REDIS: &[&str] = &[
     "valkey+sentinel",
     "redis+cluster",
     "valkey+cluster",
+    "sharded+redis",
+    "sharded+valkey",
     "redis+quorum",
     "valkey+quorum",
 ];
@@ -197,6 +199,8 @@ const REDIS_OVER_TLS: &[&str] = &[
     "valkeys+sentinel",
     "rediss+cluster",
     "valkeys+cluster",
+    "sharded+rediss",
+    "sharded+valkeys",
     "rediss+quorum",
     "valkeys+quorum",
 ];
@@ -254,8 +258,8 @@ fn stores() -> String {
     let names: Vec<String> =
         SCHEMES.iter().filter_map(|scheme| scheme.names.first()).map(|name| shown(name)).collect();
     format!(
-        "{}. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`; Valkey has the \
-         same schemes as Redis",
+        "{}. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`, and \
+         `sharded+redis://`; Valkey has the same schemes as Redis",
         names.join(", "),
     )
 }
@@ -299,7 +303,7 @@ fn open_redis(
     config.tuning = config.tuning.with_gaps(builder.gap);
     config.replicas = builder.replicas.unwrap_or(config.replicas);
     let (tuning, longest_attempt) = (config.tuning.clone(), config.connect_timeout);
-    let backend: Arc<dyn Backend> = if config.is_cluster() {
+    let backend: Arc<dyn Backend> = if config.is_spread() {
         ClusterBackend::new(config).map_err(LockError::options)?
     } else {
         RedisBackend::new(config).map_err(LockError::options)?
@@ -385,7 +389,7 @@ mod tests {
         assert!(refusal("redis+clustr://h").contains("`redis+cluster://`"));
         let stores = "`memory:`, `redis://`, `rediss://`, `etcd://`, `memcached://`, `mysql://`, `zookeeper://`, \
                       `postgres://`, `sqlite:`. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in \
-                      `redis+cluster://`; Valkey has the same schemes as Redis";
+                      `redis+cluster://`, and `sharded+redis://`; Valkey has the same schemes as Redis";
         let far = refusal("http://h");
         assert!(far.ends_with(&format!("`http://` is not a scheme of distlock: expected {stores}")), "{far}");
         let none = refusal("localhost:6379");

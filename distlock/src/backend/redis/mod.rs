@@ -36,6 +36,7 @@ mod reply;
 mod scripts;
 mod sentinel;
 mod sentinel_events;
+mod slot_channels;
 mod slots;
 mod spare;
 mod standalone;
@@ -66,6 +67,8 @@ mod prefix_tests;
 mod replicas_tests;
 #[cfg(test)]
 mod sentinel_tests;
+#[cfg(test)]
+mod shard_tests;
 #[cfg(test)]
 mod test_cluster;
 #[cfg(test)]

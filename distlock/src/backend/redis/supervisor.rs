@@ -38,6 +38,10 @@ pub(super) trait LinkOwner: Connects {
     fn longest_pause(&self) -> Duration;
     /// Where the server is now.
     fn locate(&self) -> impl Future<Output = Result<Address, StoreError>> + Send;
+    /// Checks what the server says of those that it belongs with.
+    fn admit(&self, _link: &Link) -> impl Future<Output = Result<(), StoreError>> + Send {
+        std::future::ready(Ok(()))
+    }
     /// Returns when the server at `address` is no longer the right one.
     fn demoted(&self, address: &Address) -> impl Future<Output = StoreError> + Send;
     /// A link is ready. `earlier`: see [`LinkEvent`](crate::backend::LinkEvent).
@@ -189,6 +193,7 @@ async fn attempt(
             Unknown::Unfit(error) => error.into(),
         })?;
         let earlier = kill_former_links(&link, &mut memory.former, &server).await?;
+        owner.admit(&link).await?;
         Ok((Connected { address, link, server, earlier }, driver))
     };
     timeout(config.connect_timeout, attempt).await.unwrap_or_else(|_| {

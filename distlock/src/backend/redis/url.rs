@@ -12,6 +12,7 @@ pub(super) enum Kind {
     One,
     Sentinel,
     Cluster,
+    Shards,
     Quorum,
 }
 
@@ -24,7 +25,7 @@ pub(super) enum Transport {
 }
 
 /// Every scheme. `redis` may be written `valkey` in all of them; see [`scheme_of`].
-const SCHEMES: [(&str, Kind, Transport); 10] = [
+const SCHEMES: [(&str, Kind, Transport); 12] = [
     ("redis", Kind::One, Transport::Tcp),
     ("rediss", Kind::One, Transport::Tls),
     ("unix", Kind::One, Transport::Unix),
@@ -33,12 +34,14 @@ const SCHEMES: [(&str, Kind, Transport); 10] = [
     ("rediss+sentinel", Kind::Sentinel, Transport::Tls),
     ("redis+cluster", Kind::Cluster, Transport::Tcp),
     ("rediss+cluster", Kind::Cluster, Transport::Tls),
+    ("sharded+redis", Kind::Shards, Transport::Tcp),
+    ("sharded+rediss", Kind::Shards, Transport::Tls),
     ("redis+quorum", Kind::Quorum, Transport::Tcp),
     ("rediss+quorum", Kind::Quorum, Transport::Tls),
 ];
 
-const LISTED: &str = "`redis://`, `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`, the same with \
-     `valkey`, or with `rediss` and `valkeys` for TLS, `unix:///path`, `redis+unix:///path`, `memory:`";
+const LISTED: &str = "`redis://`, `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`, `sharded+redis://`, the \
+     same with `valkey`, or with `rediss` and `valkeys` for TLS, `unix:///path`, `redis+unix:///path`, `memory:`";
 
 /// The port of sentinels if the URL names none.
 const SENTINEL_PORT: u16 = 26379;
@@ -75,10 +78,7 @@ pub(crate) fn is_quorum(url: &str) -> bool {
 }
 
 fn scheme_of(scheme: &str) -> Option<(Kind, Transport)> {
-    let plain = match scheme.strip_prefix("valkey") {
-        Some(rest) => format!("redis{rest}"),
-        None => scheme.to_owned(),
-    };
+    let plain = scheme.replacen("valkey", "redis", 1);
     SCHEMES.iter().find(|(name, ..)| *name == plain).map(|(_, kind, transport)| (*kind, *transport))
 }
 
@@ -187,7 +187,8 @@ impl RedisUrl {
         if self.kind == Kind::One && parts.hosts.contains(',') {
             return Err(
                 "the URL names several hosts: for a cluster write `redis+cluster://`, for sentinels \
-                 `redis+sentinel://`, for a quorum `redis+quorum://`"
+                 `redis+sentinel://`, for a quorum `redis+quorum://`, for servers that share the keys \
+                 `sharded+redis://`"
                     .into(),
             );
         }
