@@ -105,20 +105,22 @@ async fn measure(
 /// Overlaps are those of the whole history, everything else is that of the span.
 fn row(contender: Contender, history: &[Entry], span: std::ops::Range<u64>, requests: u64) -> Row {
     let entries: Vec<&Entry> = history.iter().filter(|entry| span.contains(&entry.start)).collect();
-    let count = |kind| entries.iter().filter(|entry| entry.kind == kind).count() as f64;
     let mut hand_offs: Vec<u64> = entries.iter().filter_map(|entry| entry.hand_off).collect();
     // Where writers starve, there may be none.
     let mut micros =
         |share| if hand_offs.is_empty() { f64::NAN } else { micros(&mut hand_offs, share) as f64 };
     // The names of the hand-offs are not those of `processes`, whose chart has exclusive locks only.
-    let figures = vec![
-        ("sections per s", entries.len() as f64 / SPAN.as_secs_f64()),
-        ("of writers per s", count(Kind::Exclusive) / SPAN.as_secs_f64()),
+    let mut figures = vec![("sections per s", entries.len() as f64 / SPAN.as_secs_f64())];
+    if history.iter().any(|entry| entry.kind == Kind::Exclusive) {
+        let writers = entries.iter().filter(|entry| entry.kind == Kind::Exclusive).count();
+        figures.push(("of writers per s", writers as f64 / SPAN.as_secs_f64()));
+    }
+    figures.extend([
         ("p50 µs of a hand-off", micros(0.5)),
         ("p99 µs of a hand-off", micros(0.99)),
         ("longest µs", micros(1.0)),
         ("requests per section", requests as f64 / entries.len() as f64),
         ("overlaps", history.iter().filter(|entry| entry.overlaps).count() as f64),
-    ];
+    ]);
     Row { who: contender.name(), figures }
 }
