@@ -163,7 +163,7 @@ pub fn register<S: LockStore>(
             || registered.iter().any(|(other, _)| other == name)
             || schemes[..index].contains(name);
         if is_taken {
-            return Err(LockError::options(format!("`{name}://` stands for a store already")));
+            return Err(LockError::options(format!("`{name}://` is already the scheme of a store")));
         }
     }
     let open = store(open);
@@ -278,7 +278,7 @@ fn open_memory(
 
 fn no_replicas(builder: &LockManagerBuilder) -> Result<(), LockError> {
     match builder.replicas {
-        Some(1..) => Err(LockError::options("`replicas` is for Redis: other places have none of its kind")),
+        Some(1..) => Err(LockError::options("`replicas` is for Redis: other stores do not have it")),
         Some(0) | None => Ok(()),
     }
 }
@@ -323,7 +323,7 @@ pub(super) fn open_quorum(
     let mut configs = configs.map_err(LockError::options)?;
     if builder.replicas.unwrap_or(0) > 0 || configs.iter().any(|config| config.replicas > 0) {
         return Err(LockError::options(
-            "`replicas` on a quorum: a lock there is safe by being on several masters already",
+            "`replicas` on a quorum: there, each lock is already on several masters",
         ));
     }
     for config in &mut configs {
@@ -461,7 +461,7 @@ mod tests {
         {
             let refused = register(taken, nothing).unwrap_err().to_string();
             assert!(
-                refused.contains("stands for a store already") || refused.contains("is not a scheme"),
+                refused.contains("is already the scheme of a store") || refused.contains("is not a scheme"),
                 "{refused}"
             );
         }

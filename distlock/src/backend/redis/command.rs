@@ -16,10 +16,10 @@ const LONGEST_VALUE: usize = 4096;
 const LONGEST_TOKEN: usize = 256;
 /// The most holders and the most waiters of a lock that are read.
 const MOST_TOKENS: usize = 1000;
-/// So many names are looked through by one command: the server does nothing else meanwhile.
+/// One command reads at most this many names: the server does nothing else meanwhile.
 const NAMES_AT_ONCE: usize = 1000;
 
-/// How long the record of a process lives. It is written anew every five seconds.
+/// How long the record of a process lives. It is written again every five seconds.
 pub(super) const PROCESS_RECORD_TTL: Duration = Duration::from_secs(60);
 
 /// Turns operations into commands. Fixed for the life of a backend.
@@ -29,7 +29,8 @@ pub(crate) struct Wire {
     pub(super) client: String,
     /// The lifetime of a queue entry in milliseconds.
     queue_entry_ttl: u64,
-    /// `1` if a PUBLISH count of 0 proves that nobody is subscribed (one server), else `0` (a cluster counts one node).
+    /// `1` if a PUBLISH count of 0 proves that no client is subscribed (one server), else `0` (a cluster counts one
+    /// node).
     counts: &'static str,
     /// The other settings of `leave`, in one argument.
     settings: String,
@@ -82,7 +83,7 @@ impl Wire {
         cmd
     }
 
-    /// Releases a lock that nobody waits for.
+    /// Releases a lock that no request waits for.
     pub(super) fn leave_alone(&self, script_ref: ScriptRef, key: &str, token: Token) -> Cmd {
         let (names, tag) = (&self.names, self.names.tag(key));
         let keys = [names.lock(key), names.queue(tag, key)];
@@ -211,7 +212,7 @@ impl Wire {
         cmd
     }
 
-    /// Reads a record: that with the name of `key`, or what the holder with this token has written beside that lock.
+    /// Reads a record: that with the name of `key`, or what the holder with this token has written about that lock.
     pub(super) fn read(&self, script_ref: ScriptRef, key: &str, holder: Option<&str>) -> Cmd {
         let names = &self.names;
         let name = holder.map_or_else(|| names.lock(key), |token| names.hold(names.tag(key), token));

@@ -64,7 +64,7 @@ pub(crate) struct RedisConfig {
     pub(super) place: ServerLocation,
     pub(super) tls: Tls,
     pub(super) login: Login,
-    /// Replaces addresses that sentinels and cluster nodes announce by those at which they can be reached.
+    /// Replaces addresses that sentinels and cluster nodes announce by those at which they are reachable.
     pub(super) address_map: Option<AddressMap>,
     /// The prefix of every key.
     pub(crate) prefix: String,

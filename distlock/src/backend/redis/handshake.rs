@@ -181,7 +181,7 @@ pub(super) async fn handshake(
         ask_all(&mut questions, &wire.client, role);
     }
     if replicas > 0 {
-        // WAIT for no replica at all is answered at once.
+        // A WAIT for zero replicas returns at once.
         questions.ask(HandshakeStep::Wait, &["WAIT", "0", "1"]);
     }
     if role != Role::ClusterNode && !questions.refused.contains(&HandshakeStep::Keys) {

@@ -22,7 +22,7 @@ pub(super) struct Names {
     slot: Option<u16>,
 }
 
-/// The number in the hash tag of the names beside the lock, if they need one.
+/// The number in the hash tag of the lock's other names, if they need one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(Option<u32>);
 
@@ -152,7 +152,7 @@ impl Names {
         self.key_of(name)?.strip_prefix(PROCESS)
     }
 
-    /// What the holder with this token has written beside the lock.
+    /// What the holder with this token has written about the lock.
     pub(super) fn hold<'a>(&'a self, tag: Tag, token: &'a str) -> Name<'a> {
         self.name("dl1:h:", tag, token)
     }

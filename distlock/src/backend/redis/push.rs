@@ -53,7 +53,7 @@ pub(super) trait Listener: Connects + 'static {
 
 /// Why there is no subscription.
 enum SubscribeError {
-    /// The server cannot be reached, or not now.
+    /// The server is unreachable, perhaps only now.
     Passing(RedisError),
     /// It closed the connection when it was asked for pushes. It may have been stopped at that moment, or may
     /// be a proxy that closes on commands that it does not know.

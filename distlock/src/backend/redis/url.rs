@@ -170,9 +170,10 @@ impl RedisUrl {
         }
         for (name, in_front) in [("user", self.user.is_some()), ("pass", self.password.is_some())] {
             if in_front && self.parameter(name).is_some() {
-                return Err(
-                    format!("`{name}=` and the text in front of `@` say the same: leave one out").into()
-                );
+                return Err(format!(
+                    "`{name}=` and the text before `@` have the same meaning: leave one out"
+                )
+                .into());
             }
         }
         let parameter = |name| self.parameter(name).map(str::to_owned);
@@ -212,7 +213,7 @@ impl RedisUrl {
             return Err("the path of the URL is more than a database: write `redis://host:6379/3`".into());
         }
         if self.kind == Kind::Cluster && self.database != 0 {
-            return Err("a cluster has no databases but number 0: leave the path of the URL out".into());
+            return Err("a cluster has only the database 0: leave the path of the URL out".into());
         }
         Ok(())
     }
@@ -262,10 +263,10 @@ fn instead(name: &str, kind: Kind) -> Option<String> {
         "timeout" | "socket_timeout" | "read_timeout" | "write_timeout" | "command_timeout" => {
             "the time-outs are `connect_timeout` and `response_timeout` (`?response_timeout=1s`)"
         }
-        "db" | "database" if kind == Kind::Cluster => "a cluster has no databases but number 0",
+        "db" | "database" if kind == Kind::Cluster => "a cluster has only the database 0",
         "db" | "database" => "write the database as the path: `redis://host:6379/3`",
         "user" | "username" | "pass" | "password" | "auth" => {
-            "write user and password in front of the host: `redis://user:password@host`"
+            "write user and password before the host: `redis://user:password@host`"
         }
         "prefix" | "key_prefix" | "client_name" | "default_ttl" | "ttl" | "default_wait" | "wait"
         | "unavailable_after" | "fairness_gap" => "set it in the program, on `LockManager::builder()`",

@@ -43,7 +43,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A holder asks for its lease to last at least `ttl` from now. Later renewals use that ttl, too, if it is the
-    /// longer one. False: not held any more.
+    /// longer one. False: no longer held.
     pub(crate) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         let kind = lease.grant.kind;
@@ -57,7 +57,7 @@ impl<W> Step<'_, W> {
         true
     }
 
-    /// The ttl with which the lease of a holder is renewed. `None`: not held any more.
+    /// The ttl with which the lease of a holder is renewed. `None`: no longer held.
     pub(crate) fn ttl(&mut self, cell: &LeaseCell) -> Option<Duration> {
         Some(self.state.lease(cell.token)?.holder(cell.ticket)?.ttl)
     }

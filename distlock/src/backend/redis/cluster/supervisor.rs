@@ -150,10 +150,7 @@ impl Supervisor {
             if decided && (up || unreported) {
                 let cause = map.nodes.iter().find_map(|node| node.cause());
                 self.report_down(cause.unwrap_or_else(|| {
-                    errors::found(
-                        Failure::NotSent,
-                        format!("no node of {} can be reached", self.config.place),
-                    )
+                    errors::found(Failure::NotSent, format!("no node of {} is reachable", self.config.place))
                 }));
             }
             return MAP_REFRESH_INTERVAL;
@@ -326,7 +323,7 @@ impl LinkOwner for NodeLink {
 
     async fn demoted(&self, _address: &Address) -> StoreError {
         self.node.ended().await;
-        errors::found(Failure::NotSent, format!("{} serves nothing any more", self.node.address))
+        errors::found(Failure::NotSent, format!("{} no longer serves slots", self.node.address))
     }
 
     async fn up(&self, found: &Connected) {
