@@ -124,7 +124,7 @@ pub mod engine {
 /// - The store never gets a request that its [`Abilities`] exclude.
 /// - At most 4 096 operations of a process wait for their turn on one key. Further operations fail as not sent.
 /// - Keys include the manager's prefix, and events must include it, too.
-/// - [`close`](LockStore::close) is called once, when no lock is held or requested any more.
+/// - [`close`](LockStore::close) is called once, when no lock is held or requested.
 ///
 /// # Example
 /// A complete store: exclusive locks in a map of this process. A real store keeps the map on a server.
@@ -165,7 +165,7 @@ pub mod engine {
 ///                 leases.insert(key.to_string(), (owner.clone(), now + *ttl));
 ///                 AcquireReply::Acquired { fence: None }
 ///             }
-///             // Repeated, because the reply was lost: it must not be told that it is in its own way.
+///             // Repeated, because the reply was lost: the reply must not say that the lock is busy.
 ///             Some((holder, end)) if holder == owner => {
 ///                 *end = (*end).max(now + *ttl);
 ///                 AcquireReply::AlreadyHeld { fence: None }

@@ -34,6 +34,11 @@ mod cluster {
     distlock::testing::conformance::conformance!(OnCluster, lacks: link);
 }
 
+mod shards {
+    use crate::conformance::fixtures::OnShards;
+    distlock::testing::conformance::conformance!(OnShards, lacks: link);
+}
+
 mod quorum {
     use crate::conformance::fixtures::OnQuorum;
     distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, linger, link, hand_over);

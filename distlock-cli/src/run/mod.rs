@@ -77,7 +77,7 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     exit
 }
 
-/// Leaves the lock to whoever has the ticket.
+/// Leaves the lock to the process that has the ticket.
 async fn hand_over(guard: Guard) -> Result<Exit, Exit> {
     match guard.hand_over().await {
         Ok(ticket) => {
@@ -105,7 +105,7 @@ pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exi
             Ok(guard) => guard,
             // The store may come back.
             Err(error) if Exit::of(&error) == Exit::Unavailable && options.wait == Wait::Forever => {
-                complain(format_args!("{error}; trying again"));
+                complain(format_args!("{error}; retrying"));
                 interruptible(&mut signals, tokio::time::sleep(LAST_WORDS)).await?;
                 continue;
             }

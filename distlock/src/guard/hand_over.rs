@@ -30,7 +30,7 @@ impl Guard {
     ///
     /// - [`LockError::InvalidOptions`]: only an exclusive lock of one key can be handed over, by the section that has
     ///   acquired it, and not on every store
-    /// - [`LockError::Lost`]: it is not held any more
+    /// - [`LockError::Lost`]: it is no longer held
     /// - [`LockError::Unavailable`]: the last renewal was not confirmed
     ///
     /// # Cancel safety

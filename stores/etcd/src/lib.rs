@@ -291,7 +291,7 @@ impl LockStore for EtcdStore {
             }
         }
         self.waiting().goes(&request.key, owner);
-        let too_fast = || format!("{}: others come and go faster than we can ask", self.describe());
+        let too_fast = || format!("{}: others come and go faster than distlock can ask", self.describe());
         let error = failed.unwrap_or_else(|| StoreError::later(too_fast()));
         // A place that was taken before is there, whatever the last transaction has come to.
         Err(if has_place { StoreError::unknown(error.to_string()) } else { error })

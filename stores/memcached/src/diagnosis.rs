@@ -23,10 +23,10 @@ impl MemcachedStore {
         match timeout(limit, self.figures(login)).await {
             Ok(Ok(figures)) => Ok(found(&figures)),
             Ok(Err(error)) => {
-                Err(StoreError::not_sent(format!("cannot ask Memcached for its figures: {error}")))
+                Err(StoreError::not_sent(format!("cannot read the statistics of Memcached: {error}")))
             }
             Err(_) => {
-                Err(StoreError::not_sent(format!("Memcached did not tell its figures within {limit:?}")))
+                Err(StoreError::not_sent(format!("Memcached did not report its statistics within {limit:?}")))
             }
         }
     }
@@ -67,13 +67,13 @@ async fn ask(stream: &mut BufReader<TcpStream>, command: &str) -> io::Result<Has
         };
         figures.insert(name.to_owned(), value.to_owned());
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "too many figures"))
+    Err(io::Error::new(io::ErrorKind::InvalidData, "too many statistics"))
 }
 
 fn found(figures: &HashMap<String, String>) -> Vec<Finding> {
     let number = |name: &str| figures.get(name).and_then(|value| value.parse().ok()).unwrap_or(0_u64);
     let Some(evicts) = figures.get("settings:evictions") else {
-        return vec![Finding::new(Note, "settings", "the server does not tell them")];
+        return vec![Finding::new(Note, "settings", "the server does not report them")];
     };
     let (evicted, mib) = (number("evictions"), number("limit_maxbytes") / (1024 * 1024));
     let mut found = vec![match (evicts.as_str(), evicted) {

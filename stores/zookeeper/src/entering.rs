@@ -167,8 +167,8 @@ impl ZooKeeperStore {
         let release = Release::new(request.key.clone(), &request.owner);
         self.give_up(link, &release).await?;
         Err(StoreError::refused(format!(
-            "{}: `{lock}` has had {LAST_NUMBER} places, which is all that ZooKeeper can number: delete it while nobody \
-             uses the lock, or use another key",
+            "{}: `{lock}` has had {LAST_NUMBER} places, which is all that ZooKeeper can number: delete it while no \
+             process uses the lock, or use another key",
             self.config.describe()
         )))
     }

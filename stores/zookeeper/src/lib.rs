@@ -229,7 +229,7 @@ impl LockStore for ZooKeeperStore {
             }
         }
         let lock = self.config.names.lock(&request.key);
-        Err(StoreError::later(format!("{}: `{lock}` changes faster than we can ask", self.describe())))
+        Err(StoreError::later(format!("{}: `{lock}` changes faster than distlock can ask", self.describe())))
     }
 
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {

@@ -250,7 +250,7 @@ fn of_members(value: &Value, remaining: Option<Duration>) -> Vec<(String, Option
     members.into_iter().filter_map(|(token, expiry)| Some((token, Some(left(expiry)?)))).collect()
 }
 
-/// The tokens of those who wait.
+/// The tokens of the waiters.
 fn of_queue(value: &Value) -> Vec<String> {
     let Value::Array(tokens) = value else { return Vec::new() };
     tokens.iter().filter_map(|token| text(Some(token)).ok()).map(str::to_owned).collect()

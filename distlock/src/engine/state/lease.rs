@@ -13,7 +13,7 @@ use crate::engine::rules;
 use crate::lease_cell::{How, LeaseCell, Ticket};
 use crate::protocol::{LockKind, ServerTime, Time, Token};
 
-/// A lease that is ours and that nobody here holds yet.
+/// A lease that is ours and that no request of this process holds yet.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) token: Token,
@@ -80,7 +80,7 @@ impl Holder {
 }
 
 /// A lease with its holders. Readers share one; a lease of any other kind has exactly one holder, or none while it
-/// lingers. Then it is the only lease of its key, and nobody of this process waits for the key.
+/// lingers. Then it is the only lease of its key, and no request of this process waits for the key.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) grant: Grant,
@@ -159,7 +159,7 @@ impl Lease {
     pub(crate) fn plan_renewal(&mut self, now: Time) {
         let due = |holder: &Holder| {
             let ttl = holder.ttl;
-            // It may be of no use to a holder that has not noticed its grant: it is no reason to hurry.
+            // It may be useless to a holder that has not noticed its grant: it is not a reason to hurry.
             let is_urgent = self.is_short(holder) || rules::is_noticed(&holder.cell);
             let first = if is_urgent { rules::first_renewal_after(ttl) } else { ttl / 6 };
             in_batches(holder.until.before(ttl * 2 / 3), ttl).max(now.after(first))

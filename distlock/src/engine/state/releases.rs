@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 
 use crate::protocol::{Time, Token};
 
-/// So many tokens are remembered. A token is never used twice, so one that is remembered for too long does no harm.
+/// At most this many tokens are remembered. A token is never used twice, so one that is remembered for too long does
+/// no harm.
 pub(crate) const MAX_TOKENS: usize = 256;
 
 /// How often a token was released, as far as it is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sends {
     Once,
-    /// Any of them may have been carried out first.
+    /// Any of them may have been executed first.
     Repeated,
 }
 

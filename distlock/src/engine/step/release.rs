@@ -19,8 +19,8 @@ impl<W> Step<'_, W> {
         })
     }
 
-    /// The holder leaves its lease on the server, for the process that replaces it: nobody here gets it, and nothing
-    /// is released, not even by a grant or a reply that comes late.
+    /// The holder leaves its lease on the server, for the process that replaces it: no request of this process gets
+    /// it, and nothing is released, not even by a late grant or reply.
     pub(crate) fn hand_over(&mut self, cell: &LeaseCell) -> ReleaseStarted {
         self.end(cell, |step| {
             if rules::leases_that_are_handed_over_stay() {
@@ -116,7 +116,7 @@ impl<W> Step<'_, W> {
         ReleaseStarted::Sent
     }
 
-    /// The lease was given back: others have their turn, and then the waiters of this process.
+    /// The lease was released: other processes have their turn, and then the waiters of this process.
     fn goes_on_after(&mut self, grant: &Grant) {
         let waits = !self.state.waiters.is_empty();
         if grant.kind == LockKind::Exclusive && waits {

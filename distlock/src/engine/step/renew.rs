@@ -43,7 +43,7 @@ impl<W> Step<'_, W> {
     }
 
     /// A holder asks for its lease to last at least `ttl` from now. Later renewals use that ttl, too, if it is the
-    /// longer one. False: not held any more.
+    /// longer one. False: no longer held.
     pub(crate) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
         if lease.last_renewal {
@@ -61,8 +61,8 @@ impl<W> Step<'_, W> {
     }
 
     /// A holder hands its lease over: renews it once more, for its whole ttl, which is returned. On some stores the
-    /// lease then belongs to this process no more, so nothing here may rely on it, whether the reply comes or not.
-    /// `None`: not held any more.
+    /// lease then no longer belongs to this process, so nothing here may rely on it, whether the reply comes or not.
+    /// `None`: no longer held.
     pub(crate) fn renew_last(&mut self, cell: &LeaseCell) -> Option<Duration> {
         let now = self.now;
         let lease = self.state.lease(cell.token)?;

@@ -245,10 +245,10 @@ pub fn run<F: Fixture>(rule: &str, lacks: &[Word]) {
 #[doc(hidden)]
 pub fn check<F: Fixture>(rule: &str, lacks: &[Word]) -> Result<(), Broken> {
     let Some(rule) = RULES.iter().find(|known| known.name == rule) else {
-        panic!("`{rule}` is no rule of the contract");
+        panic!("`{rule}` is not a rule of the contract");
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| Broken::because(format!("no runtime: {error}")))?;
+    let runtime = runtime.map_err(|error| Broken::because(format!("the runtime cannot start: {error}")))?;
     runtime.block_on(async {
         let fixture =
             if rule.needs.contains(&Word::Restart) { F::start_alone().await } else { F::start().await };

@@ -6,6 +6,7 @@ mod keys;
 mod kinds;
 mod losses;
 mod moving;
+mod slot_pushes;
 
 use std::thread;
 use std::time::{Duration, Instant};

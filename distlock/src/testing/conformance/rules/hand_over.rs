@@ -6,7 +6,7 @@ use crate::testing::conformance::Place;
 use crate::testing::eventually;
 use crate::{ForcedRelease, Guard, LockError, LockManager, LostReason, Ticket};
 
-/// Much longer than any test runs: no lease ends by itself.
+/// Much longer than any test runs: no lease expires.
 const LONG: Duration = Duration::from_secs(3_600);
 /// Short enough to wait for, for every store: some count seconds.
 const SHORT: Duration = Duration::from_secs(2);
@@ -176,7 +176,7 @@ pub async fn a_take_over_may_be_cut_off_anywhere(place: Place) {
         }
         place.cut().await;
         place.mend().await;
-        // It was applied or not. If it was, and nobody was told, the lock is released, and the ticket is used.
+        // It was applied or not. If it was, and no caller learnt it, the lock is released, and the ticket is used.
         let mut taken = taking.await.unwrap();
         while let Err(LockError::Unavailable { .. }) = taken {
             taken = take_over(&other, &ticket).await;
