@@ -113,8 +113,8 @@ pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
 }
 
 /// Ends a hold, and leaves its lease on the store for the process that takes it over: renewed for its whole ttl, which
-/// is returned. If that fails, or if the future is dropped before, the lease is released with the handle: on some stores
-/// it belongs to this process no more, so no task of this process may get it.
+/// is returned. If that fails, or if the future is dropped before, the lease is released with the handle: on some
+/// stores it belongs to this process no more, so no task of this process may get it.
 pub(crate) async fn hand_over(lease_handle: &LeaseHandle) -> Result<Duration, Failed> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let mut ttl = None;

@@ -219,8 +219,8 @@ impl LockManager {
         LockRequest::take_over(self.0.clone(), ticket)
     }
 
-    /// Whether locks of this manager's store can be [handed over](crate::Guard::hand_over). Ask it before work that ends
-    /// with a ticket. It sends nothing.
+    /// Whether locks of this manager's store can be [handed over](crate::Guard::hand_over). Call it before work that
+    /// ends with a ticket. It sends nothing.
     ///
     /// # Errors
     /// [`LockError::InvalidOptions`] with the reason, if the store cannot replace a holder.

@@ -8,8 +8,8 @@ use distlock_store::{Busy, KEPT, LockKind, StoredLock};
 /// The value of a place that is kept after its owner has released it, and the end of one that is not exclusive.
 const KEPT_PLACE: &str = "kept";
 
-/// What the value of an exclusive place begins with that was taken over. The owner who has it follows. `kind` reads it as
-/// exclusive, and so do programs that know no take-overs.
+/// What the value of an exclusive place begins with that was taken over. The owner who has it follows. `kind` reads it
+/// as exclusive, and so do programs that know no take-overs.
 pub(super) const TAKEN_OVER: &str = "x ";
 
 /// The most waiters of a lock that are named.

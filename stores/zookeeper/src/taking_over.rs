@@ -2,8 +2,8 @@
 //!
 //! A place cannot leave the session that has created it. So a place that is handed over stays in the session of its
 //! process, and a task deletes it when its ttl is over. That session is not ended with the manager while such places
-//! are there: without heartbeats, the ensemble ends it after its time-out. The owner who takes the lock over deletes the
-//! place and creates its own one with the same number, by one command.
+//! are there: without heartbeats, the ensemble ends it after its time-out. The owner who takes the lock over deletes
+//! the place and creates its own one with the same number, by one command.
 
 use zookeeper_client::{CreateMode, Error, MultiWriteResult};
 
