@@ -30,7 +30,7 @@ use node_link::NodeLink;
 const SLOT_MOVE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the first `Up`, and that after a lost link to an independent server, waits for the push connection.
 const FIRST_PUSH_LINK_WAIT: Duration = Duration::from_millis(250);
-/// How long the link to a node that serves nothing any more is kept for commands under way.
+/// How long the link to a node that no longer serves slots is kept for commands in flight.
 const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 
 /// The supervisor of a cluster, and the receiver of its reports.
@@ -276,7 +276,7 @@ impl Supervisor {
         self.changed.notify_one();
     }
 
-    /// Drops nodes that serve nothing any more, some time after the last of them was found.
+    /// Drops nodes that no longer serve slots, some time after the last of them was found.
     fn retire(&self, idle: &mut Option<Instant>) {
         let map = self.map();
         let serves = |node: &Node| map.nodes.iter().any(|other| other.address == node.address);

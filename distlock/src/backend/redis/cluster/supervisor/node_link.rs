@@ -75,7 +75,7 @@ impl LinkOwner for NodeLink {
 
     async fn demoted(&self, _address: &Address) -> StoreError {
         self.node.ended().await;
-        errors::found(Failure::NotSent, format!("{} serves nothing any more", self.node.address))
+        errors::found(Failure::NotSent, format!("{} no longer serves slots", self.node.address))
     }
 
     async fn up(&self, found: &Connected) {
