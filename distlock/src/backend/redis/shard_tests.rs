@@ -176,7 +176,7 @@ fn a_server_that_is_gone_disturbs_neither_locks_nor_pushes_of_the_others() {
     wait_until("the link is lost", LONG, || {
         a.send(&lost, set(3)).is_err_and(|error| error.kind == Failure::NotSent)
     });
-    let renew = op::Renew { token: Token(1), kind: LockKind::Exclusive, ttl: TTL };
+    let renew = op::Renew { token: Token(1), kind: LockKind::Exclusive, ttl: TTL, last: false };
     assert!(matches!(a.send(&other, renew), Ok(RenewReply::Renewed { .. })));
     a.send(&other, leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
