@@ -29,7 +29,7 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
         exclude(
             Opt::Retries,
             Opt::Wait,
-            "`retries` counts attempts, and `wait` queues",
+            &format!("`{}` counts attempts, and `{}` queues", Opt::Retries, Opt::Wait),
             "keep one of the two",
         );
     }
@@ -48,7 +48,7 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
     exclude(
         Opt::MapErr,
         Opt::OnError,
-        "`map_err` makes the error, and `on_error` the whole value",
+        &format!("`{}` makes the error, and `{}` the whole value", Opt::MapErr, Opt::OnError),
         &format!(
             "keep `{}` for a return type that is not a `Result`, `{}` otherwise",
             Opt::OnError,
@@ -84,7 +84,8 @@ fn check_linger(args: &RawArgs, options: &Options, errors: &mut Errors) {
     if options.shared {
         exclude(Opt::Mode, only_exclusive);
     }
-    exclude(Opt::MinHold, "`min_hold` keeps this process out, too, but `linger` lets it return");
+    let why = format!("`{}` keeps this process out, too, but `{}` lets it return", Opt::MinHold, Opt::Linger);
+    exclude(Opt::MinHold, &why);
 }
 
 /// What needs a fencing token.
