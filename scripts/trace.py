@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Makes a module Run for spec/Trace.tla of a recorded run.
 
-    scripts/trace.py RUN.jsonl DIRECTORY [--break HOW]   writes DIRECTORY/Run.tla and DIRECTORY/lines.jsonl, in order
-    HOW: swapped (two lines of the server), doubled (a holder)
+    scripts/trace.py RUN.jsonl DIRECTORY [HOW]   writes DIRECTORY/Run.tla and DIRECTORY/lines.jsonl, in order
+
+HOW breaks the run by hand: two lines of the server are swapped, or a holder is doubled.
 
 A run is a file of lines, each a JSON object. `distlock/src/backend/redis/recording` writes them:
 
@@ -210,13 +211,39 @@ Lines == <<
 """
 
 
+def swapped(lines):
+    """The server has let somebody in before it let the holder go."""
+    server = [line for line in lines if line["ev"] == "server"]
+    fresh = {line["n"] for line in lines if line["ev"] == "reply" and line["code"] == "FRESH"}
+    for first, second in zip(server, server[1:]):
+        if first["cmd"].startswith("leave") and second["cmd"] == "enter" and second["n"] in fresh - {first["n"]}:
+            first["t"], second["t"] = second["t"], first["t"]
+            return sorted(lines, key=lambda line: line["t"])
+    raise SystemExit("no two lines can be swapped")
+
+
+def doubled(lines):
+    """Of two processes that asked at once, both were let in."""
+    for line in lines:
+        if line["ev"] == "reply" and line["code"] == "BUSY" and line["ph"] == "wait":
+            fence = max(other.get("fence", 0) for other in lines) + 1
+            line |= {"code": "FRESH", "ph": "held", "fence": fence, "dl": 1000}
+            return lines
+    raise SystemExit("none has waited")
+
+
+BREAKS = {"swapped": swapped, "doubled": doubled}
+
+
 def main():
-    source, directory = sys.argv[1:3]
+    source, directory, *how = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
         run, *lines = map(json.loads, file)
     exact(lines)
     without_repeated_asks(lines)
     lines = merged(lines)
+    for name in how:
+        lines = BREAKS[name](lines)
     with open(os.path.join(directory, "Run.tla"), "w", encoding="utf-8") as file:
         file.write(module(run, lines))
     with open(os.path.join(directory, "lines.jsonl"), "w", encoding="utf-8") as file:

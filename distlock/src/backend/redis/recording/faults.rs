@@ -39,7 +39,7 @@ fn one(proxy: &Proxy, rng: &mut Rng) {
         // For longer than a lease lasts, now and then.
         4 => {
             proxy.swallow(direction);
-            let_pass(millis(rng, 20..500));
+            let_pass(millis(rng, 50..500));
             proxy.cut();
             proxy.pass();
         }

@@ -57,10 +57,9 @@ fn mutant_of(name: &str) -> Mutant {
     let mutants = [
         Mutant::DeadlineFromReceipt,
         Mutant::GrantDeadlineFromReceipt,
-        Mutant::HandOnAfterRelease,
+        Mutant::HandOnAfterLoss,
         Mutant::LateAnswerNotCompensated,
         Mutant::TokenReused,
-        Mutant::LingersAfterAWait,
     ];
     let found = mutants.into_iter().find(|mutant| format!("{mutant:?}") == name);
     found.unwrap_or_else(|| panic!("no run shows {name}"))

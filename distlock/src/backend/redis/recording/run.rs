@@ -19,7 +19,7 @@ use crate::{Guard, LockError, LockManager};
 
 const KEY: &str = "k";
 /// Short, so that links are silent for longer now and then.
-const TTL: Duration = Duration::from_millis(300);
+const TTL: Duration = Duration::from_millis(200);
 const PROCESSES: usize = 3;
 /// A run with fewer sections until then ends all the same.
 const LONGEST: Duration = Duration::from_secs(20);
