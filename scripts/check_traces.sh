@@ -22,7 +22,7 @@ record() {
     rm -rf "$directory"
     mkdir -p "$directory"
     timeout 1800 env TRACES="$PWD/$directory" FIRST="$2" LAST="$3" "${@:4}" \
-        cargo test --locked --quiet -p distlock --lib -- --ignored --exact backend::redis::recording::runs_are_written \
+        cargo test --locked --quiet --lib -- --ignored --exact backend::redis::recording::runs_are_written \
         --nocapture >"$directory/recorded.txt" 2>&1 || { cat "$directory/recorded.txt" >&2; return 1; }
 }
 

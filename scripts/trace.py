@@ -197,7 +197,7 @@ def module(run, lines):
     processes = ", ".join(names.process(name) for name in names.clients)
     return f"""---- MODULE Run ----
 EXTENDS Integers, Sequences, TLC
-CONSTANTS p1, p2, p3
+CONSTANTS p1, p2, p3, p4
 RunProcs == {{{processes}}}
 RunTTL == {ticks(run["ttl"])}
 RunClaim == {ticks(min(run["ttl"], 3000))}

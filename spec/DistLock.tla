@@ -299,10 +299,11 @@ Do(p, r, rest) == /\ cl' = [cl EXCEPT ![p] = r.c]
                   /\ net' = rest \cup r.out
                   /\ log' = r.log
 
-\* Reply i is noticed. Replies to earlier commands of its kind for the same token then say nothing new, if they come.
+\* Reply i is noticed. If its token is in use, replies to earlier commands for it then say nothing new, if they come.
 Noticed(p, i) ==
   LET r == cl[p].in[i]
-      older(j) == j < i /\ cl[p].in[j].cmd = r.cmd /\ cl[p].in[j].n = r.n /\ r.cmd = "enter"
+      older(j) == j < i /\ cl[p].in[j].cmd = r.cmd /\ r.cmd = "enter"
+                  /\ cl[p].in[j].n = r.n /\ cl[p].n = r.n /\ cl[p].ph /= "idle"
       rest == {j \in DOMAIN cl[p].in : j /= i /\ ~older(j)}
       c == [cl[p] EXCEPT !.in = Picked(@, rest)]
   IN  /\ Do(p, CASE r.cmd = "enter" -> OnEntered(p, c, r)

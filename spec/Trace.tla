@@ -126,12 +126,18 @@ Arrived ==
   ELSE /\ c.ph = Line.ph /\ (c.ph = "idle" \/ c.n = Line.n)
        /\ c.ph = "held" => IF log.top = newest[1] THEN Line.f = newest[2] ELSE Line.f > newest[2]
 
+\* Timers are the process's own affair: it may ask and renew at any time.
+IsOut(cmd, n) == \E m \in net : m.cmd = cmd /\ m.p = Line.p /\ m.n = n /\ m.at = 0
+Asks   == Line.ev /= "link" /\ cl[Line.p].ph = "wait" /\ cl[Line.p].up /\ cl[Line.p].n \in Line.enters
+          /\ ~IsOut("enter", cl[Line.p].n)
+Extends == Line.ev /= "link" /\ cl[Line.p].ph = "held" /\ cl[Line.p].up /\ Line.renews /= {} /\ ~IsOut("renew", Line.n)
+
 Moves ==
   LET p == Line.p
       c == cl[p]
       same == c.n = Line.n
       becomes(ph) == cl'[p].ph = ph /\ \A m \in net' \ net : m.cmd = "leave" => ~m.gap
-  IN  /\ Here /\ ~Arrived
+  IN  /\ Here /\ ~Arrived /\ ~Asks
       /\ CASE c.ph = "idle" -> Line.ph /= "idle" /\ c.n < Line.n /\ Start(p)
            [] c.ph = "wait" -> Cancel(p)
            [] c.ph = "held" /\ same /\ Line.ph = "wait" -> More(p)
@@ -142,15 +148,9 @@ Moves ==
            [] c.ph = "linger" /\ ~(same /\ Line.ph /= "idle") -> GiveUp(p)
       /\ UNCHANGED <<i, seen, now, newest>>
 
-\* Timers are the process's own affair: it may ask and renew at any time.
-IsOut(cmd, n) == \E m \in net : m.cmd = cmd /\ m.p = Line.p /\ m.n = n /\ m.at = 0
-Asks   == Line.ev /= "link" /\ cl[Line.p].ph = "wait" /\ cl[Line.p].up /\ cl[Line.p].n \in Line.enters
-          /\ ~IsOut("enter", Line.n)
-Extends == Line.ev /= "link" /\ cl[Line.p].ph = "held" /\ cl[Line.p].up /\ Line.renews /= {} /\ ~IsOut("renew", Line.n)
-
-Sends == /\ Here /\ Arrived
+Sends == /\ Here
          /\ \/ Asks /\ Do(Line.p, Ask(Line.p, cl[Line.p]), net)
-            \/ Extends /\ Renews(Line.p, Largest(Line.renews))
+            \/ Arrived /\ Extends /\ Renews(Line.p, Largest(Line.renews))
          /\ UNCHANGED <<srv, left, i, seen, now, newest>>
 
 \* The state is the recorded one. From here on, its deadline counts.

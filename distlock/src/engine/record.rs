@@ -39,7 +39,7 @@ struct Written {
 
 impl Recorder {
     pub(crate) fn start(name: &str, key: &str, mutant: Option<Mutant>) -> Arc<Recorder> {
-        let (name, key, ahead) = (name.to_owned(), key.into(), wall_clock_ahead());
+        let (name, key, ahead) = (format!("{name}."), key.into(), wall_clock_ahead());
         let recorder = Arc::new(Recorder { name, key, mutant, ahead, written: Mutex::default() });
         RECORDERS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&recorder));
         recorder

@@ -21,7 +21,6 @@ const KEY: &str = "k";
 /// Short, so that links are silent for longer now and then.
 const TTL: Duration = Duration::from_millis(200);
 const PROCESSES: usize = 3;
-/// A run with fewer sections until then ends all the same.
 const LONGEST: Duration = Duration::from_secs(20);
 
 static NAMES: AtomicUsize = AtomicUsize::new(0);
@@ -33,6 +32,8 @@ pub(super) struct Plan {
     /// Of each process.
     pub(super) tasks: usize,
     pub(super) faults: bool,
+    /// One of the processes ends without a word, and another one comes.
+    pub(super) crashes: bool,
     pub(super) mutant: Option<Mutant>,
 }
 
@@ -40,7 +41,7 @@ impl Plan {
     pub(super) fn of_seed(seed: u64) -> Plan {
         let linger = (seed % 2 == 1).then_some(Duration::from_millis(40));
         let tasks = if seed % 4 < 2 { 1 } else { 2 };
-        Plan { seed, sections: 100, linger, tasks, faults: false, mutant: None }
+        Plan { seed, sections: 100, linger, tasks, faults: false, crashes: false, mutant: None }
     }
 }
 
@@ -54,32 +55,35 @@ pub(super) struct Run {
 
 pub(super) fn record(plan: &Plan) -> Run {
     let server = TestServer::start(&[]);
-    let name = format!("traced{}-", NAMES.fetch_add(1, Ordering::Relaxed));
+    let name = format!("traced{}", NAMES.fetch_add(1, Ordering::Relaxed));
     let recorder = Recorder::start(&name, KEY, plan.mutant);
     let monitor = Monitor::start(&server, KEY, plan.faults);
-    let proxies: Vec<_> = (0..PROCESSES).map(|_| Proxy::to(&server.address())).collect();
+    let proxies: Vec<_> = (0..PROCESSES + 1).map(|_| Proxy::to(&server.address())).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let sections = Arc::new(AtomicUsize::new(0));
     let is_over = AtomicBool::new(false);
     let mut rng = Rng::with_seed(plan.seed);
     let mut of_faults = rng.fork();
-    let managers = runtime.block_on(start_all(&name, &proxies));
+    let ends = if plan.crashes { PROCESSES - 1 } else { PROCESSES };
     let (lines, faults) = thread::scope(|scope| {
-        let injecting = plan.faults.then(|| scope.spawn(|| inject(&proxies, &mut of_faults, &is_over)));
-        let lines = runtime.block_on(async {
-            let mut tasks = JoinSet::new();
-            for manager in managers.iter().flat_map(|manager| vec![manager; plan.tasks]) {
-                tasks.spawn(work(manager.clone(), plan.linger, plan.faults, rng.fork(), sections.clone()));
+        let (lines, injecting) = runtime.block_on(async {
+            let mut processes = Vec::new();
+            for proxy in &proxies[..PROCESSES] {
+                processes.push(Process::start(plan, &name, proxy, &mut rng, &sections).await);
             }
-            let enough = async {
-                while sections.load(Ordering::Acquire) < plan.sections {
-                    sleep(Duration::from_millis(1)).await;
-                }
-            };
-            drop(timeout(LONGEST, enough).await);
-            recorder.end()
+            let injecting =
+                plan.faults.then(|| scope.spawn(|| inject(&proxies[..ends], &mut of_faults, &is_over)));
+            if plan.crashes {
+                come_to(plan.sections / 2, &sections).await;
+                // Nothing that it sends from here on arrives.
+                proxies[PROCESSES - 1].refuse();
+                recorder.crash(&processes[PROCESSES - 1].manager.core().client);
+                processes.push(Process::start(plan, &name, &proxies[PROCESSES], &mut rng, &sections).await);
+            }
+            come_to(plan.sections, &sections).await;
+            is_over.store(true, Ordering::Release);
+            (recorder.end(), injecting)
         });
-        is_over.store(true, Ordering::Release);
         (lines, injecting.map_or(0, |thread| thread.join().unwrap()))
     });
     let clock_was_set_by = recorder.clock_was_set_by();
@@ -91,13 +95,38 @@ pub(super) fn record(plan: &Plan) -> Run {
     Run { lines, sections: sections.load(Ordering::Acquire), faults, clock_was_set_by }
 }
 
-async fn start_all(name: &str, proxies: &[Proxy]) -> Vec<LockManager> {
-    let mut managers = Vec::new();
-    for (index, proxy) in proxies.iter().enumerate() {
-        let builder = LockManager::builder().url(proxy.url()).client_name(format!("{name}{index}"));
-        managers.push(builder.fairness_gap(Duration::ZERO).connect().await.unwrap());
+/// Its tasks end with it.
+struct Process {
+    manager: LockManager,
+    _tasks: JoinSet<()>,
+}
+
+impl Process {
+    async fn start(
+        plan: &Plan,
+        name: &str,
+        proxy: &Proxy,
+        rng: &mut Rng,
+        sections: &Arc<AtomicUsize>,
+    ) -> Process {
+        let builder = LockManager::builder().url(proxy.url()).client_name(name);
+        let manager = builder.fairness_gap(Duration::ZERO).connect().await.unwrap();
+        let mut tasks = JoinSet::new();
+        for _ in 0..plan.tasks {
+            tasks.spawn(work(manager.clone(), plan.linger, plan.faults, rng.fork(), sections.clone()));
+        }
+        Process { manager, _tasks: tasks }
     }
-    managers
+}
+
+/// Returns when there were so many sections, or the run has lasted for so long that it ends all the same.
+async fn come_to(count: usize, sections: &AtomicUsize) {
+    let enough = async {
+        while sections.load(Ordering::Acquire) < count {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    drop(timeout(LONGEST, enough).await);
 }
 
 /// Section after section, some of them given up while they wait.
