@@ -186,8 +186,8 @@ impl Busy {
         Busy { release: HolderRelease::Reported, ..self }
     }
 
-    /// The holder's release is not reported to waiters, although its text is a token of this library. The first waiter
-    /// polls, with pauses of up to 100 ms.
+    /// The holder's release is not reported to waiters, although its owner token has the form of this library. The
+    /// first waiter polls, with pauses of up to 100 ms.
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -240,7 +240,7 @@ impl Busy {
 pub enum RenewReply {
     /// The lease lasts at least for the requested ttl.
     Renewed,
-    /// The owner does not hold the lock (any more), so it has lost the lock.
+    /// The owner does not hold the lock (or no longer holds it), so it has lost the lock.
     NotHeld,
 }
 
@@ -393,7 +393,7 @@ impl StoredLock {
         self
     }
 
-    /// Sorts the holders, the longest lease first. A lease without an end counts as the longest.
+    /// Sorts the holders, the longest lease first. A lease without expiry counts as the longest.
     #[doc(hidden)]
     pub fn longest_first(mut self) -> Self {
         self.holders.sort_by_key(|(_, remaining)| std::cmp::Reverse(remaining.unwrap_or(Duration::MAX)));

@@ -60,7 +60,7 @@
 //! # Features
 //! | feature | default | gives |
 //! |---|---|---|
-//! | `redis` | yes | `redis://`, `valkey://`, Sentinel, Cluster and quorum (Redlock) |
+//! | `redis` | yes | `redis://`, `valkey://`, Sentinel, Cluster, servers that share the keys, and quorum (Redlock) |
 //! | `tracing` | yes | spans and events for the crate `tracing` |
 //! | `tls` | | `rediss://` and the other URLs of Redis with TLS |
 //! | `postgres`, `etcd`, `zookeeper`, `mysql`, `memcached`, `sqlite` | | the URLs of the same name (`mysql`: also `mariadb://`); TLS is included where the store has it |

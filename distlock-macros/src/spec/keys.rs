@@ -16,7 +16,7 @@ use crate::item::{Function, contains_ident};
 use crate::options::Opt;
 use crate::template::{self, Placeholder, Segment};
 
-/// What is locked, and its name in traces; `None` if that cannot be told.
+/// What is locked, and its name in traces; `None` if that is unknown.
 pub(super) fn keys(
     args: &RawArgs,
     function: &Function,
@@ -26,7 +26,7 @@ pub(super) fn keys(
     match (args.get(Opt::Key), args.get(Opt::Keys)) {
         (Some(_), Some(keys)) => {
             let (why, help) =
-                ("several keys are taken together", format!("put every key into `{}`", Opt::Keys));
+                ("several keys are acquired together", format!("put every key into `{}`", Opt::Keys));
             errors.push(diag::conflict(keys.span, Opt::Keys, Opt::Key, why, &help));
             None
         }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::keys::Names;
 use super::link::lasting;
-use super::places::{Place, QueueState, kept_value, value};
+use super::places::{Place, QueueState, kept_value, taken_over_value, value};
 
 /// The places of a lock, one in each line: the name of the key, `=` and the value.
 pub fn server(data: &[u8]) {
@@ -25,6 +25,11 @@ pub fn server(data: &[u8]) {
             let again = Place::of(&place.name, value.as_bytes(), &names);
             assert_eq!(again.map(|again| (again.kind, again.kept)), Some((place.kind, kept)), "{value}");
         }
+        let next = Place::of(&place.name, taken_over_value("dl1:n:1").as_bytes(), &names);
+        assert_eq!(
+            next.map(|next| (next.owner, next.creator)),
+            Some(("dl1:n:1".into(), place.creator.clone()))
+        );
     }
     queue(&QueueState::of(places));
     if let Ok(key) = str::from_utf8(data) {

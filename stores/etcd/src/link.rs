@@ -163,10 +163,10 @@ impl Link {
         match self.batcher.route(key, txn) {
             Route::Direct(txn, _permit) => self.txn(txn).await,
             Route::Batched(answered) => {
-                answered.await.unwrap_or_else(|_| Err(self.member.unexpected("the connection was given up")))
+                answered.await.unwrap_or_else(|_| Err(self.member.unexpected("the connection was closed")))
             }
             Route::Closed => {
-                Err(LinkError::later(format!("{}: the connection was given up", self.member.place)))
+                Err(LinkError::later(format!("{}: the connection was closed", self.member.place)))
             }
         }
     }

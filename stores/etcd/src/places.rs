@@ -8,6 +8,10 @@ use distlock_store::{Busy, KEPT, LockKind, StoredLock};
 /// The value of a place that is kept after its owner has released it, and the end of one that is not exclusive.
 const KEPT_PLACE: &str = "kept";
 
+/// What the value of an exclusive place begins with that was taken over. The owner who has it follows. `kind` reads it
+/// as exclusive, and so do programs that know no take-overs.
+pub(super) const TAKEN_OVER: &str = "x ";
+
 /// The most waiters of a lock that are named.
 const MOST_NAMED: usize = 1_000;
 
@@ -27,6 +31,11 @@ pub(super) fn kept_value(kind: LockKind) -> String {
         LockKind::Exclusive => KEPT_PLACE.to_owned(),
         LockKind::Shared | LockKind::Limited { .. } => format!("{} {KEPT_PLACE}", value(kind)),
     }
+}
+
+/// The value of a place that this owner has taken over.
+pub(super) fn taken_over_value(owner: &str) -> String {
+    format!("{TAKEN_OVER}{owner}")
 }
 
 fn kind(value: &str) -> LockKind {
@@ -57,7 +66,10 @@ pub(super) fn room(kind: LockKind) -> usize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) name: Vec<u8>,
+    /// Who has it.
     pub(super) owner: String,
+    /// Who has created it, as its name says: the end of a place is reported by its name.
+    pub(super) creator: String,
     pub(super) create_revision: i64,
     pub(super) mod_revision: i64,
     pub(super) lease: i64,
@@ -77,11 +89,12 @@ impl Place {
 
     /// What the name and the value say.
     pub(super) fn of(name: &[u8], value: &[u8], names: &Names) -> Option<Place> {
-        let owner = names.read(name)?.owner;
+        let creator = names.read(name)?.owner;
         let value = String::from_utf8_lossy(value);
         Some(Place {
             name: name.to_vec(),
-            owner,
+            owner: value.strip_prefix(TAKEN_OVER).unwrap_or(&creator).to_owned(),
+            creator,
             create_revision: 0,
             mod_revision: 0,
             lease: 0,
@@ -178,6 +191,7 @@ mod tests {
         let place = |(number, value): (usize, &&str)| Place {
             name: Vec::new(),
             owner: format!("o{number}"),
+            creator: format!("o{number}"),
             create_revision: 1,
             mod_revision: 1,
             lease: 1,

@@ -25,10 +25,10 @@ impl MemcachedStore {
         match timeout(limit, self.figures(login)).await {
             Ok(Ok(figures)) => Ok(found(&figures)),
             Ok(Err(error)) => {
-                Err(StoreError::not_sent(format!("cannot ask Memcached for its figures: {error}")))
+                Err(StoreError::not_sent(format!("cannot read the statistics of Memcached: {error}")))
             }
             Err(_) => {
-                Err(StoreError::not_sent(format!("Memcached did not tell its figures within {limit:?}")))
+                Err(StoreError::not_sent(format!("Memcached did not report its statistics within {limit:?}")))
             }
         }
     }
@@ -68,7 +68,7 @@ async fn ask(
         };
         figures.insert(name.to_owned(), value.to_owned());
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "too many figures"))
+    Err(io::Error::new(io::ErrorKind::InvalidData, "too many statistics"))
 }
 
 async fn next_line(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<String> {
@@ -84,7 +84,7 @@ pub(super) fn figure(line: &str) -> Option<(&str, &str)> {
 pub(super) fn found(figures: &HashMap<String, String>) -> Vec<Finding> {
     let number = |name: &str| figures.get(name).and_then(|value| value.parse().ok()).unwrap_or(0_u64);
     let Some(evicts) = figures.get("settings:evictions") else {
-        return vec![Finding::new(Note, "settings", "the server does not tell them")];
+        return vec![Finding::new(Note, "settings", "the server does not report them")];
     };
     let (evicted, mib) = (number("evictions"), number("limit_maxbytes") / (1024 * 1024));
     let mut found = vec![match (evicts.as_str(), evicted) {

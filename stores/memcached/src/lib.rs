@@ -130,7 +130,7 @@ impl MemcachedStore {
                     return Ok(Changed::Done);
                 }
                 (Response::Missing, _) => break,
-                // By somebody else, or by a command of ours whose answer was lost.
+                // By another client, or by a command of ours whose answer was lost.
                 (Response::Changed, _) => {}
                 (other, _) => return Err(unexpected(&other)),
             }

@@ -48,7 +48,7 @@ fn flush(value: &str) -> Finding {
     let crash = match value {
         // 3 is 1 in MariaDB, with one more flush.
         "1" | "3" => return Finding::new(Fine, about, value),
-        "" => return Finding::new(Note, about, "the server does not tell it"),
+        "" => return Finding::new(Note, about, "the server does not report it"),
         "2" => "a crash of the machine",
         _ => "a crash of the server",
     };

@@ -99,7 +99,7 @@ impl PostgresStore {
             )
             .remedy("name the server itself by `?listen=postgres://…`, or set `?listen=off`"),
             (Listening::Off, _) => finding(Note, "poll, because the URL says `listen=off`")
-                .remedy("name the server itself by `?listen=postgres://…`, if it can be reached"),
+                .remedy("name the server itself by `?listen=postgres://…`, if it is reachable"),
         })
     }
 }
@@ -185,7 +185,7 @@ fn dead_rows(dead: i64, live: i64) -> Finding {
     let text = format!("{dead} dead rows in the tables of locks, {live} others");
     if dead >= MANY_DEAD && dead > live {
         return Finding::new(Warning, "dead rows", text)
-            .remedy("look why autovacuum does not remove them: an old transaction, or too few workers");
+            .remedy("find out why autovacuum does not remove them: an old transaction, or too few workers");
     }
     Finding::new(Fine, "dead rows", text)
 }

@@ -29,6 +29,8 @@ fn queue(queue: &QueueState) {
     for (behind, place) in queue.places.iter().enumerate() {
         let (owner, session, number) = (place.owner(), 0x1f, place.number);
         let name = format!("{}{number:010}", PlaceName::prefix(owner, session, place.kind));
+        let next = place.taken_over("dl1:n:1", session);
+        assert_eq!((next.owner(), next.number), ("dl1:n:1", place.number));
         let again = PlaceName::read(name);
         assert_eq!(again.as_ref().map(|again| (again.owner(), again.kind)), Some((owner, place.kind)));
         assert!(again.is_some_and(|again| again.is_of(owner, session)), "{place:?}");

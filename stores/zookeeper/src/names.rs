@@ -85,6 +85,12 @@ impl PlaceName {
         PlaceName { name: format!("{prefix}{number}"), number: value, kind }
     }
 
+    /// The place of another owner in its stead.
+    pub(super) fn taken_over(&self, owner: &str, session: i64) -> PlaceName {
+        let number = self.name.rsplit_once('-').map_or("", |(_, number)| number);
+        PlaceName::of(&PlaceName::prefix(owner, session, self.kind), self.kind, number, self.number)
+    }
+
     /// `None`: not a name that we give.
     pub(super) fn read(name: String) -> Option<PlaceName> {
         let (before, number) = name.rsplit_once('-')?;
@@ -165,6 +171,9 @@ mod tests {
             {
                 assert!(!place.is_of(other, session), "{place:?}");
             }
+            let next = place.taken_over("next", 0x5);
+            assert_eq!((next.name.as_str(), next.number), (&*format!("next-5{named}-0000000007"), 7));
+            assert_eq!(PlaceName::read(next.name.clone()), Some(next));
             assert_eq!(place.path("/r/locks/k"), format!("/r/locks/k/{}", place.name));
         }
     }

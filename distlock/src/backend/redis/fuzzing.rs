@@ -81,7 +81,7 @@ fn reply(bytes: &[u8]) {
     let enter = |kind| op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Wait, fences: 1 };
     for kind in [LockKind::Exclusive, LockKind::Shared] {
         drop(reply::of_acquire(CLIENT, &enter(kind), &value));
-        drop(reply::of_renew(CLIENT, &op::Renew { token, kind, ttl }, &value));
+        drop(reply::of_renew(CLIENT, &op::Renew { token, kind, ttl, last: false }, &value));
     }
     let replace = op::Replace { token, ttl, fences: 1, holder: Arc::from("dl1:c:1") };
     drop(reply::of_replace(CLIENT, &replace, &value));

@@ -306,7 +306,7 @@ macro_rules! __conformance {
             a_value_is_that_of_one_term_and_any_text a_value_that_is_too_long_is_refused
         );
     };
-    // Locks that go on in another process.
+    // Locks that continue in another process.
     (@hand_over $fixture:ident [hand_over $($rest:ident)*]) => {
         $crate::__conformance!(@not_applicable $fixture hand_over);
     };
@@ -360,7 +360,7 @@ macro_rules! __conformance {
     (@kinds_and_min_hold $fixture:ident []) => {
         $crate::__conformance!(@rule $fixture joining who_joins_outlives_a_min_hold);
     };
-    // A rule that stands beside the modules, because it is about what several of them are about.
+    // A rule outside the modules, because it is about what several of them are about.
     (@rule $fixture:ident $about:ident $rule:ident) => {
         #[test]
         fn $rule() {
@@ -383,8 +383,9 @@ macro_rules! __conformance {
     (@is_known hand_over) => {};
     (@is_known $word:ident) => {
         compile_error!(concat!(
-            "`", stringify!($word), "` is nothing that a fixture can lack: expected `shared`, `limited`, `fencing`, \
-             `min_hold`, `linger`, `processes`, `queue`, `link`, `listing`, `values`, `hand_over` or `ttl`"
+            "`", stringify!($word), "` is not an ability that a fixture can lack: expected `shared`, \
+                                     `limited`, `fencing`, `min_hold`, `linger`, `processes`, `queue`, \
+                                     `link`, `listing`, `values`, `hand_over` or `ttl`"
         ));
     };
 }
