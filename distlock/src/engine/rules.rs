@@ -48,11 +48,6 @@ pub(super) fn leases_leave_with_their_last_renewal() -> bool {
     !mutated!(LastRenewalPassedOn)
 }
 
-/// After the last renewal of a lease that is handed over, no other is sent.
-pub(super) fn nothing_is_renewed_after_the_last_time() -> bool {
-    !mutated!(RenewedAfterTheLast)
-}
-
 /// An acquisition that was applied late and that no request wants is released.
 pub(super) fn late_answers_are_compensated() -> bool {
     !mutated!(LateAnswerNotCompensated)

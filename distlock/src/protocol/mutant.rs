@@ -120,7 +120,6 @@ pub(crate) enum Mutant {
     ReplacedWithoutCompare,
     HandedOverForgotten,
     LastRenewalPassedOn,
-    RenewedAfterTheLast,
     // Of the driver.
     CommandDroppedWithCaller,
     CommandLeftToCaller,

@@ -41,15 +41,6 @@ fn handed_over_in_vain(c: &mut Config) {
     c.ttls = vec![10_000];
 }
 
-/// Renewals are due while the last one has no reply yet.
-fn handed_over_slowly(c: &mut Config) {
-    handed_over(c);
-    (c.delay, c.notice, c.late) = ((10_000, 40_000), 10, 1);
-    (c.no_renew, c.max_hold, c.unpolled) = (0.0, 0.0, 0.0);
-    c.ttls = vec![600];
-    c.longest_hold = 400;
-}
-
 pub(super) const CASES: &[Case] = &[
     case(Mutant::HandedOverReleased, &[Profile::Calm, Profile::Links], handed_over),
     case(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
@@ -62,7 +53,6 @@ pub(super) const DRIVER_CASES: &[Case] = &[
     driven(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
     driven(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
     driven(Mutant::LastRenewalPassedOn, &[Profile::Calm, Profile::Links], handed_over_in_vain),
-    driven(Mutant::RenewedAfterTheLast, &[Profile::Calm], handed_over_slowly),
     driven(Mutant::HandedOverUnconfirmed, &[Profile::Calm, Profile::Links], handed_over),
 ];
 

@@ -92,7 +92,8 @@ pub(crate) struct Lease {
     /// Set while it lingers: until then.
     pub(crate) lingers_until: Option<Time>,
     pub(crate) door: Door,
-    /// Its holder hands it over, and has asked for the last time to renew it.
+    /// Its holder hands it over, and has asked for the last time to renew it. On some stores, a renewal after that
+    /// finds that the lease does not belong to this process.
     pub(crate) last_renewal: bool,
 }
 
@@ -130,14 +131,9 @@ impl Lease {
         !self.last_renewal || !rules::leases_leave_with_their_last_renewal()
     }
 
-    /// On some stores, a renewal after the last one finds that the lease does not belong to this process.
-    pub(crate) fn is_renewed_no_more(&self) -> bool {
-        self.last_renewal && rules::nothing_is_renewed_after_the_last_time()
-    }
-
     /// The ttl of the next renewal: the longest among the holders that want renewal.
     pub(crate) fn renewal_ttl(&self) -> Option<Duration> {
-        if self.is_renewed_no_more() {
+        if self.last_renewal {
             return None;
         }
         self.holders.iter().filter(|holder| holder.is_renewed()).map(|holder| holder.ttl).max()
@@ -165,7 +161,7 @@ impl Lease {
             in_batches(holder.until.before(ttl * 2 / 3), ttl).max(now.after(first))
         };
         let due = self.holders.iter().filter(|holder| holder.is_renewed()).map(due).min();
-        self.renew_at = due.filter(|_| !self.is_renewed_no_more());
+        self.renew_at = due.filter(|_| !self.last_renewal);
     }
 
     /// A holder has come or gone. This may bring the next renewal forward but never postpones it: readers

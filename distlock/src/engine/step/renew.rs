@@ -116,7 +116,7 @@ impl<W> Step<'_, W> {
         self.end_lingering();
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
-            if lease.is_renewed_no_more() {
+            if lease.last_renewal {
                 continue;
             }
             let ttl = lease.renewal_ttl().unwrap_or(SHORTEST_TTL);
