@@ -117,6 +117,7 @@ pub mod fuzzing {
 pub mod blocking;
 mod collection;
 mod contained;
+mod deadlock;
 mod driver;
 mod engine;
 mod error;
@@ -150,6 +151,7 @@ pub mod testing;
 mod ticket;
 mod ttl;
 
+pub use deadlock::{Deadlock, DeadlockMember};
 #[doc(inline)]
 pub use distlock_fence as fence;
 #[doc = include_str!("attribute.md")]

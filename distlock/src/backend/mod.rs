@@ -180,6 +180,24 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         })
     }
 
+    /// Removes what this client has published beside a lease, whether or not it still holds it. `note`: of the lease,
+    /// if it does.
+    fn unpublish(
+        &self,
+        _key: &Arc<str>,
+        _token: Token,
+        note: Option<HoldNote>,
+    ) -> BoxFuture<Result<(), StoreError>> {
+        // What is part of the notes ends with the lease.
+        let noted = self.note_holds(&mut note.into_iter());
+        Box::pin(async move {
+            if let Some(noted) = noted {
+                noted.await;
+            }
+            Ok(())
+        })
+    }
+
     /// Looks for what endangers locks in this store, or makes them slow. One that cannot look says so: nothing found is
     /// not the same as nothing examined.
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {

@@ -151,6 +151,12 @@ pub(crate) enum Mutant {
     NobodyStandsAside,
     LostQueueNotLeft,
     ReleaserNotLast,
+    // Of deadlocks.
+    DeadlockAfterOneLook,
+    DeadlockRecordBelieved,
+    DeadlockBeatIgnored,
+    DeadlockSlowLook,
+    DeadlockEndsAll,
 }
 
 #[cfg(test)]

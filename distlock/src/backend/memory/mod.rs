@@ -13,7 +13,7 @@ use once_cell::sync::OnceCell;
 
 use super::{
     AcquireReply, Backend, BatchReply, BoxFuture, EarlierCommands, Events, HoldNote, LinkEvent, OpResult,
-    OwnerDetails, StoreError, StoredLock, token_text,
+    OwnerDetails, StoreError, StoredLock, Token, token_text,
 };
 use super::{Notifications, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use distlock_store::Finding;
@@ -210,6 +210,21 @@ impl Backend for Memory {
         if let Some(value) = note.value {
             self.store.values().insert(note.key, (owner, value));
         }
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn unpublish(
+        &self,
+        key: &Arc<str>,
+        token: Token,
+        _note: Option<HoldNote>,
+    ) -> BoxFuture<Result<(), StoreError>> {
+        let owner = token_text(&self.client, token);
+        let mut values = self.store.values();
+        if values.get(key).is_some_and(|(by, _)| *by == owner) {
+            values.remove(key);
+        }
+        drop(values);
         Box::pin(std::future::ready(Ok(())))
     }
 
