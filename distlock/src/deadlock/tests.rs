@@ -107,6 +107,11 @@ fn a_deadlock_is_certain_when_each_request_was_published_again() {
 }
 
 #[test]
+fn a_look_is_shorter_than_the_time_that_each_wait_has_lasted_when_it_is_read() {
+    assert!(proves(LONGEST_LOOK) && !proves(PUBLISHED_AFTER));
+}
+
+#[test]
 fn only_what_can_be_reached_is_read() {
     let all = graph(&[&[1], &[2], &[], &[0]]);
     let (mut read, mut order) = (WaitsFor::default(), Vec::new());

@@ -46,6 +46,8 @@ struct Entry {
     since: Time,
     next_look: Time,
     pause: Duration,
+    /// By the wall clock, in microseconds, from the first look on. Every process must read the same number.
+    began: Option<u64>,
     /// The leases next to which it is published.
     published: BTreeSet<Lease>,
     suspected: Option<Deadlock>,
@@ -146,15 +148,13 @@ impl Entry {
     fn due(&mut self, number: u64, now: Time) -> Due {
         self.next_look = now.after(self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let began = wall.saturating_sub(now.duration_since(self.since)).as_micros();
-        let record = WaitRecord {
-            number,
-            beat: now.0,
-            began: u64::try_from(began).unwrap_or(u64::MAX),
-            breaks: self.wait.breaks,
-            key: self.key.clone(),
-        };
+        let waited = now.duration_since(self.since);
+        let began = *self.began.get_or_insert_with(|| {
+            let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            u64::try_from(wall.saturating_sub(waited).as_micros()).unwrap_or(u64::MAX)
+        });
+        let record =
+            WaitRecord { number, beat: now.0, began, breaks: self.wait.breaks, key: self.key.clone() };
         Due { number, around: self.wait.around.clone(), record }
     }
 }
@@ -169,8 +169,8 @@ impl Core {
     ) -> u64 {
         let since = clock::now();
         let (next_look, pause) = (since.after(PUBLISHED_AFTER), PUBLISHED_AFTER);
-        let (published, suspected) = (BTreeSet::new(), None);
-        let entry = Entry { wait, key, ticket, since, next_look, pause, published, suspected };
+        let (published, began, suspected) = (BTreeSet::new(), None, None);
+        let entry = Entry { wait, key, ticket, since, next_look, pause, began, published, suspected };
         let mut entries = self.nested_waits.entries();
         let number = entries.next;
         entries.next += 1;

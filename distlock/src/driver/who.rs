@@ -147,7 +147,11 @@ impl Core {
         let note = hold.and_then(|hold| self.note(key, *token, hold.left));
         match note {
             Some(note) if note.value.is_some() => self.backend.publish(note).await.err(),
-            note => self.backend.unpublish(key, *token, note).await.err(),
+            note => {
+                // It may have been written again after the release.
+                let note = note.unwrap_or_else(|| HoldNote::that_ends(key, *token));
+                self.backend.unpublish(note).await.err()
+            }
         }
     }
 

@@ -155,7 +155,6 @@ pub(crate) enum Mutant {
     DeadlockAfterOneLook,
     DeadlockRecordBelieved,
     DeadlockBeatIgnored,
-    DeadlockSlowLook,
     DeadlockEndsAll,
 }
 

@@ -394,20 +394,15 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         Box::pin(async { answer?.await.map(|((), _)| ()) })
     }
 
-    fn unpublish(
-        &self,
-        key: &Arc<str>,
-        token: Token,
-        _note: Option<HoldNote>,
-    ) -> BoxFuture<Result<(), StoreError>> {
+    fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
         if !self.publishes() {
             return Box::pin(std::future::ready(Ok(())));
         }
-        let owner = Owner::of(&self.translator.client, token);
-        let request = Publish::new(self.translator.full(key), &owner, "");
+        let owner = Owner::of(&self.translator.client, note.hold.token);
+        let request = Publish::new(self.translator.full(&note.key), &owner, "");
         let call = |this: Arc<Self>, _| boxed(async move { this.store.unpublish(&request).await });
         let answer =
-            self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
+            self.submit(Arc::new([note.key]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
         Box::pin(async { answer?.await.map(|((), _)| ()) })
     }
 

@@ -13,7 +13,7 @@ use once_cell::sync::OnceCell;
 
 use super::{
     AcquireReply, Backend, BatchReply, BoxFuture, EarlierCommands, Events, HoldNote, LinkEvent, OpResult,
-    OwnerDetails, StoreError, StoredLock, Token, token_text,
+    OwnerDetails, StoreError, StoredLock, token_text,
 };
 use super::{Notifications, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use distlock_store::Finding;
@@ -213,16 +213,11 @@ impl Backend for Memory {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn unpublish(
-        &self,
-        key: &Arc<str>,
-        token: Token,
-        _note: Option<HoldNote>,
-    ) -> BoxFuture<Result<(), StoreError>> {
-        let owner = token_text(&self.client, token);
+    fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
+        let owner = token_text(&self.client, note.hold.token);
         let mut values = self.store.values();
-        if values.get(key).is_some_and(|(by, _)| *by == owner) {
-            values.remove(key);
+        if values.get(&note.key).is_some_and(|(by, _)| *by == owner) {
+            values.remove(&note.key);
         }
         drop(values);
         Box::pin(std::future::ready(Ok(())))
