@@ -88,9 +88,10 @@ pub enum LockError {
         found: Arc<str>,
     },
     /// This task holds the lock already, or its holder waits for a lock of this task, so the wait could never end. The
-    /// second case is an error only with [`break_deadlocks`](crate::LockManagerBuilder::break_deadlocks). A shared lock cannot become an exclusive one,
-    /// even with [`reentrant`](crate::LockRequest::reentrant), because two tasks that tried it would wait for each
-    /// other.
+    /// second case is an error only with [`break_deadlocks`](crate::LockManagerBuilder::break_deadlocks).
+    ///
+    /// A shared lock cannot become an exclusive one, even with [`reentrant`](crate::LockRequest::reentrant), because
+    /// two tasks that tried it would wait for each other.
     #[non_exhaustive]
     WouldDeadlock {
         /// The lock.

@@ -3,9 +3,9 @@
 //! A look reads, key by key, who holds it, and what that holder waits for. The keys are read one after the other, so a
 //! look alone proves nothing: a holder may have released its lock before the next key was read. A wait is published
 //! when it has lasted for a second, and again from time to time, each time with a greater beat. If a second look finds
-//! the same owners and waits, each with a greater beat, then each of the waits has lasted from a second before the first
-//! look read it until after that. So if the first look took less than that second, all of them were waiting when it
-//! began, and each held the lock for which another one waited.
+//! the same owners and waits, each with a greater beat, then each of the waits has lasted from a second before the
+//! first look read it until after that. So if the first look took less than that second, all of them were waiting when
+//! it began, and each held the lock for which another one waited.
 
 mod cycle;
 mod graph;

@@ -69,7 +69,11 @@ pub(crate) fn waits_of(text: &str, token: Token) -> Vec<WaitRecord> {
     if !is_of_the_lease && !mutated!(DeadlockRecordBelieved) {
         return Vec::new();
     }
-    std::iter::from_fn(|| wait(&mut fields)).collect()
+    let mut found = Vec::new();
+    while let Some(wait) = wait(&mut fields) {
+        found.push(wait);
+    }
+    found
 }
 
 /// `None`: there is no more, or the text is garbled from here on.

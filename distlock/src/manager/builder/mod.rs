@@ -325,11 +325,11 @@ impl LockManagerBuilder {
     }
 
     /// Whether a request that waits inside a section ends with
-    /// [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock) if it is the youngest request of a deadlock, so that
-    /// the other members get their locks. Never if not set: a deadlock is only reported, and lasts until a wait ends.
-    /// The youngest request is the one that began to wait last, among those of managers that have this option. So set it
-    /// for all processes that share locks. [`LockManager::deadlocks`](crate::LockManager::deadlocks) describes which
-    /// deadlocks are seen. A deadlock is ended three to ten seconds after it began.
+    /// [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock) if it is the youngest request of a deadlock, so
+    /// that the other members get their locks. Never if not set: a deadlock is only reported, and lasts until a wait
+    /// ends. The youngest request is the one that began to wait last, among those of managers that have this option. So
+    /// set it for all processes that share locks. [`LockManager::deadlocks`](crate::LockManager::deadlocks) describes
+    /// which deadlocks are seen. A deadlock is usually ended three seconds after it began, and at most 18.
     ///
     /// A store that keeps no texts next to its locks (Memcached) is refused with
     /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).

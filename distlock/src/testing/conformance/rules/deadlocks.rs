@@ -176,6 +176,7 @@ pub async fn the_youngest_request_ends_and_the_other_one_gets_its_lock(place: Pl
         },
         &done,
     );
+    eventually("b is held", async || second.inspect("b").await.unwrap().is_some()).await;
     place.until_waiting(&second, &first, "b", 1).await;
     go.notify_one();
     done.notify_one();
