@@ -1,5 +1,5 @@
-//! What more servers do for hand-offs: how many there are in a second, how busy the busiest server is with each, and what
-//! the nodes of a cluster send to each other. Prints the rows of a table in `docs/scale.md`.
+//! What more servers do for hand-offs: how many there are in a second, how busy the busiest server is with each, and
+//! what the nodes of a cluster send to each other. Prints the rows of a table in `docs/scale.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
