@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::details::OwnerDetails;
+use crate::limits::LONGEST_VALUE;
 use crate::lock_kind::LockKind;
 
 /// The holder's name for a key that [`Release::keep`](super::Release::keep) keeps.
@@ -352,8 +353,8 @@ impl StoredLock {
         StoredLock { waiters: self.waiters.max(named), ..self }
     }
 
-    /// The text that `owner` has [published](super::LockStore::publish). It is ignored unless the owner is the holder.
-    /// Call it after the holders were added.
+    /// The text that `owner` has [published](super::LockStore::publish). It is ignored unless the owner is the holder,
+    /// or if it is longer than [`LONGEST_VALUE`](super::LONGEST_VALUE). Call it after the holders were added.
     ///
     /// ```
     /// use distlock::LockKind;
@@ -364,10 +365,11 @@ impl StoredLock {
     /// # drop(lock);
     /// ```
     pub fn published(mut self, owner: &str, value: impl Into<String>) -> Self {
-        if !self.holders.iter().any(|(holder, _)| holder == owner) {
+        let value = value.into();
+        if !self.is_held_by(owner) || value.len() > LONGEST_VALUE {
             return self;
         }
-        let value = Some(value.into());
+        let value = Some(value);
         match self.details.iter_mut().find(|(known, _)| known == owner) {
             Some((_, details)) => details.value = value,
             None => self.details.push((owner.to_owned(), OwnerDetails { value, ..OwnerDetails::default() })),

@@ -109,11 +109,6 @@ pub mod __private;
 #[cfg(feature = "axum")]
 pub mod axum;
 mod backend;
-#[cfg(all(any(test, fuzzing), feature = "redis"))]
-#[doc(hidden)]
-pub mod fuzzing {
-    pub use crate::backend::redis::fuzzing::*;
-}
 pub mod blocking;
 mod collection;
 mod contained;
@@ -122,6 +117,9 @@ mod engine;
 mod error;
 #[cfg(feature = "testing")]
 mod fault;
+#[cfg(all(any(test, fuzzing), feature = "redis"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod held;
 mod key;

@@ -8,6 +8,9 @@ mod batching;
 mod config;
 mod diagnosis;
 mod errors;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod keys;
 mod link;
 mod listing;

@@ -40,7 +40,8 @@ pub(super) fn taken_over_value(owner: &str) -> String {
 
 fn kind(value: &str) -> LockKind {
     let limit = value.split_once(' ').and_then(|(limit, _)| limit.parse().ok());
-    match limit {
+    // A limit of none would be a lock that its first place does not hold.
+    match limit.filter(|limit| *limit > 0) {
         Some(max_holders) => LockKind::Limited { max_holders },
         None if value.starts_with('s') => LockKind::Shared,
         None => LockKind::Exclusive,
@@ -78,15 +79,25 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn read(kv: &KeyValue, names: &Names) -> Option<Place> {
-        let creator = names.read(kv.key())?.owner;
-        let value = String::from_utf8_lossy(kv.value());
         Some(Place {
-            name: kv.key().to_vec(),
-            owner: value.strip_prefix(TAKEN_OVER).unwrap_or(&creator).to_owned(),
-            creator,
             create_revision: kv.create_revision(),
             mod_revision: kv.mod_revision(),
             lease: kv.lease(),
+            ..Place::of(kv.key(), kv.value(), names)?
+        })
+    }
+
+    /// What the name and the value say.
+    pub(super) fn of(name: &[u8], value: &[u8], names: &Names) -> Option<Place> {
+        let creator = names.read(name)?.owner;
+        let value = String::from_utf8_lossy(value);
+        Some(Place {
+            name: name.to_vec(),
+            owner: value.strip_prefix(TAKEN_OVER).unwrap_or(&creator).to_owned(),
+            creator,
+            create_revision: 0,
+            mod_revision: 0,
+            lease: 0,
             kind: kind(&value),
             kept: value.ends_with(KEPT_PLACE),
         })
@@ -205,7 +216,7 @@ mod tests {
                     .all(|(other, (said, expected))| { *said == (expected || other == number) })
             );
         }
-        for value in ["", "kept", "anything", "-3 holders", "99999999999 holders"] {
+        for value in ["", "kept", "anything", "-3 holders", "0 holders", "99999999999 holders"] {
             assert_eq!(kind(value), LockKind::Exclusive, "{value}");
         }
     }

@@ -7,6 +7,9 @@
 
 mod config;
 mod diagnosis;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod leases;
 mod link;
 mod meta;

@@ -297,16 +297,16 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
 }
 
 /// One answer.
-struct RawResponse<'a> {
-    line: Line<'a>,
-    value: &'a [u8],
+pub(super) struct RawResponse<'a> {
+    pub(super) line: Line<'a>,
+    pub(super) value: &'a [u8],
     /// Of all of it.
-    length: usize,
+    pub(super) length: usize,
 }
 
 impl<'a> RawResponse<'a> {
     /// `None`: it is not understood; `Some(None)`: its rest has not come yet.
-    fn first_of(bytes: &'a [u8]) -> Option<Option<Self>> {
+    pub(super) fn first_of(bytes: &'a [u8]) -> Option<Option<Self>> {
         let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
             return (bytes.len() <= MOST_BYTES).then_some(None);
         };
@@ -319,12 +319,10 @@ impl<'a> RawResponse<'a> {
             return None;
         }
         // The end of the line belongs to it.
-        let answer = |_: &[u8]| RawResponse {
-            line,
-            value: rest.get(..size).unwrap_or_default(),
-            length: end + 1 + size + 2,
+        let Some((value, behind)) = rest.get(..size + 2).and_then(|both| both.split_at_checked(size)) else {
+            return Some(None);
         };
-        Some(rest.get(..size + 2).map(answer))
+        (behind == b"\r\n").then_some(Some(RawResponse { line, value, length: end + 1 + size + 2 }))
     }
 }
 
@@ -350,6 +348,7 @@ mod tests {
         assert_eq!(first_of(&text[value..]), Some(Some((None, String::new(), text.len() - value))));
         assert_eq!(first_of("HD O7\n"), None, "the end of a line is another one");
         assert_eq!(first_of("VA 1048577 O7\r\n"), None, "too long a value");
+        assert_eq!(first_of("VA 3 c5 O7\r\na\nbHD c6 O8\r\n"), None, "a value without its end");
         assert_eq!(first_of(&"x".repeat(MOST_BYTES + 1)), None, "too long a line");
     }
 }

@@ -21,7 +21,7 @@ impl MysqlStore {
     }
 }
 
-fn of_settings(settings: &HashMap<String, String>) -> Vec<Finding> {
+pub(super) fn of_settings(settings: &HashMap<String, String>) -> Vec<Finding> {
     let setting = |name: &str| settings.get(name).map_or("", String::as_str);
     let is = |name: &str, value: &str| setting(name).eq_ignore_ascii_case(value);
     let mut found = vec![flush(setting("innodb_flush_log_at_trx_commit"))];

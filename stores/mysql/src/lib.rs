@@ -8,6 +8,9 @@
 mod config;
 mod diagnosis;
 mod errors;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod kinds;
 mod link;
 mod listing;

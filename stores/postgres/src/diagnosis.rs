@@ -109,7 +109,7 @@ fn read<T: for<'a> FromSql<'a>>(row: &Row, at: usize) -> Result<T, StoreError> {
 }
 
 /// `durability`: what the URL says of acquisitions.
-fn of_settings(settings: &HashMap<String, String>, durability: Option<&str>) -> Vec<Finding> {
+pub(super) fn of_settings(settings: &HashMap<String, String>, durability: Option<&str>) -> Vec<Finding> {
     let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
     let number = |name: &str| settings.get(name).and_then(|found| found.parse().ok()).unwrap_or(0_u64);
     let mut found = vec![match (is("fsync", "off"), is("full_page_writes", "off")) {

@@ -9,6 +9,9 @@ mod commands;
 mod diagnosis;
 mod dial;
 mod errors;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod grants;
 mod link;
 mod listener;

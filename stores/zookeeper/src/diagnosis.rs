@@ -75,7 +75,7 @@ fn members(count: usize) -> Finding {
 }
 
 /// What a member says to `srvr`, or why it says nothing.
-fn of_member(member: &str, said: Result<&str, &String>) -> Finding {
+pub(super) fn of_member(member: &str, said: Result<&str, &String>) -> Finding {
     let finding = |severity, text: &str| Finding::new(severity, member, text);
     let said = match said {
         Ok(said) => said,

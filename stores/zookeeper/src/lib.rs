@@ -9,6 +9,9 @@ mod diagnosis;
 mod entering;
 mod errors;
 mod follower;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod listing;
 mod names;
 mod places;

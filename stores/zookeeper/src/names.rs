@@ -97,7 +97,8 @@ impl PlaceName {
         let number = number.parse().ok()?;
         let (_, session) = before.rsplit_once('-')?;
         // A kind that we do not know excludes all others.
-        let kind = match session.split_once(LIMITED).and_then(|(_, limit)| limit.parse().ok()) {
+        let limit = session.split_once(LIMITED).and_then(|(_, limit)| limit.parse().ok());
+        let kind = match limit.filter(|limit| *limit > 0) {
             Some(max_holders) => LockKind::Limited { max_holders },
             None if session.ends_with(SHARED) => LockKind::Shared,
             None => LockKind::Exclusive,
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_not_known_excludes_all() {
-        for session in ["1f", "1f.max", "1f.max-1", "1f.max4294967296", "1f.else"] {
+        for session in ["1f", "1f.max", "1f.max0", "1f.max-1", "1f.max4294967296", "1f.else"] {
             let place = PlaceName::read(format!("o-{session}-0000000001")).unwrap();
             assert_eq!((place.kind, place.number), (LockKind::Exclusive, 1), "{session}");
         }

@@ -34,9 +34,18 @@ pub(super) async fn examine(
 ) -> Result<Vec<Finding>, StoreError> {
     let before = SystemTime::now();
     let values = exec.ask_all(link, questions(exec)).await?;
-    let after = SystemTime::now();
-    let [server, memory, persistence, replication, time, kill, queue, scan] = values.as_slice() else {
-        return Ok(Vec::new());
+    Ok(found(&values, place, setup, (before, SystemTime::now())))
+}
+
+/// The findings in the replies to [`questions`], which were asked between these times.
+pub(super) fn found(
+    values: &[Value],
+    place: &str,
+    setup: Setup,
+    asked: (SystemTime, SystemTime),
+) -> Vec<Finding> {
+    let [server, memory, persistence, replication, time, kill, queue, scan] = values else {
+        return Vec::new();
     };
     let mut found = Vec::new();
     let mut add = |finding: Option<Finding>| {
@@ -50,14 +59,14 @@ pub(super) async fn examine(
     add(Some(persists(text(persistence), setup)));
     add(saving(text(persistence)));
     add(Some(replicated(text(replication), setup)));
-    add(clock(reply::of_time(time), (before, after)));
+    add(clock(reply::of_time(time), asked));
     add(Some(permissions([
         (server, "info", "the version, eviction and persistence are not known"),
         (kill, "client|kill", "a command of a broken connection may still be executed later"),
         (queue, "lrange", "`show` and `top` do not name the waiters"),
         (scan, "scan", "`ls` and `top` cannot list locks"),
     ])));
-    Ok(found)
+    found
 }
 
 fn questions(exec: &Exec) -> Vec<Cmd> {

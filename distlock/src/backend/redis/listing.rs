@@ -251,6 +251,11 @@ pub(super) fn locks(
     Ok(locks)
 }
 
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
+#[cfg(any(test, fuzzing))]
+pub(super) use fuzzing::read as fuzz;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -292,7 +292,7 @@ fn sentinel(verb: &str, master: &str) -> Cmd {
 
 /// The epoch in the reply to SENTINEL MASTER, which lists names and values in turn. 0 if the command is not
 /// allowed.
-fn epoch(details: &Value) -> u64 {
+pub(super) fn epoch(details: &Value) -> u64 {
     let value_of = |name: &str| match details {
         Value::Array(fields) => {
             fields.chunks(2).find(|pair| pair.first().and_then(text) == Some(name))?.get(1).and_then(text)
