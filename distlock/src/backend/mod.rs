@@ -190,7 +190,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         })
     }
 
-    /// Removes what this client has published beside a lease, whether or not it still holds it. The note is that of the
+    /// Removes what this client has published with a lease, whether or not it still holds it. The note is that of the
     /// lease, without a value.
     fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
         let noted = self.note_holds(&mut std::iter::once(note));
