@@ -60,7 +60,7 @@
 //! # Features
 //! | feature | default | gives |
 //! |---|---|---|
-//! | `redis` | yes | `redis://`, `valkey://`, Sentinel, Cluster and quorum (Redlock) |
+//! | `redis` | yes | `redis://`, `valkey://`, Sentinel, Cluster, servers that share the keys, and quorum (Redlock) |
 //! | `tracing` | yes | spans and events for the crate `tracing` |
 //! | `tls` | | `rediss://` and the other URLs of Redis with TLS |
 //! | `postgres`, `etcd`, `zookeeper`, `mysql`, `memcached`, `sqlite` | | the URLs of the same name (`mysql`: also `mariadb://`); TLS is included where the store has it |
@@ -109,19 +109,18 @@ pub mod __private;
 #[cfg(feature = "axum")]
 pub mod axum;
 mod backend;
-#[cfg(all(any(test, fuzzing), feature = "redis"))]
-#[doc(hidden)]
-pub mod fuzzing {
-    pub use crate::backend::redis::fuzzing::*;
-}
 pub mod blocking;
 mod collection;
 mod contained;
+mod deadlock;
 mod driver;
 mod engine;
 mod error;
 #[cfg(feature = "testing")]
 mod fault;
+#[cfg(all(any(test, fuzzing), feature = "redis"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod held;
 mod key;
@@ -150,6 +149,7 @@ pub mod testing;
 mod ticket;
 mod ttl;
 
+pub use deadlock::{Deadlock, DeadlockMember};
 #[doc(inline)]
 pub use distlock_fence as fence;
 #[doc = include_str!("attribute.md")]

@@ -2,19 +2,21 @@
 //!
 //! The scope is a thread-local that is set for each poll of the future it belongs to, and while that future is
 //! dropped. So it follows the task from thread to thread, and tasks that it spawns do not see it. Those that run on
-//! this very thread while it is polled (a `LocalSet`, a runtime that the body drives) see the manager, and not the
+//! the same thread while it is polled (a `LocalSet`, a runtime that the body drives) see the manager, and not the
 //! locks. Every branch of a `join!` inside the future sees it all.
 
 use std::cell::RefCell;
 use std::iter::successors;
 use std::mem;
 use std::pin::Pin;
+use std::sync::Weak;
 use std::task::{Context, Poll};
 
 use once_cell::sync::OnceCell;
 use pin_project_lite::pin_project;
 use tokio::task::{Id, try_id};
 
+use crate::driver::Around;
 use crate::error::LockError;
 use crate::held::Held;
 use crate::manager_handle::ManagerHandle;
@@ -166,6 +168,11 @@ pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
         let mut sections = successors(scope.held(), |held| held.outer());
         sections.find(|held| wanted(held)).cloned()
     })
+}
+
+/// The sections around this task.
+pub(crate) fn around() -> Option<Weak<dyn Around>> {
+    look(|scope| scope.held().map(Held::as_around))
 }
 
 /// The keys that sections around this task hold now, the innermost first.

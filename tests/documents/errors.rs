@@ -1,14 +1,14 @@
 //! The book lists every error with its cause and its remedy.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use distlock::{LockError, LockKey, LockManager, LostReason, Ticket};
 
 use crate::documents::markdown::{Document, Table, code_spans};
 use crate::documents::messages::messages;
-use crate::documents::{read, root};
+use crate::documents::{read, root, sources};
 
 fn book(page: &str) -> String {
     read(&root().join("docs/book/src").join(page))
@@ -25,20 +25,6 @@ fn fits(pattern: &str, text: &str) -> bool {
         rest = &rest[at + piece.len()..];
     }
     rest.is_empty() || last.is_some_and(|piece| piece.is_empty() || rest.ends_with(piece))
-}
-
-/// Source files below `folder`, without the tests in files of their own.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder of sources") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// The names of the variants of an enum of `error.rs`.
@@ -97,9 +83,25 @@ async fn one_of_each() -> Vec<LockError> {
     let reader = manager.lock("report").shared();
     let written = reader.run(async |_held| again.lock("report").reentrant().acquire().await.map(drop)).await;
     errors.push(written.expect("the outer one").expect_err("it is held as a shared one"));
+    errors.push(deadlock().await);
     manager.shutdown(Duration::ZERO).await;
     errors.push(manager.lock("k").acquire().await.expect_err("it is shut down"));
     errors
+}
+
+/// Two sections wait for each other, until one of the requests ends.
+async fn deadlock() -> LockError {
+    let manager = LockManager::builder().break_deadlocks(true).in_memory().expect("the options are valid");
+    let both_hold = tokio::sync::Barrier::new(2);
+    let section = async |held: &'static str, wanted: &'static str| {
+        let outer = manager.lock(held).run(async |_held| {
+            both_hold.wait().await;
+            manager.lock(wanted).run(async |_held| ()).await
+        });
+        outer.await.expect("it is free")
+    };
+    let (one, other) = tokio::join!(section("a", "b"), section("b", "a"));
+    one.and(other).expect_err("one of them ends")
 }
 
 #[tokio::test]
@@ -150,7 +152,7 @@ const NO_ERRORS: [&str; 5] = [
     "PostgreSQL at …, …",
     "MySQL at …, …",
     "did you mean `…`?",
-    "…. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`; Valkey has the same schemes as Redis",
+    "…. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`, and `sharded+redis://`; Valkey has the same schemes as Redis",
     "…://",
 ];
 
@@ -260,5 +262,5 @@ fn patterns_fit_what_they_say() {
 
 #[test]
 fn the_fixed_part_is_the_longest() {
-    assert_eq!(fixed_part("a ttl of … is too short: the least is …"), "is too short: the least is");
+    assert_eq!(fixed_part("a ttl of … is too short: the shortest is …"), "is too short: the shortest is");
 }

@@ -39,6 +39,7 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::deadlock::Deadlock;
 use crate::error::LockError;
 use crate::key::IntoLockKey;
 use crate::manager::{ForcedRelease, Health, LockInfo, LockManagerBuilder, ShutdownReport};
@@ -200,6 +201,20 @@ impl LockManager {
         LockRequest(self.0.take_over(ticket))
     }
 
+    /// See [`check_hand_over`](crate::LockManager::check_hand_over).
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// manager.check_hand_over()?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn check_hand_over(&self) -> Result<(), LockError> {
+        self.0.check_hand_over()
+    }
+
     /// See [`lock_all`](crate::LockManager::lock_all).
     ///
     /// ```
@@ -271,6 +286,22 @@ impl LockManager {
     /// ```
     pub fn diagnose(&self) -> Result<Vec<Finding>, LockError> {
         block_on(self.0.diagnose())
+    }
+
+    /// See [`deadlocks`](crate::LockManager::deadlocks).
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// for deadlock in manager.deadlocks()? {
+    ///     eprintln!("{deadlock}");
+    /// }
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn deadlocks(&self) -> Result<Vec<Deadlock>, LockError> {
+        block_on(self.0.deadlocks())
     }
 
     /// See [`events`](crate::LockManager::events).

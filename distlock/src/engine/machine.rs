@@ -112,7 +112,7 @@ impl<W> Machine<W> {
             LinkEvent::Notifications(pushes) => {
                 self.env.link.pushes = *pushes;
                 self.each(now, out, |step| {
-                    // That somebody wants the lock may have been missed.
+                    // A report that another process wants the lock may have been missed.
                     if rules::lingering_takes_pushes() {
                         step.lingers_no_longer();
                     }

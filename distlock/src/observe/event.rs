@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::deadlock::Deadlock;
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::{How, LeaseCell};
 use crate::outage::LinkChange;
@@ -14,7 +15,7 @@ use crate::protocol::{LockKind, StoreError};
 /// An observer can rely on these rules within one process:
 /// - Each `Requested` is followed by exactly one of: `Acquired` (one for each of the request's keys),
 ///   `NotAcquired`, `Abandoned`.
-/// - Each `Acquired` is followed by exactly one `Released`, when no handle to the lock exists any more. If the lock was
+/// - Each `Acquired` is followed by exactly one `Released`, when the last handle to the lock is gone. If the lock was
 ///   lost before, exactly one `Lost` is reported, too. A lock that was granted and released before its request ended is
 ///   reported by none of the three. A lock that is entered again (`How::Nested`) has its own `Acquired` and `Released`.
 ///   Its loss is reported by the outer section.
@@ -51,12 +52,14 @@ pub(crate) enum Event<'a> {
     /// The store has confirmed a renewal. The lease lasts at least `remaining` from now on. At the confirmation, `left`
     /// of the old lease was left. If readers share the lease, it is reported for one of them.
     Renewed { lock: Lock<'a>, left: Duration, remaining: Duration },
-    /// No handle to the lock exists any more.
+    /// The last handle to the lock is gone.
     Released { lock: Lock<'a>, held: Duration, outcome: ReleaseOutcome<'a> },
     /// The lock is no longer held, although its holder has not released it.
     Lost { lock: Lock<'a>, reason: LostReason, held: Duration },
     /// A step of a candidate for an office. Rare: once when it runs, and twice for each term.
     Leader { label: &'a Cow<'static, str>, key: &'a Arc<str>, step: LeaderStep },
+    /// Holders wait for each other, and a request of this process is among them. Once for each deadlock.
+    Deadlock { deadlock: &'a Arc<Deadlock> },
     /// The link to the store has changed, or another attempt to connect has failed.
     Link { store: &'a str, change: LinkChange<'a> },
     /// The manager has failed: every lock is lost.

@@ -118,6 +118,9 @@ pub(crate) enum Mutant {
     FenceUsedAgain,
     HandedOverReleased,
     ReplacedWithoutCompare,
+    HandedOverForgotten,
+    LastRenewalPassedOn,
+    RenewedAfterTheLast,
     // Of the driver.
     CommandDroppedWithCaller,
     CommandLeftToCaller,
@@ -126,6 +129,7 @@ pub(crate) enum Mutant {
     DroppedRequestWaits,
     NoticedGrantNotClaimed,
     OnlyFirstAnswerNoticed,
+    HandedOverUnconfirmed,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,
@@ -151,6 +155,11 @@ pub(crate) enum Mutant {
     NobodyStandsAside,
     LostQueueNotLeft,
     ReleaserNotLast,
+    // Of deadlocks.
+    DeadlockAfterOneLook,
+    DeadlockRecordBelieved,
+    DeadlockBeatIgnored,
+    DeadlockEndsAll,
 }
 
 #[cfg(test)]

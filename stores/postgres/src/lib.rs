@@ -9,6 +9,9 @@ mod commands;
 mod diagnosis;
 mod dial;
 mod errors;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod grants;
 mod link;
 mod listener;
@@ -229,6 +232,13 @@ impl LockStore for PostgresStore {
         Ok(())
     }
 
+    async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
+        let (owner, key) = (request.owner.as_str(), request.key.as_bytes());
+        let parameters: [Parameter<'_>; 2] = [(&key, Type::BYTEA), (&owner, Type::TEXT)];
+        let _was_there: bool = self.value(&self.statements.unpublish, &parameters).await?;
+        Ok(())
+    }
+
     async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
         let Replace { key, holder, owner, ttl, fences, .. } = request;
         let (ttl, wanted) = (millis(*ttl), i32::try_from(*fences).unwrap_or(i32::MAX));
@@ -303,7 +313,7 @@ impl LockStore for PostgresStore {
     }
 
     async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
-        // In the order in which everybody locks rows.
+        // In the order in which all clients lock rows.
         let mut order: Vec<usize> = (0..requests.len()).collect();
         order.sort_unstable_by_key(|at| &requests[*at].key);
         let keys: Vec<&[u8]> = order.iter().map(|at| requests[*at].key.as_bytes()).collect();

@@ -75,7 +75,7 @@ impl MemoryStore {
 /// What one manager uses of it.
 pub(crate) struct Memory {
     client: Arc<str>,
-    /// Shown to those who look at a lock. The locks are nobody else's, so no key needs it.
+    /// Shown when a lock is inspected. No other program has these locks, so no key needs it.
     prefix: String,
     store: Arc<MemoryStore>,
     events: OnceCell<Weak<dyn Events>>,
@@ -210,6 +210,16 @@ impl Backend for Memory {
         if let Some(value) = note.value {
             self.store.values().insert(note.key, (owner, value));
         }
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
+        let owner = token_text(&self.client, note.hold.token);
+        let mut values = self.store.values();
+        if values.get(&note.key).is_some_and(|(by, _)| *by == owner) {
+            values.remove(&note.key);
+        }
+        drop(values);
         Box::pin(std::future::ready(Ok(())))
     }
 

@@ -1,6 +1,6 @@
 //! Which locks there are, who holds them and who waits, and what these have written about themselves.
 //!
-//! Whatever is read here somebody else may have written: texts are cut and lists are bounded on the server
+//! Another program may have written what is read here: texts are cut and lists are bounded on the server
 //! (`scripts/look.lua`, `scripts/scan.lua`), and what is kept of a search has a bound, too.
 
 use std::collections::{BTreeSet, HashMap};
@@ -24,13 +24,13 @@ const SILENT_AFTER: Duration = Duration::from_secs(15);
 const MOST_RECORDS: usize = 4_000;
 /// No more clients are listed.
 const MOST_CLIENTS: usize = 10_000;
-/// What the keys of one search may take, and what each takes beside its text.
+/// What the keys of one search may take, and what each takes in addition to its text.
 const MAX_SEARCH_BYTES: usize = 4 << 20;
 const BYTES_PER_KEY: usize = 64;
 /// A search ends after this time, wherever it is.
 const LONGEST_SEARCH: Duration = Duration::from_secs(60);
 
-/// A store that carries out many operations at once.
+/// A store that executes many operations at once.
 pub(super) trait Batches: Send + Sync {
     /// Returns one result for each, in order.
     fn batch<O: Operation>(&self, batch: Vec<(Arc<str>, O)>) -> BoxFuture<Vec<OpResult<O::Reply>>>;
@@ -89,7 +89,7 @@ impl ScanResult {
         }
         let is_behind = self.search.after.as_deref().is_none_or(|after| key > after);
         let is_early = !self.is_cut || self.keys.last().is_some_and(|last| *key < **last);
-        // With another prefix, too, what contains the mark is beside a lock.
+        // With another prefix, too, what contains the mark belongs to a lock.
         if !is_behind || !is_early || !key.starts_with(&self.search.beginning) || key.contains(MARK) {
             return;
         }
@@ -250,6 +250,11 @@ pub(super) fn locks(
     }
     Ok(locks)
 }
+
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
+#[cfg(any(test, fuzzing))]
+pub(super) use fuzzing::read as fuzz;
 
 #[cfg(test)]
 mod tests {

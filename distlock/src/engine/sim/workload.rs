@@ -261,6 +261,7 @@ impl World {
         match outcome {
             Outcome::Acquired(cell) => {
                 self.stats.acquired += 1;
+                self.check_not_passed_on(c, index, &cell);
                 self.requests[index].state = State::Holding(cell.clone());
                 self.requests[index].acquired = self.now;
                 self.entered(c, index, &cell);
@@ -300,7 +301,7 @@ impl World {
                 self.requests[index].state = State::Ended;
                 self.gave_up_wrong_kind(index);
             }
-            Outcome::NotReplaced => {
+            Outcome::NotReplaced | Outcome::Deadlock(_) => {
                 self.requests[index].state = State::Ended;
             }
             Outcome::Closed => {
@@ -440,6 +441,7 @@ fn name_of(outcome: &Outcome) -> String {
         Outcome::WrongKind { .. } => "wrong kind".into(),
         Outcome::Closed => "closed".into(),
         Outcome::NotReplaced => "not replaced".into(),
+        Outcome::Deadlock(_) => "deadlock".into(),
         Outcome::Skipped => "skipped".into(),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Env {
     pub(crate) client: Arc<str>,
     pub(crate) tuning: Tuning,
     pub(crate) link: LinkStatus,
-    /// Set once nothing is acquired any more: the outcome of every request.
+    /// Set once nothing more is acquired: the outcome of every request.
     pub(crate) refusal: Option<Outcome>,
     pub(crate) hints: Hints,
     /// Keys whose lingering leases other processes have asked for.

@@ -126,7 +126,7 @@ impl<W> Step<'_, W> {
         self.serve_here();
     }
 
-    /// Acts on a reply. Returns what is left of the attempt.
+    /// Acts on a reply. Returns the rest of the attempt.
     fn decide(
         &mut self,
         mut attempt: Box<Attempt>,
@@ -148,7 +148,7 @@ impl<W> Step<'_, W> {
             Ok(AcquireReply::AlreadyHeld { server_time, fence }) => {
                 self.got(attempt, sent, asked, FoundAs::Ours, server_time, fence)
             }
-            // The holder may have no use for it, and does not know yet that somebody else has.
+            // The holder may have no use for it, and does not know yet that another waiter has.
             Ok(AcquireReply::Busy { holder, .. })
                 if holder.linger.is_some()
                     && asked.telling == Telling::Never
@@ -189,7 +189,7 @@ impl<W> Step<'_, W> {
                 self.dismiss_all(&Outcome::WrongKind { found });
                 None
             }
-            // For good: the one that does not hold it any more never does again, and no earlier command can succeed.
+            // For good: a holder that no longer holds it never does again, and no earlier command can succeed.
             Ok(AcquireReply::NotHeld) => {
                 if let Some(waiter) = self.state.waiters.pop() {
                     self.complete(waiter, Outcome::NotReplaced);
@@ -249,8 +249,7 @@ impl<W> Step<'_, W> {
         if rules::leases_that_come_too_late_are_compensated() {
             self.compensate(attempt.token, attempt.longest);
         }
-        let cause =
-            StoreError::new(Failure::Unknown, "the server answered when the lease had run out already");
+        let cause = StoreError::new(Failure::Unknown, "the server answered after the lease had expired");
         let unavailable = Outcome::Unavailable(cause.clone());
         for waiter in self.state.waiters.take_impatient() {
             self.complete(waiter, unavailable.clone());
@@ -417,7 +416,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The reply to an acquire command whose token belongs to no attempt and no lease any more.
+    /// The reply to an acquire command whose token no longer belongs to an attempt or a lease.
     fn on_orphaned_acquire(
         &mut self,
         context: &Context,
@@ -426,7 +425,7 @@ impl<W> Step<'_, W> {
     ) {
         let AcquirePurpose { ttl, queueing, .. } = asked;
         match result {
-            _ if !rules::late_answers_are_compensated() => return,
+            _ if !rules::late_answers_are_compensated() || self.is_behind_a_ticket(context.token) => return,
             Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => {}
             Ok(AcquireReply::Busy { .. }) if queueing == Queueing::May => {}
             // Its release may have been answered already although it was applied before this command.

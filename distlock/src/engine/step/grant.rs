@@ -155,8 +155,13 @@ impl<W> Step<'_, W> {
 
     /// A push for a token that no attempt of this process uses: whatever was granted to it is released.
     pub(super) fn on_unknown_grant(&mut self, token: Token) {
-        if rules::unknown_grants_are_given_back() {
+        if rules::unknown_grants_are_given_back() && !self.is_behind_a_ticket(token) {
             self.compensate(token, LONGEST_CLAIM);
         }
+    }
+
+    /// The lease was handed over: whatever comes late of its acquisition is known, and must not release it.
+    pub(super) fn is_behind_a_ticket(&self, token: Token) -> bool {
+        rules::handed_over_leases_are_remembered() && self.env.releases.was_handed_over(token)
     }
 }

@@ -18,7 +18,7 @@ use crate::outage::{LinkChange, LinkStart, OutageIs};
 use crate::protocol::Notifications;
 use series::{Level, Levels, OutcomeLabel, Series};
 
-/// So many labels have series of their own. (A label that is made of user ids must not fill the collector.)
+/// At most this many labels have series of their own. (A label that is made of user ids must not fill the collector.)
 const MOST_LABELS: usize = 100;
 /// What the labels beyond them share.
 const OTHER: &str = "other";
@@ -166,6 +166,7 @@ impl Observer for Metrics {
             // The histograms show them.
             Event::LongWait { .. } | Event::LongHold { .. } | Event::NotTaken { .. } => {}
             Event::LiteralPlaceholder { .. } => {}
+            Event::Deadlock { .. } => counter!(names::DEADLOCKS).increment(1),
             Event::Link { store, change } => link(store, change),
             Event::Failed { .. } => counter!(names::FAILED).increment(1),
             Event::Notice { .. } => {}
@@ -182,7 +183,7 @@ fn link(store: &str, change: LinkChange<'_>) {
     match change {
         LinkChange::Up { start, pushes, .. } => {
             set(names::LINK_UP, true);
-            drop((outages(), counter!(names::FAILED))); // at 0 from now on
+            drop((outages(), counter!(names::FAILED), counter!(names::DEADLOCKS))); // at 0 from now on
             set(names::PUSHES_ON, pushes == Notifications::On);
             if let LinkStart::AtLast(outage) | LinkStart::Again(outage) = start {
                 histogram!(names::OUTAGE, "store" => store.to_owned()).record(outage.as_secs_f64());
@@ -238,7 +239,7 @@ fn word_of_reason(reason: LostReason) -> Option<usize> {
         LostReason::Taken => Some(1),
         LostReason::MaxHold => Some(2),
         LostReason::Shutdown => Some(3),
-        // What a handle is told that has outlived its section. No event reports it.
+        // The error of a handle that has outlived its section. No event reports it.
         LostReason::Released => None,
     }
 }

@@ -87,6 +87,8 @@ macro_rules! __conformance {
         $crate::__conformance!(@ttl $fixture [$($lacking)*]);
         $crate::__conformance!(@leader_and_link $fixture [$($lacking)*]);
         $crate::__conformance!(@values $fixture [$($lacking)*]);
+        $crate::__conformance!(@deadlocks $fixture [$($lacking)*]);
+        $crate::__conformance!(@deadlocks_and_listing $fixture [$($lacking)*]);
         $crate::__conformance!(@hand_over $fixture [$($lacking)*]);
         $crate::__conformance!(@hand_over_and_fencing $fixture [$($lacking)*]);
         $crate::__conformance!(@hand_over_and_link $fixture [$($lacking)*]);
@@ -306,7 +308,29 @@ macro_rules! __conformance {
             a_value_is_that_of_one_term_and_any_text a_value_that_is_too_long_is_refused
         );
     };
-    // Locks that go on in another process.
+    // Holders that wait for each other.
+    (@deadlocks $fixture:ident [values $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture deadlocks);
+    };
+    (@deadlocks $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@deadlocks $fixture [$($rest)*]);
+    };
+    (@deadlocks $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture deadlocks:
+            two_that_wait_for_each_other_are_seen_by_both three_that_wait_in_a_circle_are_seen_by_all
+            who_waits_for_a_slow_holder_is_in_no_deadlock_and_its_record_ends_with_the_wait
+            the_youngest_request_ends_and_the_other_one_gets_its_lock
+        );
+    };
+    (@deadlocks_and_listing $fixture:ident [values $($rest:ident)*]) => {};
+    (@deadlocks_and_listing $fixture:ident [listing $($rest:ident)*]) => {};
+    (@deadlocks_and_listing $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@deadlocks_and_listing $fixture [$($rest)*]);
+    };
+    (@deadlocks_and_listing $fixture:ident []) => {
+        $crate::__conformance!(@rule $fixture deadlocks a_manager_lists_the_deadlocks_of_others);
+    };
+    // Locks that continue in another process.
     (@hand_over $fixture:ident [hand_over $($rest:ident)*]) => {
         $crate::__conformance!(@not_applicable $fixture hand_over);
     };
@@ -360,7 +384,7 @@ macro_rules! __conformance {
     (@kinds_and_min_hold $fixture:ident []) => {
         $crate::__conformance!(@rule $fixture joining who_joins_outlives_a_min_hold);
     };
-    // A rule that stands beside the modules, because it is about what several of them are about.
+    // A rule outside the modules, because it is about what several of them are about.
     (@rule $fixture:ident $about:ident $rule:ident) => {
         #[test]
         fn $rule() {
@@ -383,8 +407,9 @@ macro_rules! __conformance {
     (@is_known hand_over) => {};
     (@is_known $word:ident) => {
         compile_error!(concat!(
-            "`", stringify!($word), "` is nothing that a fixture can lack: expected `shared`, `limited`, `fencing`, \
-             `min_hold`, `linger`, `processes`, `queue`, `link`, `listing`, `values`, `hand_over` or `ttl`"
+            "`", stringify!($word), "` is not an ability that a fixture can lack: expected `shared`, \
+                                     `limited`, `fencing`, `min_hold`, `linger`, `processes`, `queue`, \
+                                     `link`, `listing`, `values`, `hand_over` or `ttl`"
         ));
     };
 }
