@@ -34,11 +34,14 @@ def client(token):
 
 
 def rising(lines, of):
-    """A line is never before another one of the same writer."""
+    """A line is never before another one of the same writer: its time was read before the mutex was taken."""
     last = {}
     for line in lines:
-        line["t"] = max(line["t"], last.get(of(line), 0) + 1)
+        later = max(last.get(of(line), 0) + 1 - line["t"], 0)
+        line["t"] += later
         last[of(line)] = line["t"]
+        if "dl" in line:
+            line["dl"] -= later
     return lines
 
 

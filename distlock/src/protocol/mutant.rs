@@ -154,6 +154,11 @@ pub(crate) enum Mutant {
     NobodyStandsAside,
     LostQueueNotLeft,
     ReleaserNotLast,
+    // Of deadlocks.
+    DeadlockAfterOneLook,
+    DeadlockRecordBelieved,
+    DeadlockBeatIgnored,
+    DeadlockEndsAll,
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::super::test_server::TestServer;
 /// The last command of a run.
 const END: &str = "the end of the run";
 
-/// Reads until the end of the run. One of so many pushed grants is published twice.
+/// One of this number of pushed grants is published twice.
 const DOUBLED: usize = 20;
 
 pub(super) struct Monitor {

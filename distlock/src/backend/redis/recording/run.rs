@@ -119,7 +119,7 @@ impl Process {
     }
 }
 
-/// Returns when there were so many sections, or the run has lasted for so long that it ends all the same.
+/// Returns when there were `count` sections, or after the longest time that a run may take.
 async fn come_to(count: usize, sections: &AtomicUsize) {
     let enough = async {
         while sections.load(Ordering::Acquire) < count {
