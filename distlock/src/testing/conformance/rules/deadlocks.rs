@@ -41,7 +41,9 @@ fn ring(managers: &[LockManager], keys: &[&str]) -> (Vec<Section>, Arc<Notify>) 
     let next = keys.iter().cycle().skip(1);
     let sections = managers.iter().zip(keys.iter().zip(next)).map(|(manager, (held, wanted))| {
         let barrier = barrier.clone();
-        let ready = async move { drop(barrier.wait().await) };
+        let ready = async move {
+            barrier.wait().await;
+        };
         nested(manager, held, wanted, ready, &done)
     });
     (sections.collect(), done)
@@ -50,9 +52,8 @@ fn ring(managers: &[LockManager], keys: &[&str]) -> (Vec<Section>, Arc<Notify>) 
 async fn next_deadlock(events: &mut Events) -> Deadlock {
     let follow = async {
         loop {
-            match events.next().await.expect("the manager lives") {
-                LockEvent::Deadlock { deadlock } => return deadlock,
-                _ => {}
+            if let LockEvent::Deadlock { deadlock } = events.next().await.expect("the manager lives") {
+                return deadlock;
             }
         }
     };
@@ -164,7 +165,10 @@ pub async fn the_youngest_request_ends_and_the_other_one_gets_its_lock(place: Pl
     let (done, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let both_hold = Arc::new(Barrier::new(2));
     let barrier = both_hold.clone();
-    let older = nested(&first, "a", "b", async move { drop(barrier.wait().await) }, &done);
+    let holds = async move {
+        barrier.wait().await;
+    };
+    let older = nested(&first, "a", "b", holds, &done);
     let told = go.clone();
     let younger = nested(
         &second,
