@@ -1,5 +1,5 @@
-//! Entry points for the fuzz targets (`fuzz/`): those of the Redis store, and what other processes have written: tickets,
-//! and locks as any store shows them.
+//! Entry points for the fuzz targets (`fuzz/`): those of the Redis store, and what other processes have written:
+//! tickets, and locks as any store shows them.
 //!
 //! Nothing may panic, whatever is read. The other requirements are asserted.
 
