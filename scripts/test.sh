@@ -122,6 +122,7 @@ topologies() {
 
 tests() {
     step 'Tests' nice -n 5 scripts/run_tests.sh --tests
+    step 'Recorded runs and the specification' scripts/check_traces.sh
     step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop
     step 'Tests against moto' cargo test --locked --test databases -- --ignored objects
 }
@@ -143,6 +144,7 @@ referee() {
 
 rarely() {
     step 'Longer simulations' longer_simulations
+    step 'Recorded runs with faults and the specification' scripts/check_traces.sh --faults
     step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh
     step 'Oldest Rust' env OLDEST_RUST_TARGET_DIR="$PWD/target/oldest" scripts/check_oldest_rust.sh
     step 'Lock-free words under every order of threads' scripts/check_models.sh

@@ -15,6 +15,8 @@ use crate::words::time;
 const TTL: Duration = Duration::from_secs(5);
 /// How often a lock is acquired and released.
 const TIMES: usize = 20;
+/// If the store has more locks than are read in this time, deadlocks are not examined.
+const LONGEST_SEARCH: Duration = Duration::from_secs(30);
 /// A hand-off that takes longer was not notified, but found by polling.
 const PROMPT: Duration = Duration::from_millis(500);
 
@@ -31,6 +33,7 @@ pub(crate) async fn doctor(general: &General) -> Result<Exit, Exit> {
     locks(&manager, &key, &mut report).await;
     hand_off(general, &manager, &key, &mut report).await?;
     listing(&manager, &key, &mut report).await;
+    deadlocks(&manager, &mut report).await;
     Ok(if report.worst == Severity::Fault { Exit::No } else { Exit::Success })
 }
 
@@ -129,6 +132,33 @@ async fn listing(manager: &LockManager, key: &str, report: &mut Report) {
             &format!("{} cannot be read", unread.join(", ")),
             Some("bring the servers back: until then, their locks are not listed"),
         ),
+    }
+}
+
+/// Holders that wait for each other, in all processes.
+async fn deadlocks(manager: &LockManager, report: &mut Report) {
+    let found = match tokio::time::timeout(LONGEST_SEARCH, manager.deadlocks()).await {
+        Ok(Ok(found)) => found,
+        // Not offered by this store: nothing is wrong.
+        Ok(Err(LockError::InvalidOptions { reason, .. })) => return report.note("deadlocks", &reason),
+        Ok(Err(error)) => return report.note("deadlocks", &error.to_string()),
+        Err(_late) => {
+            let text =
+                format!("not examined: the store has too many locks to read within {}", time(LONGEST_SEARCH));
+            return report.note("deadlocks", &text);
+        }
+    };
+    if found.is_empty() {
+        report.fine("deadlocks", "none");
+    }
+    for deadlock in found {
+        report.tell_all(
+            Severity::Warning,
+            "deadlock",
+            &deadlock.to_string(),
+            Some("release one of the locks that they hold (`distlock release KEY`); let the programs acquire these locks in \
+                  one order, or in one request, or set `break_deadlocks(true)` on their managers"),
+        );
     }
 }
 

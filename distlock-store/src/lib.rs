@@ -296,6 +296,13 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         self.renew(request)
     }
 
+    /// Removes the text that the owner has [published](Self::publish), whether or not it still holds the lock. The text
+    /// of another owner stays. [`Publish::value`] is empty. By default, it publishes the empty text, so a store that
+    /// keeps a row for each text should remove the row instead.
+    fn unpublish(&self, request: &Publish) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.publish(request)
+    }
+
     /// Moves an exclusive lock from [`Replace::holder`] to the owner in one step, so that the key is never free in
     /// between. The new lease lasts for the ttl from now, and waiters keep their places behind it. If another owner
     /// holds the lock, or if it is free, nothing changes. Called only if [`Abilities::replaces`] is declared.

@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::deadlock::Deadlock;
 use crate::lock_key::LockKey;
 use crate::protocol::{Escaping, KEPT, show_cause};
 use distlock_fence::FenceError;
@@ -86,9 +87,11 @@ pub enum LockError {
         /// What the key contains.
         found: Arc<str>,
     },
-    /// This task holds the lock already, so the wait could never end. A shared lock cannot become an exclusive one,
-    /// even with [`reentrant`](crate::LockRequest::reentrant), because two tasks that tried it would wait for each
-    /// other.
+    /// This task holds the lock already, or its holder waits for a lock of this task, so the wait could never end. The
+    /// second case is an error only with [`break_deadlocks`](crate::LockManagerBuilder::break_deadlocks).
+    ///
+    /// A shared lock cannot become an exclusive one, even with [`reentrant`](crate::LockRequest::reentrant), because
+    /// two tasks that tried it would wait for each other.
     #[non_exhaustive]
     WouldDeadlock {
         /// The lock.
@@ -97,6 +100,9 @@ pub enum LockError {
         held: LockKind,
         /// The kind of lock that was requested.
         wanted: LockKind,
+        /// The holders that wait for each other, if this request was ended because it was the youngest among them: see
+        /// [`break_deadlocks`](crate::LockManagerBuilder::break_deadlocks). `None`: this task holds the lock.
+        deadlock: Option<Arc<Deadlock>>,
     },
     /// The transaction of a function with the option `transaction` was not committed, or it is unknown whether it was.
     Fence(FenceError),
@@ -335,7 +341,14 @@ impl fmt::Display for LockError {
                     "`{key}` was requested as {wanted}, but is in use as {found}; use another key or prefix"
                 )
             }
-            LockError::WouldDeadlock { key, held: LockKind::Shared, wanted: LockKind::Exclusive } => write!(
+            LockError::WouldDeadlock { key, deadlock: Some(deadlock), .. } => {
+                write!(
+                    f,
+                    "the request for lock `{key}` was ended, because it is the youngest of a deadlock: {deadlock}; \
+                     acquire the locks in the same order everywhere, or all of them in one request"
+                )
+            }
+            LockError::WouldDeadlock { key, held: LockKind::Shared, wanted: LockKind::Exclusive, .. } => write!(
                 f,
                 "lock `{key}` is held as a shared lock by this task, and requested as an exclusive one: other \
                  readers may hold it, too; let the outer call acquire the exclusive lock, or make this call \

@@ -1,11 +1,14 @@
 //! The handle to a lock that the body of a section gets.
 
 use std::future::{Ready, ready};
+use std::iter::successors;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
+use crate::driver::Around;
 use crate::error::LockError;
 use crate::guard::Guard;
+use crate::lease_cell::LeaseCell;
 
 /// A handle to a lock that its section releases: the argument that [`run`](crate::LockRequest::run) and the attribute
 /// give to the body. It dereferences to [`Guard`]. It is `'static` and cheap to clone, for spawned tasks.
@@ -56,9 +59,22 @@ impl Held {
         }
     }
 
+    /// This section and those around it, for as long as it lasts.
+    pub(crate) fn as_around(&self) -> Weak<dyn Around> {
+        let section: Weak<HeldSection> = Arc::downgrade(&self.0);
+        section
+    }
+
     /// The lock held around this one.
     pub(crate) fn outer(&self) -> Option<&Held> {
         self.0.outer.get()
+    }
+}
+
+impl Around for HeldSection {
+    fn holds(&self, manager: u64) -> Vec<Arc<LeaseCell>> {
+        let sections = successors(Some(self), |section| section.outer.get().map(|outer| &*outer.0));
+        sections.flat_map(|section| section.guard.exclusive_cells(manager)).collect()
     }
 }
 

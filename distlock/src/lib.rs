@@ -112,6 +112,7 @@ mod backend;
 pub mod blocking;
 mod collection;
 mod contained;
+mod deadlock;
 mod driver;
 mod engine;
 mod error;
@@ -148,6 +149,7 @@ pub mod testing;
 mod ticket;
 mod ttl;
 
+pub use deadlock::{Deadlock, DeadlockMember};
 #[doc(inline)]
 pub use distlock_fence as fence;
 #[doc = include_str!("attribute.md")]

@@ -19,6 +19,7 @@ pub(crate) struct Defaults {
     pub(crate) linger: Option<Duration>,
     pub(crate) warn_wait: Option<Duration>,
     pub(crate) warn_hold: Option<Duration>,
+    pub(crate) break_deadlocks: bool,
 }
 
 impl Default for Defaults {
@@ -32,6 +33,7 @@ impl Default for Defaults {
             linger: None,
             warn_wait: None,
             warn_hold: None,
+            break_deadlocks: false,
         }
     }
 }

@@ -9,12 +9,14 @@ use std::cell::RefCell;
 use std::iter::successors;
 use std::mem;
 use std::pin::Pin;
+use std::sync::Weak;
 use std::task::{Context, Poll};
 
 use once_cell::sync::OnceCell;
 use pin_project_lite::pin_project;
 use tokio::task::{Id, try_id};
 
+use crate::driver::Around;
 use crate::error::LockError;
 use crate::held::Held;
 use crate::manager_handle::ManagerHandle;
@@ -166,6 +168,11 @@ pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
         let mut sections = successors(scope.held(), |held| held.outer());
         sections.find(|held| wanted(held)).cloned()
     })
+}
+
+/// The sections around this task.
+pub(crate) fn around() -> Option<Weak<dyn Around>> {
+    look(|scope| scope.held().map(Held::as_around))
 }
 
 /// The keys that sections around this task hold now, the innermost first.

@@ -61,7 +61,7 @@ mod mariadb {
 
 mod memcached {
     use crate::conformance::on_memcached::OnMemcached;
-    distlock::testing::conformance::conformance!(OnMemcached, lacks: shared, limited, fencing, queue, listing);
+    distlock::testing::conformance::conformance!(OnMemcached, lacks: shared, limited, fencing, queue, listing, values);
 }
 
 mod sqlite {

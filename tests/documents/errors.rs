@@ -83,9 +83,25 @@ async fn one_of_each() -> Vec<LockError> {
     let reader = manager.lock("report").shared();
     let written = reader.run(async |_held| again.lock("report").reentrant().acquire().await.map(drop)).await;
     errors.push(written.expect("the outer one").expect_err("it is held as a shared one"));
+    errors.push(deadlock().await);
     manager.shutdown(Duration::ZERO).await;
     errors.push(manager.lock("k").acquire().await.expect_err("it is shut down"));
     errors
+}
+
+/// Two sections wait for each other, until one of the requests ends.
+async fn deadlock() -> LockError {
+    let manager = LockManager::builder().break_deadlocks(true).in_memory().expect("the options are valid");
+    let both_hold = tokio::sync::Barrier::new(2);
+    let section = async |held: &'static str, wanted: &'static str| {
+        let outer = manager.lock(held).run(async |_held| {
+            both_hold.wait().await;
+            manager.lock(wanted).run(async |_held| ()).await
+        });
+        outer.await.expect("it is free")
+    };
+    let (one, other) = tokio::join!(section("a", "b"), section("b", "a"));
+    one.and(other).expect_err("one of them ends")
 }
 
 #[tokio::test]

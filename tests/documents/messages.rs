@@ -30,6 +30,8 @@ impl Texts {
         // What stands in front of the next group: `LockError::options`, `format!`.
         let mut callee = String::new();
         let mut in_tests = false;
+        // The name after `mod`.
+        let mut module = None;
         for token in tokens {
             match token {
                 TokenTree::Group(group) => {
@@ -45,6 +47,7 @@ impl Texts {
                     callee.clear();
                 }
                 TokenTree::Ident(name) => {
+                    module = (callee == "mod").then(|| name.to_string());
                     if !callee.ends_with("::") {
                         callee.clear();
                     }
@@ -55,7 +58,7 @@ impl Texts {
                     // `#[cfg(test)] mod tests;`: the file is one of tests.
                     if mark.as_char() == ';' && in_tests {
                         in_tests = false;
-                        self.test_modules.push(callee.clone());
+                        self.test_modules.extend(module.take());
                     }
                     callee.clear();
                 }
@@ -178,6 +181,8 @@ fn every_literal_of_a_program_is_read_and_none_of_its_tests() {
         fn f() {
             call(1, x, \"the third argument\");
             const LIST: &[&str] = &[\"an item\\nof a list\", r#\"a \"raw\" one\"#];
+            #[cfg(test)]
+            record.begin();
             write!(f, b\"bytes\", \"a {} c\", 'd');
         }
         #[cfg(all(test, feature = \"x\"))]

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Output, Stdio};
 
 use distlock_tests::{RedisServer, eventually_blocking};
 
@@ -62,4 +63,42 @@ fn what_is_dropped_at_the_end_of_a_process_is_released() {
 #[test]
 fn hundreds_of_managers_in_memory_need_no_descriptors() {
     went_well(&one_process(&["many-managers", "300", "64"]));
+}
+
+/// Each holds the lock that the other one wants. One of the two requests ends, and names both processes.
+#[test]
+fn one_of_two_processes_that_wait_for_each_other_gives_way() {
+    let server = RedisServer::start();
+    let mut processes = [["a", "b"], ["b", "a"]].map(|[held, wanted]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_one-process"));
+        command.args(["nested", &server.url(), held, wanted]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        (child, said)
+    });
+    for (_, said) in &mut processes {
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "holds\n");
+    }
+    for (child, _) in &mut processes {
+        child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+    let ids = processes.each_ref().map(|(child, _)| child.id());
+    let mut ends = processes.map(|(mut child, mut said)| {
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert!(child.wait().unwrap().success());
+        rest.trim().to_owned()
+    });
+    ends.sort_by_key(|end| end != "ok");
+    assert_eq!(ends[0], "ok");
+    let named = &ends[1];
+    for id in ids {
+        assert!(named.contains(&format!(":{id})")), "{named}");
+    }
+    for part in ["holds `a` and waits for `b`", "holds `b` and waits for `a`"] {
+        assert!(named.contains(part), "{named}");
+    }
+    eventually_blocking("nothing is left", || distlock_tests::residue::keys(&server).is_empty());
 }

@@ -60,6 +60,7 @@ fn a_server_without_a_fault_is_said_to_be_so() {
         "min_hold",
         "hand-off",
         "list",
+        "deadlocks",
     ] {
         assert_found(&found, &format!("ok {subject}"), "");
     }

@@ -85,6 +85,16 @@ pub(crate) struct HoldNote {
     pub(crate) value: Option<Arc<str>>,
 }
 
+impl HoldNote {
+    /// Of a lease that this client no longer has: it ends at once.
+    pub(crate) fn that_ends(key: &Arc<str>, token: Token) -> Self {
+        let (since, left) = (Duration::ZERO, Duration::ZERO);
+        let (kind, users, label) = (LockKind::Exclusive, 0, String::new());
+        let hold = HoldAccount { token, kind, users, label, since, left };
+        HoldNote { key: key.clone(), hold, ttl: Duration::from_millis(1), value: None }
+    }
+}
+
 /// What a request needs from a backend, apart from the lock being free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
@@ -171,6 +181,18 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
             return Box::pin(std::future::ready(Err(refusal)));
         }
         // One that is lost comes with the next renewal.
+        let noted = self.note_holds(&mut std::iter::once(note));
+        Box::pin(async move {
+            if let Some(noted) = noted {
+                noted.await;
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes what this client has published with a lease, whether or not it still holds it. The note is that of the
+    /// lease, without a value.
+    fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
         let noted = self.note_holds(&mut std::iter::once(note));
         Box::pin(async move {
             if let Some(noted) = noted {

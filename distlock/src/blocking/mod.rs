@@ -39,6 +39,7 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::deadlock::Deadlock;
 use crate::error::LockError;
 use crate::key::IntoLockKey;
 use crate::manager::{ForcedRelease, Health, LockInfo, LockManagerBuilder, ShutdownReport};
@@ -285,6 +286,22 @@ impl LockManager {
     /// ```
     pub fn diagnose(&self) -> Result<Vec<Finding>, LockError> {
         block_on(self.0.diagnose())
+    }
+
+    /// See [`deadlocks`](crate::LockManager::deadlocks).
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// for deadlock in manager.deadlocks()? {
+    ///     eprintln!("{deadlock}");
+    /// }
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn deadlocks(&self) -> Result<Vec<Deadlock>, LockError> {
+        block_on(self.0.deadlocks())
     }
 
     /// See [`events`](crate::LockManager::events).

@@ -6,7 +6,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use super::answer::{AnswerReceiver, NoAnswer, answer};
 use super::in_flight::{AwaitedCommand, AwaitedKind};
-use super::{AcquireResult, Alive, Core, Requester};
+use super::{AcquireResult, Alive, Core, NestedWait, Requester};
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::Ticket;
 use crate::process;
@@ -23,6 +23,8 @@ pub(crate) struct PendingAcquire {
     command: AwaitedCommand,
     answer: AnswerReceiver<AcquireResult>,
     answered: bool,
+    /// It waits inside sections.
+    nested: Option<u64>,
 }
 
 /// Asks for `key`. The command has been sent when this returns. `now`: an instant before. The caller has made sure
@@ -33,8 +35,15 @@ pub(crate) fn acquire(alive: &Arc<Alive>, now: Time, key: Arc<str>, want: Want) 
     let requester = Requester { answer: sender, alive: alive.clone() };
     let (ticket, effects) = core.engine.on_key(now, &key, |step| step.acquire(want, requester));
     let command = AwaitedCommand::new(AwaitedKind::Acquire);
-    let mut acquiring =
-        PendingAcquire { core: core.clone(), key, ticket, command, answer: awaited, answered: false };
+    let mut acquiring = PendingAcquire {
+        core: core.clone(),
+        key,
+        ticket,
+        command,
+        answer: awaited,
+        answered: false,
+        nested: None,
+    };
     core.perform(effects, Some(&mut acquiring.command));
     acquiring
 }
@@ -47,6 +56,11 @@ impl PendingAcquire {
     /// Whether it awaits the reply to a command itself.
     pub(crate) fn sends(&self) -> bool {
         self.command.is_under_way()
+    }
+
+    /// It waits inside sections.
+    pub(crate) fn waits_inside(&mut self, wait: NestedWait) {
+        self.nested = Some(self.core.nested_wait_begins(wait, self.key.clone(), self.ticket));
     }
 
     /// The answer, if it has come by now.
@@ -92,7 +106,12 @@ impl Drop for PendingAcquire {
         self.command.hand_over(&self.core);
         if self.core.is_forked() {
             self.answer.leave_to_parent();
-        } else if !self.answered && dropped_requests_are_cancelled() {
+            return;
+        }
+        if let Some(number) = self.nested {
+            self.core.nested_wait_ends(number);
+        }
+        if !self.answered && dropped_requests_are_cancelled() {
             // Closed first: otherwise the engine, which drops the other end while it holds its mutex, would wake
             // a task there.
             self.answer.close();

@@ -10,6 +10,7 @@ mod acquiring_all;
 mod alarm;
 mod alive;
 mod answer;
+mod deadlocks;
 mod ending;
 mod events;
 mod executor;
@@ -19,6 +20,7 @@ mod in_flight;
 mod io_thread;
 mod lease_handle;
 mod long_lasting;
+mod nested_watch;
 mod ownership;
 mod releasing;
 mod reports;
@@ -57,6 +59,8 @@ use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
 use long_lasting::LongLasting;
 pub(crate) use long_lasting::{Lasting, Watched};
+use nested_watch::NestedWaits;
+pub(crate) use nested_watch::{Around, NestedWait};
 #[cfg(test)]
 pub(crate) use releasing::MOST_IN_BACKGROUND;
 pub(crate) use releasing::{Failed, Released, begin_hold, extend, hand_over, release};
@@ -94,6 +98,7 @@ pub(crate) struct Core {
     pub(crate) observers: Observers,
     pub(crate) vitals: Vitals,
     long_lasting: LongLasting,
+    nested_waits: NestedWaits,
     myself: Myself,
     io: IoThread,
     link: watch::Sender<LinkSeen>,
@@ -178,6 +183,7 @@ impl Core {
             observers,
             vitals: Vitals::new(),
             long_lasting: LongLasting::default(),
+            nested_waits: NestedWaits::default(),
             myself: Myself::default(),
             io: IoThread::new(),
             link: watch::Sender::new(LinkSeen::NotYet),

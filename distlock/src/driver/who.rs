@@ -1,6 +1,6 @@
 //! The record of this process for operators.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -10,11 +10,21 @@ use once_cell::sync::OnceCell;
 use super::Core;
 use crate::backend::HoldNote;
 use crate::lease_cell::LeaseCell;
-use crate::protocol::{Account, Met, Pattern, StoreError, Token, Who, op};
+use crate::protocol::{Account, Met, Pattern, StoreError, Token, WaitRecord, Who, op, with_waits};
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 
-type PublishedValues = HashMap<(Arc<str>, Token), Arc<str>>;
+/// The key and the token of a lease.
+pub(super) type Lease = (Arc<str>, Token);
+type PublishedTexts = HashMap<Lease, PublishedText>;
+
+/// What a holder publishes.
+#[derive(Debug, Default)]
+struct PublishedText {
+    value: Option<Arc<str>>,
+    /// Requests that wait inside its section.
+    waits: Vec<WaitRecord>,
+}
 
 /// Who this process is, and what it has met since the manager began.
 #[derive(Debug, Default)]
@@ -22,26 +32,34 @@ pub(super) struct Myself {
     who: OnceCell<Who>,
     busy: AtomicU64,
     lost: AtomicU64,
-    /// What holders of this process publish, by the key and the token of the lease.
-    values: Locked<PublishedValues>,
+    published: Locked<PublishedTexts>,
 }
 
 /// A value that is published. When it is dropped, renewals write it no more.
 #[derive(Debug)]
 pub(crate) struct Published {
     core: Arc<Core>,
-    lease: (Arc<str>, Token),
+    lease: Lease,
 }
 
 impl Drop for Published {
     fn drop(&mut self) {
-        self.core.myself.values().remove(&self.lease);
+        self.core.myself.change(&self.lease, |published| published.value = None);
     }
 }
 
 impl Myself {
-    fn values(&self) -> MutexGuard<'_, PublishedValues> {
-        self.values.lock()
+    fn published(&self) -> MutexGuard<'_, PublishedTexts> {
+        self.published.lock()
+    }
+
+    fn change(&self, lease: &Lease, change: impl FnOnce(&mut PublishedText)) {
+        let mut published = self.published();
+        let text = published.entry(lease.clone()).or_default();
+        change(text);
+        if text.value.is_none() && text.waits.is_empty() {
+            published.remove(lease);
+        }
     }
 
     /// A request has ended as busy.
@@ -76,8 +94,10 @@ impl Core {
 
     fn note(&self, key: &Arc<str>, token: Token, ttl: Duration) -> Option<HoldNote> {
         let hold = self.account(key)?.holds.into_iter().find(|hold| hold.token == token)?;
-        let value = self.myself.values().get(&(key.clone(), token)).cloned();
-        Some(HoldNote { key: key.clone(), hold, ttl, value })
+        let published = self.myself.published();
+        let text = published.get(&(key.clone(), token));
+        let text = text.and_then(|text| with_waits(text.value.as_deref(), token, &text.waits));
+        Some(HoldNote { key: key.clone(), hold, ttl, value: text.map(Arc::from) })
     }
 
     /// Publishes a text beside a lock that this process holds, until the result is dropped. `Ok` also if the lock was
@@ -89,12 +109,50 @@ impl Core {
         value: &Arc<str>,
     ) -> Result<Published, StoreError> {
         let lease = (cell.key.clone(), cell.token);
-        self.myself.values().insert(lease.clone(), value.clone());
+        self.myself.change(&lease, |published| published.value = Some(value.clone()));
         let published = Published { core: self.clone(), lease };
         if let Some(note) = self.note(&cell.key, cell.token, ttl) {
             self.backend.publish(note).await?;
         }
         Ok(published)
+    }
+
+    /// This request waits inside the sections that hold these leases.
+    pub(super) fn note_wait(&self, wait: &WaitRecord, leases: &BTreeSet<Lease>) {
+        for lease in leases {
+            self.myself.change(lease, |published| {
+                published.waits.retain(|other| other.number != wait.number);
+                published.waits.push(wait.clone());
+            });
+        }
+    }
+
+    /// The requests that wait now inside the section that holds this lease.
+    pub(super) fn own_waits(&self, lease: &Lease) -> Vec<WaitRecord> {
+        let noted = self.myself.published().get(lease).map(|text| text.waits.clone()).unwrap_or_default();
+        let beat = clock::now().0;
+        let waiting = noted.into_iter().filter(|wait| self.nested_waits.is_waiting(wait.number));
+        waiting.map(|wait| WaitRecord { beat, ..wait }).collect()
+    }
+
+    /// Publishes the requests that wait inside the section that holds this lease, or removes their record. `Some`: why
+    /// not.
+    pub(super) async fn publish_waits_of(&self, lease: &Lease) -> Option<StoreError> {
+        self.myself.change(lease, |published| {
+            published.waits.retain(|wait| self.nested_waits.is_waiting(wait.number));
+        });
+        let (key, token) = lease;
+        let hold = self.account(key).and_then(|own| own.holds.into_iter().find(|hold| hold.token == *token));
+        // The record lives as long as the lease does. A renewal prolongs both.
+        let note = hold.and_then(|hold| self.note(key, *token, hold.left));
+        match note {
+            Some(note) if note.value.is_some() => self.backend.publish(note).await.err(),
+            note => {
+                // It may have been written again after the release.
+                let note = note.unwrap_or_else(|| HoldNote::that_ends(key, *token));
+                self.backend.unpublish(note).await.err()
+            }
+        }
     }
 
     /// The first `most` keys behind `after` that this client holds or waits for, in order.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::collection::KeyCollection;
+use crate::deadlock::Deadlock;
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{LockKind, StoreError, Time};
 
@@ -79,6 +80,8 @@ pub(crate) enum Outcome {
     Closed,
     /// The holder that was to be replaced does not hold the lock.
     NotReplaced,
+    /// It was the youngest of a deadlock. Only the driver ends a request so.
+    Deadlock(Arc<Deadlock>),
     /// Only for several keys: not decided, because the same command did not acquire a key in front of this
     /// one. Nothing of the request is left on the server.
     Skipped,

@@ -43,7 +43,7 @@ pub(super) fn handed_over_leases_are_remembered() -> bool {
     !mutated!(HandedOverForgotten)
 }
 
-/// A lease after its last renewal stays with nobody of this process: it is handed over, or released.
+/// After its last renewal, no task of this process gets a lease: it is handed over, or released.
 pub(super) fn leases_leave_with_their_last_renewal() -> bool {
     !mutated!(LastRenewalPassedOn)
 }

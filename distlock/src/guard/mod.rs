@@ -86,6 +86,15 @@ impl Guard {
         })
     }
 
+    /// The exclusive locks of that manager that are held by this guard now.
+    pub(crate) fn exclusive_cells(&self, manager: u64) -> impl Iterator<Item = Arc<LeaseCell>> {
+        let now = clock::now();
+        let handles = self.locks().map(|lock| &lock.lease_handle);
+        let cells =
+            handles.filter(move |handle| handle.alive.core().id == manager).map(|handle| &handle.cell);
+        cells.filter(move |cell| cell.kind == LockKind::Exclusive && is_held(cell, now)).cloned()
+    }
+
     /// The kind of lock that `key` is held as.
     pub(crate) fn kind_of(&self, key: &str) -> Option<LockKind> {
         self.cells().find(|cell| &*cell.key == key).map(|cell| cell.kind)

@@ -85,7 +85,7 @@ impl LockManagerBuilder {
     }
 
     pub(super) fn build(self, connect: ConnectOn) -> Result<Built, LockError> {
-        let lingers = self.defaults.linger.is_some();
+        let (lingers, breaks) = (self.defaults.linger.is_some(), self.defaults.break_deadlocks);
         let fenced = self.requires_fencing_tokens.then_some(Demand {
             kind: LockKind::Exclusive,
             ttl: self.defaults.ttl,
@@ -96,6 +96,12 @@ impl LockManagerBuilder {
         let backend = &built.manager.core().backend;
         if lingers {
             backend.keeps_between_sections()?;
+        }
+        if breaks && !backend.publishes() {
+            return Err(LockError::options(format!(
+                "`break_deadlocks`: {} keeps no texts next to its locks, so processes do not see for what the others wait",
+                backend.describe()
+            )));
         }
         if let Some(demand) = fenced {
             backend.check(&demand)?;

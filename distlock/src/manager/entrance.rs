@@ -28,10 +28,10 @@ impl LockManager {
     /// together. They are acquired in order, and released if one of them cannot be acquired. While a slot is being
     /// moved, a release in it waits for the end of the move.
     ///
-    /// `sharded+redis://[user:password@]host[:port],host[:port],…[/db]`: independent servers, each of which has a share of
-    /// the keys. All clients must list the same servers. A client with another list is refused. Keys with the same hash
-    /// tag are on the same server. While a server is unreachable, the keys of the others can be locked. Fencing tokens
-    /// are comparable per key. More in
+    /// `sharded+redis://[user:password@]host[:port],host[:port],…[/db]`: independent servers, each of which has a share
+    /// of the keys. All clients must list the same servers. A client with another list is refused. Keys with the same
+    /// hash tag are on the same server. While a server is unreachable, the keys of the others can be locked. Fencing
+    /// tokens are comparable per key. More in
     /// [docs/redis.md](https://github.com/distlock/distlock/blob/main/docs/redis.md#servers-that-share-the-keys).
     ///
     /// `redis+quorum://[user:password@]host[:port],host[:port],…[/db]`: independent servers. A majority of them keeps

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::protocol::{Account, HoldAccount, OwnerDetails, StoredLock, Who, client_of, kind_of, token_text};
+use crate::protocol::{
+    Account, HoldAccount, OwnerDetails, StoredLock, Who, client_of, kind_of, token_text, value_of,
+};
 use distlock_store::LockKind;
 
 /// A process that holds a lock or waits for one, as far as the store knows it.
@@ -229,7 +231,7 @@ impl LockHolder {
             label: details.label,
             since: details.since,
             users: details.users,
-            value: details.value,
+            value: details.value.as_deref().and_then(value_of).map(str::to_owned),
         }
     }
 }
@@ -266,7 +268,7 @@ fn parties(found: &StoredLock, told: Option<&OwnAccount>) -> (Vec<LockHolder>, V
     let holder = |token: &str, remaining| match own.iter().find(|own| own.token == token) {
         Some(own) => LockHolder {
             remaining,
-            value: details(token).and_then(|known| known.value.clone()),
+            value: details(token).and_then(|known| value_of(known.value.as_deref()?)).map(str::to_owned),
             ..own.clone()
         },
         None => LockHolder::stored(token, remaining, details(token)),

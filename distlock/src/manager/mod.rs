@@ -7,6 +7,7 @@ mod builder;
 mod built;
 mod connecting;
 mod current;
+mod deadlocks;
 mod for_tests;
 mod health;
 mod inspecting;

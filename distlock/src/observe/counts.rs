@@ -175,6 +175,7 @@ impl Observer for CountsOf {
             | Event::Renewed { .. }
             | Event::Released { .. }
             | Event::Leader { .. }
+            | Event::Deadlock { .. }
             | Event::Link { .. }
             | Event::LiteralPlaceholder { .. }
             | Event::Failed { .. } => {}

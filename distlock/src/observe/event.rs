@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::deadlock::Deadlock;
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::{How, LeaseCell};
 use crate::outage::LinkChange;
@@ -57,6 +58,8 @@ pub(crate) enum Event<'a> {
     Lost { lock: Lock<'a>, reason: LostReason, held: Duration },
     /// A step of a candidate for an office. Rare: once when it runs, and twice for each term.
     Leader { label: &'a Cow<'static, str>, key: &'a Arc<str>, step: LeaderStep },
+    /// Holders wait for each other, and a request of this process is among them. Once for each deadlock.
+    Deadlock { deadlock: &'a Arc<Deadlock> },
     /// The link to the store has changed, or another attempt to connect has failed.
     Link { store: &'a str, change: LinkChange<'a> },
     /// The manager has failed: every lock is lost.

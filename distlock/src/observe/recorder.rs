@@ -98,7 +98,10 @@ impl Observer for Recorder {
             }
             Event::Leader { label, step, .. } => (label.to_string(), Seen::Leader(seen(step))),
             Event::LongWait { .. } | Event::LongHold { .. } | Event::NotTaken { .. } => return,
-            Event::Link { .. } | Event::Failed { .. } | Event::LiteralPlaceholder { .. } => return,
+            Event::Deadlock { .. }
+            | Event::Link { .. }
+            | Event::Failed { .. }
+            | Event::LiteralPlaceholder { .. } => return,
             Event::Notice { notice } => (String::new(), Seen::Noticed { text: notice.to_string() }),
         };
         self.0.lock().push((label, seen));

@@ -85,6 +85,9 @@ impl Observer for Tracing {
                 warn!(target: "distlock", label = &**label, %reason, "lost");
                 debug!(target: "distlock", key = &**key, token, held_ms = millis(held), %reason, "lost");
             }
+            Event::Deadlock { deadlock } => {
+                warn!(target: "distlock", members = deadlock.members().len(), %deadlock, "deadlock");
+            }
             Event::Leader { label, key, step } => leader(label, key, step),
             Event::Link { store, change } => link(store, change),
             Event::Failed { defect } => error!(target: "distlock", defect, "every lock is lost"),

@@ -23,6 +23,7 @@ mod reply;
 pub(crate) mod session;
 mod time;
 mod tuning;
+mod waits;
 
 pub(crate) use account::{Account, HoldAccount, WaitAccount};
 pub(crate) use distlock_store::engine::{
@@ -46,3 +47,4 @@ pub(crate) use reply::{
 };
 pub(crate) use time::{When, lease_end, ttl_end};
 pub(crate) use tuning::{Clocks, Fences, LeaseEnds, PollPauses, Tuning, Wanted};
+pub(crate) use waits::{WaitRecord, value_of, waits_of, with_waits};

@@ -155,6 +155,11 @@ pub(crate) enum Mutant {
     NobodyStandsAside,
     LostQueueNotLeft,
     ReleaserNotLast,
+    // Of deadlocks.
+    DeadlockAfterOneLook,
+    DeadlockRecordBelieved,
+    DeadlockBeatIgnored,
+    DeadlockEndsAll,
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::task::coop::poll_proceed;
 use super::report::RequestReport;
 use super::{LockRequest, Wait};
 use crate::backend::LockKind;
-use crate::driver::{self, AcquireResult, Lasting, PendingAcquire, Watched};
+use crate::driver::{self, AcquireResult, Lasting, NestedWait, PendingAcquire, Watched};
 use crate::engine::{Outcome, WaitLimit, Want};
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
@@ -260,6 +260,7 @@ impl LockRequest {
                 source: error.source,
             }));
         }
+        let waits = want.wait_limit != WaitLimit::Once;
         let mut acquiring = driver::acquire(self.manager.alive(), now, key.shared().clone(), want);
         match acquiring.now() {
             Some(answer) => StartedAcquire::Known(self.guard(answer, key.shared())),
@@ -267,6 +268,10 @@ impl LockRequest {
                 if !acquiring.sends() {
                     let core = self.manager.core();
                     core.report_wait_behind_others(acquiring.key(), &self.label, self.kind);
+                }
+                if waits && let Some(around) = scope::around() {
+                    let breaks = self.manager.defaults().break_deadlocks;
+                    acquiring.waits_inside(NestedWait { around, breaks });
                 }
                 StartedAcquire::UnderWay(acquiring)
             }
@@ -291,7 +296,8 @@ impl LockRequest {
             Nesting::Inside if self.reentrant => {}
             Nesting::Inside | Nesting::Upgrade => {
                 let (held, wanted) = (held, self.kind);
-                return Some(Err(LockError::WouldDeadlock { key: key.clone(), held, wanted }));
+                let key = key.clone();
+                return Some(Err(LockError::WouldDeadlock { key, held, wanted, deadlock: None }));
             }
             Nesting::WrongKind => {
                 let (wanted, found) = (self.kind.to_string().into(), held.to_string().into());
@@ -391,6 +397,13 @@ pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: LockKind) -> LockEr
             "lock `{key}` is not held by the process that handed it over: the ticket was used, or its lease \
              has ended; acquire the lock like any other"
         )),
+        // Only exclusive holders publish for what they wait.
+        Outcome::Deadlock(deadlock) => LockError::WouldDeadlock {
+            key,
+            held: LockKind::Exclusive,
+            wanted: kind,
+            deadlock: Some(deadlock),
+        },
         Outcome::Acquired(_) | Outcome::Skipped | Outcome::Closed => LockError::Closed,
     }
 }

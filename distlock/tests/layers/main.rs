@@ -22,7 +22,11 @@ const ROOMS: &[Room] = &[
     Room("simulation kernel", 2, &["simulation/"]),
     Room("atomics", 0, &["sync.rs"]),
     Room("help", 1, &["contained.rs", "process.rs"]),
-    Room("values", 1, &["error.rs", "fault.rs", "key.rs", "lock_key.rs", "retry.rs", "ticket.rs"]),
+    Room(
+        "values",
+        1,
+        &["deadlock/", "error.rs", "fault.rs", "key.rs", "lock_key.rs", "retry.rs", "ticket.rs"],
+    ),
     Room("outage", 2, &["outage.rs"]),
     Room("lease cell", 2, &["lease_cell.rs", "collection.rs"]),
     Room("engine", 3, &["engine/"]),

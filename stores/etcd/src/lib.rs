@@ -377,6 +377,12 @@ impl LockStore for EtcdStore {
         Ok(())
     }
 
+    async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
+        let (link, name) = (self.linked()?, self.config.names.published(&request.key));
+        self.ask(&link, transactions::unpublish(&link.epoch, &name, request.owner.as_str())).await?;
+        Ok(())
+    }
+
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
         self.page(request).await
     }

@@ -50,7 +50,7 @@ impl EtcdStore {
             });
         }
         let describe = self.config.describe();
-        Err(StoreError::later(format!("{describe}: the holder of `{key}` changes faster than we can ask")))
+        Err(StoreError::later(format!("{describe}: the holder of `{key}` changes too fast")))
     }
 
     /// The revision; `None`: the place was changed meanwhile.

@@ -208,6 +208,15 @@ pub(super) fn publish(epoch: &Epoch, seat: &Seat, name: &str, text: &str) -> Txn
     Txn::new().when([epoch.is_ours(), epoch.has(&seat.place), seat.is_its_own()]).and_then([put])
 }
 
+/// Removes what an owner has published: its name, a line end and a text that is not empty.
+pub(super) fn unpublish(epoch: &Epoch, name: &str, owner: &str) -> Txn {
+    let (from, to) = (format!("{owner}\n"), format!("{owner}\u{b}"));
+    let is_its_own =
+        [Compare::value(name, CompareOp::Greater, from), Compare::value(name, CompareOp::Less, to)];
+    let delete = TxnOp::txn(Txn::new().when(is_its_own).and_then([TxnOp::delete(name, None)]));
+    Txn::new().when([epoch.is_ours()]).and_then([delete])
+}
+
 /// Reads who has a place.
 pub(super) fn look(prefix: &str) -> Txn {
     Txn::new().and_then([places(prefix)])

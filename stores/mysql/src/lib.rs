@@ -345,6 +345,14 @@ impl LockStore for MysqlStore {
         Ok(())
     }
 
+    async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
+        let Publish { key, owner, .. } = request;
+        let values = |not_after: i64| vec![bytes(key), bytes(owner.as_str()), not_after.into()];
+        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        self.prepared(&pool, &self.statements.unpublish, &values, limit).await?;
+        Ok(())
+    }
+
     async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
         let Replace { key, holder, owner, ttl, fences, .. } = request;
         let (pool, limit) = (self.link.pool()?, Limit::of_a_command());

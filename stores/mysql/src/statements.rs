@@ -41,6 +41,8 @@ pub(super) struct Statements {
     pub(super) list: String,
     /// What is published, key, owner, not_after.
     pub(super) publish: String,
+    /// key, owner, not_after.
+    pub(super) unpublish: String,
     /// key. Who has published, and what.
     pub(super) published: String,
     table: String,
@@ -106,6 +108,7 @@ impl Statements {
                  WHERE k = ? AND owner = ? AND {IN_TIME} \
                  ON DUPLICATE KEY UPDATE owner = VALUES(owner), said = VALUES(said)"
             )),
+            unpublish: schema.fill(&format!("DELETE FROM @value WHERE k = ? AND owner = ? AND {IN_TIME}")),
             published: schema.fill("SELECT owner, said FROM @value WHERE k = ?"),
             look: schema.fill(
                 "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), owner, \

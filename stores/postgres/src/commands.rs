@@ -19,6 +19,8 @@ pub(super) struct Statements {
     pub(super) force_release: String,
     /// The key, its holder, and what it publishes.
     pub(super) publish: String,
+    /// The key, and the owner whose text is removed.
+    pub(super) unpublish: String,
     /// What was published under a key.
     pub(super) published: String,
     /// The key to begin behind, and how many rows to look at: removes those of keys that have been free for a day. The
@@ -82,6 +84,12 @@ const PUBLISH: &str = "\
         SELECT '\\xff'::bytea || $2, $4, 'infinity' WHERE EXISTS (SELECT FROM held) ON CONFLICT DO NOTHING) \
     SELECT EXISTS (SELECT FROM held)";
 
+/// The owner and a line end come before the text.
+const UNPUBLISH: &str = "\
+    WITH gone AS (DELETE FROM @.holder_1 WHERE key = '\\xff'::bytea || $2 AND left(owner, length($3) + 1) = $3 || chr(10) \
+        AND clock_timestamp() < $1 RETURNING 1) \
+    SELECT EXISTS (SELECT FROM gone)";
+
 /// A function would be of another revision, which not every role may install. The row is locked before a transaction
 /// that asserts it is looked for (see is_asserted_1); a statement that comes too late finds nothing, and says so.
 const REPLACE: &str = "\
@@ -118,6 +126,7 @@ impl Statements {
             inspect: schema.fill("SELECT i.* FROM @.inspect_1($2) i WHERE clock_timestamp() < $1"),
             force_release: call("force_release_1($3, $1, $2)"),
             publish: schema.fill(PUBLISH),
+            unpublish: schema.fill(UNPUBLISH),
             published: schema.fill(PUBLISHED),
             prune: schema.fill(PRUNE),
             waiters: schema.fill(WAITERS),

@@ -232,6 +232,13 @@ impl LockStore for PostgresStore {
         Ok(())
     }
 
+    async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
+        let (owner, key) = (request.owner.as_str(), request.key.as_bytes());
+        let parameters: [Parameter<'_>; 2] = [(&key, Type::BYTEA), (&owner, Type::TEXT)];
+        let _was_there: bool = self.value(&self.statements.unpublish, &parameters).await?;
+        Ok(())
+    }
+
     async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
         let Replace { key, holder, owner, ttl, fences, .. } = request;
         let (ttl, wanted) = (millis(*ttl), i32::try_from(*fences).unwrap_or(i32::MAX));

@@ -278,6 +278,13 @@ pub(super) fn publish(db: &Connection, at: &TransactionTime<'_>, request: &Publi
     Ok(())
 }
 
+/// Also if the owner no longer has the lock.
+pub(super) fn unpublish(db: &Connection, request: &Publish) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM distlock_value_1 WHERE k = ?1 AND owner = ?2";
+    db.execute(sql, params![request.key.as_bytes(), request.owner.as_str()])?;
+    Ok(())
+}
+
 /// The locks of a page, in the order of the bytes of their keys.
 pub(super) fn list(
     db: &Connection,

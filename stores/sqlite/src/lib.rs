@@ -185,6 +185,14 @@ impl LockStore for SqliteStore {
         self.ask(write).await
     }
 
+    async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
+        let request = request.clone();
+        let write = move |file: &mut LockFile, until| {
+            file.write(Some(until), Durable::No, |tx, _| leases::unpublish(tx, &request))
+        };
+        self.ask(write).await
+    }
+
     async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
         let (request, who) = (request.clone(), self.who.clone());
         let durable = if request.fences > 0 { Durable::Yes } else { Durable::No };

@@ -76,7 +76,7 @@ impl ZooKeeperStore {
             }
         }
         let describe = self.config.describe();
-        Err(StoreError::later(format!("{describe}: the holder of `{key}` changes faster than we can ask")))
+        Err(StoreError::later(format!("{describe}: the holder of `{key}` changes too fast")))
     }
 
     /// Puts a place where another one is. Returns the number of the change, which is above all that were handed out.

@@ -1,6 +1,6 @@
 //! A process whose fork or end is the test: `one-process forked URL`, `one-process short-lived URL WAY KEY`,
 //! `one-process forked-while-polled`, `one-process forked-from-a-file URL`,
-//! `one-process many-managers COUNT DESCRIPTORS`.
+//! `one-process many-managers COUNT DESCRIPTORS`, `one-process nested URL HELD WANTED`.
 //!
 //! Says `ok` when all went as it should; whatever did not is a panic, and another exit status.
 
@@ -35,7 +35,23 @@ fn main() {
         ["many-managers", count, descriptors] => {
             many_managers(count.parse().unwrap(), descriptors.parse().unwrap());
         }
+        ["nested", url, held, wanted] => nested(url, held, wanted),
         _ => panic!("unknown command {words:?}"),
+    }
+}
+
+/// Holds one lock, and requests another one inside when a line comes. Says what became of it.
+fn nested(url: &str, held: &str, wanted: &str) {
+    let manager = LockManager::builder().url(url).break_deadlocks(true).connect_blocking().unwrap();
+    let section = manager.lock(held).ttl(LONG).run(|_| {
+        println!("holds");
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        manager.lock(wanted).ttl(LONG).wait(LONG).run(|_| ())
+    });
+    match section.unwrap() {
+        Ok(()) => println!("ok"),
+        Err(LockError::WouldDeadlock { deadlock: Some(deadlock), .. }) => println!("{deadlock}"),
+        Err(error) => panic!("{error}"),
     }
 }
 

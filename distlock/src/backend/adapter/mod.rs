@@ -398,6 +398,18 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         Box::pin(async { answer?.await.map(|((), _)| ()) })
     }
 
+    fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
+        if !self.publishes() {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        let owner = Owner::of(&self.translator.client, note.hold.token);
+        let request = Publish::new(self.translator.full(&note.key), &owner, "");
+        let call = |this: Arc<Self>, _| boxed(async move { this.store.unpublish(&request).await });
+        let answer =
+            self.submit(Arc::new([note.key]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
+        Box::pin(async { answer?.await.map(|((), _)| ()) })
+    }
+
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         let call = |this: Arc<Self>, _| boxed(async move { this.store.diagnose().await });
         let answer = self.submit(Arc::new([]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});

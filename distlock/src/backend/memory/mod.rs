@@ -213,6 +213,16 @@ impl Backend for Memory {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
+        let owner = token_text(&self.client, note.hold.token);
+        let mut values = self.store.values();
+        if values.get(&note.key).is_some_and(|(by, _)| *by == owner) {
+            values.remove(&note.key);
+        }
+        drop(values);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }

@@ -341,4 +341,18 @@ mod tests {
         assert_eq!(field(Some(info), "run_id"), Some("abc"));
         assert_eq!(field(Some(info), "run"), None);
     }
+
+    #[test]
+    fn a_node_pushes_by_slot_if_it_knows_the_command_and_permits_it() {
+        for (reply, knows) in [
+            (":0", true),
+            ("-MOVED 7 10.0.0.1:7000", true),
+            ("-CLUSTERDOWN Hash slot not served", true),
+            ("-ERR unknown command 'SPUBLISH', with args beginning with: 'dl1:c:a' '' ", false),
+            ("-NOPERM this user has no permissions to run the 'spublish' command", false),
+        ] {
+            let answer = redis::parse_redis_value(format!("{reply}\r\n").as_bytes()).unwrap();
+            assert_eq!(knows_slot_push(&answer), knows, "{reply}");
+        }
+    }
 }

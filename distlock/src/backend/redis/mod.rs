@@ -64,6 +64,8 @@ mod model_tests;
 #[cfg(test)]
 mod prefix_tests;
 #[cfg(test)]
+mod recording;
+#[cfg(test)]
 mod replicas_tests;
 #[cfg(test)]
 mod sentinel_tests;

@@ -208,8 +208,8 @@ impl Replicas {
             return Ok(());
         }
         let text = format!(
-            "{found} of the {} requested replicas confirmed the lock within {:?}: bring replicas back, or \
-             request fewer (`replicas`)",
+            "{found} of the {} replicas that were requested confirmed the lock within {:?}: bring replicas back, \
+             or request fewer (`replicas`)",
             self.count, self.limit
         );
         Err(errors::found(Failure::Unknown, text))

@@ -140,6 +140,30 @@ fn a_client_with_another_list_is_refused_everywhere_until_the_list_is_deleted() 
 }
 
 #[test]
+fn a_client_that_finds_another_list_later_gives_up_all_servers() {
+    let servers = start(2);
+    let a = up(&url(&servers), "a");
+    let (elsewhere, key) = (key_at(&a, &servers, 0), key_at(&a, &servers, 1));
+    servers[0].run::<()>("SET dl1:shards other:6379");
+    a.send(&key, set(1)).unwrap();
+    servers[0].run::<()>("CLIENT KILL TYPE normal");
+    let cause = a.wait_for_down();
+    assert_eq!(cause.kind, Failure::Refused, "{cause}");
+    assert_eq!(a.send(&key, leave(1)).unwrap_err().kind, Failure::NotSent);
+    servers[0].run::<()>("DEL dl1:shards");
+    a.wait_until_up();
+    // Any other refusal concerns its server alone.
+    servers[0].run_words::<()>(&["ACL", "SETUSER", "default", "-set"]);
+    servers[0].run::<()>("DEL dl1:shards");
+    servers[0].run::<()>("CLIENT KILL TYPE normal");
+    wait_until("that server is not used", LONG, || {
+        let error = a.send(&elsewhere, set(2)).err();
+        error.is_some_and(|error| error.kind == Failure::NotSent && error.to_string().contains("`+evalsha"))
+    });
+    assert!(matches!(a.send(&key, leave(1)), Ok(ReleaseReply::Released { .. })));
+}
+
+#[test]
 fn a_new_list_is_used_once_every_server_has_it_and_then_without_one_of_them() {
     let mut servers = start(3);
     let address = url(&servers);

@@ -149,7 +149,13 @@ impl World {
     }
 
     /// A ticket is good until it is used or its lease ends.
-    pub(super) fn check_replaced(&mut self, before: &Before, op: &op::Replace, reply: &AcquireReply) {
+    pub(super) fn check_replaced(
+        &mut self,
+        key: usize,
+        before: &Before,
+        op: &op::Replace,
+        reply: &AcquireReply,
+    ) {
         let was_held = before.leases.iter().any(|(text, ..)| *text == op.holder);
         match (reply, self.tickets.get(&op.holder).copied().flatten()) {
             (AcquireReply::NotHeld, Some(until)) if self.server_time() < until => {
@@ -162,6 +168,8 @@ impl World {
                 self.fail("hand-over", format!("{} did not hold what was taken over", op.holder));
             }
             (AcquireReply::Acquired { .. }, _) => {
+                // The new holder knows no earlier run of hand-offs.
+                self.keys[key].run_since = None;
                 self.tickets.insert(op.holder.clone(), None).map_or((), drop)
             }
             _ => {}

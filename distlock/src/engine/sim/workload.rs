@@ -301,7 +301,7 @@ impl World {
                 self.requests[index].state = State::Ended;
                 self.gave_up_wrong_kind(index);
             }
-            Outcome::NotReplaced => {
+            Outcome::NotReplaced | Outcome::Deadlock(_) => {
                 self.requests[index].state = State::Ended;
             }
             Outcome::Closed => {
@@ -441,6 +441,7 @@ fn name_of(outcome: &Outcome) -> String {
         Outcome::WrongKind { .. } => "wrong kind".into(),
         Outcome::Closed => "closed".into(),
         Outcome::NotReplaced => "not replaced".into(),
+        Outcome::Deadlock(_) => "deadlock".into(),
         Outcome::Skipped => "skipped".into(),
     }
 }

@@ -71,6 +71,8 @@ fn until_lingering_ends(attempt: &mut Attempt, holder: &CurrentHolder) -> Option
 impl<W> Step<'_, W> {
     /// A command was answered, or failed.
     pub(crate) fn on_reply(&mut self, context: &Context, answer: Answer) -> Confirmation {
+        #[cfg(test)]
+        self.record_reply(context, &answer);
         match answer {
             Answer::Acquire(asked, result) => self.on_acquire_reply(context, asked, result),
             Answer::AcquireInBatch(asked, Ok(BatchReply::Tried(reply))) => {
@@ -109,6 +111,8 @@ impl<W> Step<'_, W> {
         let sent = context.sent;
         self.with_attempt(|step, mut attempt| {
             if !attempt.takes_in(asked, result.as_ref().err()) {
+                #[cfg(test)]
+                step.record_stale();
                 return Some(attempt);
             }
             if let Some(batch_role) = attempt.batch_role.take() {
@@ -384,6 +388,8 @@ impl<W> Step<'_, W> {
         let (token, AcquirePurpose { seq, ttl, .. }) = (context.token, asked);
         let Some(lease) = self.state.lease(token) else { return };
         if rules::is_stale(seq, lease.grant.last_seq) {
+            #[cfg(test)]
+            self.record_stale();
             return;
         }
         lease.grant.last_seq = lease.grant.last_seq.max(seq);
@@ -391,7 +397,11 @@ impl<W> Step<'_, W> {
             // Applied before what we know already: threads may send in another order than the one in which
             // they asked.
             Ok(AcquireReply::Acquired { server_time: Some(server_time), .. })
-                if lease.grant.server_time.is_some_and(|known| *server_time <= known) => {}
+                if lease.grant.server_time.is_some_and(|known| *server_time <= known) =>
+            {
+                #[cfg(test)]
+                self.record_stale();
+            }
             Ok(AcquireReply::Acquired { .. }) if rules::fresh_while_held_is_a_loss() => {
                 // The lock was lost in between, and this command acquired it again.
                 let (keep_until, longest) = (lease.min_until, lease.grant.longest);

@@ -11,6 +11,8 @@ use crate::protocol::{Clocks, Push, PushHint, ServerTime, Time, Token, lease_end
 
 impl<W> Step<'_, W> {
     pub(crate) fn on_push(&mut self, push: &Push) {
+        #[cfg(test)]
+        self.record_push(push);
         match *push {
             Push::Gap { token, .. } => self.on_gap(token),
             Push::Wanted { token, .. } => self.on_wanted(token),

@@ -324,6 +324,31 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Whether a request that waits inside a section ends with
+    /// [`LockError::WouldDeadlock`](crate::LockError::WouldDeadlock) if it is the youngest request of a deadlock, so
+    /// that the other members get their locks. Never if not set: a deadlock is only reported, and lasts until a wait
+    /// ends. The youngest request is the one that began to wait last, among those of managers that have this option. So
+    /// set it for all processes that share locks. [`LockManager::deadlocks`](crate::LockManager::deadlocks) describes
+    /// which deadlocks are seen. A deadlock is usually ended three seconds after it began, and at most 18.
+    ///
+    /// A store that keeps no texts next to its locks (Memcached) is refused with
+    /// [`LockError::InvalidOptions`](crate::LockError::InvalidOptions).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), distlock::LockError> {
+    /// let manager = distlock::LockManager::builder()
+    ///     .url("redis://127.0.0.1/")
+    ///     .break_deadlocks(true)
+    ///     .connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias("deadlock_timeout", "deadlock victim"))]
+    pub fn break_deadlocks(mut self, breaks: bool) -> Self {
+        self.defaults.break_deadlocks = breaks;
+        self
+    }
+
     /// Refuses a store that has no fencing tokens (Memcached) when the manager is made. Without this option, each
     /// [`fenced`](crate::LockRequest::fenced) request, and each annotated function with `token`, `fence`, `transaction`
     /// or `once`, fails when it is called. The error is

@@ -166,6 +166,7 @@ impl Observer for Metrics {
             // The histograms show them.
             Event::LongWait { .. } | Event::LongHold { .. } | Event::NotTaken { .. } => {}
             Event::LiteralPlaceholder { .. } => {}
+            Event::Deadlock { .. } => counter!(names::DEADLOCKS).increment(1),
             Event::Link { store, change } => link(store, change),
             Event::Failed { .. } => counter!(names::FAILED).increment(1),
             Event::Notice { .. } => {}
@@ -182,7 +183,7 @@ fn link(store: &str, change: LinkChange<'_>) {
     match change {
         LinkChange::Up { start, pushes, .. } => {
             set(names::LINK_UP, true);
-            drop((outages(), counter!(names::FAILED))); // at 0 from now on
+            drop((outages(), counter!(names::FAILED), counter!(names::DEADLOCKS))); // at 0 from now on
             set(names::PUSHES_ON, pushes == Notifications::On);
             if let LinkStart::AtLast(outage) | LinkStart::Again(outage) = start {
                 histogram!(names::OUTAGE, "store" => store.to_owned()).record(outage.as_secs_f64());

@@ -38,6 +38,7 @@ metrics_of_the_crate! {
     RENEWALS_LATE: Counter, "distlock_renewals_late_total",
         "Renewals that were confirmed with less than half of the lease left";
     LEASE_LEFT: Histogram, "distlock_lease_left_seconds", "The rest of a lease when its renewal was confirmed";
+    DEADLOCKS: Counter, "distlock_deadlocks_total", "Deadlocks in which a request of this process has a part";
     LEADER: Gauge, "distlock_leader", "How many candidates of this process lead: 1, or 0 while they wait for the office";
     TERMS: Counter, "distlock_leader_terms_total", "Terms of a leader that have begun";
     TERMS_ENDED: Counter, "distlock_leader_terms_ended_total", "Terms of a leader that have ended, by the cause";
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn the_alerts_ask_for_what_there_is() {
         let named = named_in(ALERTS);
-        for name in [LINK_UP, LOST, HELD, WAITING, RENEWALS_LATE, FAILED, LEADER] {
+        for name in [LINK_UP, LOST, HELD, WAITING, RENEWALS_LATE, FAILED, LEADER, DEADLOCKS] {
             assert!(named.contains(name), "no alert looks at {name}");
         }
         let rules = ALERTS.matches("- alert: Distlock").count();

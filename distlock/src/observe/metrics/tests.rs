@@ -9,11 +9,12 @@ use metrics_util::MetricKind;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use super::{MOST_LABELS, Metrics};
+use crate::deadlock::{Holder, WaitsFor};
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::How;
 use crate::observe::{Event, LeaderStep, Lock, Observer, ReleaseOutcome};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
-use crate::protocol::{EarlierCommands, Failure, LockKind, Notifications, StoreError};
+use crate::protocol::{EarlierCommands, Failure, LockKind, Notifications, StoreError, WaitRecord, Who};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -211,6 +212,7 @@ fn losses_outages_and_failures_are_0_before_the_first_one() {
     assert_eq!(
         zeros,
         [
+            "distlock_deadlocks_total",
             "distlock_failed_total",
             "distlock_lost_total a expired",
             "distlock_lost_total a max_hold",
@@ -219,6 +221,20 @@ fn losses_outages_and_failures_are_0_before_the_first_one() {
             "distlock_outages_total redis at h",
         ]
     );
+}
+
+#[test]
+fn a_deadlock_counts_once_whatever_its_keys() {
+    let mut graph = WaitsFor::default();
+    for (key, wanted) in [("a", "b"), ("b", "a")] {
+        let key: Arc<str> = key.into();
+        let wait = WaitRecord { number: 1, beat: 1, began: 1, breaks: false, key: wanted.into() };
+        let holder = Holder { owner: format!("dl1:{key}:1").into(), who: Who::default(), waits: vec![wait] };
+        graph.insert(key, Some(holder));
+    }
+    let deadlock = Arc::new(graph.cycles().remove(0));
+    let snapshots = observe(&[Event::Deadlock { deadlock: &deadlock }]);
+    assert_recorded(&snapshots, &[("distlock_deadlocks_total{}", 1.0)]);
 }
 
 /// A program may install its recorder when locks are held already.

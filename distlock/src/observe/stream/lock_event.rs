@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::deadlock::Deadlock;
 use crate::error::{LockError, LostReason};
 use distlock_store::LockKind;
 
@@ -141,6 +142,13 @@ pub enum LockEvent {
         reason: LostReason,
         /// From the acquisition on.
         held: Duration,
+    },
+    /// Holders wait for each other, and a request of this process is among them: see
+    /// [`LockManager::deadlocks`](crate::LockManager::deadlocks). Each process with a member reports a deadlock once.
+    #[non_exhaustive]
+    Deadlock {
+        /// The holders, each with the key that it holds and the key for which it waits.
+        deadlock: Deadlock,
     },
     /// The store is connected.
     #[non_exhaustive]

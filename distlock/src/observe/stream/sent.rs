@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockEvent;
+use crate::deadlock::Deadlock;
 use crate::error::{LockError, LostReason};
 use crate::observe::{Event, Lock, ReleaseOutcome};
 use crate::outage::{LinkChange, LinkStart, OutageIs};
@@ -29,7 +30,7 @@ pub(super) enum Sent {
         label: Cow<'static, str>,
         waited: Duration,
     },
-    /// Of the link or the manager.
+    /// Of the link, the manager or several locks.
     Other(LockEvent),
 }
 
@@ -74,6 +75,9 @@ impl Sent {
                 of_lock(lock, OfLock::Released { held, pending })
             }
             Event::Lost { lock, reason, held } => of_lock(lock, OfLock::Lost { reason, held }),
+            Event::Deadlock { deadlock } => {
+                Sent::Other(LockEvent::Deadlock { deadlock: Deadlock::clone(deadlock) })
+            }
             Event::Link { store, change } => Sent::Other(of_link(store, change)?),
             Event::Failed { defect } => Sent::Other(LockEvent::Failed { defect: defect.to_owned() }),
         })

@@ -87,6 +87,8 @@ macro_rules! __conformance {
         $crate::__conformance!(@ttl $fixture [$($lacking)*]);
         $crate::__conformance!(@leader_and_link $fixture [$($lacking)*]);
         $crate::__conformance!(@values $fixture [$($lacking)*]);
+        $crate::__conformance!(@deadlocks $fixture [$($lacking)*]);
+        $crate::__conformance!(@deadlocks_and_listing $fixture [$($lacking)*]);
         $crate::__conformance!(@hand_over $fixture [$($lacking)*]);
         $crate::__conformance!(@hand_over_and_fencing $fixture [$($lacking)*]);
         $crate::__conformance!(@hand_over_and_link $fixture [$($lacking)*]);
@@ -305,6 +307,28 @@ macro_rules! __conformance {
             watchers_see_each_leader_once_in_order_with_its_value
             a_value_is_that_of_one_term_and_any_text a_value_that_is_too_long_is_refused
         );
+    };
+    // Holders that wait for each other.
+    (@deadlocks $fixture:ident [values $($rest:ident)*]) => {
+        $crate::__conformance!(@not_applicable $fixture deadlocks);
+    };
+    (@deadlocks $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@deadlocks $fixture [$($rest)*]);
+    };
+    (@deadlocks $fixture:ident []) => {
+        $crate::__conformance!(@tests $fixture deadlocks:
+            two_that_wait_for_each_other_are_seen_by_both three_that_wait_in_a_circle_are_seen_by_all
+            who_waits_for_a_slow_holder_is_in_no_deadlock_and_its_record_ends_with_the_wait
+            the_youngest_request_ends_and_the_other_one_gets_its_lock
+        );
+    };
+    (@deadlocks_and_listing $fixture:ident [values $($rest:ident)*]) => {};
+    (@deadlocks_and_listing $fixture:ident [listing $($rest:ident)*]) => {};
+    (@deadlocks_and_listing $fixture:ident [$other:ident $($rest:ident)*]) => {
+        $crate::__conformance!(@deadlocks_and_listing $fixture [$($rest)*]);
+    };
+    (@deadlocks_and_listing $fixture:ident []) => {
+        $crate::__conformance!(@rule $fixture deadlocks a_manager_lists_the_deadlocks_of_others);
     };
     // Locks that continue in another process.
     (@hand_over $fixture:ident [hand_over $($rest:ident)*]) => {

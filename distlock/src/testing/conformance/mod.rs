@@ -46,7 +46,7 @@
 //! | `queue` | waiters of other processes that `inspect` shows | [`Fixture::QUEUE`] says so, and `inspect` shows none |
 //! | `link` | a link that can be cut | nothing |
 //! | `listing` | a list of all locks | it is refused |
-//! | `values` | the text that a leader publishes | it is refused |
+//! | `values` | the text that a holder publishes: of leaders, and to see deadlocks | it is refused |
 //! | `hand_over` | locks that are handed over to another process | it is refused |
 //! | `ttl` | leases that expire in the store; a store with sessions lacks them | nothing |
 //!
@@ -213,6 +213,7 @@ mod tests {
         let mut rules = 0;
         for source in [
             include_str!("rules/attribute.rs"),
+            include_str!("rules/deadlocks.rs"),
             include_str!("rules/exclusion.rs"),
             include_str!("rules/fencing.rs"),
             include_str!("rules/hand_over.rs"),

@@ -25,6 +25,12 @@ use crate::backend::{Failure, StoreError};
 
 /// Stands before a list that a client has not yet found on all of its servers.
 const PROPOSED: char = '?';
+/// Notes that a list is agreed upon. A command that arrives late must not replace another list.
+///
+/// KEYS   list
+/// ARGV   the list as it was proposed  the list
+const AGREE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) end return 1";
 
 /// The servers, and what each has answered.
 #[derive(Debug)]
@@ -117,7 +123,7 @@ impl Shards {
             }
         };
         let is_proposed = said == List::Proposed;
-        self.lists.send_modify(|lists| drop(lists.insert(address.clone(), said)));
+        self.note(address, said);
         let mut lists = self.lists.subscribe();
         let decided = lists.wait_for(|lists| self.verdict(lists) != Verdict::Undecided);
         let verdict = match timeout(within, decided).await {
@@ -127,12 +133,24 @@ impl Shards {
         match verdict {
             Verdict::Agreed if is_proposed => {
                 // A client that reads the proposal instead has to find it on all servers once more.
-                exec.ask(link, cmd("SET").arg(&key).arg(&list).to_owned()).await.map(drop)
+                let agree = cmd("EVAL").arg(AGREE).arg(1).arg(&key).arg(&proposal).arg(&list).to_owned();
+                exec.ask(link, agree).await?;
+                self.note(address, List::Agreed);
+                Ok(())
             }
             Verdict::Agreed => Ok(()),
             Verdict::Refused(at, other) => Err(refused(&list, &at, &other, &key)),
             Verdict::Undecided => Err(self.unconfirmed()),
         }
+    }
+
+    fn note(&self, address: &Address, list: List) {
+        self.lists.send_modify(|lists| drop(lists.insert(address.clone(), list)));
+    }
+
+    /// Some server has another list.
+    pub(super) fn are_refused(&self) -> bool {
+        matches!(self.verdict(&self.lists.borrow()), Verdict::Refused(..))
     }
 
     /// The link to that server is lost: it may have lost its list, too. But another list keeps us away until the server
@@ -247,7 +265,7 @@ mod tests {
         assert_eq!(verdict(&[(&a, List::Agreed), (&b, List::Agreed), (&c, other())]), refused);
         // What a server said before its link was lost counts no more, unless it was another list.
         for (at, list) in [(a, List::Agreed), (c, other())] {
-            three.lists.send_modify(|lists| drop(lists.insert(at.clone(), list)));
+            three.note(&at, list);
             three.forget(&at);
         }
         assert_eq!(three.verdict(&three.lists.borrow()), refused);

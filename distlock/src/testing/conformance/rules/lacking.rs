@@ -41,6 +41,14 @@ pub async fn values(place: Place) {
     place.is_clean("k").await;
 }
 
+/// They are refused, so that a program does not rely on what is not seen.
+pub async fn deadlocks(place: Place) {
+    let refused = place.builder().break_deadlocks(true).connect_lazy();
+    assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
+    let refused = place.manager().await.deadlocks().await;
+    assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
+}
+
 pub async fn hand_over(place: Place) {
     let manager = place.manager().await;
     let refused = manager.check_hand_over();

@@ -1,6 +1,7 @@
 //! The rules, one function each, by what they are about.
 
 pub mod attribute;
+pub mod deadlocks;
 pub mod exclusion;
 pub mod fencing;
 pub mod hand_over;

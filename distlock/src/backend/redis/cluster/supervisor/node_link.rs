@@ -63,7 +63,7 @@ impl LinkOwner for NodeLink {
         let server = (&*self.node.exec, link, &self.node.address);
         let admitted = shards.admit(server, self.supervisor.config.op_timeout).await;
         if let Err(cause) = &admitted
-            && cause.kind == Failure::Refused
+            && shards.are_refused()
         {
             // Other clients may use all of the servers with another list.
             for node in self.supervisor.nodes.lock().values() {
