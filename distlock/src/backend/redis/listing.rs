@@ -251,7 +251,7 @@ pub(super) fn locks(
     Ok(locks)
 }
 
-/// For the fuzz target that reads what a search finds: the names, in the order in which servers find them; a record.
+/// For the fuzz target that reads what a search finds: names in the order in which servers find them, and a record.
 #[cfg(any(test, fuzzing))]
 pub(super) fn fuzz<'a>(found: impl Iterator<Item = &'a str> + Clone, record: &str) {
     let names = Names::new("p:".to_owned());
