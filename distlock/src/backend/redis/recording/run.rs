@@ -158,5 +158,9 @@ async fn section(guard: Guard, faults: bool, rng: &mut Rng) -> Result<(), LockEr
         1..10 => sleep(Duration::from_millis(rng.u64(0..4))).await,
         _ => {}
     }
-    if rng.bool() { guard.release().await } else { Ok(drop(guard)) }
+    if rng.bool() {
+        return guard.release().await;
+    }
+    drop(guard);
+    Ok(())
 }
