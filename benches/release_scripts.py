@@ -26,8 +26,8 @@ def lua(*names):
 
 
 FORMS = {
-    "leave": lua("leave_fast", "clock", "gap", "hand_on", "queue", "members", "serve", "leave"),
-    "leave without hand_on": lua("leave_fast", "clock", "gap", "queue", "members", "serve", "leave"),
+    "leave": lua("leave_fast", "clock", "push", "gap", "hand_on", "queue", "members", "serve", "leave"),
+    "leave without hand_on": lua("leave_fast", "clock", "push", "gap", "queue", "members", "serve", "leave"),
     "leave_alone": lua("leave_alone"),
 }
 

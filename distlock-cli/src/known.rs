@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use distlock::LockHolder;
 
-/// So many that were not listed by a look that did not come to its end are remembered.
+/// How many are remembered that an incomplete look did not list.
 const MOST_KEPT: usize = 10_000;
 
 /// The key and the token.

@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            // If nobody can be told, the status says it.
+            // If the text cannot be written, the status says it.
             drop(error.print());
             return leave(if asked_for { Exit::Success } else { Exit::Usage });
         }
@@ -87,7 +87,7 @@ pub fn main() -> ExitCode {
     }
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => leave(runtime.block_on(carry_out(args))),
-        Err(error) => leave(Exit::Unavailable.because(&format!("no runtime: {error}"))),
+        Err(error) => leave(Exit::Unavailable.because(&format!("the runtime cannot start: {error}"))),
     }
 }
 

@@ -64,7 +64,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    /// So many bytes of lines are shown: a hundred thousand lines and more of text.
+    /// At most this many bytes of lines are shown: a hundred thousand lines and more of text.
     const ROOM: usize = 16 << 20;
 
     fn add(&mut self, rank: u128, line: String) {
@@ -136,7 +136,7 @@ impl Out {
             complain(format_args!("no sign of life from {}", unanswered.join(", ")));
         }
         if !unread.is_empty() {
-            complain(format_args!("{} cannot be read: locks there are missing", unread.join(", ")));
+            complain(format_args!("{} cannot be read, so its locks are missing", unread.join(", ")));
         }
         if hidden > 0 {
             complain(format_args!("{hidden} more are not shown: name a pattern, or sort by key"));

@@ -38,7 +38,7 @@ pub(crate) fn clients(owners: &[String]) -> String {
 fn left(remaining: Option<Duration>) -> String {
     match remaining {
         Some(left) => format!("{} left", time(left)),
-        None => "without an end".to_owned(),
+        None => "without expiry".to_owned(),
     }
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
     }
     let another = |holder: &str| {
         let holder = shown(client(holder));
-        Exit::No.because(&format!("{key} has another holder by now: {holder}. Nothing was changed"))
+        Exit::No.because(&format!("{key} now has another holder: {holder}. Nothing was changed"))
     };
     if let Some(token) = &options.token {
         if !owners.contains(token) {
@@ -131,7 +131,7 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
         }
         owners.retain(|owner| owner == token);
     }
-    if !options.force && !confirmed(&format!("{key} is held by {}. Take it away?", clients(&owners)))? {
+    if !options.force && !confirmed(&format!("{key} is held by {}. Release it?", clients(&owners)))? {
         return Err(Exit::No.because("nothing was changed"));
     }
     match take_from(&manager, &options.key, &owners).await {
@@ -139,12 +139,12 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
             say(format_args!("{key} was taken from {}", clients(&owners)));
             Ok(Exit::Success)
         }
-        // Nobody was asked about a holder, and none was named.
+        // No question about a holder was asked, and none was named.
         Ok(_) if options.force && options.token.is_none() => {
             match manager.force_release(&options.key).await {
                 Ok(true) => {
                     say(format_args!(
-                        "{key} was taken from its next holder: {} had left it",
+                        "{key} was taken from its next holder, because {} had already released it",
                         clients(&owners)
                     ));
                     Ok(Exit::Success)
@@ -162,9 +162,8 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
 /// Asks a person, if there is one.
 fn confirmed(question: &str) -> Result<bool, Exit> {
     if !std::io::stdin().is_terminal() {
-        return Err(
-            Exit::Usage.because("standard input is no terminal, so nobody can confirm this: give --force")
-        );
+        return Err(Exit::Usage
+            .because("standard input is not a terminal, so the release cannot be confirmed: give --force"));
     }
     eprint!("{question} [y/N] ");
     let mut answer = String::new();
@@ -195,6 +194,6 @@ mod tests {
     #[test]
     fn a_token_names_its_client_and_another_one_is_shown_whole() {
         assert_eq!(client("dl1:checkout-7.2f45:12"), "checkout-7.2f45");
-        assert_eq!(client("somebody else's"), "somebody else's");
+        assert_eq!(client("another owner's"), "another owner's");
     }
 }

@@ -8,7 +8,7 @@ use distlock::LockClient;
 /// The time over which the rates are computed: a client writes its counters every five seconds.
 pub(crate) const RATES_OVER: Duration = Duration::from_secs(15);
 
-/// So many in a second.
+/// The number in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) busy: f64,

@@ -15,7 +15,9 @@ impl FromStr for Span {
     fn from_str(text: &str) -> Result<Self, String> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let time = if is_number { duration::parse(&format!("{text}s")) } else { duration::parse(text) };
-        time.map(Span).ok_or_else(|| format!("`{text}` is no time: write it like 250ms, 30s, 5m, 2h or 1d"))
+        time.map(Span).ok_or_else(|| {
+            format!("`{text}` is not a duration: write, for example, 250ms, 30s, 5m, 2h or 1d")
+        })
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct RawArgs {
 }
 
 impl RawArgs {
-    /// Reads the options; every mistake goes to `errors`, and reading goes on at the next comma.
+    /// Reads the options; every mistake goes to `errors`, and reading continues at the next comma.
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut args = RawArgs::default();
         let parser = |input: ParseStream<'_>| {

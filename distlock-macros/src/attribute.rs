@@ -26,7 +26,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     match (errors.into_error(), spec) {
         (None, Some(spec)) => expand::expand(&function, &spec),
         (error, _) => {
-            // The function is emitted all the same, so that nothing that calls it is reported too.
+            // The function is emitted nevertheless, so that the compiler does not report its callers, too.
             let krate = spec::krate(&args, &mut Errors::default());
             let mut tokens = expand::unlocked(&function, &krate, &spec::variables(&args));
             tokens.extend(error.map(syn::Error::into_compile_error));

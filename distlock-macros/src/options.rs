@@ -76,7 +76,7 @@ options! {
     MaxHolders: "max_holders", "max_holders = 3", ["permits", "limit"],
         "how many may hold the key at once";
     Reentrant: "reentrant", "reentrant = true", [],
-        "whether to enter a lock that this task holds already";
+        "whether to enter a lock that this task already holds";
     OnBusy: "on_busy", "on_busy = Ok(None)", ["skip_if_busy", "fallback", "default"],
         "the function's value when the lock is busy";
     MapErr: "map_err", "map_err = MyError::from_lock", [],
@@ -88,7 +88,7 @@ options! {
     Release: "release", r#"release = "background""#, [],
         "whether to wait for the reply to the release";
     Linger: "linger", r#"linger = "50ms""#, [],
-        "how long the process may keep the lock after a call, to come back in without a round trip";
+        "how long the process may keep the lock after a call, so that the next call needs no round trip";
     Guard: "guard", "guard = guard", [],
         "a variable for the guard, in the body";
     Token: "token", "token = token", ["fenced", "fencing_token"],
@@ -100,7 +100,7 @@ options! {
     Once: "once", r#"once = "24h""#, ["idempotent", "idempotency"],
         "how long the result is kept for calls that repeat this one";
     OnceOf: "once_of", "once_of = gift", ["fingerprint"],
-        "the arguments that a repeated call has to have";
+        "the arguments that a repeated call must have";
     OnceOutcome: "once_outcome", "once_outcome = outcome", [],
         "where to write whether the result is that of an earlier call";
     Manager: "manager", "manager = self.locks", ["locks", "client"],
@@ -112,7 +112,7 @@ options! {
     WarnHold: "warn_hold", r#"warn_hold = "1m""#, [],
         "a longer hold is reported as a warning";
     Label: "label", r#"label = "order""#, [],
-        "what spans, events and metrics call it";
+        "the name of the lock in spans, events and metrics";
     Crate: "crate", "crate = ::distlock", [],
         "the path of the library, where it is re-exported";
 }

@@ -170,15 +170,13 @@ fn placeholder(content: &str, range: Range<usize>) -> Result<Placeholder, Templa
     let mut parts = path.split('.');
     let root = parts.next().unwrap_or_default();
     let root = root.strip_prefix("r#").unwrap_or(root);
-    if !is_identifier(root) {
+    if root != "self" && !is_identifier(root) {
         return Err(TemplateErrorKind::NotAnIdentifier { part: root.to_owned() });
     }
     let mut fields = Vec::new();
     for part in parts {
         let part = part.strip_prefix("r#").unwrap_or(part);
-        let index = !part.is_empty()
-            && part.chars().all(|c| c.is_ascii_digit())
-            && (part == "0" || !part.starts_with('0'));
+        let index = part.parse::<u32>().is_ok_and(|index| index.to_string() == part);
         if !index && !is_identifier(part) {
             return Err(TemplateErrorKind::NotAnIdentifier { part: part.to_owned() });
         }
@@ -192,13 +190,12 @@ fn placeholder(content: &str, range: Range<usize>) -> Result<Placeholder, Templa
     Ok(Placeholder { root: root.to_owned(), fields, rendering, range })
 }
 
-/// Whether a name could be an identifier. What stands in a template names something that the compiler has
-/// accepted already, so letters, digits and `_` are enough.
-fn is_identifier(name: &str) -> bool {
+/// Whether a name can be written as an identifier, raw if it is a keyword.
+pub(crate) fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
-    chars.next().is_some_and(|c| c == '_' || c.is_alphabetic())
-        && chars.all(|c| c == '_' || c.is_alphanumeric())
-        && name != "_"
+    chars.next().is_some_and(|c| c == '_' || unicode_ident::is_xid_start(c))
+        && chars.all(unicode_ident::is_xid_continue)
+        && !matches!(name, "_" | "crate" | "self" | "Self" | "super")
 }
 
 /// Neighbouring placeholders whose values could run into each other.

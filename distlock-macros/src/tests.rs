@@ -215,3 +215,26 @@ fn key_macro() {
     ]];
     expected.assert_eq(&tokens.to_string());
 }
+
+/// Found by fuzzing: what stands in braces or in a placeholder may be no name at all.
+#[test]
+fn key_macro_without_names() {
+    for template in [
+        "{}",
+        "{1}",
+        "{a b}",
+        "{crate}",
+        "{a-b}",
+        "<crate>",
+        "<id.self>",
+        "<id.4294967296>",
+        "<a²>",
+        "<super>",
+    ] {
+        let tokens = crate::key::expand(quote!(#template)).to_string();
+        let is_text = template.starts_with('{') && template != "{}";
+        assert_eq!(tokens.contains("compile_error"), !is_text, "{template}: {tokens}");
+    }
+    let tokens = crate::key::expand(quote!("<self.type>:<r#match>:<_id.0>")).to_string();
+    assert!(!tokens.contains("compile_error"), "{tokens}");
+}

@@ -253,7 +253,7 @@ impl StoreEvents {
     }
 
     fn report(&self, report: Report) {
-        // Without a manager there is nobody to tell.
+        // Without a manager, no report is read.
         drop(self.reports.send(report));
     }
 

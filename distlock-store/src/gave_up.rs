@@ -24,7 +24,7 @@ impl fmt::Display for GaveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)?;
         match self.tried {
-            Some(tried) => write!(f, " (tried again for {tried:?})"),
+            Some(tried) => write!(f, " (retried for {tried:?})"),
             None => Ok(()),
         }
     }

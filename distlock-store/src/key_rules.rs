@@ -67,11 +67,12 @@ impl KeyRules {
         if let Some(most) = self.at_most.filter(|most| key.len() > *most) {
             let length = key.len();
             return Some(format!(
-                "the key has {length} bytes with its prefix, the store takes {most}; hash the long part of it"
+                "the key has {length} bytes with its prefix, and the store accepts {most}; hash the long part \
+                 of it"
             ));
         }
         let (refuses, which) = self.refuses?;
-        key.contains(refuses).then(|| format!("the store takes no key with {which} in it"))
+        key.contains(refuses).then(|| format!("the store does not accept a key with {which} in it"))
     }
 }
 

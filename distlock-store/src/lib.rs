@@ -90,7 +90,7 @@ pub mod engine {
 /// | A ttl is never counted from before the call. (Later is allowed: it only excludes others longer.) | two holders: the lease ends while its holder relies on it |
 /// | The store's clock runs at most 1 % faster than the process's, and is not set forward. | two holders, until the fencing token is checked |
 /// | `acquire` is idempotent by owner. If the holder repeats it, it replies [`AlreadyHeld`](AcquireReply::AlreadyHeld), extends the lease to at least the ttl, and never shortens it. It never replies [`Busy`](AcquireReply::Busy) with the owner itself. | a process waits for itself; the request fails as unavailable |
-/// | `replace` moves the lock from the named holder to the owner in one step, and only if that holder has it. It is idempotent by owner. | another process gets a lock that is being handed over; or two holders |
+/// | `replace` moves the lock from the named holder to the owner in one step, and only if that holder has it. It is idempotent by owner. After `hand_over`, the lease lasts for its ttl without its process. | another process gets a lock that is being handed over; or two holders |
 /// | The reply is [`Acquired`](AcquireReply::Acquired) only if the owner did not hold the lock just before. | if a lease was lost and acquired again, its former holder does not notice the loss |
 /// | `renew` never creates a lock, and never shortens a lease. | a lock that was released by force comes back: two holders |
 /// | `release` frees the key only if the owner holds it, and removes the owner's place in the queue. | another holder's lock is freed: two holders; or a place without a waiter is granted, and delays others by its claim |
@@ -124,7 +124,7 @@ pub mod engine {
 /// - The store never gets a request that its [`Abilities`] exclude.
 /// - At most 4 096 operations of a process wait for their turn on one key. Further operations fail as not sent.
 /// - Keys include the manager's prefix, and events must include it, too.
-/// - [`close`](LockStore::close) is called once, when no lock is held or requested any more.
+/// - [`close`](LockStore::close) is called once, when no lock is held or requested.
 ///
 /// # Example
 /// A complete store: exclusive locks in a map of this process. A real store keeps the map on a server.
@@ -165,7 +165,7 @@ pub mod engine {
 ///                 leases.insert(key.to_string(), (owner.clone(), now + *ttl));
 ///                 AcquireReply::Acquired { fence: None }
 ///             }
-///             // Repeated, because the reply was lost: it must not be told that it is in its own way.
+///             // Repeated, because the reply was lost: the reply must not say that the lock is busy.
 ///             Some((holder, end)) if holder == owner => {
 ///                 *end = (*end).max(now + *ttl);
 ///                 AcquireReply::AlreadyHeld { fence: None }
@@ -272,6 +272,28 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     fn publish(&self, request: &Publish) -> impl Future<Output = Result<(), StoreError>> + Send {
         let error = StoreError::refused(format!("publishing under `{}`: not implemented", request.key));
         ready(Err(error))
+    }
+
+    /// The last renewal of a lock that is handed over: from now on its lease lasts for the ttl without this process,
+    /// which may end, until [`replace`](Self::replace) moves the lock to an owner of another process, or of the same
+    /// one. If it fails, or if its future is dropped, the manager releases the lock. After it, the manager never renews
+    /// the lease. Called only if [`Abilities::replaces`] is declared, for exclusive locks.
+    ///
+    /// By default it renews the lease. So write it only if a lease ends with the [session](LeaseRule::Session) of its
+    /// process.
+    ///
+    /// ```
+    /// # use distlock::store::*;
+    /// # struct MyStore;
+    /// # impl MyStore {
+    /// # async fn renew(&self, _: &Renew) -> Result<RenewReply, StoreError> { Ok(RenewReply::NotHeld) }
+    /// async fn hand_over(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+    ///     self.renew(request).await // each lease has an end of its own
+    /// }
+    /// # }
+    /// ```
+    fn hand_over(&self, request: &Renew) -> impl Future<Output = Result<RenewReply, StoreError>> + Send {
+        self.renew(request)
     }
 
     /// Removes the text that the owner has [published](Self::publish), whether or not it still holds the lock. The text

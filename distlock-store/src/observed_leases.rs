@@ -34,7 +34,7 @@ const MOST: usize = 100_000;
 ///     version: u64,
 /// }
 ///
-/// /// The key is taken if nobody has it, or if its lease, as this process has seen it, is over.
+/// /// The key is acquired if it is free, or if its lease, as this process has seen it, is over.
 /// fn acquire(items: &mut HashMap<String, Item>, seen: &ObservedLeases, key: &str, owner: &str) -> AcquireReply {
 ///     let found = items.get(key).cloned(); // read
 ///     if let Some(item) = found.as_ref().filter(|item| item.owner != owner) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::details::OwnerDetails;
+use crate::limits::LONGEST_VALUE;
 use crate::lock_kind::LockKind;
 
 /// The holder's name for a key that [`Release::keep`](super::Release::keep) keeps.
@@ -185,8 +186,8 @@ impl Busy {
         Busy { release: HolderRelease::Reported, ..self }
     }
 
-    /// The holder's release is not reported to waiters, although its text is a token of this library. The first waiter
-    /// polls, with pauses of up to 100 ms.
+    /// The holder's release is not reported to waiters, although its owner token has the form of this library. The
+    /// first waiter polls, with pauses of up to 100 ms.
     ///
     /// ```
     /// use distlock::store::Busy;
@@ -239,7 +240,7 @@ impl Busy {
 pub enum RenewReply {
     /// The lease lasts at least for the requested ttl.
     Renewed,
-    /// The owner does not hold the lock (any more), so it has lost the lock.
+    /// The owner does not hold the lock (or no longer holds it), so it has lost the lock.
     NotHeld,
 }
 
@@ -352,8 +353,8 @@ impl StoredLock {
         StoredLock { waiters: self.waiters.max(named), ..self }
     }
 
-    /// The text that `owner` has [published](super::LockStore::publish). It is ignored unless the owner is the holder.
-    /// Call it after the holders were added.
+    /// The text that `owner` has [published](super::LockStore::publish). It is ignored unless the owner is the holder,
+    /// or if it is longer than [`LONGEST_VALUE`](super::LONGEST_VALUE). Call it after the holders were added.
     ///
     /// ```
     /// use distlock::LockKind;
@@ -364,10 +365,11 @@ impl StoredLock {
     /// # drop(lock);
     /// ```
     pub fn published(mut self, owner: &str, value: impl Into<String>) -> Self {
-        if !self.holders.iter().any(|(holder, _)| holder == owner) {
+        let value = value.into();
+        if !self.is_held_by(owner) || value.len() > LONGEST_VALUE {
             return self;
         }
-        let value = Some(value.into());
+        let value = Some(value);
         match self.details.iter_mut().find(|(known, _)| known == owner) {
             Some((_, details)) => details.value = value,
             None => self.details.push((owner.to_owned(), OwnerDetails { value, ..OwnerDetails::default() })),
@@ -391,7 +393,7 @@ impl StoredLock {
         self
     }
 
-    /// Sorts the holders, the longest lease first. A lease without an end counts as the longest.
+    /// Sorts the holders, the longest lease first. A lease without expiry counts as the longest.
     #[doc(hidden)]
     pub fn longest_first(mut self) -> Self {
         self.holders.sort_by_key(|(_, remaining)| std::cmp::Reverse(remaining.unwrap_or(Duration::MAX)));

@@ -164,11 +164,11 @@ pub enum LostReason {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            LostReason::Expired => "its time was over before a renewal got through",
-            LostReason::Taken => "the server says that it is not ours any more",
+            LostReason::Expired => "its lease expired before a renewal was confirmed",
+            LostReason::Taken => "the server reports that this process no longer holds it",
             LostReason::MaxHold => "it was held for as long as `max_hold` allows",
             LostReason::Shutdown => "the manager was shut down",
-            LostReason::Released => "it was given back, by the section that held it or by its guard",
+            LostReason::Released => "it was released, by the section that held it or by its guard",
         })
     }
 }
@@ -322,7 +322,7 @@ impl fmt::Display for LockError {
                 f.write_str("; try again later, or wait longer")
             }
             LockError::Lost { key, reason: reason @ LostReason::Released } => {
-                write!(f, "lock `{key}` is not held any more: {reason}")
+                write!(f, "lock `{key}` is no longer held: {reason}")
             }
             LockError::Lost { key, reason } => {
                 write!(f, "lock `{key}` was lost while it was held: {reason}; what was done is not undone")
@@ -338,7 +338,7 @@ impl fmt::Display for LockError {
             LockError::WrongKind { key, wanted, found } => {
                 write!(
                     f,
-                    "`{key}` was asked for as {wanted}, but is in use as {found}; use another key or prefix"
+                    "`{key}` was requested as {wanted}, but is in use as {found}; use another key or prefix"
                 )
             }
             LockError::WouldDeadlock { key, deadlock: Some(deadlock), .. } => {
@@ -350,11 +350,12 @@ impl fmt::Display for LockError {
             }
             LockError::WouldDeadlock { key, held: LockKind::Shared, wanted: LockKind::Exclusive, .. } => write!(
                 f,
-                "lock `{key}` is held as a shared lock by this very task, and asked for as an exclusive one: other \
-                 readers would be inside; let the outer call take the exclusive lock, or make this call after it"
+                "lock `{key}` is held as a shared lock by this task, and requested as an exclusive one: other \
+                 readers may hold it, too; let the outer call acquire the exclusive lock, or make this call \
+                 after it"
             ),
             LockError::WouldDeadlock { key, .. } => {
-                write!(f, "lock `{key}` is held by this very task: waiting for it would never end")
+                write!(f, "lock `{key}` is already held by this task: waiting for it would never end")
             }
             LockError::Fence(error) => write!(f, "{error}"),
             LockError::InvalidKey { reason } => write!(f, "invalid lock key: {reason}"),

@@ -34,7 +34,7 @@ fn check(key: &str) -> Result<(), LockError> {
     }
     if key.len() > LONGEST_KEY {
         return Err(LockError::key(format!(
-            "the key has {} bytes, the most is {LONGEST_KEY}; hash the long part of it",
+            "the key has {} bytes, and at most {LONGEST_KEY} are allowed; hash the long part of it",
             key.len()
         )));
     }

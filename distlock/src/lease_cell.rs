@@ -141,7 +141,7 @@ impl Reported {
         self.0.load(Ordering::Acquire) == ACQUIRED_REPORTED
     }
 
-    /// No handle to it exists any more.
+    /// No handle to it exists.
     pub(crate) fn released(&self) -> LeftToReport {
         match self.0.swap(RELEASED_REPORTED, Ordering::AcqRel) {
             ACQUIRED_REPORTED => LeftToReport::AnyLossAndRelease,
@@ -262,7 +262,7 @@ impl LeaseCell {
         }
     }
 
-    /// Moves the deadline to `until` unless it is already later. False if the lock is not held any more.
+    /// Moves the deadline to `until` unless it is already later. False if the lock is no longer held.
     pub(crate) fn extend(&self, now: Time, until: Time) -> bool {
         let wanted = self.capped(until);
         loop {

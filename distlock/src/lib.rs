@@ -60,7 +60,7 @@
 //! # Features
 //! | feature | default | gives |
 //! |---|---|---|
-//! | `redis` | yes | `redis://`, `valkey://`, Sentinel, Cluster and quorum (Redlock) |
+//! | `redis` | yes | `redis://`, `valkey://`, Sentinel, Cluster, servers that share the keys, and quorum (Redlock) |
 //! | `tracing` | yes | spans and events for the crate `tracing` |
 //! | `tls` | | `rediss://` and the other URLs of Redis with TLS |
 //! | `postgres`, `etcd`, `zookeeper`, `mysql`, `memcached`, `sqlite` | | the URLs of the same name (`mysql`: also `mariadb://`); TLS is included where the store has it |
@@ -109,11 +109,6 @@ pub mod __private;
 #[cfg(feature = "axum")]
 pub mod axum;
 mod backend;
-#[cfg(all(any(test, fuzzing), feature = "redis"))]
-#[doc(hidden)]
-pub mod fuzzing {
-    pub use crate::backend::redis::fuzzing::*;
-}
 pub mod blocking;
 mod collection;
 mod contained;
@@ -123,6 +118,9 @@ mod engine;
 mod error;
 #[cfg(feature = "testing")]
 mod fault;
+#[cfg(all(any(test, fuzzing), feature = "redis"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod held;
 mod key;

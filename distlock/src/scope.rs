@@ -2,7 +2,7 @@
 //!
 //! The scope is a thread-local that is set for each poll of the future it belongs to, and while that future is
 //! dropped. So it follows the task from thread to thread, and tasks that it spawns do not see it. Those that run on
-//! this very thread while it is polled (a `LocalSet`, a runtime that the body drives) see the manager, and not the
+//! the same thread while it is polled (a `LocalSet`, a runtime that the body drives) see the manager, and not the
 //! locks. Every branch of a `join!` inside the future sees it all.
 
 use std::cell::RefCell;

@@ -116,7 +116,7 @@ impl Section {
     ) -> Poll<Result<(), LockError>> {
         if self.on_lost == OnLost::Cancel {
             // Checks the clock, not only a flag, and before the body is polled: after a suspend the body must
-            // not go on.
+            // not continue.
             self.held.check_here()?;
             self.poll_ended(cx)?;
         }
@@ -137,7 +137,7 @@ impl Section {
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Result<(), LockError> {
         match self.ended.as_mut().map(|ended| ended.as_mut().poll(cx)) {
             Some(Poll::Ready(Some(lost))) => return Err(lost),
-            // The lock was released, so it cannot be lost any more; and a future that was ready is not polled
+            // The lock was released, so it can no longer be lost; and a future that was ready is not polled
             // again.
             Some(Poll::Ready(None)) => self.on_lost = OnLost::Continue,
             Some(Poll::Pending) | None => {}

@@ -17,9 +17,10 @@ const MARK: &str = "dlt1";
 /// in an environment variable. [`LockManager::take_over`](crate::LockManager::take_over) takes the lock over, in any
 /// process that uses the same store.
 ///
-/// Whoever has the ticket can take the lock, once. So treat it as you treat the job that it belongs to, and write it to
-/// no log. It is not signed, and others can see the owner tokens in it ([`inspect`](crate::LockManager::inspect)): read
-/// tickets only from those who may take the lock. The text consists of ASCII letters, digits and `,._:-%`.
+/// Every process that has the ticket can take the lock, once. So treat it as you treat the job that it belongs to, and
+/// write it to no log. It is not signed, and others can see the owner tokens in it
+/// ([`inspect`](crate::LockManager::inspect)): read tickets only from clients that may take the lock. The text
+/// consists of ASCII letters, digits and `,._:-%`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -88,7 +89,7 @@ impl fmt::Display for Ticket {
     }
 }
 
-/// The key only: whoever reads a log cannot take the lock.
+/// The key only: a reader of the log cannot take the lock.
 impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticket").field("key", &self.key).finish_non_exhaustive()
@@ -103,7 +104,8 @@ impl FromStr for Ticket {
     fn from_str(text: &str) -> Result<Ticket, LockError> {
         read(text).ok_or_else(|| {
             LockError::ticket(
-                "this is not the text of a ticket, or not all of it: pass on what `hand_over` has returned",
+                "this is not the text of a ticket, or not all of it: pass on the whole text that `hand_over` \
+                 has returned",
             )
         })
     }

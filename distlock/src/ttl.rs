@@ -13,11 +13,11 @@ const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(crate) fn valid_ttl(ttl: Duration) -> Result<Duration, LockError> {
     if ttl < SHORTEST_TTL {
         return Err(LockError::options(format!(
-            "a ttl of {ttl:?} is too short: the least is {SHORTEST_TTL:?}"
+            "a ttl of {ttl:?} is too short: the shortest is {SHORTEST_TTL:?}"
         )));
     }
     if ttl > LONGEST_TTL {
-        return Err(LockError::options(format!("a ttl of {ttl:?} is too long: the most is 365 days")));
+        return Err(LockError::options(format!("a ttl of {ttl:?} is too long: the longest is 365 days")));
     }
     Ok(Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)))
 }

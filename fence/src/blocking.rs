@@ -202,7 +202,7 @@ pub trait Connections {
 /// A connection to PostgreSQL that can check a lock in the same database.
 #[cfg(feature = "diesel-postgres")]
 #[diagnostic::on_unimplemented(
-    message = "the locks cannot be asked by `{Self}`",
+    message = "`{Self}` cannot check the locks",
     note = "`SameDatabase` is for connections to PostgreSQL, like `diesel::PgConnection`"
 )]
 pub trait AssertHeld: FencedConnection {
@@ -231,7 +231,7 @@ impl<P: Connections<Connection: AssertHeld>> Connections for crate::SameDatabase
 
     fn fence_once(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
         self.fence(connection, fence)?;
-        // Transactions of one holder do not wait for each other at the lock: each would find no result, and run.
+        // The lock does not order transactions of one holder: each would find no result, and run the body.
         connection.fence(fence)
     }
 }

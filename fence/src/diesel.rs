@@ -60,7 +60,7 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
     )
 }
 
-/// The meaning of an assertion's error. Diesel does not tell its SQLSTATE: it is known by its message.
+/// The meaning of an assertion's error. Diesel does not report its SQLSTATE: it is known by its message.
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres"))]
 pub(crate) fn of_assertion(fence: &Fence, error: Error) -> FenceError {
     let not_held = format!("distlock: `{}` is not held with fencing token {}", fence.key(), fence.token());

@@ -130,7 +130,7 @@ impl fmt::Display for FenceError {
             ),
             FenceError::NotHeld { key, token } => write!(
                 f,
-                "`{key}`: the holder with fencing token {token} does not hold the lock any more; nothing was changed"
+                "`{key}`: the holder with fencing token {token} no longer holds the lock; nothing was changed"
             ),
             FenceError::NotCommitted { key, source } => {
                 write!(f, "`{key}`: the transaction was not committed: {source}")

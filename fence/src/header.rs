@@ -67,7 +67,9 @@ impl Fence {
         };
         match (token, key) {
             (Some(token), Some(key)) => Ok(Fence::new(key, token)),
-            (None, _) => Err(ParseHeaderError { problem: "the token is no string with a number".to_owned() }),
+            (None, _) => {
+                Err(ParseHeaderError { problem: "the token is not a string with a number".to_owned() })
+            }
             (_, None) => Err(ParseHeaderError { problem: "it has no key that is a string".to_owned() }),
         }
     }

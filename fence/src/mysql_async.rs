@@ -46,7 +46,7 @@ impl FencedDatabase for Pool {
         match newest.map_err(failed)? {
             Some(newest) if newest > token => Err(FenceError::stale(fence, newest.unsigned_abs())),
             Some(_) => Ok(()),
-            None => Err(FenceError::not_committed(fence, "the row that was written is not there")),
+            None => Err(FenceError::not_committed(fence, "the row that was written is missing")),
         }
     }
 

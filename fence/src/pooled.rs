@@ -8,7 +8,7 @@ use deadpool::managed::{Manager, Object};
 /// A connection with an open transaction. If it is dropped, it is closed, which rolls the transaction back. In the
 /// pool, the transaction would stay open until the connection is used again, and other transactions of its key would
 /// wait for it.
-#[allow(unreachable_pub, reason = "with diesel-async it can be reached")]
+#[allow(unreachable_pub, reason = "with diesel-async it is reachable")]
 pub struct Pooled<M: Manager> {
     object: Option<Object<M>>,
 }

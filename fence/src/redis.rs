@@ -56,10 +56,7 @@ pub async fn transaction(
                 Arg::Simple(bytes) => call.arg(bytes),
                 Arg::Cursor => call.arg(0),
                 _ => {
-                    return Err(FenceError::not_committed(
-                        fence,
-                        "an argument of a kind that is not known here",
-                    ));
+                    return Err(FenceError::not_committed(fence, "an argument of an unknown kind"));
                 }
             };
         }
@@ -73,7 +70,8 @@ pub async fn transaction(
         (_, replies, _, None) => Ok(replies),
         (_, _, 1, Some(error)) => Err(FenceError::not_committed(fence, error)),
         (_, _, number, Some(error)) => {
-            let error = format!("command {number} has failed, those before it were carried out: {error}");
+            let error =
+                format!("command {number} has failed, and the commands before it were executed: {error}");
             Err(FenceError::outcome_unknown(fence, error))
         }
     }

@@ -62,7 +62,7 @@ impl<D> SameDatabase<D> {
 
 /// A database of PostgreSQL that can be a [`SameDatabase`].
 #[diagnostic::on_unimplemented(
-    message = "the locks cannot be asked by `{Self}`",
+    message = "`{Self}` cannot check the locks",
     note = "`SameDatabase` is for pools of PostgreSQL: turn on a feature of distlock-fence like `sqlx-postgres`"
 )]
 pub trait AssertHeld: FencedDatabase {

@@ -221,7 +221,7 @@ impl Refusal {
     fn of_grpc<R: Default>(self) -> Response<R> {
         let mut response = Response::new(R::default());
         let (status, message) = match &self {
-            Refusal::Stale(_) => ("9", "a later holder has been let in"),
+            Refusal::Stale(_) => ("9", "a later holder has been accepted"),
             Refusal::Missing => ("9", "the request has no fencing token"),
             Refusal::Unreadable => ("3", "the fencing token cannot be read"),
         };

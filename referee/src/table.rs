@@ -72,9 +72,6 @@ pub const ADAPTERS: &[Row] = &[
     ("mutex", Language::BuiltIn, Store::Memory),
 ];
 
-/// Curator, and a logger that is silent. What they need in turn stands in them.
-const CURATOR: &str = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-nop.jar";
-
 /// Finds an adapter by its name. `store` is for distlock, which knows several. `program` is this program.
 #[must_use]
 pub fn find(name: &str, store: Option<Store>, program: &Path) -> Option<Adapter> {
@@ -90,9 +87,7 @@ pub fn find(name: &str, store: Option<Store>, program: &Path) -> Option<Adapter>
         }
         Language::Node => ("node".into(), vec![setup.join(format!("node/{name}.mjs")).display().to_string()]),
         Language::Java => {
-            let path = format!("{}:{CURATOR}", setup.join("java").display());
-            let words = ["-XX:+UseSerialGC", "-cp", &path, "CuratorMutex"];
-            ("java".into(), words.map(str::to_owned).to_vec())
+            ("java".into(), distlock_fixtures::curator_arguments(&setup.join("java"), "CuratorMutex"))
         }
         Language::Php => ("php".into(), vec![script(format!("php/{name}.php"))]),
     };

@@ -218,7 +218,10 @@ async fn an_upgrade_says_what_to_do() {
             LockManager::current().unwrap().lock("k").shared().run(async |_| exclusive_again().await);
         let error = refused.await.unwrap().unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("held as a shared lock") && text.contains("let the outer call take"), "{text}");
+        assert!(
+            text.contains("held as a shared lock") && text.contains("let the outer call acquire"),
+            "{text}"
+        );
     })
     .await;
 }

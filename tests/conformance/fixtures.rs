@@ -38,6 +38,7 @@ macro_rules! on {
 on!(/** Keys of its own on the master that sentinels watch. */ OnSentinel, sentinel);
 on!(/** Keys of its own in a cluster. */ OnCluster, cluster);
 on!(/** Keys of its own on five independent servers. */ OnQuorum, quorum);
+on!(/** Keys of its own on servers that share the keys. */ OnShards, shards);
 
 /// A server of its own, with a proxy before it.
 pub(crate) struct OnRedis {

@@ -34,6 +34,11 @@ mod cluster {
     distlock::testing::conformance::conformance!(OnCluster, lacks: link);
 }
 
+mod shards {
+    use crate::conformance::fixtures::OnShards;
+    distlock::testing::conformance::conformance!(OnShards, lacks: link);
+}
+
 mod quorum {
     use crate::conformance::fixtures::OnQuorum;
     distlock::testing::conformance::conformance!(OnQuorum, lacks: shared, limited, linger, link, hand_over);
@@ -41,12 +46,12 @@ mod quorum {
 
 mod etcd {
     use crate::conformance::on_etcd::OnEtcd;
-    distlock::testing::conformance::conformance!(OnEtcd, lacks: ttl, hand_over);
+    distlock::testing::conformance::conformance!(OnEtcd, lacks: ttl);
 }
 
 mod zookeeper {
     use crate::conformance::on_zookeeper::OnZooKeeper;
-    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: ttl, min_hold, hand_over);
+    distlock::testing::conformance::conformance!(OnZooKeeper, lacks: ttl, min_hold);
 }
 
 mod mariadb {

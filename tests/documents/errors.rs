@@ -1,14 +1,14 @@
 //! The book lists every error with its cause and its remedy.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use distlock::{LockError, LockKey, LockManager, LostReason, Ticket};
 
 use crate::documents::markdown::{Document, Table, code_spans};
 use crate::documents::messages::messages;
-use crate::documents::{read, root};
+use crate::documents::{read, root, sources};
 
 fn book(page: &str) -> String {
     read(&root().join("docs/book/src").join(page))
@@ -25,20 +25,6 @@ fn fits(pattern: &str, text: &str) -> bool {
         rest = &rest[at + piece.len()..];
     }
     rest.is_empty() || last.is_some_and(|piece| piece.is_empty() || rest.ends_with(piece))
-}
-
-/// Source files below `folder`, without the tests in files of their own.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder of sources") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// The names of the variants of an enum of `error.rs`.
@@ -166,7 +152,7 @@ const NO_ERRORS: [&str; 5] = [
     "PostgreSQL at …, …",
     "MySQL at …, …",
     "did you mean `…`?",
-    "…. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`; Valkey has the same schemes as Redis",
+    "…. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`, and `sharded+redis://`; Valkey has the same schemes as Redis",
     "…://",
 ];
 
@@ -276,5 +262,5 @@ fn patterns_fit_what_they_say() {
 
 #[test]
 fn the_fixed_part_is_the_longest() {
-    assert_eq!(fixed_part("a ttl of … is too short: the least is …"), "is too short: the least is");
+    assert_eq!(fixed_part("a ttl of … is too short: the shortest is …"), "is too short: the shortest is");
 }

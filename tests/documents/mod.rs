@@ -1,5 +1,5 @@
 //! The documents agree with each other: links lead somewhere, and the translations of README say what README says, the
-//! book lists every error.
+//! book lists every error. The texts of the program are plain English.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -23,4 +23,18 @@ fn root() -> PathBuf {
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The source files below `folder`.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::documents::markdown::Document;
+use crate::documents::messages::texts_of_programs;
 use crate::documents::translations::pages;
 use crate::documents::{read, root};
 
@@ -52,6 +53,24 @@ const HABITS: &[(&str, &str)] = &[
     ("lets in", "grants the lock to; accepts"),
     ("in place of", "instead of"),
     ("what is left", "the rest"),
+    ("any more", "no longer"),
+    ("can be reached", "is reachable"),
+    ("cannot be reached", "is unreachable"),
+    ("does not tell", "does not report"),
+    ("has stopped to", "has stopped ...ing"),
+    ("this is no", "this is not a"),
+    ("is spoken to", "is connected to"),
+    ("in the clear", "without TLS"),
+    ("who asked", "the caller"),
+    ("this very", "this"),
+    ("stands for the office", "is a candidate"),
+];
+
+/// What no text of a program says, because its reader does not know who speaks.
+const SPEAKERS: &[(&str, &str)] = &[
+    ("we", "distlock, this process"),
+    ("our", "of distlock, of this process"),
+    ("ours", "held by this process"),
 ];
 
 /// Pages without these habits, and folders whose documentation comments have none. A page that was rewritten joins
@@ -61,22 +80,41 @@ const CLEAN: &[&str] = &[
     "CONTRIBUTING.md",
     "README.md",
     "SECURITY.md",
+    "distlock-cli/src",
+    "distlock-macros/src",
     "distlock-store/src",
     "distlock/src/attribute.md",
     "distlock/src/axum",
+    "distlock/src/backend/memory",
+    "distlock/src/backend/mod.rs",
     "distlock/src/blocking",
+    "distlock/src/contained.rs",
+    "distlock/src/engine/effect.rs",
+    "distlock/src/engine/rules.rs",
+    "distlock/src/engine/state",
+    "distlock/src/engine/step",
     "distlock/src/error.rs",
     "distlock/src/guard",
     "distlock/src/held.rs",
     "distlock/src/key_macro.md",
     "distlock/src/leader",
+    "distlock/src/lease_cell.rs",
     "distlock/src/lib.rs",
     "distlock/src/manager",
     "distlock/src/metrics.md",
+    "distlock/src/observe/event.rs",
+    "distlock/src/observe/notice.rs",
     "distlock/src/observe/stream",
+    "distlock/src/observe/tracing.rs",
+    "distlock/src/private",
+    "distlock/src/protocol",
+    "distlock/src/release.rs",
     "distlock/src/request",
     "distlock/src/scope.rs",
+    "distlock/src/section.rs",
     "distlock/src/store.rs",
+    "distlock/src/testing",
+    "distlock/src/ticket.rs",
     "docs/architecture.md",
     "docs/book/src/alternatives.md",
     "docs/book/src/coming-from-more.md",
@@ -126,14 +164,12 @@ const CLEAN: &[&str] = &[
     "docs/zookeeper.md",
     "fence/src",
     "spec/README.md",
+    "stores/memcached/src",
 ];
 
-/// Messages of the library that a page quotes as they are.
-const QUOTED: &[&str] = &[
-    "it was given back, by the section that held it or by its guard",
-    "granted, not taken, and given back",
-    "nobody could ever",
-];
+/// The sources whose string literals have none of these habits: errors, logs, help, and the attribute's messages.
+const PROGRAMS: [&str; 6] =
+    ["distlock/src", "distlock-cli/src", "distlock-macros/src", "distlock-store/src", "fence/src", "stores"];
 
 /// The texts of `CLEAN`, each with its path. Of a source, these are the documentation comments.
 fn clean_texts() -> Vec<(String, String)> {
@@ -162,12 +198,9 @@ fn documentation(source: &str) -> String {
     source.lines().map(comment).collect()
 }
 
-/// A line without its code, its quotations and the targets of its links.
+/// A line without its code and the targets of its links.
 fn own_words(line: &str) -> String {
-    let mut text: String = line.split('`').step_by(2).collect();
-    for quoted in QUOTED {
-        text = text.replace(quoted, "");
-    }
+    let text: String = line.split('`').step_by(2).collect();
     let mut words = String::new();
     for (place, piece) in text.split("](").enumerate() {
         let piece = if place == 0 { piece } else { piece.split_once(')').map_or("", |(_, rest)| rest) };
@@ -188,7 +221,13 @@ fn without_bad_examples(prose: Vec<String>) -> Vec<String> {
     kept.collect()
 }
 
-/// Whether `phrase` stands in `text` as whole words.
+/// Those of `habits` that the words of a line have.
+fn habits_in<'a>(line: &str, habits: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let words = own_words(line);
+    habits.iter().copied().filter(|(habit, _)| says(&words, habit)).collect()
+}
+
+/// Whether `text` contains `phrase` as whole words.
 fn says(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -202,24 +241,29 @@ fn clean_pages_stay_without_our_habits() {
     let mut found = Vec::new();
     for (page, text) in clean_texts() {
         for line in without_bad_examples(Document::parse(&text).prose) {
-            let words = own_words(&line);
-            for (habit, instead) in HABITS {
-                if says(&words, habit) {
-                    found.push(format!("{page}: \"{habit}\" (write: {instead}) in: {line}"));
-                }
+            for (habit, instead) in habits_in(&line, HABITS) {
+                found.push(format!("{page}: \"{habit}\" (write: {instead}) in: {line}"));
             }
         }
     }
     assert!(found.is_empty(), "the style is in CONTRIBUTING.md:\n{}", found.join("\n"));
 }
 
-/// Quotations that no page needs any more would hide a habit.
+/// Every text that a program shows: what the user of the library, of the command and of the attribute reads.
 #[test]
-fn what_is_quoted_stands_in_the_pages() {
-    let pages: String = clean_texts().into_iter().map(|(_, text)| text).collect();
-    for quoted in QUOTED {
-        assert!(pages.contains(quoted), "no page quotes: {quoted}");
+fn texts_of_programs_have_none_of_our_habits() {
+    let habits = [HABITS, SPEAKERS].concat();
+    let (mut read, mut found) = (0, Vec::new());
+    for (path, texts) in PROGRAMS.iter().flat_map(|folder| texts_of_programs(&root().join(folder))) {
+        for literal in &texts.literals {
+            read += 1;
+            for (habit, instead) in habits_in(literal, &habits) {
+                found.push(format!("{}: \"{habit}\" (write: {instead}) in: {literal}", path.display()));
+            }
+        }
     }
+    assert!(read > 3000, "{read} literals: the search finds too little");
+    assert!(found.is_empty(), "the style is in CONTRIBUTING.md:\n{}", found.join("\n"));
 }
 
 /// Per language: words that its readers search for, and words that are wrong or that no native writes.
@@ -310,6 +354,7 @@ fn habits_are_found_in_words_of_our_own_only() {
     assert!(!says(&own_words("`goes on` and [a page](goes on.md)"), "goes on"));
     assert!(says(&own_words("a [body that goes on](page.md) here"), "goes on"));
     assert!(!says("the besides", "beside"));
+    assert_eq!(habits_in("Nobody holds `somebody`.", HABITS), [("nobody", "no process, no caller")]);
 }
 
 #[test]

@@ -26,6 +26,29 @@ async fn a_lock_costs_two_writes_and_its_hand_over_nothing_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_costs_a_write_on_either_side_and_a_lease_and_no_waiter_loses_its_place() {
+    let servers = EtcdServers::one();
+    let (one, other) = (process(&servers, "60s").await, process(&servers, "60s").await);
+    let third = process(&servers, "60s").await;
+    let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiter = tokio::spawn(third.lock("k").ttl(LONG).wait(LONG).acquire());
+    until_waiting(&one, "k", 1).await;
+    let before = revision(&servers);
+    let ticket = guard.hand_over().await.unwrap();
+    let leases = servers.ctl(&["lease", "list"]);
+    assert!(leases.contains("found 4 leases"), "three sessions and a ticket: {leases}");
+    let guard = other.take_over(&ticket).acquire().await.unwrap();
+    let writes = revision(&servers) - before;
+    // The waiter may have asked once more meanwhile.
+    assert!((2..=3).contains(&writes), "{writes} writes");
+    until_waiting(&one, "k", 1).await;
+    assert!(!waiter.is_finished());
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    servers.has_no_locks("distlock/");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_locks_hang_on_one_lease() {
     let servers = EtcdServers::one();
     let manager = process(&servers, "4s").await;

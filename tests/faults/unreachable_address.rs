@@ -24,7 +24,7 @@ async fn connect_tries_for_five_seconds_and_says_what_and_for_how_long() {
     assert!(took >= Duration::from_millis(4_900) && took < SOON, "{took:?}");
     assert_unavailable(&error);
     assert_says(&error, &server.address());
-    assert_says(&error, "tried again for 5s");
+    assert_says(&error, "retried for 5s");
     let texts: Vec<String> = chain(&error).collect();
     let refused = texts.iter().filter(|text| text.contains("Connection refused")).count();
     assert!(refused <= 2, "the same text again and again: {texts:#?}");

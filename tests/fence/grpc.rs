@@ -37,7 +37,10 @@ async fn a_server_refuses_an_overtaken_holder_by_a_status() {
     call(&channel, Some(7)).await.unwrap();
     call(&channel, Some(8)).await.unwrap();
     let stale = call(&channel, Some(7)).await.unwrap_err();
-    assert_eq!((stale.code(), stale.message()), (Code::FailedPrecondition, "a later holder has been let in"));
+    assert_eq!(
+        (stale.code(), stale.message()),
+        (Code::FailedPrecondition, "a later holder has been accepted")
+    );
     assert_eq!(call(&channel, None).await.unwrap_err().code(), Code::FailedPrecondition);
     call(&channel, Some(8)).await.unwrap();
     server.abort();

@@ -29,8 +29,8 @@ def script(*files):
     return server.register_script(text)
 
 
-enter_script = script("clock", "queue", "enter")
-leave_script = script("leave_fast", "clock", "gap", "hand_on", "queue", "members", "serve", "leave")
+enter_script = script("clock", "push", "queue", "enter")
+leave_script = script("leave_fast", "clock", "push", "gap", "hand_on", "queue", "members", "serve", "leave")
 
 
 def names(key):

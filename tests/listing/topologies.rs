@@ -1,7 +1,9 @@
 //! One server, sentinels, a cluster, a quorum: every lock is listed once.
 
 use distlock::{LockEntry, LockManager};
-use distlock_tests::{ClusterServers, QuorumServers, RedisServer, SentinelGroup, eventually, until_waiting};
+use distlock_tests::{
+    ClusterServers, QuorumServers, RedisServer, SentinelGroup, ShardServers, eventually, until_waiting,
+};
 
 use super::{LONG, SHORT, all, client, parties};
 
@@ -72,6 +74,12 @@ async fn with_sentinels() {
 async fn in_a_cluster() {
     let cluster = ClusterServers::start();
     everybody_is_seen(&cluster.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_servers_that_share_the_keys() {
+    let servers = ShardServers::start();
+    everybody_is_seen(&servers.url()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,7 +18,7 @@ async fn a_wrong_url_is_refused_with_the_reason_and_without_its_password() {
         ("memcached://u:s3cret@h/path", "has no path"),
         ("memcached://u:s3cret@h?timeout=3", "`response_timeout=1s`"),
         ("memcached://u:s3cret@h?response_timeout=5s", "4s"),
-        ("memcached://h?Key=s3cret", "not known"),
+        ("memcached://h?Key=s3cret", "unknown parameter"),
     ] {
         let text = objection(url);
         assert!(text.contains(reason), "{url}: {text}");

@@ -29,7 +29,7 @@ async fn a_wrong_url_is_refused_with_the_reason_and_without_its_password() {
         ("mysql://u:s3cret@h/db?response_timeout=5s", "4s"),
         ("mysql://u:s3cret@h/db?connect_timeout=soon", "`connect_timeout=`"),
         ("mysql://u:a?s3cret@h/db", "%3F"),
-        ("mariadb://h/db?Quorum=s3cret", "not known"),
+        ("mariadb://h/db?Quorum=s3cret", "unknown parameter"),
     ] {
         let text = objection(url);
         assert!(text.contains(reason), "{url}: {text}");

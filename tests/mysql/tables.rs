@@ -51,7 +51,7 @@ async fn who_may_not_make_them_is_told_the_sql_which_is_enough() {
         server.run(&statements.join("\n")).await;
     }
     let text = refusal(&url).await.to_string();
-    let grants = text.split_once("use of it: ").unwrap().1.trim_end_matches('.');
+    let grants = text.split_once("access to them: ").unwrap().1.trim_end_matches('.');
     server.run(&grants.replace('…', "app")).await;
     let manager = manager(&url).await;
     manager.lock("k").fenced().acquire().await.unwrap().release().await.unwrap();
@@ -64,7 +64,7 @@ async fn a_table_that_is_dropped_is_made_again() {
     let one = LockManager::connect(&url).await.unwrap();
     server.run(&format!("DROP TABLE {prefix}lock_1")).await;
     let error = one.lock("k").acquire().await.unwrap_err();
-    assert!(error.to_string().contains("made when the program connects anew"), "{error}");
+    assert!(error.to_string().contains("created when the program connects again"), "{error}");
     manager(&url).await;
     one.lock("k").acquire().await.unwrap().release().await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use distlock::{LockManager, LockManagerBuilder};
 
-use crate::{ClusterServers, QuorumServers, RedisServer, SentinelGroup, eventually, residue};
+use crate::{ClusterServers, QuorumServers, RedisServer, SentinelGroup, ShardServers, eventually, residue};
 
 /// A backend that a test has to itself: a memory or a server of its own, or keys of its own on servers that all tests
 /// of the process share.
@@ -21,6 +21,7 @@ enum Place {
     Sentinel(&'static SentinelGroup),
     Cluster(&'static ClusterServers),
     Quorum(&'static QuorumServers),
+    Shards(&'static ShardServers),
 }
 
 impl Backend {
@@ -54,6 +55,12 @@ impl Backend {
         Self { place: Place::Quorum(QuorumServers::shared()), prefix: unused_prefix() }
     }
 
+    /// Keys of its own on three servers that share the keys.
+    #[must_use]
+    pub fn shards() -> Self {
+        Self { place: Place::Shards(ShardServers::shared()), prefix: unused_prefix() }
+    }
+
     /// A builder of managers for these keys; none in memory, where a manager is a world of its own.
     #[must_use]
     pub fn builder(&self) -> Option<LockManagerBuilder> {
@@ -63,6 +70,7 @@ impl Backend {
             Place::Sentinel(group) => group.url(),
             Place::Cluster(cluster) => cluster.url(),
             Place::Quorum(servers) => servers.url(),
+            Place::Shards(servers) => servers.url(),
         };
         Some(LockManager::builder().url(url).key_prefix(&*self.prefix))
     }
@@ -97,6 +105,7 @@ impl Backend {
             Place::Sentinel(group) => group.masters(),
             Place::Cluster(cluster) => cluster.masters(),
             Place::Quorum(servers) => servers.servers(),
+            Place::Shards(servers) => servers.servers(),
         }
     }
 

@@ -42,7 +42,7 @@ pub use crowd::Plan;
 pub use distlock::testing::{drop_after, eventually};
 pub use distlock_fixtures::{
     BOUND, ClusterServers, Direction, EtcdServers, PostgresServer, Proxy, QuorumServers, RedisServer,
-    SentinelGroup, ServerOptions, ZooKeeperServers, eventually_blocking,
+    SentinelGroup, ServerOptions, ShardServers, ZooKeeperServers, eventually_blocking,
 };
 pub use ensemble::Ensemble;
 pub use fenced_register::{FencedRegister, Write};

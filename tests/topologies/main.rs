@@ -34,3 +34,5 @@ mod sentinel_master_stopped;
 mod sentinel_replicas_confirm;
 mod sentinel_replicas_required;
 mod sentinel_writes_lost;
+mod shard_lost;
+mod spread;

@@ -125,7 +125,7 @@ async fn a_loss_is_a_warning_that_says_why() {
     assert!(section.await.unwrap_err().is_lost());
     let [event] = &events("lost", "lost")[..] else { panic!("one event") };
     assert_eq!(event.level, Level::WARN);
-    assert_eq!(event.fields["reason"], "the server says that it is not ours any more");
+    assert_eq!(event.fields["reason"], "the server reports that this process no longer holds it");
     assert!(events("lost", "released").is_empty());
 }
 
@@ -341,7 +341,7 @@ async fn a_loss_that_is_known_is_one_warning() {
     let warnings: Vec<_> = under("one warning").into_iter().filter(|e| e.level <= Level::INFO).collect();
     let [acquire, lost] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(acquire.is_span && lost.name == "lost" && lost.level == Level::WARN, "{warnings:?}");
-    assert_eq!(events("one warning", "given up after a loss").len(), 1);
+    assert_eq!(events("one warning", "ended after a loss").len(), 1);
 }
 
 #[tokio::test]

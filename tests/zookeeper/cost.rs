@@ -34,6 +34,26 @@ async fn a_lock_costs_two_writes_and_its_hand_over_nothing_more() {
     assert_eq!(writes(&servers) - before, 2, "two releases");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_costs_one_write_and_no_waiter_loses_its_place() {
+    let servers = ZooKeeperServers::one();
+    let (one, other) = (process(&servers, "3600s").await, process(&servers, "3600s").await);
+    let third = process(&servers, "3600s").await;
+    let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
+    let waiter = tokio::spawn(third.lock("k").ttl(LONG).wait(LONG).acquire());
+    eventually("it waits", async || servers.figure(0, "zk_watch_count") == 1).await;
+    let before = writes(&servers);
+    let ticket = guard.hand_over().await.unwrap();
+    assert_eq!(servers.figure(0, "zk_watch_count"), 2, "that of the first holder, on its place");
+    let guard = other.take_over(&ticket).acquire().await.unwrap();
+    assert_eq!(writes(&servers) - before, 1);
+    eventually("it watches the new place", async || servers.figure(0, "zk_watch_count") == 1).await;
+    assert!(!waiter.is_finished());
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    servers.has_no_locks("/distlock");
+}
+
 /// However long the queue is, one watch is fired by each release.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_waiter_watches_one_place() {

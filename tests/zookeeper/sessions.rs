@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock::LockManager;
+use distlock::{LockError, LockManager};
 use distlock_tests::{Direction, Proxy, ZooKeeperServers, eventually, until_waiting};
 use zookeeper_client::{Acls, CreateMode};
 
@@ -124,4 +124,23 @@ async fn a_manager_that_ends_leaves_no_session_and_no_node_of_a_lock() {
     eventually("containers go", async || admin.list_children("/distlock/locks").await.unwrap().is_empty())
         .await;
     assert!(admin.list_children("/distlock/sessions").await.unwrap().is_empty());
+}
+
+/// The process that has the ticket never comes: the place is deleted by the first manager, or goes with its session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_ends_with_its_ttl_or_with_the_session_of_a_manager_that_has_ended() {
+    let servers = ZooKeeperServers::one();
+    let other = process(&servers, "3600s").await;
+    for (session, ttl, ends) in [("3600s", Duration::from_secs(2), false), ("3s", LONG, true)] {
+        let one = process(&servers, session).await;
+        let ticket = one.lock("k").ttl(ttl).acquire().await.unwrap().hand_over().await.unwrap();
+        if ends {
+            one.shutdown(Duration::ZERO).await;
+            drop(one);
+        }
+        other.lock("k").wait(Duration::from_secs(60)).acquire().await.unwrap().release().await.unwrap();
+        let refused = other.take_over(&ticket).acquire().await;
+        assert!(matches!(refused, Err(LockError::InvalidTicket { .. })), "{refused:?}");
+    }
+    servers.has_no_locks("/distlock");
 }

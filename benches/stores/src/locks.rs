@@ -7,6 +7,7 @@ use distlock_fixtures::{MariaDbServer, MemcachedServer, ZooKeeperServers};
 
 use crate::Result;
 use crate::etcd::EtcdServer;
+use crate::kinds;
 use crate::postgres::PostgresOnDisk;
 
 /// Something that locks: connected, cheap to clone.
@@ -58,6 +59,8 @@ macro_rules! contenders {
         }
     };
 }
+
+pub(crate) use contenders;
 
 contenders! {
     Distlock = "distlock",
@@ -156,6 +159,8 @@ pub(crate) struct Place<'a> {
     pub(crate) least: Contender,
     /// Those that wait for each other.
     pub(crate) queues: &'static [Contender],
+    /// Those that keep shared and limited locks.
+    pub(crate) kinds: &'static [kinds::Contender],
     /// What is measured here.
     pub(crate) parts: &'static [&'static str],
     /// Locks that are taken before anything is measured: until the server's code is compiled for the machine.

@@ -5,13 +5,13 @@
 //! cargo run --release -p distlock-benches-stores [-- WORD ..]
 //! ```
 //!
-//! WORD: etcd, postgres, zookeeper, mariadb, memcached; alone, tasks, hot, processes, held, far; --json. Without any of
-//! a group all of it runs: about ten minutes together. It starts its servers on free loopback ports, and ends them. The
-//! figures of one run are compared with each other, never with those of another run. They are also written to
-//! `benches/stores.json` in cargo's target folder (`stores-etcd-alone.json`, if these were the words); `--json` prints
-//! that instead of the tables.
+//! WORD: etcd, postgres, zookeeper, mariadb, memcached; alone, tasks, hot, processes, kinds, held, far; --json. Without
+//! any of a group all of it runs: about fifteen minutes together. It starts its servers on free loopback ports, and
+//! ends them. The figures of one run are compared with each other, never with those of another run. They are also
+//! written to `benches/stores.json` in cargo's target folder (`stores-etcd-alone.json`, if these were the words);
+//! `--json` prints that instead of the tables. Curator's rows of `kinds` need a JDK and `libcurator-recipes-java`.
 
-#![allow(clippy::print_stdout, reason = "printing is what a bench is for")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is what a bench is for")]
 
 mod alone;
 mod clock;
@@ -20,6 +20,7 @@ mod etcd;
 mod far;
 mod held;
 mod hot;
+mod kinds;
 mod locks;
 mod mariadb;
 mod memcached;
@@ -36,15 +37,18 @@ use report::Part;
 /// Whatever goes wrong ends the bench.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const PARTS: [&str; 6] = ["alone", "tasks", "hot", "processes", "held", "far"];
+const PARTS: [&str; 7] = ["alone", "tasks", "hot", "processes", "kinds", "held", "far"];
 
 fn main() -> Result<()> {
-    let mut words: Vec<String> = std::env::args().skip(1).collect();
-    let is_worker = words.first().is_some_and(|first| first == processes::WORKER);
-    let threads = if is_worker { 1 } else { 2 };
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let worker =
+        words.first().map(String::as_str).filter(|first| [processes::WORKER, kinds::WORKER].contains(first));
+    let threads = if worker.is_some() { 1 } else { 2 };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    if is_worker {
-        return runtime.block_on(processes::work(&words.split_off(1)));
+    match worker {
+        Some(kinds::WORKER) => return runtime.block_on(kinds::work(&words[1..])),
+        Some(_) => return runtime.block_on(processes::work(&words[1..])),
+        None => {}
     }
     let known =
         |word: &String| places::STORES.contains(&&**word) || PARTS.contains(&&**word) || word == "--json";
@@ -87,18 +91,19 @@ async fn measure(
 ) -> Result<()> {
     alone::warm_up(place).await?;
     for name in PARTS.into_iter().filter(|name| wants(name) && place.parts.contains(name)) {
-        let part = match name {
-            "alone" => alone::alone(place).await?,
-            "tasks" => alone::tasks(place).await?,
-            "hot" => hot::hot(place).await?,
-            "processes" => processes::processes(place).await?,
-            "far" => far::far(place).await?,
-            _ => held::held(place).await?,
+        let parts = match name {
+            "alone" => vec![alone::alone(place).await?],
+            "tasks" => vec![alone::tasks(place).await?],
+            "hot" => vec![hot::hot(place).await?],
+            "processes" => vec![processes::processes(place).await?],
+            "kinds" => kinds::kinds(place).await?,
+            "far" => vec![far::far(place).await?],
+            _ => vec![held::held(place).await?],
         };
         if !is_json {
-            part.print();
+            parts.iter().for_each(Part::print);
         }
-        all.push(part);
+        all.extend(parts);
     }
     Ok(())
 }

@@ -4,14 +4,15 @@ use distlock_fixtures::{MariaDbServer, MemcachedServer, ZooKeeperServers};
 
 use crate::Result;
 use crate::etcd::EtcdServer;
+use crate::kinds;
 use crate::locks::{Contender, Place, Server};
 use crate::mariadb::CONNECTIONS;
 use crate::postgres::PostgresOnDisk;
 
 pub(crate) const STORES: [&str; 5] = ["etcd", "postgres", "zookeeper", "mariadb", "memcached"];
 
-const WITHOUT_HELD: &[&str] = &["alone", "tasks", "hot", "processes", "far"];
-const ALL: &[&str] = &["alone", "tasks", "hot", "processes", "held", "far"];
+const WITHOUT_HELD: &[&str] = &["alone", "tasks", "hot", "processes", "kinds", "far"];
+const ALL: &[&str] = &["alone", "tasks", "hot", "processes", "kinds", "held", "far"];
 
 /// A server on free ports. All that keep something on disk wait for the disk.
 pub(crate) async fn start(store: &str) -> Result<Server> {
@@ -37,6 +38,7 @@ pub(crate) fn of(server: &Server) -> Result<Vec<Place<'_>>> {
             raw: running.address(),
             least: Contender::EtcdTxn,
             queues: &[Contender::Distlock, Contender::EtcdQueue, Contender::EtcdLockCall],
+            kinds: &[kinds::Contender::Distlock, kinds::Contender::EtcdQueue],
             parts: ALL,
             warm_up: 0,
         }],
@@ -48,6 +50,7 @@ pub(crate) fn of(server: &Server) -> Result<Vec<Place<'_>>> {
                 raw: format!("{}?options=-csynchronous_commit%3D{durable}", running.url()),
                 least: Contender::PostgresRow,
                 queues: &[Contender::Distlock, Contender::PostgresPrototype],
+                kinds: &[kinds::Contender::Distlock, kinds::Contender::PostgresAdvisory],
                 parts: ALL,
                 warm_up: 0,
             };
@@ -60,6 +63,11 @@ pub(crate) fn of(server: &Server) -> Result<Vec<Place<'_>>> {
             raw: running.address(0),
             least: Contender::ZooKeeperNode,
             queues: &[Contender::Distlock, Contender::ZooKeeperRecipe, Contender::ZooKeeperNode],
+            kinds: &[
+                kinds::Contender::Distlock,
+                kinds::Contender::ZooKeeperPlaces,
+                kinds::Contender::Curator,
+            ],
             parts: WITHOUT_HELD,
             warm_up: 3_000,
         }],
@@ -75,6 +83,11 @@ pub(crate) fn of(server: &Server) -> Result<Vec<Place<'_>>> {
                 Contender::MariaDbRow,
                 Contender::MariaDbGetLock,
             ],
+            kinds: &[
+                kinds::Contender::Distlock,
+                kinds::Contender::MariaDbCountCalm,
+                kinds::Contender::MariaDbCount,
+            ],
             parts: WITHOUT_HELD,
             warm_up: 0,
         }],
@@ -85,7 +98,8 @@ pub(crate) fn of(server: &Server) -> Result<Vec<Place<'_>>> {
             raw: running.address(),
             least: Contender::MemcachedItem,
             queues: &[Contender::Distlock, Contender::MemcachedItemCalm, Contender::MemcachedItem],
-            parts: WITHOUT_HELD,
+            kinds: &[],
+            parts: &["alone", "tasks", "hot", "processes", "far"],
             warm_up: 0,
         }],
     })

@@ -11,15 +11,14 @@ use crate::locks::{Contender, Locks, Place, with_contender};
 use crate::report::{Part, Row};
 
 pub(crate) const WORKER: &str = "--worker";
-const PROCESSES: usize = 8;
-const SPAN: Duration = Duration::from_secs(8);
-const HOLD: Duration = Duration::from_micros(500);
-const THINK: Duration = Duration::from_millis(1);
+pub(crate) const PROCESSES: usize = 8;
+pub(crate) const SPAN: Duration = Duration::from_secs(8);
+pub(crate) const HOLD: Duration = Duration::from_micros(500);
+pub(crate) const THINK: Duration = Duration::from_millis(1);
 
 pub(crate) async fn processes(place: &Place<'_>) -> Result<Part> {
     let mut rows = Vec::new();
     for contender in place.queues {
-        let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
         let from = monotonic() + nanos(Duration::from_secs(2));
         let until = from + nanos(SPAN);
         let mut workers = Vec::new();
@@ -40,10 +39,14 @@ pub(crate) async fn processes(place: &Place<'_>) -> Result<Part> {
     Ok(Part { place: place.name, title, rows })
 }
 
-/// When it asked, when it was in, and when it left.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// When it was in, when it had asked, and when it left.
 type Section = (u64, u64, u64);
 
-fn sections(mut worker: Child) -> Result<Vec<Section>> {
+pub(crate) fn sections(mut worker: Child) -> Result<Vec<Section>> {
     let out = BufReader::new(worker.stdout.take().ok_or("a worker without output")?);
     let mut all = Vec::new();
     for line in out.lines() {
@@ -84,23 +87,35 @@ pub(crate) async fn work(arguments: &[String]) -> Result<()> {
     let (from, until) = (from.parse()?, until.parse()?);
     let contender = Contender::ALL.iter().find(|contender| contender.name() == who);
     let contender = contender.ok_or_else(|| format!("nobody is called `{who}`"))?;
-    let sections = with_contender!(*contender, url, name, locks => take_turns(locks, from, until).await?);
-    for (asked, start, end) in sections {
-        println!("{asked} {start} {end}");
-    }
+    let sections = with_contender!(*contender, url, name, locks => turns(locks, from, until).await?);
+    print(&sections);
     Ok(())
 }
 
-async fn take_turns<L: Locks>(locks: L, from: u64, until: u64) -> Result<Vec<(u64, u64, u64)>> {
+async fn turns<L: Locks>(locks: L, from: u64, until: u64) -> Result<Vec<Section>> {
+    take_turns::<L>(async || locks.acquire("bench/shared").await, from, until).await
+}
+
+pub(crate) fn print(sections: &[Section]) {
+    for (start, asked, end) in sections {
+        println!("{asked} {start} {end}");
+    }
+}
+
+pub(crate) async fn take_turns<L: Locks>(
+    acquire: impl AsyncFn() -> Result<L::Guard>,
+    from: u64,
+    until: u64,
+) -> Result<Vec<Section>> {
     let mut sections = Vec::new();
     sleep_until(from + fastrand::u64(0..1_000_000));
     while monotonic() < until {
         let asked = monotonic();
-        let guard = locks.acquire("bench/shared").await?;
+        let guard = acquire().await?;
         let start = monotonic();
         std::thread::sleep(HOLD);
         let end = monotonic();
-        sections.push((asked, start, end));
+        sections.push((start, asked, end));
         L::release(guard).await?;
         std::thread::sleep(THINK);
     }

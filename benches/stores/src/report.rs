@@ -14,7 +14,7 @@ pub(crate) struct Part {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Somebody's figures, each with its name and unit.
+/// Somebody's figures, each with its name and unit. Not a number: there was nothing to measure.
 pub(crate) struct Row {
     pub(crate) who: &'static str,
     pub(crate) figures: Vec<(&'static str, f64)>,
@@ -56,5 +56,8 @@ pub(crate) fn write(subset: &[&str], results: &Value) -> Result<PathBuf> {
 }
 
 fn rounded(value: f64) -> String {
+    if value.is_nan() {
+        return "–".to_owned();
+    }
     if value.abs() < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }

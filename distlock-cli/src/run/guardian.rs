@@ -40,7 +40,7 @@ pub(super) struct Guardian {
 
 impl Guardian {
     pub(super) fn start(ending: &Ending) -> io::Result<Guardian> {
-        // Nobody waits for a guardian that does not read: it has room for thousands of lines.
+        // No process waits for a guardian that does not read: it has room for thousands of lines.
         let (reader, pipe) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let mut command = Command::new(own_program()?);
         command.arg0("distlock").args(["guardian", "--signal", &ending.signal]);

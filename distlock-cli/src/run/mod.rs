@@ -54,6 +54,10 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     }
     let url = if options.pass_url { Some(general.url()?) } else { None };
     let manager = interruptible(&mut signals, connect(general)).await??;
+    if options.hand_over {
+        // Now: after the program has run, the lock could only be released.
+        manager.check_hand_over().map_err(|error| Exit::told(&error))?;
+    }
     let acquired = interruptible(&mut signals, request(&manager, &options).acquire()).await?;
     let guard = match acquired {
         Ok(guard) => guard,
@@ -73,7 +77,7 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     exit
 }
 
-/// Leaves the lock to whoever has the ticket.
+/// Leaves the lock to the process that has the ticket.
 async fn hand_over(guard: Guard) -> Result<Exit, Exit> {
     match guard.hand_over().await {
         Ok(ticket) => {
@@ -101,7 +105,7 @@ pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exi
             Ok(guard) => guard,
             // The store may come back.
             Err(error) if Exit::of(&error) == Exit::Unavailable && options.wait == Wait::Forever => {
-                complain(format_args!("{error}; trying again"));
+                complain(format_args!("{error}; retrying"));
                 interruptible(&mut signals, tokio::time::sleep(LAST_WORDS)).await?;
                 continue;
             }

@@ -220,7 +220,7 @@ impl Watch<'_> {
         if self.stopped.is_some_and(|since| since.elapsed() >= CHECK_INTERVAL) {
             self.go_on();
         }
-        // Read before the lease: what is left is never counted from a later moment.
+        // Read before the lease: the remaining time is never counted from a later moment.
         let now = clock::now();
         let remaining = self.guard.remaining();
         let Some(plan) = &mut self.plan else { return Instant::now() + CHECK_INTERVAL };
@@ -232,7 +232,7 @@ impl Watch<'_> {
             if kill_at > self.told + LONGER {
                 self.told = kill_at;
                 if let Some(guardian) = &self.guardian {
-                    // One that has died, or does not read, cannot be helped: this process is left.
+                    // A guardian that has died, or does not read, is ignored: this process still ends the command.
                     drop(guardian.renewed(kill_at));
                 }
             }
@@ -249,7 +249,7 @@ impl Watch<'_> {
         Instant::now() + next.map_or(CHECK_INTERVAL, |next| CHECK_INTERVAL.min(next.saturating_sub(now)))
     }
 
-    /// The lock is not held any more.
+    /// The lock is no longer held.
     fn lose(&mut self, error: &LockError) {
         if self.why.is_none() {
             self.gate.say_lost();

@@ -33,7 +33,9 @@ const TICK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
     if !stdout().is_terminal() {
-        return Err(Exit::Usage.because("this is no terminal: `distlock ls` prints the same as text or JSON"));
+        return Err(
+            Exit::Usage.because("this is not a terminal: use `distlock ls`, which prints text or JSON")
+        );
     }
     let manager = connect(general).await?;
     let trouble = |error: std::io::Error| Exit::Unavailable.because(&format!("the terminal: {error}"));
@@ -105,7 +107,7 @@ fn keyboard() -> mpsc::Receiver<KeyEvent> {
         while let Ok(event) = event::read() {
             let key = match event {
                 Event::Key(key) if key.kind == KeyEventKind::Press => key,
-                // The screen is drawn anew for any key; this one has no meaning.
+                // The screen is drawn again for any key; this one has no meaning.
                 Event::Resize(..) => KeyEvent::from(event::KeyCode::Null),
                 _ => continue,
             };
@@ -161,7 +163,7 @@ async fn release(manager: LockManager, key: String, owners: Vec<String>) -> Stri
     let name = shown(&key);
     match take_from(&manager, &key, &owners).await {
         Ok(Taken::From(owners)) => format!("{name} was taken from {}", clients(&owners)),
-        Ok(Taken::HeldByAnother(_)) => format!("{name} has another holder by now: nothing was changed"),
+        Ok(Taken::HeldByAnother(_)) => format!("{name} now has another holder: nothing was changed"),
         Ok(Taken::NotHeld) => format!("{name} was released meanwhile"),
         Err(error) => error.to_string(),
     }

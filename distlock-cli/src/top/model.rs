@@ -178,7 +178,7 @@ impl Model {
                     self.mode = Mode::Browse;
                     return Action::Release { key: name, owners };
                 }
-                // A change of the size of the screen is no answer.
+                // A change of the screen's size is not an answer.
                 KeyCode::Null => {}
                 _ => {
                     self.mode = Mode::Browse;
@@ -236,7 +236,7 @@ impl Model {
                 }
                 self.mode = mode;
             }
-            None => self.say("nobody is known to hold this lock".to_owned()),
+            None => self.say("no holder of this lock is known".to_owned()),
         }
     }
 }

@@ -22,7 +22,7 @@ const HELP: &str = "\
 j k, arrows       select (PgUp, PgDn, g Home, G End)
 /                 filter by key (Enter keeps it, Esc removes it)
 s                 order: waiters, age, key
-x, F9, Ctrl-K     take the selected lock away; asks before
+x, F9, Ctrl-K     release the selected lock, after a question
 ?, F1             this help
 q, Esc, Ctrl-C    quit";
 
@@ -46,7 +46,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     }
     frame.render_widget(Paragraph::new(foot), last);
     if model.mode == Mode::Help {
-        let help = Paragraph::new(HELP).block(Block::bordered().title("keys (any key goes back)"));
+        let help = Paragraph::new(HELP).block(Block::bordered().title("keys (any key closes this help)"));
         frame.render_widget(Clear, table);
         frame.render_widget(help, table);
     }
@@ -128,7 +128,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, model: &Model, rows: &[&LockEnt
     let in_use = || columns.iter().filter(|(.., is_shown)| *is_shown);
     let header = Row::new(in_use().map(|(name, ..)| *name)).style(Style::new().underlined());
     let widths: Vec<Constraint> = in_use().map(|(_, width, _)| *width).collect();
-    // No more than what can be seen are made, wherever the selected one stands.
+    // Makes only the rows that are visible, wherever the selected one is.
     let seen = usize::from(area.height).max(1);
     let first = place.map_or(0, |at| at.saturating_sub(seen.saturating_sub(2)));
     let row = |entry: &&LockEntry| {
@@ -172,7 +172,7 @@ fn selected(entry: &LockEntry) -> Paragraph<'static> {
 fn footer(model: &Model, width: u16) -> Vec<Line<'static>> {
     let line = match (&model.mode, model.message()) {
         (Mode::Confirm { key, owner, .. }, _) => {
-            let question = "  Take it away? [y/N]";
+            let question = "  Release it? [y/N]";
             let key = cut(&shown(key), usize::from(width).saturating_sub(question.len()));
             return vec![
                 Line::from(format!("{key}{question}")).red().bold(),
@@ -188,7 +188,7 @@ fn footer(model: &Model, width: u16) -> Vec<Line<'static>> {
     vec![line]
 }
 
-/// So many characters of a text, with its beginning and its end.
+/// At most this many characters of a text, with its beginning and its end.
 fn cut(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

@@ -18,9 +18,9 @@ use crate::take::{Taken, take_from};
 const PAUSE: Duration = Duration::from_millis(500);
 /// The pause as a multiple of the time of a listing.
 const RESTS: u32 = 9;
-/// So many pages may be open.
+/// At most this many pages may be open.
 const MOST_VIEWERS: usize = 32;
-/// So many locks are shown.
+/// At most this many locks are shown.
 const MOST_LOCKS: usize = 500;
 /// A page that asks for something else comes back within this time.
 const AWAY: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ impl Feed {
             if self.latest.receiver_count() == 0
                 && tokio::time::timeout(AWAY, self.wanted.notified()).await.is_err()
             {
-                // Nobody has seen what happens until the next one comes.
+                // No page sees what happens until the next one comes.
                 memory.forget_holders();
                 self.latest.send_replace(None);
                 self.wanted.notified().await;
@@ -85,7 +85,7 @@ impl Feed {
             let began = Instant::now();
             let found =
                 memory.look(&self.manager, &self.pattern, |key, owner| self.take_released(key, owner)).await;
-            // However long a look takes, most of the time the store has its rest; one that failed was no work for it.
+            // However long a look takes, the store is idle most of the time; a look that failed was no work for it.
             let rest = if found.is_ok() { began.elapsed() * RESTS } else { PAUSE };
             self.publish(began, found, &memory);
             tokio::time::sleep(rest.max(PAUSE)).await;
@@ -108,7 +108,7 @@ impl Feed {
 
     /// Takes a lock from the holders that the page has shown.
     pub(super) async fn release(&self, key: &str, owners: &[String]) -> Result<Taken, LockError> {
-        // Before: a look that is under way may see it at once.
+        // Before: a look in progress may see it at once.
         self.released().extend(owners.iter().map(|owner| (key.to_owned(), owner.clone())));
         let taken = take_from(&self.manager, key, owners).await;
         for owner in owners {

@@ -60,7 +60,10 @@ impl Guard {
         let is_ours = |host: &str| self.names.contains(&without_port(host).to_ascii_lowercase());
         let hosts: Vec<&str> = header.into_iter().chain(named).collect();
         if hosts.is_empty() || !hosts.into_iter().all(is_ours) {
-            return Err((StatusCode::MISDIRECTED_REQUEST, "not a name of this server: see `--host`"));
+            return Err((
+                StatusCode::MISDIRECTED_REQUEST,
+                "this server does not have that name: see `--host`",
+            ));
         }
         Ok(())
     }
@@ -78,7 +81,11 @@ impl Guard {
             (None, Some(origin)) => is_ours(origin),
             (None, None) => true,
         };
-        if allowed { Ok(()) } else { Err((StatusCode::FORBIDDEN, "not for pages of other sites")) }
+        if allowed {
+            Ok(())
+        } else {
+            Err((StatusCode::FORBIDDEN, "requests from pages of other sites are refused"))
+        }
     }
 
     /// What tells of locks. Without a token, every client that reaches the server may see it.

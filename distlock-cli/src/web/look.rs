@@ -15,9 +15,9 @@ use crate::words::shown;
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
 /// A client writes every five seconds how many holds it has lost.
 const SAID_WITHIN: Duration = Duration::from_secs(10);
-/// So many locks are known by key; more are counted only.
+/// At most this many locks are known by key; more are counted only.
 const MOST_KNOWN: usize = 10_000;
-/// So many losses are remembered.
+/// At most this many losses are remembered.
 const MOST_LOSSES: usize = 50;
 /// If the rest of a lease was at most this when its end was noticed, it was not renewed, because renewals come long
 /// before.
@@ -27,7 +27,7 @@ const NOT_RENEWED: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub(super) struct History {
     known: Known,
-    /// Holders that are not there any more: whether they have lost their locks, their clients may still say.
+    /// Holders that are no longer listed. Their clients may still report whether they have lost their locks.
     gone: VecDeque<Gone>,
     /// The latest first.
     pub(super) losses: VecDeque<Loss>,
@@ -37,7 +37,7 @@ pub(super) struct History {
     meter: Meter,
 }
 
-/// A holder that is not there any more.
+/// A holder that is no longer listed.
 #[derive(Debug)]
 struct Gone {
     key: String,
@@ -146,13 +146,13 @@ impl Gone {
     fn why(&self, found: &mut ListedLocks, taken: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
         let client = self.seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default();
         if taken(&self.key, &self.seen.holder.token) {
-            return Some("taken away by this page");
+            return Some("released by this page");
         }
         if let Some(lost) = found.lost_by.get_mut(client).filter(|lost| **lost > 0) {
             *lost -= 1;
             return Some("its holder says that it was lost");
         }
-        (self.left <= NOT_RENEWED).then_some("its lease ended: nobody renewed it")
+        (self.left <= NOT_RENEWED).then_some("its lease expired without a renewal")
     }
 }
 
@@ -237,20 +237,20 @@ impl ListedLocks {
             notes.push(format!("{} {what} no sign of life (red). {leases}.", self.silent));
         }
         if !self.is_whole {
-            notes.push(format!("The list has not come to its end within {} s.", LONGEST_LOOK.as_secs()));
+            notes.push(format!("The list was not complete within {} s.", LONGEST_LOOK.as_secs()));
         }
         match &self.unread[..] {
             [] => {}
-            [one] => notes.push(format!("{} cannot be read: locks there are missing here.", shown(one))),
+            [one] => notes.push(format!("{} cannot be read, so its locks are missing here.", shown(one))),
             [one, more @ ..] => notes.push(format!(
-                "{} and {} more servers cannot be read: locks there are missing here.",
+                "{} and {} more servers cannot be read, so its locks are missing here.",
                 shown(one),
                 more.len()
             )),
         }
         if self.unknown > 0 {
             notes.push(format!(
-                "There are {} more locks than this page looks through: name a pattern when `distlock web` starts.",
+                "There are {} more locks than this page reads: name a pattern when `distlock web` starts.",
                 self.unknown
             ));
         }

@@ -1,4 +1,4 @@
-// Shows what the server tells twice a second. Whatever it tells may have been written by anybody: text is text here
+// Shows what the server sends twice a second. Any client may have written parts of it: text is text here
 // (textContent), never markup. Rows stay the same elements from one look to the next, so that the focus, a selection and
 // an open question survive.
 "use strict";
@@ -6,7 +6,7 @@
 const at = (id) => document.getElementById(id);
 class Refused extends Error {}
 
-// What the server has told last, and when.
+// What the server has sent last, and when.
 let latest = null;
 let received = 0;
 // Since when the server of this page does not answer, or refuses, and why.
@@ -27,14 +27,14 @@ function span(millis) {
   return Math.floor(seconds / 86400) + " d";
 }
 
-// The time of the day, so long ago.
+// The time of the day, this long ago.
 function clock(millis) {
   const time = new Date(Date.now() - millis);
   const day = millis > 43200000 ? time.toLocaleDateString() + " " : "";
   return day + [time.getHours(), time.getMinutes(), time.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
 }
 
-// Of the last seconds; none if no client tells.
+// Of the last seconds; none if no client reports it.
 function rate(each) {
   return each === null ? "–" : each.toFixed(1);
 }
@@ -66,7 +66,7 @@ function sync(parent, items, name, create, update) {
     else parent.insertBefore(element, next);
     update(element, item);
   }
-  // Whoever is moved loses the focus.
+  // An element that is moved loses the focus.
   if (focus !== document.activeElement && parent.contains(focus)) focus.focus({ preventScroll: true });
 }
 
@@ -119,7 +119,7 @@ function showLock(row, lock, age) {
   row.className = lock.holders.some((one) => one.silent) ? "bad" : lock.waiters > 0 ? "warn" : "";
   set(row.name, lock.key);
   set(row.kind, lock.kind);
-  const holders = lock.holders.length > 0 ? lock.holders : [{ who: "nobody known", since: null, remaining: null }];
+  const holders = lock.holders.length > 0 ? lock.holders : [{ who: "unknown", since: null, remaining: null }];
   sync(row.holders, holders, (one) => one.token ?? "", makeHolder, (made, one) => showHolder(made, one, age));
   const waiting = lock.waiting.map((one, place) => ({ ...one, place }));
   sync(row.waiting, waiting, (one) => one.token ?? one.who + one.place, () => makeParty("waiter"), (made, one) => {
@@ -176,7 +176,7 @@ const orders = {
   waiters: (a, b) => b.waiters - a.waiters || byKey(a, b),
 };
 
-// Asks whether to take the lock away. The page goes on meanwhile.
+// Asks whether to release the lock. The page continues meanwhile.
 function ask(lock) {
   asked = { key: lock.key, owners: lock.holders.map((one) => one.token) };
   set(at("ask-key"), lock.key);
@@ -196,7 +196,7 @@ function checkAsked() {
   if (asked === null || latest === null) return;
   const lock = latest.locks.find((one) => one.key === asked.key);
   const holds = lock !== undefined && lock.holders.some((one) => asked.owners.includes(one.token));
-  set(at("ask-changed"), lock === undefined ? "It is not among the locks any more." : "It has another holder by now.");
+  set(at("ask-changed"), lock === undefined ? "The lock is no longer listed." : "It now has another holder.");
   at("ask-changed").hidden = holds;
   at("ask-yes").disabled = !holds;
 }
@@ -220,18 +220,18 @@ async function release({ key, owners }) {
     if (answer.ok) say(key + ": " + text + ".", "");
     else say(key + " was not released: " + text, "bad");
   } catch (error) {
-    say("No answer from `distlock web` (" + error.message + "): look whether " + key + " was released.", "bad");
+    say("No answer from `distlock web` (" + error.message + "): check whether " + key + " was released.", "bad");
   }
 }
 
 // Why no row is shown.
 function emptiness(filter) {
   const { trouble: failed, complete, looked, pattern } = latest;
-  if (looked === null) return "Nothing is known of the locks yet.";
+  if (looked === null) return "The locks are not known yet.";
   if (failed !== null || cutSince !== null) return "No lock was seen at " + clock(looked + Date.now() - received) + ".";
   if (latest.filter !== filter) return "Looking …";
   const which = filter ? " with “" + filter + "” in its key" : pattern === "*" ? "" : " that matches " + pattern;
-  if (at("only-waiting").checked) return "Nobody waits for a lock" + which + (complete ? "." : ", as far as is known.");
+  if (at("only-waiting").checked) return "No process waits for a lock" + which + (complete ? "." : ", as far as is known.");
   return complete ? "No lock" + which + " is held or awaited." : "No lock" + which + " is known, but some are missing: see above.";
 }
 
@@ -243,15 +243,15 @@ function blocker(age) {
   if (cutSince !== null) {
     const since = Date.now() - cutSince;
     return { short: "page server unreachable since " + clock(since), long: "`distlock web`, which serves this page, has not "
-      + "answered since " + clock(since) + " (" + span(since) + "): " + cutError.message + ". Trying again. This says nothing about the locks. " };
+      + "answered since " + clock(since) + " (" + span(since) + "): " + cutError.message + ". The page retries. This says nothing about the locks. " };
   }
   const failed = latest?.trouble;
   if (failed) {
     const since = failed.since + age;
     const what = failed.unreachable
-      ? "The store is unreachable from here since " + clock(since) + " (" + span(since) + "): " + failed.error
+      ? "The store has been unreachable from here since " + clock(since) + " (" + span(since) + "): " + failed.error
         + ". If the programs cannot reach it either, no lock can be acquired, and each holder stops when its lease ends. "
-      : "The locks cannot be listed since " + clock(since) + ": " + failed.error + ". ";
+      : "The locks could not be listed since " + clock(since) + ": " + failed.error + ". ";
     return { short: (failed.unreachable ? "store unreachable since " : "cannot list locks since ") + clock(since), long: what };
   }
   if (latest !== null && age > 5000) return { short: "no news since " + clock(age), long: "" };

@@ -90,7 +90,7 @@ async fn check(State(server): State<Server>, request: Request, next: Next) -> Re
         _ => server.guard.check_site(request.headers()),
     });
     protect(match allowed {
-        // One who sends a body without an end takes up no place for long; events go on.
+        // A client that sends an endless body takes up no place for long; events continue.
         Ok(()) => match timeout(LONGEST_ANSWER, next.run(request)).await {
             Ok(response) => response,
             Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
@@ -108,7 +108,7 @@ async fn events(
     let filter = wanted.remove("filter").unwrap_or_default();
     let viewer = feed
         .viewer(filter)
-        .ok_or((StatusCode::SERVICE_UNAVAILABLE, "too many clients read the locks already"))?;
+        .ok_or((StatusCode::SERVICE_UNAVAILABLE, "too many clients already read the locks"))?;
     let events = unfold(viewer, async |mut viewer| {
         let text = viewer.next().await?;
         Some((Ok::<_, Infallible>(Event::default().data(text)), viewer))
@@ -133,9 +133,9 @@ async fn release(
     match feed.release(key, &owners).await {
         Ok(Taken::From(_)) => Ok("released"),
         Ok(Taken::HeldByAnother(_)) => {
-            Err((StatusCode::CONFLICT, "it has another holder by now, who keeps it".to_owned()))
+            Err((StatusCode::CONFLICT, "it now has another holder, which keeps it".to_owned()))
         }
-        Ok(Taken::NotHeld) => Err((StatusCode::NOT_FOUND, "nobody held it".to_owned())),
+        Ok(Taken::NotHeld) => Err((StatusCode::NOT_FOUND, "it had no holder".to_owned())),
         Err(error @ LockError::InvalidKey { .. }) => Err((StatusCode::BAD_REQUEST, error.to_string())),
         Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
     }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use distlock::{LockClient, LockEntry, LockHolder, LockKind, LockWaiter};
 use serde_json::{Value, json};
 
-/// So many waiting processes are shown for a lock.
+/// At most this many waiting processes are shown for a lock.
 const MOST_WAITERS: usize = 20;
-/// So many holders.
+/// At most this many holders.
 pub(super) const MOST_HOLDERS: usize = 50;
 
 /// A lock on the page.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use distlock_tests::{ClusterServers, QuorumServers, RedisServer};
+use distlock_tests::{ClusterServers, QuorumServers, RedisServer, ShardServers};
 use serde_json::Value;
 
 use super::{assert_status, output, text};
@@ -100,11 +100,16 @@ fn a_server_that_is_not_there_and_a_wrong_password_have_their_statuses() {
 }
 
 #[test]
-fn each_server_of_a_cluster_and_of_a_quorum_is_looked_at() {
+fn each_server_of_a_cluster_of_a_quorum_and_of_shards_is_looked_at() {
     let cluster = ClusterServers::start();
     let found = examined(&cluster.url(), 0);
     for master in cluster.masters() {
         assert_found(&found, &format!("ok {}: eviction", master.address()), "");
+    }
+    let shards = ShardServers::start();
+    let found = examined(&shards.url(), 0);
+    for server in shards.servers() {
+        assert_found(&found, &format!("ok {}: eviction", server.address()), "");
     }
     let mut quorum = QuorumServers::start();
     // Servers that nobody has met do not count if some of them cannot be asked.

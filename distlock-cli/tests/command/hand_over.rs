@@ -5,7 +5,7 @@ use std::process::Stdio;
 use distlock_fixtures::eventually_blocking;
 use distlock_tests::RedisServer;
 
-use super::{Running, assert_status, distlock, is_free, output, text};
+use super::{Running, assert_status, distlock, distlock_at, is_free, output, text};
 
 /// Runs a text under the lock of a ticket.
 fn run(server: &RedisServer, ticket: &str, arguments: &[&str]) -> std::process::Output {
@@ -75,4 +75,17 @@ fn what_is_no_ticket_and_what_cannot_be_handed_over_is_wrong_usage() {
             output(&mut distlock(&server, &[&["run", "--hand-over"], options, &["--", "true"]].concat()));
         assert_status(&refused, 64);
     }
+}
+
+#[test]
+fn a_store_that_hands_nothing_over_refuses_before_the_program_runs() {
+    let servers = [RedisServer::start(), RedisServer::start(), RedisServer::start()];
+    let addresses = servers.each_ref().map(|server| server.url().replace("redis://", "").replace('/', ""));
+    let url = format!("redis+quorum://{}", addresses.join(","));
+    let record = tempfile::NamedTempFile::new().unwrap();
+    let write = format!("echo ran >> {}", record.path().display());
+    let refused = output(&mut distlock_at(&url, &["run", "--key", "k", "--hand-over", "-c", &write]));
+    assert_status(&refused, 64);
+    assert!(text(&refused.stderr).contains("a quorum does not hand a lock over"), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(record.path()).unwrap(), "");
 }

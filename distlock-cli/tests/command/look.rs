@@ -48,7 +48,7 @@ fn release_asks_unless_it_is_forced() {
     server.raw(&["SET", "k", "dl1:nightly.0123:4", "PX", "60000"]);
     let unasked = output(&mut distlock(&server, &["release", "k"]));
     assert_status(&unasked, 64);
-    assert!(text(&unasked.stderr).contains("no terminal"), "{}", text(&unasked.stderr));
+    assert!(text(&unasked.stderr).contains("not a terminal"), "{}", text(&unasked.stderr));
     assert!(text(&unasked.stderr).contains("--force"), "{}", text(&unasked.stderr));
     assert!(!is_free(&server, "k"));
     let released = output(&mut distlock(&server, &["release", "k", "--force"]));
@@ -66,7 +66,7 @@ fn release_takes_it_from_the_holder_that_is_named_and_from_no_other() {
         output(&mut distlock(&server, &["release", "k", "--force", "--token", "dl1:nightly.0123:3"]));
     assert_status(&refused, 1);
     assert!(
-        text(&refused.stderr).contains("another holder by now: nightly.0123"),
+        text(&refused.stderr).contains("now has another holder: nightly.0123"),
         "{}",
         text(&refused.stderr)
     );
@@ -104,7 +104,7 @@ fn release_leaves_the_lock_to_whom_it_was_handed_between_question_and_answer() {
     };
     let shown = answered(&["SET", "k", "dl1:second.4567:8", "PX", "60000"]);
     assert!(shown.contains("held by first.0123"), "{shown}");
-    assert!(shown.contains("another holder by now: second.4567") && shown.contains("status: 1"), "{shown}");
+    assert!(shown.contains("now has another holder: second.4567") && shown.contains("status: 1"), "{shown}");
     assert_eq!(server.get("k").as_deref(), Some("dl1:second.4567:8"));
     let shown = answered(&["PING"]);
     assert!(shown.contains("k was taken from second.4567") && shown.contains("status: 0"), "{shown}");

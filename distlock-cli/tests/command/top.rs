@@ -110,7 +110,7 @@ fn a_lock_is_taken_away_after_a_yes_and_the_next_one_comes_in() {
     assert_eq!(server.get("k").as_deref(), Some("dl1:gone.0123:4"));
     // Ctrl-K, as in k9s.
     terminal.types("\x0b");
-    terminal.until_shown("Take it away? [y/N]");
+    terminal.until_shown("Release it? [y/N]");
     terminal.types("y");
     terminal.until_shown("k was taken from gone.0123");
     assert_eq!(next.line(), "got it");
@@ -127,10 +127,10 @@ fn a_lock_is_taken_from_the_holder_in_the_question_and_from_no_other() {
     let mut terminal = Terminal::start(&server, "--every 200ms");
     terminal.until_shown("first.0123");
     terminal.types("x");
-    terminal.until_shown("Take it away? [y/N]");
+    terminal.until_shown("Release it? [y/N]");
     server.raw(&["SET", "k", "dl1:second.4567:8", "PX", "600000"]);
     terminal.types("y");
-    terminal.until_shown("k has another holder by now: nothing was changed");
+    terminal.until_shown("k now has another holder: nothing was changed");
     assert_eq!(server.get("k").as_deref(), Some("dl1:second.4567:8"));
 }
 
@@ -144,13 +144,13 @@ fn the_question_is_whole_on_a_small_screen_and_a_narrow_one_shows_the_keys() {
     let mut terminal = Terminal::of_size(&server, "--every 200ms", (24, 80));
     terminal.until_shown("gone.0123");
     terminal.types("x");
-    terminal.until_shown("Take it away? [y/N]");
+    terminal.until_shown("Release it? [y/N]");
     let shown = terminal.shown();
     let line = shown.lines().find(|line| line.contains("[y/N]")).unwrap();
     assert!(line.starts_with("order:0123") && line.contains("the-end"), "{line}");
     assert!(shown.lines().any(|line| line.starts_with("held by")), "{shown}");
     terminal.types("n?");
-    terminal.until_shown("take the selected lock away; asks before");
+    terminal.until_shown("release the selected lock, after a question");
     drop(terminal);
     let terminal = Terminal::of_size(&server, "--every 200ms", (24, 40));
     terminal.until_shown("KEY");

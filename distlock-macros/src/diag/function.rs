@@ -70,7 +70,7 @@ pub(crate) fn below_runtime_attribute(name: &Ident, attribute: &str) -> Error {
 pub(crate) fn returns_stream(ty: &Type) -> Error {
     error_on(
         ty,
-        "a function that returns a stream ends before the stream is read, and so would the lock",
+        "a function that returns a stream ends before the stream is read, and the lock ends with it",
         "hold a guard inside the stream: `let guard = manager.lock(key).acquire().await?`",
     )
 }
@@ -79,7 +79,7 @@ pub(crate) fn returns_stream(ty: &Type) -> Error {
 pub(crate) fn returns_future_inside(ty: &impl ToTokens) -> Error {
     error_on(
         ty,
-        "this future is awaited after the function has returned, and so without the lock",
+        "this future is awaited after the function has returned, when the lock is no longer held",
         "await it inside the function and return what it yields, or hold the lock by hand for as long as it takes: \
          `let guard = manager.lock(key).acquire().await?`",
     )
@@ -89,7 +89,7 @@ pub(crate) fn returns_future_inside(ty: &impl ToTokens) -> Error {
 pub(crate) fn returns_stream_inside(ty: &impl ToTokens) -> Error {
     error_on(
         ty,
-        "this stream is read after the function has returned, and so without the lock",
+        "this stream is read after the function has returned, when the lock is no longer held",
         "collect it inside the function and return the items, or hold a guard inside the stream: \
          `let guard = manager.lock(key).acquire().await?`",
     )
@@ -99,7 +99,7 @@ pub(crate) fn returns_stream_inside(ty: &impl ToTokens) -> Error {
 pub(crate) fn returns_task_inside(ty: &impl ToTokens) -> Error {
     error_on(
         ty,
-        "this task goes on after the function has returned, and so without the lock",
+        "this task continues after the function has returned, when the lock is no longer held",
         "await it inside the function and return what it yields, or let the task take the lock itself: \
          `manager.lock(key).run(async |held| { .. })`",
     )
@@ -128,8 +128,9 @@ pub(crate) fn unrecognised_future(ty: &Type) -> Error {
 pub(crate) fn return_in_front(place: Span) -> Error {
     error(
         place,
-        "what this `return` returns would run without the lock, which the `async` block at the end takes",
-        "return inside that block, which may begin with the condition, or make the function an `async fn`",
+        "the future of this `return` would run without the lock, which only the `async` block at the end \
+         acquires",
+        "move this `return` and its condition into that block, or make the function an `async fn`",
     )
 }
 
@@ -157,7 +158,7 @@ fn help_returns_nothing() -> String {
 pub(crate) fn map_err_without_result(span: Span) -> Error {
     error(
         span,
-        format!("`{}` makes the error of a `Result`, and the function returns nothing", Opt::MapErr),
+        format!("`{}` makes the error of a `Result`, but the function returns nothing", Opt::MapErr),
         format!("return a `Result`, or use `{} = |error| ..`", Opt::OnError),
     )
 }

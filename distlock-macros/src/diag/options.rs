@@ -74,7 +74,7 @@ pub(crate) fn duplicate(span: Span, option: Opt) -> Error {
 
 /// `key = "a" ttl = "10s"`
 pub(crate) fn missing_comma(span: Span) -> Error {
-    error(span, "missing comma in front of this option", "write `,` between two options")
+    error(span, "missing comma before this option", "write `,` between two options")
 }
 
 /// `key = "a" "b"`

@@ -139,7 +139,7 @@ pub(crate) fn empty_braces(span: Span, text: &str, range: &Range<usize>, name: O
 
 /// `key = "order:{}", user_id`
 pub(crate) fn format_braces(span: Span, text: &str, range: &Range<usize>, name: &str) -> Error {
-    let help = format!("write `<{name}>` in place of `{{}}`, and nothing behind the template");
+    let help = format!("write `<{name}>` instead of `{{}}`, and nothing after the template");
     in_template(span, text, range, EMPTY_BRACES, help)
 }
 

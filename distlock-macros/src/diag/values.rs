@@ -175,7 +175,7 @@ pub(crate) fn max_hold_below_ttl(value: &Expr) -> Error {
     error_on(
         value,
         format!("`{max_hold}` is shorter than `{ttl}`: the lease would never be renewed"),
-        format!("shorten `{ttl}`, or write `{no_renewal}` in place of `{max_hold}`"),
+        format!("shorten `{ttl}`, or write `{no_renewal}` instead of `{max_hold}`"),
     )
 }
 

@@ -88,7 +88,7 @@ impl Expansion<'_> {
         (in_front, Some(inside))
     }
 
-    /// Where a body that keeps the guard for longer is told so: where the guard is named.
+    /// Where the compiler reports a body that keeps the guard for longer: where the guard is named.
     pub(super) fn place_of_guard(&self) -> Span {
         let place = self.spec.options.guard.as_ref().map_or_else(Span::mixed_site, Ident::span);
         Span::mixed_site().located_at(place)
@@ -102,7 +102,7 @@ impl Expansion<'_> {
         let manager = self.manager();
         let request = self.request();
         let on_busy = self.on_busy();
-        // In a block of its own: what it needs is no part of the future that waits for the lock and runs the body.
+        // In a block of its own: what it needs is not part of the future that waits for the lock and runs the body.
         let acquired = match way {
             Acquiring::Async => quote_spanned! {Span::mixed_site()=>
                 { #manager __distlock_lock.acquire(#request) }.await
@@ -338,8 +338,7 @@ impl Expansion<'_> {
     fn on_busy(&self) -> Option<TokenStream> {
         let private = &self.private;
         let on_busy = self.spec.options.on_busy.as_ref()?;
-        // The value may end in a `return` of its own. In a branch, the `return` in front of it can be reached all the
-        // same, as far as lints are concerned.
+        // The value may end in a `return` of its own. In a branch, lints take the `return` before it for reachable.
         Some(quote_spanned! {Span::mixed_site()=>
             if #private::is_busy(&__distlock_acquired) {
                 #private::drop(__distlock_acquired);

@@ -196,7 +196,7 @@ impl Expansion<'_> {
     }
 
     /// Moves every argument into the body, as a whole. What a body is given drops in the order in which it is first
-    /// mentioned, and parameters in the reverse order of their declaration. One that nobody mentions is bound once
+    /// mentioned, and parameters in the reverse order of their declaration. One that is never mentioned is bound once
     /// more where nothing runs: the compiler reports it as it would without the attribute.
     fn captures(&self) -> TokenStream {
         let is_future = matches!(self.function.shape, Shape::Future(_));
@@ -228,7 +228,7 @@ impl Expansion<'_> {
                     together.push(ident);
                     capture(&mut together, attrs, &mut captures);
                 }
-                // Bound by statements of their own.
+                // Bound by separate statements.
                 Mention::Nowhere if is_future => {}
                 Mention::Nowhere => {
                     capture(&mut together, &[], &mut captures);

@@ -28,7 +28,7 @@ fn is_about_lints(attr: &Attribute) -> bool {
 impl Function {
     /// Finds out which arguments the options (`values`) and the body mention, and how the body is given them.
     ///
-    /// An argument that nobody mentions is bound once more where nothing uses it, and the compiler finds that it is
+    /// An argument that is never mentioned is bound once more where nothing uses it, and the compiler finds that it is
     /// unused. It does not have to be right about that: the body could still use it.
     pub(crate) fn find_arguments(&mut self, values: impl Iterator<Item = TokenStream>) {
         let mut in_options = Words::default();

@@ -1,4 +1,4 @@
-//! Futures, streams and tasks inside a return type: their work would be done when the lock has been given back.
+//! Futures, streams and tasks inside a return type: their work would be done when the lock has been released.
 //!
 //! Only names can be seen here. What an alias stands for is asked at the place of the types themselves, which
 //! `leaves` lists.
@@ -146,7 +146,7 @@ pub(crate) struct Leaf<'a> {
 }
 
 /// The types in a return type that may stand for something else: aliases, associated types, types of other
-/// crates. Whoever asks looks through `Result`, `Option`, `Vec` and `Box`.
+/// crates. The caller looks through `Result`, `Option`, `Vec` and `Box`.
 pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<Leaf<'a>>) {
     let Type::Path(path) = ty else {
         inside(ty).for_each(|ty| leaves(ty, found));
@@ -159,7 +159,7 @@ pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<Leaf<'a>>) {
     // `type Result<T> = ..` of the user's own may be an alias of anything, and so may `type Result = ..`.
     let alias = name == "Result" && inner.len() < 2;
     let hidden = contains_ident(ty.to_token_stream(), &|ident| ident == "impl");
-    // Asked in place of its inner type, which costs no more, and finds an alias of that name.
+    // Asked instead of its inner type, which costs no more, and finds an alias of that name.
     let asked_through = match inner.as_slice() {
         [inner, ..] if ["Result", "Option", "Vec", "Box"].contains(&name.as_str()) => asked_alone(inner),
         _ => None,

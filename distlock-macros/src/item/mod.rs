@@ -251,7 +251,7 @@ impl Function {
         (!is_unit(ty)).then_some(ty)
     }
 
-    /// The function again, with `block` (braces included) in place of its body, or of its `async` block's.
+    /// The function again, with `block` (braces included) instead of its body, or of its `async` block's.
     pub(crate) fn with_body(&self, block: &TokenStream) -> TokenStream {
         let Function { attrs, inner_attrs, vis, defaultness, .. } = self;
         let sig = self.locked_signature();

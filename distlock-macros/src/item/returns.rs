@@ -65,7 +65,7 @@ impl VisitMut for Returns {
         self.0.extend(return_token(mac.tokens.clone()));
     }
 
-    // These return to somebody else.
+    // These return to another caller.
     fn visit_expr_async_mut(&mut self, _: &mut ExprAsync) {}
     fn visit_expr_closure_mut(&mut self, _: &mut ExprClosure) {}
     fn visit_item_mut(&mut self, _: &mut Item) {}

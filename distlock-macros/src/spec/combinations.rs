@@ -26,7 +26,12 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
     };
     // What is no number of attempts has been reported already.
     if let Wait::Retries { .. } = options.wait {
-        exclude(Opt::Retries, Opt::Wait, "the one counts attempts, the other queues", "keep one of the two");
+        exclude(
+            Opt::Retries,
+            Opt::Wait,
+            &format!("`{}` counts attempts, and `{}` queues", Opt::Retries, Opt::Wait),
+            "keep one of the two",
+        );
     }
     exclude(
         Opt::MaxHolders,
@@ -43,9 +48,9 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
     exclude(
         Opt::MapErr,
         Opt::OnError,
-        "the one makes the error, the other the whole value",
+        &format!("`{}` makes the error, and `{}` the whole value", Opt::MapErr, Opt::OnError),
         &format!(
-            "keep `{}` for a return type that is no `Result`, `{}` otherwise",
+            "keep `{}` for a return type that is not a `Result`, `{}` otherwise",
             Opt::OnError,
             Opt::MapErr
         ),
@@ -60,8 +65,8 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
 fn check_reentrant(args: &RawArgs, function: &Function, options: &Options, errors: &mut Errors) {
     let goes_on = options.on_lost == OnLost::Continue && !matches!(function.shape, Shape::Sync);
     if let (Some(given), true, true) = (args.get(Opt::Reentrant), options.reentrant, goes_on) {
-        let why = "the body could go on when the call around it has released the lock";
-        let help = format!("leave out `{}`, or take the lock once, outside", Opt::OnLost);
+        let why = "the body could continue after the outer call has released the lock";
+        let help = format!("leave out `{}`, or acquire the lock once, in the outer call", Opt::OnLost);
         errors.push(diag::conflict(given.span, Opt::Reentrant, Opt::OnLost, why, &help));
     }
 }
@@ -79,7 +84,8 @@ fn check_linger(args: &RawArgs, options: &Options, errors: &mut Errors) {
     if options.shared {
         exclude(Opt::Mode, only_exclusive);
     }
-    exclude(Opt::MinHold, "the one keeps this process out, too, the other lets it come back");
+    let why = format!("`{}` keeps this process out, too, but `{}` lets it return", Opt::MinHold, Opt::Linger);
+    exclude(Opt::MinHold, &why);
 }
 
 /// What needs a fencing token.
@@ -112,7 +118,7 @@ fn check_fences(args: &RawArgs, options: &Options, errors: &mut Errors) {
 fn check_transaction(args: &RawArgs, function: &Function, options: &Options, errors: &mut Errors) {
     let Some(given) = args.get(Opt::Transaction) else { return };
     if options.reentrant {
-        let why = "the transaction of the call around this one keeps the row of the key";
+        let why = "the transaction of the outer call keeps the row of the key locked";
         let help = "leave out one of the two";
         errors.push(diag::conflict(given.span, Opt::Transaction, Opt::Reentrant, why, help));
     }
@@ -137,8 +143,8 @@ fn is_transaction(ty: &Type) -> bool {
 fn check_needs(args: &RawArgs, errors: &mut Errors) {
     let needs = [
         (Opt::Once, Opt::Transaction, "the result is stored in the transaction of its effects"),
-        (Opt::OnceOf, Opt::Once, "it tells a repeated call from another one"),
-        (Opt::OnceOutcome, Opt::Once, "without it no call is a repeated one"),
+        (Opt::OnceOf, Opt::Once, "it distinguishes a repeated call from a new one"),
+        (Opt::OnceOutcome, Opt::Once, "without it, every call is a new one"),
     ];
     for (option, needed, why) in needs {
         if let (Some(given), false) = (args.get(option), args.mentions(needed)) {

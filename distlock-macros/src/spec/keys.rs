@@ -16,7 +16,7 @@ use crate::item::{Function, contains_ident};
 use crate::options::Opt;
 use crate::template::{self, Placeholder, Segment};
 
-/// What is locked, and its name in traces; `None` if that cannot be told.
+/// What is locked, and its name in traces; `None` if that is unknown.
 pub(super) fn keys(
     args: &RawArgs,
     function: &Function,
@@ -26,7 +26,7 @@ pub(super) fn keys(
     match (args.get(Opt::Key), args.get(Opt::Keys)) {
         (Some(_), Some(keys)) => {
             let (why, help) =
-                ("several keys are taken together", format!("put every key into `{}`", Opt::Keys));
+                ("several keys are acquired together", format!("put every key into `{}`", Opt::Keys));
             errors.push(diag::conflict(keys.span, Opt::Keys, Opt::Key, why, &help));
             None
         }
@@ -296,7 +296,7 @@ fn braced_names(text: &str, names: &dyn Names) -> Vec<(Range<usize>, String)> {
         let root = content.split(['.', ':']).next().unwrap_or_default().trim();
         let names_it = match root {
             "self" => names.receiver().is_some() && content.contains('.'),
-            root => names.variable(root).is_some(),
+            root => template::is_identifier(root) && names.variable(root).is_some(),
         };
         // `{user:<user_id>}` is a hash tag with a constant in front, whatever the arguments are called.
         if text[close..].starts_with('}') && names_it && !content.contains('<') {

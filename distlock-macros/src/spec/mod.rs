@@ -103,7 +103,7 @@ pub(crate) struct Transaction {
 }
 
 impl Options {
-    /// Whether everything that the request is told is a literal.
+    /// Whether every option of the request is a literal.
     pub(crate) fn have_literals(&self) -> bool {
         let Options { ttl, max_hold, min_hold, warn_wait, warn_hold, linger, max_holders, wait, .. } = self;
         let mut amounts = [ttl, max_hold, min_hold, warn_wait, warn_hold, linger].into_iter().flatten();
@@ -213,9 +213,9 @@ pub(crate) enum Route {
 pub(crate) enum OnLost {
     /// The body is dropped.
     Cancel,
-    /// The body goes on.
+    /// The body continues.
     Continue,
-    /// The body goes on; its `Ok` becomes an error.
+    /// The body continues; its `Ok` becomes an error.
     Error,
 }
 

@@ -9,13 +9,14 @@ use tokio_rustls::rustls::{CertificateError, Error as TlsError};
 pub fn remedy(error: &(dyn Error + 'static)) -> Option<&'static str> {
     match tls_error(error)? {
         TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => Some(
-            "name the file of the authority that has signed the server's certificate by `ca=` (or `roots=system`: the \
-             authorities of the system)",
+            "name the file of the authority that signed the server's certificate with `ca=`, or trust the \
+             authorities of the system with `roots=system`",
         ),
         TlsError::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => Some(
-            "write the host in the URL as the server's certificate names it, or name that by `tls_name=`",
+            "write the host in the URL as the server's certificate names it, or set `tls_name=` to the name \
+             in the certificate",
         ),
         TlsError::InvalidCertificate(
             CertificateError::Expired

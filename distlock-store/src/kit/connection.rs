@@ -376,7 +376,8 @@ impl TlsOptions {
     ) -> Result<TlsOptions, &'static str> {
         let either = |name, of_databases| match (parameter(name), parameter(of_databases)) {
             (Some(_), Some(_)) => Err(
-                "`sslrootcert=`, `sslcert=` and `sslkey=` are other words for `ca=`, `cert=` and `key=`: keep one",
+                "`sslrootcert=`, `sslcert=` and `sslkey=` have the same meaning as `ca=`, `cert=` and `key=`: \
+                 keep one",
             ),
             (one, other) => Ok(one.or(other)),
         };

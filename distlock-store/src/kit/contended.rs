@@ -32,7 +32,7 @@ impl Contended {
         self.0.set(key, Instant::now());
     }
 
-    /// The key has no waiters any more.
+    /// The key no longer has waiters.
     pub fn ended(&self, key: &str) {
         self.0.forget(key);
     }

@@ -172,7 +172,7 @@ fn of_the_system() -> Result<Vec<CertificateDer<'static>>, String> {
     let reason = found.errors.first().map_or_else(|| "none was found".to_owned(), ToString::to_string);
     Err(format!(
         "the root certificates of the system cannot be used ({reason}): install them, name a file with SSL_CERT_FILE, \
-         or take those of the web (`roots=web`)"
+         or use those of the web (`roots=web`)"
     ))
 }
 

@@ -62,7 +62,10 @@ impl<B> Service<Request<B>> for LeaderHealth {
         let response = match self.candidate.health(self.tolerance) {
             Ok(()) => "ok".into_response(),
             // No name: it may be secret.
-            Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the leader runs on, although its term is over")
+            Err(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the body of the leader still runs, although its term is over",
+            )
                 .into_response(),
         };
         ready(Ok(response))

@@ -137,7 +137,7 @@ impl NoIdempotencyKey {
             }
             Why::Malformed => (
                 "idempotency_key_malformed",
-                "The header Idempotency-Key must be there once, with 1 to 255 visible characters of ASCII.",
+                "The header Idempotency-Key must occur once, with 1 to 255 visible characters of ASCII.",
             ),
         };
         Problem { status: StatusCode::BAD_REQUEST, code, detail }

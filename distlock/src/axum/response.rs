@@ -40,7 +40,7 @@ impl Problem {
             LockError::InvalidTicket { .. } => (
                 StatusCode::CONFLICT,
                 "invalid_ticket",
-                "The lock that was to be taken over is not held any more. Nothing was done.",
+                "The lock of the ticket is no longer held. Nothing was done.",
             ),
             LockError::WrongKind { .. }
             | LockError::WouldDeadlock { .. }

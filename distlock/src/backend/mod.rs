@@ -22,7 +22,7 @@ pub(crate) use crate::protocol::*;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// An operation under way. The first poll of `Pending` fixes its place in the order of execution. The future
+/// An operation in progress. The first poll of `Pending` fixes its place in the order of execution. The future
 /// needs no particular executor, and is never dropped before it is ready: a caller that stops waiting hands
 /// it to the I/O thread. It always becomes ready: when the link is given up it fails with
 /// [`Failure::Unknown`].
@@ -71,11 +71,11 @@ pub(crate) enum Others {
     None,
     /// The store knows: [`Backend::list`].
     Listed,
-    /// From nobody.
+    /// From no holder.
     Unknown,
 }
 
-/// What is written beside a lease for others who look: the key, the lease, and how long it lives.
+/// What is written in addition to a lease, for other processes that look: the key, the lease, and how long it lives.
 #[derive(Clone, Debug)]
 pub(crate) struct HoldNote {
     pub(crate) key: Arc<str>,
@@ -111,7 +111,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// begins to connect.
     fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply>;
 
-    /// Why it cannot carry out [`Backend::send_replace`]. `None`: it can.
+    /// Why it cannot execute [`Backend::send_replace`]. `None`: it can.
     fn cannot_replace(&self) -> Option<String> {
         Some(format!("{} does not hand a lock over to another process", self.describe()))
     }
@@ -127,7 +127,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Starts a renewal.
     fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply>;
 
-    /// Carries out many renewals, in one round trip if possible. Returns one result for each, in order.
+    /// Executes many renewals, in one round trip if possible. Returns one result for each, in order.
     fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>>;
 
     /// How many of these keys, from the first on, [`Backend::send_acquire_all`] can put into one command: at
@@ -136,7 +136,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         keys.len().min(1)
     }
 
-    /// Carries out operations with [`AcquireMode::Try`], unfenced, as one command: in order, up to and
+    /// Executes operations with [`AcquireMode::Try`], unfenced, as one command: in order, up to and
     /// including the first that does not get its lock. Those behind it are [`BatchReply::Skipped`]. Returns
     /// one result for each. The rules of [`Backend::send_acquire`] apply to the whole command; one that was
     /// [`Failure::Refused`] may have been applied in part. Called only with as many keys as
@@ -162,8 +162,8 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Writes notes beside leases that are being renewed, for others who look. `None`: it keeps none, and takes none of
-    /// them. One that is lost is written again with the next renewal.
+    /// Writes notes on leases that are being renewed, for other processes that look. `None`: it keeps none, and takes
+    /// none of them. One that is lost is written again with the next renewal.
     fn note_holds(&self, _notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {
         None
     }
@@ -173,7 +173,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Keeps what a holder publishes beside its exclusive lock, for those who look. Where it is part of the
+    /// Keeps the value that a holder publishes with its exclusive lock. Where it is part of the
     /// [notes](Backend::note_holds), each renewal writes it again.
     fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
         if !self.publishes() {
@@ -190,7 +190,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         })
     }
 
-    /// Removes what this client has published beside a lease, whether or not it still holds it. The note is that of the
+    /// Removes what this client has published with a lease, whether or not it still holds it. The note is that of the
     /// lease, without a value.
     fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
         let noted = self.note_holds(&mut std::iter::once(note));
@@ -212,7 +212,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// lock.
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>>;
 
-    /// The same if `owner`, any text, is its holder or one of its holders: by one operation, so that nobody else's
+    /// The same if `owner`, any text, is its holder or one of its holders: by one operation, so that no other holder's
     /// lease is ended. Returns whether it was.
     fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>>;
 
@@ -229,11 +229,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Keeps the link alive without end, and reports to `events`. Polled on the I/O thread within a tokio
     /// runtime (time enabled, and I/O if [`Backend::uses_sockets`]); dropped when the manager ends. After a
     /// panic it is called again: commands on the links of the first call may still be applied then. If it
-    /// returns, the manager can do nothing any more.
+    /// returns, the manager can no longer do anything.
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()>;
 
-    /// The manager ends: called at most once, when nothing is held or under way. Polled as [`Backend::run`] is, which
-    /// goes on meanwhile.
+    /// The manager ends: called at most once, when nothing is held or in progress. Polled as [`Backend::run`] is, which
+    /// continues meanwhile.
     fn close(self: Arc<Self>) -> BoxFuture<()> {
         Box::pin(std::future::ready(()))
     }
@@ -268,5 +268,5 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 /// What is found in a store that cannot look.
 fn not_examined() -> Finding {
     Finding::new(Severity::Note, "settings", "not examined on this store")
-        .remedy("compare them with what the page about the store in the book asks for")
+        .remedy("compare them with the page about this store in the book")
 }

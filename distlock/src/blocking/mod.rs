@@ -201,6 +201,20 @@ impl LockManager {
         LockRequest(self.0.take_over(ticket))
     }
 
+    /// See [`check_hand_over`](crate::LockManager::check_hand_over).
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # let manager = distlock::blocking::LockManager::in_memory();
+    /// manager.check_hand_over()?;
+    /// # Ok::<(), distlock::LockError>(())
+    /// ```
+    pub fn check_hand_over(&self) -> Result<(), LockError> {
+        self.0.check_hand_over()
+    }
+
     /// See [`lock_all`](crate::LockManager::lock_all).
     ///
     /// ```

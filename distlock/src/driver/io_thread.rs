@@ -217,7 +217,7 @@ async fn connection(core: &Arc<Core>) -> String {
     loop {
         let mut work = core.backend.clone().run(core.clone());
         let Err(panicked) = poll_fn(|cx| poll_contained(work.as_mut(), cx)).await else {
-            return format!("nobody keeps the connection to {} any more", core.backend.describe());
+            return format!("no task keeps the connection to {}", core.backend.describe());
         };
         // Dropping the rest of it closes its connections.
         drop(contained(|| drop(work)));

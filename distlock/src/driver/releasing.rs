@@ -9,13 +9,13 @@ use std::time::Duration;
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
 use super::reports::EndReport;
-use super::{Core, LeaseHandle};
-use crate::engine::{Confirmation, ReleaseStarted, Want};
+use super::{Core, LeaseHandle, Requester};
+use crate::engine::{Confirmation, ReleaseStarted, Step, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::observe::ReleaseOutcome;
 use crate::process;
-use crate::protocol::StoreError;
+use crate::protocol::{StoreError, mutated};
 use distlock_store::clock;
 
 /// How many releases of one manager may be on their way without a section that waits for them. They share a
@@ -113,13 +113,20 @@ pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
 }
 
 /// Ends a hold, and leaves its lease on the store for the process that takes it over: renewed for its whole ttl, which
-/// is returned. If that fails, the hold goes on.
+/// is returned. If that fails, or if the future is dropped before, the lease is released with the handle: on some
+/// stores it belongs to this process no more, so no task of this process may get it.
 pub(crate) async fn hand_over(lease_handle: &LeaseHandle) -> Result<Duration, Failed> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
-    let (ttl, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.ttl(cell));
-    core.perform(effects, None);
+    let mut ttl = None;
+    let renewing = renew(lease_handle, |step| {
+        ttl = step.renew_last(cell);
+        ttl.is_some()
+    });
+    let confirmed = renewing.confirmed().await;
+    if !mutated!(HandedOverUnconfirmed) {
+        confirmed?;
+    }
     let ttl = ttl.unwrap_or_default();
-    extend(lease_handle, ttl).confirmed().await?;
     let Some(_in_hand) = lease_handle.end() else { return Err(Failed::Lost(LostReason::Released)) };
     let mut report = EndReport::begin(core, cell);
     // Tasks that still have a handle to it must not go on as if they were protected.
@@ -271,8 +278,13 @@ pub(crate) struct Extending<'a> {
 
 /// Asks for the lease to last at least `ttl` from now. The command has been sent when this returns.
 pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_> {
+    renew(lease_handle, |step| step.extend(&lease_handle.cell, ttl))
+}
+
+/// `begin` makes the command. False: the lock is not held any more.
+fn renew(lease_handle: &LeaseHandle, begin: impl FnOnce(&mut Step<'_, Requester>) -> bool) -> Extending<'_> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
-    let (held, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.extend(cell, ttl));
+    let (held, effects) = core.engine.on_key(clock::now(), &cell.key, begin);
     let command = AwaitedCommand::new(AwaitedKind::Renew(cell.token));
     let mut awaited = AwaitedConfirmation { core: core.clone(), command, in_hand: None };
     core.perform(effects, Some(&mut awaited.command));

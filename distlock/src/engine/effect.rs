@@ -88,7 +88,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// `Ok` if the store has carried out the command, whatever its reply says.
+    /// `Ok` if the store has executed the command, whatever its reply says.
     pub(crate) fn done(&self) -> Result<(), &StoreError> {
         match self {
             Answer::Acquire(_, result) => result.as_ref().map(drop),
@@ -124,12 +124,12 @@ pub(crate) enum Effect<W> {
         cell: Arc<LeaseCell>,
         after: Duration,
     },
-    /// The lease goes on; when that was confirmed, `left` of it was left.
+    /// The lease continues; when that was confirmed, `left` of it remained.
     Renewed {
         cell: Arc<LeaseCell>,
         left: Duration,
     },
-    /// The store has said that somebody else holds the key, and this process stands in its queue or polls: tell the
+    /// The store has said that another client holds the key, and this process waits in its queue or polls: tell the
     /// world. `waiting` requests wait here; the label is that of the first.
     Queued {
         key: Arc<str>,
@@ -203,7 +203,7 @@ pub(crate) enum Confirmation {
     Fine,
     /// The lock had been lost before the command.
     Lost(LostReason),
-    /// No conclusive reply. The release is pending: it is sent again when the server can be reached.
+    /// No conclusive reply. The release is pending: it is sent again when the server is reachable.
     Failed(StoreError),
 }
 

@@ -86,6 +86,8 @@ impl<W> Machine<W> {
             LinkEvent::Down { cause } => {
                 self.env.link.down = Some(cause.clone());
                 self.env.link.pushes = Notifications::Off;
+                #[cfg(test)]
+                self.env.record_link(now);
                 self.each(now, out, |step| {
                     step.lingers_no_longer();
                     step.attempt_lost_link(cause);
@@ -94,6 +96,8 @@ impl<W> Machine<W> {
             LinkEvent::Up { earlier, pushes } => {
                 self.env.link.down = None;
                 self.env.link.pushes = *pushes;
+                #[cfg(test)]
+                self.env.record_link(now);
                 if *earlier == EarlierCommands::MayArrive {
                     self.env.link.earlier_commands = Some((now.after(LATE_COMMANDS), Token(self.env.next)));
                 }
@@ -108,7 +112,7 @@ impl<W> Machine<W> {
             LinkEvent::Notifications(pushes) => {
                 self.env.link.pushes = *pushes;
                 self.each(now, out, |step| {
-                    // That somebody wants the lock may have been missed.
+                    // A report that another process wants the lock may have been missed.
                     if rules::lingering_takes_pushes() {
                         step.lingers_no_longer();
                     }
@@ -205,8 +209,12 @@ impl<W> Machine<W> {
         let (state, env, pending) = (entry.get_mut(), &mut self.env, &mut self.pending);
         state.waiters.borrow_buffer(&mut self.spare);
         let mut step = Step { now, key, state, env, pending, out };
+        #[cfg(test)]
+        step.begin_record();
         step.advance();
         let result = event(&mut step);
+        #[cfg(test)]
+        step.end_record();
         let state = entry.get_mut();
         state.waiters.return_buffer(&mut self.spare);
         if state.is_idle() {

@@ -24,6 +24,8 @@ mod effect;
 mod growth;
 mod machine;
 mod params;
+#[cfg(test)]
+pub(crate) mod record;
 mod request;
 mod rules;
 #[cfg(test)]

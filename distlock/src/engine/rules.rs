@@ -33,9 +33,19 @@ pub(super) fn fresh_while_held_is_a_loss() -> bool {
     !mutated!(AcquiredWhileHeldTakenAsAlreadyHeld)
 }
 
-/// Whoever takes a lease over finds it.
+/// The process that takes a lease over finds it.
 pub(super) fn leases_that_are_handed_over_stay() -> bool {
     !mutated!(HandedOverReleased)
+}
+
+/// What was handed over is not released by a grant or a reply that comes late.
+pub(super) fn handed_over_leases_are_remembered() -> bool {
+    !mutated!(HandedOverForgotten)
+}
+
+/// After its last renewal, no task of this process gets a lease: it is handed over, or released.
+pub(super) fn leases_leave_with_their_last_renewal() -> bool {
+    !mutated!(LastRenewalPassedOn)
 }
 
 /// An acquisition that was applied late and that no request wants is released.
@@ -58,7 +68,7 @@ pub(super) fn followers_are_compensated() -> bool {
     !mutated!(FollowerNotCompensated)
 }
 
-/// A queue entry that no request wants any more is removed.
+/// A queue entry that no request wants is removed.
 pub(super) fn queue_entries_are_cancelled() -> bool {
     !mutated!(QueuedNotCancelled)
 }
@@ -87,7 +97,7 @@ pub(super) fn made_after(known: ServerTime, granted: ServerTime) -> Option<u64> 
 }
 
 /// A fencing token of a push is believed if it lies no further ahead of the time in the push than this. The data would
-/// refuse all honest tokens behind a larger one, and pushes can be forged by whoever may publish them; the server is
+/// refuse all honest tokens behind a larger one, and every client that may publish can forge pushes; the server is
 /// asked then. It lies ahead at all only after the server's clock was set back, and where very many are reserved.
 pub(super) fn fence_is_plausible(fence: Option<u64>, granted: ServerTime, fences: Fences) -> bool {
     let latest = granted.0.saturating_add(FENCES_AHEAD.as_micros() as u64);
@@ -174,7 +184,7 @@ pub(super) fn followers_do_not_ask() -> bool {
     !mutated!(FollowerAsks)
 }
 
-/// An attempt with another token that is under way keeps its token.
+/// An attempt with another token that is in progress keeps its token.
 pub(super) fn attempts_are_kept() -> bool {
     !mutated!(AttemptOverwritten)
 }
@@ -247,7 +257,7 @@ pub(super) fn leases_end_with_their_loss() -> bool {
     !mutated!(HandOnAfterLoss)
 }
 
-/// After a loss, the waiters of this process go on waiting.
+/// After a loss, the waiters of this process continue to wait.
 pub(super) fn waiters_are_served_after_a_loss() -> bool {
     !mutated!(NoServeAfterLoss)
 }
@@ -260,7 +270,7 @@ pub(super) fn time_without_a_section(linger: Duration) -> Duration {
     if mutated!(LingersToTheEnd) { linger } else { linger - LINGER_ENDS_EARLY.min(linger / 4) }
 }
 
-/// What is left of the time counts when a lease lingers again.
+/// The rest of the time counts when a lease lingers again.
 pub(super) fn end_of_lingering(before: Time, from_now: Time) -> Time {
     if mutated!(LingeringBeginsAnew) { from_now } else { before.min(from_now) }
 }
@@ -270,7 +280,7 @@ pub(super) fn within_the_lease(until: Time, deadline: Time) -> Time {
     if mutated!(LingeringProlongs) { until } else { until.min(deadline) }
 }
 
-/// A section that takes up a lease that lingered has what is left of it.
+/// A section that takes up a lease that lingered has the rest of it.
 pub(super) fn end_after_lingering(deadline: Time, now: Time, ttl: Duration) -> Time {
     if mutated!(LingeringProlongs) { now.after(ttl) } else { deadline }
 }
@@ -280,13 +290,13 @@ pub(super) fn fences_after_lingering(left: Range<u64>) -> Range<u64> {
     if mutated!(FenceUsedAgain) { left.start.saturating_sub(1)..left.end } else { left }
 }
 
-/// A lease that lingers is given back when its time is over.
+/// A lease that lingers is released when its time is over.
 pub(super) fn lingering_ends_in_time() -> bool {
     !mutated!(LingeringEndForgotten)
 }
 
-/// If a lease that lingers is not given back in time, its process may be late by more than a quarter of a second: the
-/// waiter goes on asking after that.
+/// If a lease that lingers is not released in time, its process may be late by more than a quarter of a second: the
+/// waiter asks again after that.
 pub(super) fn late_keepers_are_asked(planned: u32, most: u32) -> bool {
     planned < if mutated!(LateKeeperLeftAlone) { most - 2 } else { most }
 }
@@ -296,7 +306,7 @@ pub(super) fn lingering_takes_pushes() -> bool {
     !mutated!(LingersWithoutPushes)
 }
 
-/// A lease that lingers is given back when another client wants it.
+/// A lease that lingers is released when another client wants it.
 pub(super) fn wanted_leases_are_given_back() -> bool {
     !mutated!(WantedIgnored)
 }
@@ -306,7 +316,7 @@ pub(super) fn wanted_during_a_section_is_remembered() -> bool {
     !mutated!(WantedForgotten)
 }
 
-/// Behind a lock that was busy others may wait whom nobody tells that it is ours now: it does not linger.
+/// Clients may wait for a lock that was busy, and not learn that it is ours now: it does not linger.
 pub(super) fn lingers_after_a_wait(linger: Linger) -> Linger {
     if mutated!(LingersAfterAWait) { linger } else { Linger::Never }
 }
@@ -393,12 +403,12 @@ pub(super) fn repeated_releases_are_remembered() -> bool {
     !mutated!(OvertakingForgotten)
 }
 
-/// If a release without `min_hold` overtakes the one that asks for it, the key is kept all the same.
+/// If a release without `min_hold` overtakes the one that asks for it, the key is kept nevertheless.
 pub(super) fn min_hold_survives_overtaking() -> bool {
     !mutated!(MinHoldOvertaken)
 }
 
-/// A token that may be queued is cancelled wherever its entry stands in the queue. (The fault belongs to the
+/// A token that may be queued is cancelled wherever its entry is in the queue. (The fault belongs to the
 /// server: this time tells it that a cancellation is meant.)
 pub(super) fn mark_of_a_cancellation() -> Option<ServerTime> {
     mutated!(CancelWithoutTestingKey).then_some(ServerTime(u64::MAX))

@@ -16,7 +16,9 @@ impl Guard {
     ///
     /// The lease is renewed once more for its whole ttl. If no process takes the lock over by then, the lease expires,
     /// and the next waiter gets the lock, as after a crash. So make the [ttl](crate::LockRequest::ttl) as long as the
-    /// ticket may travel, or [`extend`](Guard::extend) the lease before. This process may end at once.
+    /// ticket may travel, or [`extend`](Guard::extend) the lease before. This process may end at once. (On ZooKeeper,
+    /// no lease outlives its session. So there, the lease expires at most `session_timeout` after the manager has
+    /// ended, even if its ttl is longer.)
     ///
     /// From now on, the lock counts as lost for every handle that still exists:
     /// [`lost`](Guard::lost) becomes ready with [`LostReason::Released`](crate::LostReason::Released). Waiters of this
@@ -28,7 +30,7 @@ impl Guard {
     ///
     /// - [`LockError::InvalidOptions`]: only an exclusive lock of one key can be handed over, by the section that has
     ///   acquired it, and not on every store
-    /// - [`LockError::Lost`]: it is not held any more
+    /// - [`LockError::Lost`]: it is no longer held
     /// - [`LockError::Unavailable`]: the last renewal was not confirmed
     ///
     /// # Cancel safety

@@ -409,7 +409,7 @@ impl Candidate {
         F: FnMut(Lead) -> Fut,
         Fut: Future,
     {
-        // Until the lock is released: those who wait for its end then find the next leader.
+        // Until the lock is released: watchers that wait for its end then find the next leader.
         let _marked = self.mark_term(&guard).await;
         let _published = self.publish(&guard).await?;
         let holding = Holding::new(guard, Release::Confirmed);
@@ -430,7 +430,7 @@ impl Candidate {
         match error {
             LockError::Lost { reason, .. } => *reason != LostReason::Shutdown,
             LockError::Busy { .. } => true,
-            // Somebody may mend the store, but not these.
+            // An operator may mend the store, but not these.
             LockError::Unavailable { .. } => self.manager.core().refusal().is_none(),
             _ => false,
         }

@@ -215,7 +215,7 @@ impl LeaderWatch {
         self.pause = (self.pause * 2).min(POLL_INTERVAL);
         let Ok(key) = &self.key else { return Leadership::Unknown };
         match self.manager.look_up(key).await {
-            // Its release is under way.
+            // Its release is in progress.
             Ok(Some(found)) if self.own.as_deref() == Some(found.first_holder()) => Leadership::Vacant,
             Ok(Some(found)) => {
                 let LockHolder { token, client, value, .. } = holder(&found);
@@ -238,7 +238,7 @@ impl LeaderWatch {
     }
 
     async fn until_due(&mut self) {
-        // A term here whose end nobody reports, because its body does not await, is looked at as often.
+        // A term of this process whose end is not reported, because its body does not await, is checked as often.
         let pause = self.due.duration_since(clock::now()).max(Duration::from_millis(1));
         let pause = if self.state.lead().is_some() { POLL_INTERVAL } else { pause };
         let end = self.end_of_term();

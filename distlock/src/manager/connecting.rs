@@ -152,9 +152,7 @@ impl LockManagerBuilder {
         if let Some((_, after)) = self.prefix.split_once('{')
             && after.find('}').is_none_or(|end| end == 0)
         {
-            return Err(LockError::options(
-                "the key prefix has a `{` without a `}` and a text between the two",
-            ));
+            return Err(LockError::options("the key prefix has a `{` that no text and `}` follow"));
         }
         if let Some(name) = &self.client_name {
             let fits = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);

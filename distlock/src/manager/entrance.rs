@@ -28,12 +28,18 @@ impl LockManager {
     /// together. They are acquired in order, and released if one of them cannot be acquired. While a slot is being
     /// moved, a release in it waits for the end of the move.
     ///
+    /// `sharded+redis://[user:password@]host[:port],host[:port],…[/db]`: independent servers, each of which has a share
+    /// of the keys. All clients must list the same servers. A client with another list is refused. Keys with the same
+    /// hash tag are on the same server. While a server is unreachable, the keys of the others can be locked. Fencing
+    /// tokens are comparable per key. More in
+    /// [docs/redis.md](https://github.com/distlock/distlock/blob/main/docs/redis.md#servers-that-share-the-keys).
+    ///
     /// `redis+quorum://[user:password@]host[:port],host[:port],…[/db]`: independent servers. A majority of them keeps
     /// each lock (Redlock): see [`quorum`](LockManagerBuilder::quorum).
     ///
-    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`, `rediss+quorum://…`. The
-    /// public root certificates are trusted. With `?ca=/path/ca.pem`, only that authority is trusted.
-    /// `cert=/path/cert.pem&key=/path/key.pem` name the client certificate, for a server that requests one.
+    /// With TLS (feature `tls`): `rediss://…`, `rediss+sentinel://…`, `rediss+cluster://…`, `rediss+quorum://…`,
+    /// `sharded+rediss://…`. The public root certificates are trusted. With `?ca=/path/ca.pem`, only that authority is
+    /// trusted. `cert=/path/cert.pem&key=/path/key.pem` name the client certificate, for a server that requests one.
     ///
     /// `etcd://[user:password@]host[:port],host[:port],…[/root]`, with TLS `etcds://…` (feature `etcd`): the members of
     /// an etcd cluster, 3.4 or later. If a minority of them dies, locks survive without a second holder. Locks are
@@ -211,6 +217,27 @@ impl LockManager {
     #[doc(alias("restoreLock", "transfer", "adopt"))]
     pub fn take_over(&self, ticket: &Ticket) -> LockRequest {
         LockRequest::take_over(self.0.clone(), ticket)
+    }
+
+    /// Whether locks of this manager's store can be [handed over](crate::Guard::hand_over). Call it before work that
+    /// ends with a ticket. It sends nothing.
+    ///
+    /// # Errors
+    /// [`LockError::InvalidOptions`] with the reason, if the store cannot replace a holder.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), distlock::LockError> {
+    /// # let manager = distlock::LockManager::in_memory();
+    /// manager.check_hand_over()?;
+    /// let guard = manager.lock("build").acquire().await?;
+    /// // .. long work
+    /// println!("{}", guard.hand_over().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check_hand_over(&self) -> Result<(), LockError> {
+        self.0.core().backend.cannot_replace().map_or(Ok(()), |reason| Err(LockError::options(reason)))
     }
 
     /// A request for several locks: all or nothing. The keys are sorted, and acquired in that order only, so callers

@@ -185,7 +185,7 @@ pub struct LockEntry {
 
 /// What this client knows of one lock of its own.
 #[derive(Clone, Debug)]
-pub(super) struct OwnAccount {
+pub(crate) struct OwnAccount {
     pub(super) client: LockClient,
     pub(super) account: Account,
 }
@@ -292,7 +292,7 @@ fn parties(found: &StoredLock, told: Option<&OwnAccount>) -> (Vec<LockHolder>, V
 }
 
 impl LockInfo {
-    pub(super) fn of(key: &str, prefix: &str, found: &StoredLock, told: Option<&OwnAccount>) -> Self {
+    pub(crate) fn of(key: &str, prefix: &str, found: &StoredLock, told: Option<&OwnAccount>) -> Self {
         let (holders, waiting) = parties(found, told);
         let own = told.map(|told| &*told.client.id);
         let silent = found.silent.iter().filter(|client| Some(&***client) != own).cloned();

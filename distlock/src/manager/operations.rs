@@ -54,7 +54,7 @@ const TRIES: usize = 3;
 /// match manager.force_release_from("order:42", "dl1:checkout.7f:3").await? {
 ///     ForcedRelease::Released { from } => println!("it was taken from {from}"),
 ///     ForcedRelease::HeldByAnother { holder } => println!("{holder} holds it by now: nothing was changed"),
-///     ForcedRelease::NotHeld => println!("nobody holds it"),
+///     ForcedRelease::NotHeld => println!("it is free"),
 ///     _ => {}
 /// }
 /// # Ok(())
@@ -99,7 +99,7 @@ impl LockManager {
     /// [`force_release_from`](Self::force_release_from).
     ///
     /// # Errors
-    /// [`LockError::Unavailable`] if the server cannot be reached, [`LockError::InvalidKey`].
+    /// [`LockError::Unavailable`] if the server is unreachable, [`LockError::InvalidKey`].
     ///
     /// # Cancel safety
     /// After the first poll, the lock may be released even if the future is dropped.
@@ -182,11 +182,11 @@ impl LockManager {
                 Some(found) if !found.is_held_by(&owner) => {
                     return Ok(ForcedRelease::HeldByAnother { holder: found.first_holder().to_owned() });
                 }
-                // It has taken the lock in between, under the same name.
+                // The same owner has acquired the lock again in between.
                 Some(_) => {}
             }
         }
-        let text = format!("the store names {owner} as its holder, and does not find it there");
+        let text = format!("the store names {owner} as the holder, but does not find its lease");
         Err(LockError::unavailable(key.as_str(), text))
     }
 

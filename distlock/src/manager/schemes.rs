@@ -163,7 +163,7 @@ pub fn register<S: LockStore>(
             || registered.iter().any(|(other, _)| other == name)
             || schemes[..index].contains(name);
         if is_taken {
-            return Err(LockError::options(format!("`{name}://` stands for a store already")));
+            return Err(LockError::options(format!("`{name}://` is already the scheme of a store")));
         }
     }
     let open = store(open);
@@ -186,6 +186,8 @@ const REDIS: &[&str] = &[
     "valkey+sentinel",
     "redis+cluster",
     "valkey+cluster",
+    "sharded+redis",
+    "sharded+valkey",
     "redis+quorum",
     "valkey+quorum",
 ];
@@ -197,6 +199,8 @@ const REDIS_OVER_TLS: &[&str] = &[
     "valkeys+sentinel",
     "rediss+cluster",
     "valkeys+cluster",
+    "sharded+rediss",
+    "sharded+valkeys",
     "rediss+quorum",
     "valkeys+quorum",
 ];
@@ -254,8 +258,8 @@ fn stores() -> String {
     let names: Vec<String> =
         SCHEMES.iter().filter_map(|scheme| scheme.names.first()).map(|name| shown(name)).collect();
     format!(
-        "{}. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`; Valkey has the \
-         same schemes as Redis",
+        "{}. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in `redis+cluster://`, and \
+         `sharded+redis://`; Valkey has the same schemes as Redis",
         names.join(", "),
     )
 }
@@ -278,7 +282,7 @@ fn open_memory(
 
 fn no_replicas(builder: &LockManagerBuilder) -> Result<(), LockError> {
     match builder.replicas {
-        Some(1..) => Err(LockError::options("`replicas` is for Redis: other places have none of its kind")),
+        Some(1..) => Err(LockError::options("`replicas` is for Redis: other stores do not have it")),
         Some(0) | None => Ok(()),
     }
 }
@@ -299,7 +303,7 @@ fn open_redis(
     config.tuning = config.tuning.with_gaps(builder.gap);
     config.replicas = builder.replicas.unwrap_or(config.replicas);
     let (tuning, longest_attempt) = (config.tuning.clone(), config.connect_timeout);
-    let backend: Arc<dyn Backend> = if config.is_cluster() {
+    let backend: Arc<dyn Backend> = if config.is_spread() {
         ClusterBackend::new(config).map_err(LockError::options)?
     } else {
         RedisBackend::new(config).map_err(LockError::options)?
@@ -323,7 +327,7 @@ pub(super) fn open_quorum(
     let mut configs = configs.map_err(LockError::options)?;
     if builder.replicas.unwrap_or(0) > 0 || configs.iter().any(|config| config.replicas > 0) {
         return Err(LockError::options(
-            "`replicas` on a quorum: a lock there is safe by being on several masters already",
+            "`replicas` on a quorum: there, each lock is already on several masters",
         ));
     }
     for config in &mut configs {
@@ -385,7 +389,7 @@ mod tests {
         assert!(refusal("redis+clustr://h").contains("`redis+cluster://`"));
         let stores = "`memory:`, `redis://`, `rediss://`, `etcd://`, `memcached://`, `mysql://`, `zookeeper://`, \
                       `postgres://`, `sqlite:`. Redis also has `+sentinel`, `+cluster` and `+quorum`, as in \
-                      `redis+cluster://`; Valkey has the same schemes as Redis";
+                      `redis+cluster://`, and `sharded+redis://`; Valkey has the same schemes as Redis";
         let far = refusal("http://h");
         assert!(far.ends_with(&format!("`http://` is not a scheme of distlock: expected {stores}")), "{far}");
         let none = refusal("localhost:6379");
@@ -461,7 +465,7 @@ mod tests {
         {
             let refused = register(taken, nothing).unwrap_err().to_string();
             assert!(
-                refused.contains("stands for a store already") || refused.contains("is not a scheme"),
+                refused.contains("is already the scheme of a store") || refused.contains("is not a scheme"),
                 "{refused}"
             );
         }

@@ -49,7 +49,7 @@ impl StoreSlot {
     ) -> Result<Opened, LockError> {
         let open = self.0.lock().take();
         let open = open.ok_or_else(|| {
-            LockError::options("the store has a manager already: give each builder a store of its own")
+            LockError::options("the store already has a manager: give each builder its own store")
         })?;
         Ok(open(client.clone(), prefix, connect))
     }

@@ -226,7 +226,7 @@ async fn what_a_redis_store_notices_reaches_the_observers_of_its_manager() {
     // A thread of no manager's.
     std::thread::spawn(|| super::notice(super::Notice::OddPush)).join().unwrap();
     for (_, recorder) in &managers {
-        let odd = |seen: &Seen| matches!(seen, Seen::Noticed { text } if text.contains("makes no sense"));
+        let odd = |seen: &Seen| matches!(seen, Seen::Noticed { text } if text.contains("is not understood"));
         assert_eq!(recorder.count(odd), 0);
     }
 }

@@ -86,7 +86,7 @@ impl Counter {
         self.0.get().is_some()
     }
 
-    /// Counts sections from now on, together with those of other managers. `false`: they are counted already.
+    /// Counts sections from now on, together with those of other managers. `false`: they are already counted.
     pub(crate) fn begin(&self, counts: CountsOf) -> bool {
         self.0.set(counts).is_ok()
     }

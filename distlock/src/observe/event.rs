@@ -15,7 +15,7 @@ use crate::protocol::{LockKind, StoreError};
 /// An observer can rely on these rules within one process:
 /// - Each `Requested` is followed by exactly one of: `Acquired` (one for each of the request's keys),
 ///   `NotAcquired`, `Abandoned`.
-/// - Each `Acquired` is followed by exactly one `Released`, when no handle to the lock exists any more. If the lock was
+/// - Each `Acquired` is followed by exactly one `Released`, when the last handle to the lock is gone. If the lock was
 ///   lost before, exactly one `Lost` is reported, too. A lock that was granted and released before its request ended is
 ///   reported by none of the three. A lock that is entered again (`How::Nested`) has its own `Acquired` and `Released`.
 ///   Its loss is reported by the outer section.
@@ -52,7 +52,7 @@ pub(crate) enum Event<'a> {
     /// The store has confirmed a renewal. The lease lasts at least `remaining` from now on. At the confirmation, `left`
     /// of the old lease was left. If readers share the lease, it is reported for one of them.
     Renewed { lock: Lock<'a>, left: Duration, remaining: Duration },
-    /// No handle to the lock exists any more.
+    /// The last handle to the lock is gone.
     Released { lock: Lock<'a>, held: Duration, outcome: ReleaseOutcome<'a> },
     /// The lock is no longer held, although its holder has not released it.
     Lost { lock: Lock<'a>, reason: LostReason, held: Duration },

@@ -91,7 +91,7 @@ impl Observers {
 
     pub(crate) fn tell(&self, event: &Event<'_>) {
         for observer in &self.all {
-            // The panic hook has reported it; the others are told all the same.
+            // The panic hook has reported it; the other observers get the event nevertheless.
             drop(contained(|| observer.event(event)));
         }
         if !self.readers.is_unused() {
@@ -112,7 +112,7 @@ pub(crate) fn observe_this_thread(observers: &Observers) {
 }
 
 /// Tells what is noticed where connections are made, far from the manager that uses them. But they are made on threads
-/// of the manager's own, and its observers are told, as of every other event.
+/// of the manager's own, and its observers get it, like every other event.
 pub(crate) fn notice(notice: Notice<'_>) {
     // Fails at the end of the thread; then the manager has ended.
     if let Ok(observers) = HERE.try_with(|here| here.borrow().clone()) {

@@ -54,7 +54,7 @@ pub(crate) enum Notice<'a> {
     NoMap {
         cause: &'a dyn Display,
     },
-    /// The kernel may go on sending what a connection had not sent when it was given up.
+    /// The kernel may still send what a connection had not sent when it was closed.
     UnsentDataKept,
     /// The first failure to renew the credentials of a connection, and those after it.
     CredentialsNotRenewed {
@@ -76,7 +76,7 @@ pub(crate) enum Failures {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Severity {
-    /// Somebody should do something about it.
+    /// An operator should do something about it.
     Warning,
     Detail,
 }
@@ -115,17 +115,17 @@ impl Display for Notice<'_> {
             Notice::LinkLost { server, cause } => write!(f, "{server}: link lost: {cause}"),
             Notice::NoLink { cause } | Notice::NoMap { cause } => write!(f, "{cause}"),
             Notice::PlainHandshake { server } => {
-                write!(f, "{server}: closed the connection when it was asked what it is")
+                write!(f, "{server}: closed the connection after HELLO, and is asked without it")
             }
             Notice::NoPushes { server, channel, error } => write!(
                 f,
                 "{server}: grants cannot be pushed ({error}): waiters will poll. Allow `+subscribe` and the channel \
-                 `{channel}`; a proxy in front of the server must pass SUBSCRIBE on"
+                 `{channel}`; a proxy in front of the server must forward SUBSCRIBE"
             ),
             Notice::PushLinkLost { server, error } => write!(f, "{server}: push connection lost: {error}"),
             Notice::NoPushLink { server, error } => write!(f, "{server}: no push connection: {error}"),
-            Notice::OddPush => f.write_str("a message on our push channel makes no sense; ignored"),
-            Notice::GrantNotConfirmed { error } => write!(f, "a grant is not believed: {error}"),
+            Notice::OddPush => f.write_str("a message on the push channel is not understood, and is ignored"),
+            Notice::GrantNotConfirmed { error } => write!(f, "a grant was not confirmed: {error}"),
             Notice::NoSentinelNews { sentinel, error } => {
                 write!(f, "no news from the sentinel at {sentinel}: {error}")
             }
@@ -139,7 +139,7 @@ impl Display for Notice<'_> {
                 write!(f, "credentials not renewed: {error}")
             }
             Notice::CertificatesNotRead { error } => {
-                write!(f, "{error}; what was there before is used on")
+                write!(f, "{error}; the certificates that were read before stay in use")
             }
         }
     }

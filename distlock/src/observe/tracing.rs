@@ -54,8 +54,8 @@ impl Observer for Tracing {
                 debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "is held for a long time");
             }
             Event::NotTaken { lock: Lock { label, key, token, .. }, after } => {
-                warn!(target: "distlock", label = &**label, token, after_ms = millis(after), "granted, not taken, and given back: is the request's future polled?");
-                debug!(target: "distlock", label = &**label, key = &**key, token, after_ms = millis(after), "granted, not taken, and given back");
+                warn!(target: "distlock", label = &**label, token, after_ms = millis(after), "granted, not picked up, and released: is the request's future polled?");
+                debug!(target: "distlock", label = &**label, key = &**key, token, after_ms = millis(after), "granted, not picked up, and released");
             }
             Event::Renewed { lock: Lock { label, key, token, .. }, left, remaining } => {
                 debug!(target: "distlock", label = &**label, key = &**key, token, remaining_ms = millis(remaining), left_ms = millis(left), "renewed");
@@ -75,10 +75,10 @@ impl Observer for Tracing {
                     debug!(target: "distlock", key = &**key, token, held_ms = millis(held), %error, "released, unconfirmed");
                 }
                 ReleaseOutcome::AfterLoss => {
-                    debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "given up after a loss");
+                    debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "ended after a loss");
                 }
                 ReleaseOutcome::Nested => {
-                    debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "left, and held by the outer section");
+                    debug!(target: "distlock", label = &**label, key = &**key, token, held_ms = millis(held), "left, and still held by the outer section");
                 }
             },
             Event::Lost { lock: Lock { label, key, token, .. }, reason, held } => {
@@ -107,14 +107,14 @@ impl Observer for Tracing {
 
 fn leader(label: &str, key: &str, step: LeaderStep) {
     match step {
-        LeaderStep::Stands => debug!(target: "distlock", label, key, "stands for the office"),
+        LeaderStep::Stands => debug!(target: "distlock", label, key, "is a candidate"),
         LeaderStep::TermBegins { term } => info!(target: "distlock", label, term, "leads"),
         LeaderStep::TermEnds { term, led, lost: None } => {
             info!(target: "distlock", label, term, led_ms = millis(led), "has resigned");
         }
         // The loss itself is a warning.
         LeaderStep::TermEnds { term, led, lost: Some(reason) } => {
-            info!(target: "distlock", label, term, led_ms = millis(led), %reason, "does not lead any more");
+            info!(target: "distlock", label, term, led_ms = millis(led), %reason, "no longer leads");
         }
     }
 }

@@ -139,7 +139,7 @@ impl<D: OnceDatabase, T: Serialize> Open<T> for FirstRun<D> {
 /// lost during the body, and in it one if there was no transaction to run in.
 ///
 /// # Errors
-/// Those of `section`, and [`LockError::Fence`] if it was not committed, or nobody knows whether it was.
+/// Those of `section`, and [`LockError::Fence`] if it was not committed, or it is unknown whether it was.
 pub async fn commit<X, R>(section: Result<Result<Ended<X, R>, LockError>, LockError>) -> Result<R, LockError>
 where
     R: ReturnsResult,

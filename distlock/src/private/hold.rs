@@ -107,7 +107,7 @@ pub struct Outside<'a> {
 pub struct Inside<'a>(&'a Outside<'a>);
 
 impl Slot {
-    /// Declared before what is left behind.
+    /// Declared before the values that it leaves behind.
     #[must_use]
     pub fn outside(&self) -> Outside<'_> {
         Outside { slot: self, entered: OnceLock::new() }

@@ -252,7 +252,7 @@ impl<T: AsRef<str> + ?Sized> KeyLike for T {}
 pub struct KeyList(Vec<Result<LockKey, LockError>>);
 
 impl KeyList {
-    /// Room for so many.
+    /// Room for this many.
     #[must_use]
     pub fn new(keys: usize) -> Self {
         KeyList(Vec::with_capacity(keys))

@@ -11,7 +11,7 @@ use super::hold::{Acquisition, Releasing, Slot};
 use crate::section::{OnLost, Section};
 use crate::{LockError, LockManager, LockRequest};
 
-/// What a function asks for. `Ok(None)`: nothing, it runs without a lock. `Err`: nobody could be asked.
+/// What a function asks for. `Ok(None)`: nothing, it runs without a lock. `Err`: there is no manager to ask.
 type Asked = Result<Option<LockRequest>, LockError>;
 
 /// A request to the manager of the scope or of the process.
@@ -37,7 +37,7 @@ pub fn enter(asked: Asked, on_lost: OnLost) -> Entered {
     Entered { entry: Entry::begin(&slot, asked, on_lost), slot }
 }
 
-/// Acquires, runs the body, drops what is left of it, and releases.
+/// Acquires, runs the body, drops the rest of it, and releases.
 pub fn section<F: Future>(entered: Entered, body: F) -> Locked<F> {
     Locked { body: Some(body), result: None, entered }
 }
@@ -201,7 +201,7 @@ impl Entry {
         }
     }
 
-    /// Drops what is left of the body.
+    /// Drops the rest of the body.
     fn leave(&mut self, drop_body: &mut dyn FnMut()) {
         match &mut self.stage {
             Stage::Inside(section) => Section::leave(section, drop_body),

@@ -43,7 +43,7 @@ impl<T, E: From<LockError>> CarriesOtherLockErrors for Result<T, E> {}
 
 /// A return type with an error that `map_err` can make.
 #[diagnostic::on_unimplemented(
-    message = "`map_err` makes the error of a `Result`, and the function returns `{Self}`",
+    message = "`map_err` makes the error of a `Result`, but the function returns `{Self}`",
     label = "not a `Result`",
     note = "make the whole value with `on_error = |error| ..`"
 )]

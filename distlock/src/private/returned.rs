@@ -63,7 +63,7 @@ look_inside! {
     [T] tokio::task::JoinSet<T> => JoinHandle<T>;
 }
 
-/// Stands for what goes on by itself: it counts as a future.
+/// Stands for work that continues without the caller: it counts as a future.
 #[derive(Debug)]
 pub struct JoinHandle<T>(PhantomData<fn() -> T>);
 
@@ -133,19 +133,19 @@ pub trait AnyType: Sized {
         TypeOf::new()
     }
 
-    /// Not a tuple of so many.
+    /// Not a tuple of this many.
     #[must_use]
     fn second_element(self) -> TypeOf<()> {
         TypeOf::new()
     }
 
-    /// Not a tuple of so many.
+    /// Not a tuple of this many.
     #[must_use]
     fn third_element(self) -> TypeOf<()> {
         TypeOf::new()
     }
 
-    /// Not a tuple of so many.
+    /// Not a tuple of this many.
     #[must_use]
     fn fourth_element(self) -> TypeOf<()> {
         TypeOf::new()
@@ -168,7 +168,7 @@ impl<T: ?Sized> AnyType for TypeOf<T> {}
 
 /// No future is: nothing implements it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is awaited after the function has returned, and so without the lock",
+    message = "`{Self}` is awaited after the function has returned, when the lock is no longer held",
     label = "a future in what the function returns",
     note = "await it inside the function, and return what it yields",
     note = "a function whose whole value is a future has to say so, as in `fn f() -> impl Future<Output = ..>`, and \
@@ -179,7 +179,7 @@ pub trait Awaited {}
 
 /// No stream is: nothing implements it.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is read after the function has returned, and so without the lock",
+    message = "`{Self}` is read after the function has returned, when the lock is no longer held",
     label = "a stream in what the function returns",
     note = "collect it inside the function, and return the items",
     note = "or hold a guard inside the stream: `let guard = manager.lock(key).acquire().await?`"

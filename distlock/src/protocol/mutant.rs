@@ -118,6 +118,8 @@ pub(crate) enum Mutant {
     FenceUsedAgain,
     HandedOverReleased,
     ReplacedWithoutCompare,
+    HandedOverForgotten,
+    LastRenewalPassedOn,
     // Of the driver.
     CommandDroppedWithCaller,
     CommandLeftToCaller,
@@ -126,6 +128,7 @@ pub(crate) enum Mutant {
     DroppedRequestWaits,
     NoticedGrantNotClaimed,
     OnlyFirstAnswerNoticed,
+    HandedOverUnconfirmed,
     // Of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,

@@ -82,7 +82,7 @@ impl From<Acquire> for Ask {
 }
 
 /// Acquires an exclusive lock that `holder`, the owner token of any client, holds: the lock is never free in between,
-/// and its queue stays as it is. Does nothing if anybody else holds it, or nobody.
+/// and its queue stays as it is. Does nothing if another owner holds it, or if it is free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replace {
     pub(crate) token: Token,
@@ -126,6 +126,8 @@ pub(crate) struct Renew {
     pub(crate) token: Token,
     pub(crate) kind: LockKind,
     pub(crate) ttl: Duration,
+    /// The process hands the lock over: its lease is to last for that time without it.
+    pub(crate) last: bool,
 }
 
 /// Raises the server's counter of fencing tokens to the last of `count` tokens starting with `first`, if the

@@ -55,7 +55,7 @@ pub(crate) enum AcquireReply {
     Busy { server_time: Option<ServerTime>, holder: CurrentHolder, remaining: Remaining, front: bool },
     /// The key holds something that is not a lock of this kind.
     WrongKind { found: Arc<str> },
-    /// Only to a [`Replace`](super::op::Replace): the holder that it names does not hold the lock (any more).
+    /// Only to a [`Replace`](super::op::Replace): the holder that it names does not hold the lock.
     NotHeld,
 }
 
@@ -75,7 +75,7 @@ impl AcquireReply {
         }
     }
 
-    /// True if the lock is held and the reply does not tell by which token.
+    /// True if the lock is held and the reply does not say by which token.
     pub(crate) fn names_a_marker(&self) -> bool {
         let is_marker = |holder: &str| super::kind_of(holder) != super::LockKind::Exclusive;
         matches!(self, AcquireReply::Busy { holder, .. } if is_marker(&holder.text))
@@ -103,7 +103,7 @@ impl BatchReply {
 /// The reply to a [`Release`](super::op::Release): the contract's, with what the queue of a Redis server tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseReply {
-    /// The lock was ours and is not any more. `gap`: it was left free for plain pollers; or, on one of
+    /// The lock was ours and no longer is. `gap`: it was left free for plain pollers; or, on one of
     /// several servers, it was handed on to a waiter.
     Released { gap: bool },
     /// The lock was not ours, but a queue entry was; the entry was removed.

@@ -88,9 +88,9 @@ impl Default for Tuning {
     fn default() -> Self {
         Tuning {
             queue_entry_ttl: Duration::from_secs(10),
-            // As long as the gap is, somebody waits longer than usual. How soon a client that polls meets one depends
-            // on their share of the time alone: 5 ms in 100 ms serve it as soon as 10 ms in 200 ms, after 2 s if it
-            // polls every 100 ms, and cost a key that is always busy about as much, 4 % of its sections.
+            // For the length of the gap, a waiter waits longer than usual. How soon a client that polls meets one
+            // depends on their share of the time alone: 5 ms in 100 ms serve it as soon as 10 ms in 200 ms, after 2 s
+            // if it polls every 100 ms, and cost a key that is always busy about as much, 4 % of its sections.
             poll_gap: Duration::from_millis(5),
             poll_gap_interval: SHORTEST_INTERVAL,
             clocks: Clocks::One,

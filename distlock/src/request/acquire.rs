@@ -394,8 +394,8 @@ pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: LockKind) -> LockEr
         Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
         Outcome::WrongKind { found } => LockError::WrongKind { key, wanted: kind.to_string().into(), found },
         Outcome::NotReplaced => LockError::ticket(format!(
-            "lock `{key}` is not held by the one who handed it over: the ticket was used, or its lease has ended; \
-             acquire the lock like any other"
+            "lock `{key}` is not held by the process that handed it over: the ticket was used, or its lease \
+             has ended; acquire the lock like any other"
         )),
         // Only exclusive holders publish for what they wait.
         Outcome::Deadlock(deadlock) => LockError::WouldDeadlock {

@@ -15,7 +15,7 @@ const LONGEST_LINGER: Duration = Duration::from_secs(10);
 const SHORTEST_LINGER: Duration = Duration::from_millis(1);
 
 pub(crate) const NO_WAITERS: &str =
-    "`max_waiters` is zero: nobody could ever ask; for one attempt use `no_wait`";
+    "`max_waiters` is zero: no request could wait; for one attempt use `no_wait`";
 
 impl LockRequest {
     /// Its keys, and what it wants of them; or why it cannot be granted at all.
@@ -24,7 +24,7 @@ impl LockRequest {
         let mut want = self.want(now)?;
         self.check_kind(keys.len())?;
         if want.replaces.is_some() {
-            // It is answered at once, or the store is out of reach.
+            // It is answered at once, or the store is unreachable.
             want.wait_limit = WaitLimit::Forever;
             want.unavailable_after = self.manager.defaults().unavailable_after;
             self.check_replacing()?;
@@ -32,7 +32,8 @@ impl LockRequest {
         want.linger = self.lingers(keys.len())?.filter(|_| want.replaces.is_none());
         if self.fenced && keys.len() > 1 {
             return Err(LockError::options(
-                "several keys have no common fencing token: lock the one that the data checks, fenced",
+                "several keys have no common fencing token: lock only the key whose token the data checks, \
+                 and make it `fenced()`",
             ));
         }
         self.check_store(keys, &want)?;
@@ -60,7 +61,7 @@ impl LockRequest {
         }
         match self.kind {
             LockKind::Limited { max_holders: 0 } => {
-                Err(LockError::options("`max_holders` is zero: nobody could ever enter"))
+                Err(LockError::options("`max_holders` is zero: no request could acquire the lock"))
             }
             LockKind::Limited { .. } if keys > 1 => {
                 Err(LockError::options("`max_holders` with several keys: lock them one by one"))
@@ -72,14 +73,17 @@ impl LockRequest {
         }
     }
 
-    /// How long the lease may stay with this process. A default is for the requests that it can be for.
+    /// How long the lease may stay with this process. The manager's default applies only to requests that can linger.
     fn lingers(&self, keys: usize) -> Result<Option<Duration>, LockError> {
         let objection = if self.kind != LockKind::Exclusive {
-            Some("`linger` is for exclusive locks: a lock with several holders is not kept without one")
+            Some("`linger` is for exclusive locks: a lock for several holders does not stay with one process")
         } else if keys > 1 {
             Some("`linger` with several keys: only a lock of one key is kept")
         } else if self.min_hold.is_some() {
-            Some("`linger` with `min_hold`: the one keeps this process out, too, the other lets it come back")
+            Some(
+                "`linger` with `min_hold`: `min_hold` keeps this process out, too, but `linger` lets it \
+                 return",
+            )
         } else {
             None
         };

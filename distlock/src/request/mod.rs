@@ -135,8 +135,8 @@ impl LockRequest {
             Ok(Keys::One(ticket.key.clone()))
         } else {
             Err(LockError::ticket(format!(
-                "it is for the lock `{}{}`, and this manager's prefix is `{ours}`: take it over with a manager that has \
-                 the prefix of the one who handed it over",
+                "it is for the lock `{}{}`, and this manager's prefix is `{ours}`: use a manager with the \
+                 prefix of the process that handed it over",
                 ticket.prefix, ticket.key
             )))
         };
@@ -157,7 +157,7 @@ impl LockRequest {
     /// # Errors
     /// [`LockError::Busy`] when the wait is over. [`LockError::Unavailable`]:
     ///
-    /// - if the server cannot be reached for the `wait` or for
+    /// - if the server is unreachable for the `wait` or for
     ///   [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is shorter (a
     ///   single attempt: 1 s at most, for all of its keys together);
     /// - at once, if the server refuses permanently, if this process was forked after the manager was created, or if

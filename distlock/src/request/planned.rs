@@ -13,7 +13,7 @@ impl LockRequest {
             match faults.take(key.as_str()) {
                 Some(Fault::Busy) => return Err(LockError::busy(key)),
                 Some(Fault::Unavailable) => {
-                    return Err(LockError::unavailable(key, "the test says that it cannot be reached"));
+                    return Err(LockError::unavailable(key, "the test makes it unreachable"));
                 }
                 Some(Fault::Lost) => loses = true,
                 None => {}

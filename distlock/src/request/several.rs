@@ -79,8 +79,5 @@ impl LockRequest {
 }
 
 fn too_slow(key: &LockKey) -> LockError {
-    LockError::unavailable(
-        key.clone(),
-        "the server took all the time of the attempt for the keys before this one",
-    )
+    LockError::unavailable(key.clone(), "the keys before this one took all the time of the attempt")
 }

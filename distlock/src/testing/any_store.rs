@@ -22,6 +22,7 @@ trait Erased: std::fmt::Debug + Send + Sync {
     fn release<'a>(&'a self, request: &'a Release) -> Answer<'a, ReleaseReply>;
     fn inspect<'a>(&'a self, key: &'a str) -> Answer<'a, Option<StoredLock>>;
     fn replace<'a>(&'a self, request: &'a Replace) -> Answer<'a, ReplaceReply>;
+    fn hand_over<'a>(&'a self, request: &'a Renew) -> Answer<'a, RenewReply>;
     fn list<'a>(&'a self, request: &'a List) -> Answer<'a, StoredPage>;
     fn diagnose(&self) -> Answer<'_, Vec<Finding>>;
     fn force_release<'a>(&'a self, key: &'a str) -> Answer<'a, bool>;
@@ -58,6 +59,10 @@ impl<S: LockStore> Erased for S {
 
     fn replace<'a>(&'a self, request: &'a Replace) -> Answer<'a, ReplaceReply> {
         Box::pin(LockStore::replace(self, request))
+    }
+
+    fn hand_over<'a>(&'a self, request: &'a Renew) -> Answer<'a, RenewReply> {
+        Box::pin(LockStore::hand_over(self, request))
     }
 
     fn list<'a>(&'a self, request: &'a List) -> Answer<'a, StoredPage> {
@@ -122,6 +127,10 @@ impl LockStore for AnyStore {
 
     async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
         self.0.replace(request).await
+    }
+
+    async fn hand_over(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        self.0.hand_over(request).await
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

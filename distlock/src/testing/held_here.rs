@@ -17,7 +17,7 @@ use crate::scope;
 ///     locks.lock(format!("account:{account}")).run(async |_| ledger.book(account, -10)).await
 /// }
 ///
-/// /// In place of the database, in tests.
+/// /// Instead of the database, in tests.
 /// struct TestLedger;
 ///
 /// impl Ledger for TestLedger {

@@ -53,7 +53,7 @@ impl Sections {
         for manager in managers {
             let core = manager.core();
             let mine = CountsOf { manager: core.id, counts: counts.clone() };
-            assert!(core.observers.counter().begin(mine), "the sections of {manager:?} are counted already");
+            assert!(core.observers.counter().begin(mine), "the sections of {manager:?} are already counted");
         }
         Sections(counts)
     }

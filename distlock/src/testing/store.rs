@@ -26,7 +26,7 @@ use distlock_store::clock::of_tokio::{self, Followed};
 /// next.await.unwrap()?.release().await
 /// # }
 /// ```
-#[must_use = "a store without a process is of no use"]
+#[must_use = "a store without a process is useless"]
 pub struct TestStore {
     store: Arc<MemoryStore>,
     paused: Option<Paused>,

@@ -57,6 +57,7 @@ const ROOMS: &[Room] = &[
         ],
     ),
     Room("frameworks", 8, &["axum/"]),
+    Room("fuzz targets", 8, &["fuzzing.rs"]),
     Room("test kit", 10, &["testing/"]),
     Room("crate", 9, &["lib.rs"]),
 ];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::keys::Names;
 use super::tls;
 use super::url::Url;
-use distlock_store::kit::connection::{CONNECT_TIMEOUTS, ConnectionOptions, RESPONSE_TIMEOUTS, UserLogin};
+use distlock_store::kit::connection::{ConnectionOptions, UserLogin};
 use distlock_store::kit::tls::TlsFiles;
 
 /// The valid range of the session's time-out. Below the first, etcd raises it itself.
@@ -56,7 +56,6 @@ impl Config {
                 "`session_timeout` is {said:?}: it must be between 2 s, the shortest lease of etcd, and a day"
             ));
         }
-        let time_out = |name, option, default, valid| url.parameters.time_out(name, option, default, valid);
         Ok(Config {
             members: url.hosts.iter().map(ToString::to_string).collect(),
             names: Names::below(&url.root),
@@ -65,18 +64,8 @@ impl Config {
             session_timeout: whole_seconds(
                 said.unwrap_or(options.default_ttl).clamp(*SESSIONS.start(), *SESSIONS.end()),
             ),
-            connect_timeout: time_out(
-                "connect_timeout",
-                options.connect_timeout,
-                CONNECT_TIMEOUT,
-                &CONNECT_TIMEOUTS,
-            )?,
-            response_timeout: time_out(
-                "response_timeout",
-                options.response_timeout,
-                RESPONSE_TIMEOUT,
-                &RESPONSE_TIMEOUTS,
-            )?,
+            connect_timeout: url.parameters.connect_timeout(options, CONNECT_TIMEOUT)?,
+            response_timeout: url.parameters.response_timeout(options, RESPONSE_TIMEOUT)?,
         })
     }
 

@@ -8,12 +8,17 @@ mod batching;
 mod config;
 mod diagnosis;
 mod errors;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod keys;
 mod link;
 mod listing;
 mod places;
+mod seats;
 mod session;
 mod supervisor;
+mod taking_over;
 mod tls;
 mod transactions;
 mod url;
@@ -32,12 +37,13 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, KEPT, LeaseRule, List, LockKind, LockStore,
-    Publish, Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage,
-    Waiting as Waits,
+    Publish, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents,
+    StoredLock, StoredPage, Waiting as Waits,
 };
 use errors::LinkError;
 use link::Link;
 use places::{Place, QueueState, room};
+use seats::{Seat, TakenOver};
 use transactions::{GuardedReply, Left, TxnReply, Wanted};
 use waiting::{WaitState, Waiters};
 
@@ -54,6 +60,7 @@ pub struct EtcdStore {
     /// `None`: no commands can be sent.
     link: Locked<Option<Link>>,
     waiting: Locked<Waiters>,
+    taken_over: Locked<TakenOver>,
     /// Told once that the manager has ended.
     closed: Notify,
 }
@@ -65,7 +72,13 @@ impl EtcdStore {
     /// A sentence that says what to write instead.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = Config::read(url, options)?;
-        Ok(EtcdStore { config, link: Locked::default(), waiting: Locked::default(), closed: Notify::new() })
+        Ok(EtcdStore {
+            config,
+            link: Locked::default(),
+            waiting: Locked::default(),
+            taken_over: Locked::default(),
+            closed: Notify::new(),
+        })
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
@@ -74,6 +87,15 @@ impl EtcdStore {
 
     fn waiting(&self) -> MutexGuard<'_, Waiters> {
         self.waiting.lock()
+    }
+
+    fn taken_over(&self) -> MutexGuard<'_, TakenOver> {
+        self.taken_over.lock()
+    }
+
+    /// The place of an owner of this process.
+    fn seat(&self, key: &Arc<str>, owner: &str) -> Seat {
+        self.taken_over().seat(&self.config.names, key, owner)
     }
 
     fn linked(&self) -> Result<Link, StoreError> {
@@ -150,10 +172,10 @@ impl EtcdStore {
     async fn try_acquire(&self, request: &Acquire, newest: i64) -> Result<Tried, StoreError> {
         let (names, kind) = (&self.config.names, request.kind);
         let (prefix, owner) = (names.places(&request.key), request.owner.as_str());
-        let place = names.place(&request.key, owner);
+        let seat = self.seat(&request.key, owner);
         let link = self.linked()?;
         let queues = request.queue.is_some();
-        let wanted = Wanted { prefix: &prefix, place: &place, owner, kind, queues };
+        let wanted = Wanted { prefix: &prefix, seat: &seat, owner, kind, queues };
         let txn = transactions::ask(&link.epoch, &wanted, newest);
         let answer = self.ask_of(&link, &request.key, txn).await?;
         let seen = self.counts(&link, transactions::seen(answer, &link.epoch, names, &wanted))?;
@@ -174,7 +196,7 @@ impl EtcdStore {
             && let Some(own) = seen.places.get(behind)
         {
             let in_the_way = seen.in_the_way(behind, kind);
-            let before = in_the_way.map(|place| (place.owner.clone(), place.create_revision)).collect();
+            let before = in_the_way.map(|place| (place.creator.clone(), place.create_revision)).collect();
             let since = (owner, own.create_revision);
             if self.waiting().stands_behind(&request.key, since, before, room(kind)) == WaitState::Comes {
                 return Ok(Tried::TurnCame);
@@ -191,14 +213,13 @@ impl EtcdStore {
     }
 
     /// Keeps the place of an owner of this process taken for this time.
-    async fn keep(&self, key: &str, owner: &str, time: Duration) -> Result<ReleaseReply, StoreError> {
-        let (link, names) = (self.linked()?, &self.config.names);
-        let place = names.place(key, owner);
+    async fn keep(&self, key: &Arc<str>, owner: &str, time: Duration) -> Result<ReleaseReply, StoreError> {
+        let (link, names, seat) = (self.linked()?, &self.config.names, self.seat(key, owner));
         // It keeps itself alive for that time, and nobody else does.
         let lease = link.grant(transactions::lease_ttl(time)).await.map_err(|error| error.store)?;
         let mut kind = LockKind::Exclusive;
         loop {
-            let txn = transactions::keep(&link.epoch, &place, kind, lease);
+            let txn = transactions::keep(&link.epoch, &seat, kind, lease);
             // Not with others: it is refused if its lease has ended, and then the others with it.
             let answer = self.ask(&link, txn).await?;
             match self.counts(&link, transactions::left(&answer, &link.epoch, names))? {
@@ -241,6 +262,7 @@ impl LockStore for EtcdStore {
             .connects_within(self.config.connect_timeout)
             .lists()
             .publishes()
+            .replaces()
     }
 
     fn describe(&self) -> String {
@@ -272,7 +294,7 @@ impl LockStore for EtcdStore {
             }
         }
         self.waiting().goes(&request.key, owner);
-        let too_fast = || format!("{}: others come and go faster than we can ask", self.describe());
+        let too_fast = || format!("{}: others come and go faster than distlock can ask", self.describe());
         let error = failed.unwrap_or_else(|| StoreError::later(too_fast()));
         // A place that was taken before is there, whatever the last transaction has come to.
         Err(if has_place { StoreError::unknown(error.to_string()) } else { error })
@@ -284,14 +306,29 @@ impl LockStore for EtcdStore {
     }
 
     async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
-        let names = &self.config.names;
-        let place = |request: &Renew| names.place(&request.key, request.owner.as_str());
+        let place = |request: &Renew| self.seat(&request.key, request.owner.as_str()).place;
         let places: Vec<String> = requests.iter().map(place).collect();
         let link = self.linked()?;
         let answer = self.ask(&link, transactions::read(&places)).await?;
-        let held = transactions::held(&answer, &link.epoch);
-        let reply = |held: bool| if held { RenewReply::Renewed } else { RenewReply::NotHeld };
-        Ok(held.into_iter().map(reply).collect())
+        let owners = requests.iter().map(|request| request.owner.as_str());
+        let held = transactions::held(&answer, &link.epoch, &self.config.names, owners);
+        let reply = |(held, Renew { key, owner, .. }): (bool, &Renew)| {
+            if held {
+                return RenewReply::Renewed;
+            }
+            // A lock that was taken away is not released.
+            self.taken_over().forget(key, owner.as_str());
+            RenewReply::NotHeld
+        };
+        Ok(held.into_iter().zip(requests).map(reply).collect())
+    }
+
+    async fn hand_over(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        self.detach(request).await
+    }
+
+    async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        self.take_over(request).await
     }
 
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
@@ -301,18 +338,22 @@ impl LockStore for EtcdStore {
             return Ok(released(self.evict(&request.key, |seen| kept(seen).into_iter().collect()).await?));
         }
         self.waiting().goes(&request.key, owner);
-        if let Some(time) = request.keep {
-            return self.keep(&request.key, owner, time).await;
-        }
-        let (link, names) = (self.linked()?, &self.config.names);
-        let txn = transactions::leave(&link.epoch, &names.place(&request.key, owner));
-        let answer = self.ask_of(&link, &request.key, txn).await?;
-        match self.counts(&link, transactions::left(&answer, &link.epoch, names))? {
-            Left::Done => Ok(ReleaseReply::Released),
-            // That of another session.
-            Left::Found(Some(_)) => self.evict_owner(&request.key, owner).await,
-            Left::Found(None) => Ok(ReleaseReply::NotHeld),
-        }
+        let released = match request.keep {
+            Some(time) => self.keep(&request.key, owner, time).await?,
+            None => {
+                let (link, seat) = (self.linked()?, self.seat(&request.key, owner));
+                let txn = transactions::leave(&link.epoch, &seat);
+                let answer = self.ask_of(&link, &request.key, txn).await?;
+                match self.counts(&link, transactions::left(&answer, &link.epoch, &self.config.names))? {
+                    Left::Done => ReleaseReply::Released,
+                    // It may be that of another session, or one that its owner has taken over, or has handed over in
+                    // vain. (Callers poll this on threads with small stacks.)
+                    Left::Found(_) => Box::pin(self.evict_owner(&request.key, owner)).await?,
+                }
+            }
+        };
+        self.taken_over().forget(&request.key, owner);
+        Ok(released)
     }
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
@@ -329,9 +370,9 @@ impl LockStore for EtcdStore {
     async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
         let (link, names, owner) = (self.linked()?, &self.config.names, request.owner.as_str());
         let text = format!("{owner}\n{}", request.value);
-        let place = names.place(&request.key, owner);
+        let seat = self.seat(&request.key, owner);
         // Refused if the place is not there any more: then nobody reads it.
-        self.ask(&link, transactions::publish(&link.epoch, &place, &names.published(&request.key), &text))
+        self.ask(&link, transactions::publish(&link.epoch, &seat, &names.published(&request.key), &text))
             .await?;
         Ok(())
     }
@@ -359,6 +400,7 @@ impl LockStore for EtcdStore {
         // After a panic it is called again.
         *self.link() = None;
         self.waiting().clear();
+        self.taken_over().clear();
         tokio::select! {
             () = self.supervise(&events) => {}
             () = self.closed.notified() => {}

@@ -163,10 +163,10 @@ impl Link {
         match self.batcher.route(key, txn) {
             Route::Direct(txn, _permit) => self.txn(txn).await,
             Route::Batched(answered) => {
-                answered.await.unwrap_or_else(|_| Err(self.member.unexpected("the connection was given up")))
+                answered.await.unwrap_or_else(|_| Err(self.member.unexpected("the connection was closed")))
             }
             Route::Closed => {
-                Err(LinkError::later(format!("{}: the connection was given up", self.member.place)))
+                Err(LinkError::later(format!("{}: the connection was closed", self.member.place)))
             }
         }
     }
@@ -256,11 +256,10 @@ impl KeepAlive {
         };
         let kept = member.answer(keep_alive).await?;
         let kept = kept.ok_or_else(|| member.unexpected("the stream of keep-alives has ended"))?;
-        let ttl = u64::try_from(kept.ttl()).unwrap_or(0);
-        if ttl == 0 {
+        let Some(ttl) = lasting(kept.ttl()) else {
             let text = format!("the session with {} has ended: its lease is gone", member.place);
             return Err(LinkError { lease_is_gone: true, ..LinkError::later(text) });
-        }
+        };
         let mut client = member.client.kv_client();
         let read = member.answer(client.get(&*self.epoch.name, None)).await?;
         if read.kvs().first().map(|kv| kv.mod_revision()) != Some(self.epoch.revision) {
@@ -268,8 +267,15 @@ impl KeepAlive {
         }
         let term = |header: Option<&etcd_client::ResponseHeader>| header.map(|header| header.raft_term());
         Ok(match (term(kept.header()), term(read.header())) {
-            (Some(before), Some(after)) if before == after => Beat::Alive(Duration::from_secs(ttl)),
+            (Some(before), Some(after)) if before == after => Beat::Alive(ttl),
             _ => Beat::Undecided,
         })
     }
+}
+
+/// How long a lease lasts whose ttl is this, in seconds; `None`: it is gone. A longer time than there is room for in
+/// any clock ends with that room.
+pub(super) fn lasting(ttl: i64) -> Option<Duration> {
+    let seconds = u32::try_from(ttl.max(0)).unwrap_or(u32::MAX);
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }

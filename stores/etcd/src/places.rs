@@ -8,6 +8,10 @@ use distlock_store::{Busy, KEPT, LockKind, StoredLock};
 /// The value of a place that is kept after its owner has released it, and the end of one that is not exclusive.
 const KEPT_PLACE: &str = "kept";
 
+/// What the value of an exclusive place begins with that was taken over. The owner who has it follows. `kind` reads it
+/// as exclusive, and so do programs that know no take-overs.
+pub(super) const TAKEN_OVER: &str = "x ";
+
 /// The most waiters of a lock that are named.
 const MOST_NAMED: usize = 1_000;
 
@@ -29,9 +33,15 @@ pub(super) fn kept_value(kind: LockKind) -> String {
     }
 }
 
+/// The value of a place that this owner has taken over.
+pub(super) fn taken_over_value(owner: &str) -> String {
+    format!("{TAKEN_OVER}{owner}")
+}
+
 fn kind(value: &str) -> LockKind {
     let limit = value.split_once(' ').and_then(|(limit, _)| limit.parse().ok());
-    match limit {
+    // A limit of none would be a lock that its first place does not hold.
+    match limit.filter(|limit| *limit > 0) {
         Some(max_holders) => LockKind::Limited { max_holders },
         None if value.starts_with('s') => LockKind::Shared,
         None => LockKind::Exclusive,
@@ -56,7 +66,10 @@ pub(super) fn room(kind: LockKind) -> usize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) name: Vec<u8>,
+    /// Who has it.
     pub(super) owner: String,
+    /// Who has created it, as its name says: the end of a place is reported by its name.
+    pub(super) creator: String,
     pub(super) create_revision: i64,
     pub(super) mod_revision: i64,
     pub(super) lease: i64,
@@ -66,14 +79,25 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn read(kv: &KeyValue, names: &Names) -> Option<Place> {
-        let owner = names.read(kv.key())?.owner;
-        let value = String::from_utf8_lossy(kv.value());
         Some(Place {
-            name: kv.key().to_vec(),
-            owner,
             create_revision: kv.create_revision(),
             mod_revision: kv.mod_revision(),
             lease: kv.lease(),
+            ..Place::of(kv.key(), kv.value(), names)?
+        })
+    }
+
+    /// What the name and the value say.
+    pub(super) fn of(name: &[u8], value: &[u8], names: &Names) -> Option<Place> {
+        let creator = names.read(name)?.owner;
+        let value = String::from_utf8_lossy(value);
+        Some(Place {
+            name: name.to_vec(),
+            owner: value.strip_prefix(TAKEN_OVER).unwrap_or(&creator).to_owned(),
+            creator,
+            create_revision: 0,
+            mod_revision: 0,
+            lease: 0,
             kind: kind(&value),
             kept: value.ends_with(KEPT_PLACE),
         })
@@ -167,6 +191,7 @@ mod tests {
         let place = |(number, value): (usize, &&str)| Place {
             name: Vec::new(),
             owner: format!("o{number}"),
+            creator: format!("o{number}"),
             create_revision: 1,
             mod_revision: 1,
             lease: 1,
@@ -191,7 +216,7 @@ mod tests {
                     .all(|(other, (said, expected))| { *said == (expected || other == number) })
             );
         }
-        for value in ["", "kept", "anything", "-3 holders", "99999999999 holders"] {
+        for value in ["", "kept", "anything", "-3 holders", "0 holders", "99999999999 holders"] {
             assert_eq!(kind(value), LockKind::Exclusive, "{value}");
         }
     }

@@ -11,7 +11,8 @@ use etcd_client::{
 };
 
 use super::keys::Names;
-use super::places::{Place, QueueState, kept_value, value};
+use super::places::{Place, QueueState, kept_value};
+use super::seats::Seat;
 use distlock_store::LockKind;
 
 /// The session as the present connection knows it.
@@ -114,7 +115,7 @@ impl From<&TxnResponse> for TxnReply {
 pub(super) struct Wanted<'a> {
     /// What all places of the lock begin with.
     pub(super) prefix: &'a str,
-    pub(super) place: &'a str,
+    pub(super) seat: &'a Seat,
     pub(super) owner: &'a str,
     pub(super) kind: LockKind,
     /// To be taken although others are in the way.
@@ -126,11 +127,12 @@ pub(super) struct Wanted<'a> {
 /// `newest`: zero, or the revision of the youngest of places that left room for another one. etcd compares places, and
 /// cannot count them: so who counts them takes one if none was taken since.
 pub(super) fn ask(epoch: &Epoch, wanted: &Wanted<'_>, newest: i64) -> Txn {
-    let Wanted { prefix, place, kind, queues, .. } = *wanted;
+    let Wanted { prefix, seat, kind, queues, .. } = *wanted;
+    let (place, value) = (&*seat.place, &*seat.value(kind));
     let refused = [epoch.look(), places(prefix)];
     let first = Txn::new().when([epoch.is_ours(), none_is_younger(prefix, newest)]).and_then([TxnOp::put(
         place,
-        value(kind),
+        value,
         Some(epoch.lives_with()),
     )]);
     let mut beside = vec![epoch.is_ours()];
@@ -140,26 +142,50 @@ pub(super) fn ask(epoch: &Epoch, wanted: &Wanted<'_>, newest: i64) -> Txn {
         (false, LockKind::Shared) => beside.extend(all_between(prefix, "r\u{10ffff}", "t")),
         (false, LockKind::Limited { .. }) => return first.or_else(refused),
     }
-    let put_again = TxnOp::put(place, value(kind), Some(epoch.lives_with().with_prev_key()));
+    let put_again = TxnOp::put(place, value, Some(epoch.lives_with().with_prev_key()));
     let beside = Txn::new().when(beside).and_then([put_again, places(prefix)]).or_else(refused);
     first.or_else([TxnOp::txn(beside)])
 }
 
 /// Gives up a place of ours.
-pub(super) fn leave(epoch: &Epoch, place: &str) -> Txn {
+pub(super) fn leave(epoch: &Epoch, seat: &Seat) -> Txn {
+    let place = &*seat.place;
     Txn::new()
-        .when([epoch.is_ours(), epoch.has(place)])
+        .when([epoch.is_ours(), epoch.has(place), seat.is_its_own()])
         .and_then([TxnOp::delete(place, None)])
         .or_else([epoch.look(), TxnOp::get(place, None)])
 }
 
 /// Leaves a place of ours, if it is of this kind, taken for as long as this lease lives.
-pub(super) fn keep(epoch: &Epoch, place: &str, kind: LockKind, lease: i64) -> Txn {
+pub(super) fn keep(epoch: &Epoch, seat: &Seat, kind: LockKind, lease: i64) -> Txn {
+    let place = &*seat.place;
     let put = TxnOp::put(place, kept_value(kind), Some(PutOptions::new().with_lease(lease)));
     Txn::new()
-        .when([epoch.is_ours(), epoch.has(place), Compare::value(place, CompareOp::Equal, value(kind))])
+        .when([epoch.is_ours(), epoch.has(place), has_value(place, &seat.value(kind))])
         .and_then([put])
         .or_else([epoch.look(), TxnOp::get(place, None)])
+}
+
+fn has_value(place: &str, value: &str) -> Compare {
+    Compare::value(place, CompareOp::Equal, value)
+}
+
+/// Gives an exclusive place of an owner of this process a lease of its own. It may have one already, by an earlier
+/// command whose reply was lost.
+pub(super) fn hand_over(epoch: &Epoch, seat: &Seat, lease: i64) -> Txn {
+    let (place, value) = (&*seat.place, &*seat.value(LockKind::Exclusive));
+    Txn::new()
+        .when([epoch.is_ours(), has_value(place, value)])
+        .and_then([TxnOp::put(place, value, Some(PutOptions::new().with_lease(lease)))])
+        .or_else([epoch.look(), TxnOp::get(place, None)])
+}
+
+/// Writes a place for its new owner, who stands at this seat, if the place is still as it was seen. Its key, and so its
+/// order, stay, and the watches of waiters do not report it.
+pub(super) fn replace(epoch: &Epoch, seen: &Place, seat: &Seat) -> Txn {
+    let is_as_seen = Compare::mod_revision(&*seat.place, CompareOp::Equal, seen.mod_revision);
+    let put = TxnOp::put(&*seat.place, seat.value(LockKind::Exclusive), Some(epoch.lives_with()));
+    Txn::new().when([epoch.is_ours(), is_as_seen]).and_then([put]).or_else([epoch.look()])
 }
 
 /// Gives up the places of any owners, each if it is still as it was seen.
@@ -177,12 +203,9 @@ pub(super) fn read(places: &[String]) -> Txn {
 }
 
 /// Writes what the holder at this place publishes. It goes with its session at the latest.
-pub(super) fn publish(epoch: &Epoch, place: &str, name: &str, text: &str) -> Txn {
-    Txn::new().when([epoch.is_ours(), epoch.has(place)]).and_then([TxnOp::put(
-        name,
-        text,
-        Some(epoch.lives_with()),
-    )])
+pub(super) fn publish(epoch: &Epoch, seat: &Seat, name: &str, text: &str) -> Txn {
+    let put = TxnOp::put(name, text, Some(epoch.lives_with()));
+    Txn::new().when([epoch.is_ours(), epoch.has(&seat.place), seat.is_its_own()]).and_then([put])
 }
 
 /// Removes what an owner has published: its name, a line end and a text that is not empty.
@@ -249,8 +272,9 @@ pub(super) fn seen(
 /// A place that was taken when there was room for it. It belongs to its owner, whatever the other places are.
 fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> QueueState {
     let place = Place {
-        name: wanted.place.into(),
+        name: wanted.seat.place.clone().into(),
         owner: wanted.owner.to_owned(),
+        creator: wanted.owner.to_owned(),
         create_revision: revision,
         mod_revision: revision,
         lease: epoch.lease,
@@ -268,7 +292,7 @@ pub(super) fn looked(answer: &TxnReply, names: &Names) -> Option<QueueState> {
     }
 }
 
-/// The answer to [`leave`] or [`keep`].
+/// The answer to [`leave`], [`keep`] or [`hand_over`].
 pub(super) fn left(answer: &TxnReply, epoch: &Epoch, names: &Names) -> GuardedReply<Left> {
     if answer.succeeded {
         return GuardedReply::Counts(Left::Done);
@@ -290,11 +314,30 @@ pub(super) fn evicted(answer: TxnReply) -> GuardedReply<bool> {
     GuardedReply::NotOurSession
 }
 
-/// The answer to [`read`]: which of the places are there, and live with our session.
-pub(super) fn held(answer: &TxnReply, epoch: &Epoch) -> Vec<bool> {
-    let is_held = |kv: &KeyValue| kv.lease() == epoch.lease;
-    let read = answer.responses.iter().map(|response| match response {
-        TxnOpResponse::Get(found) => found.kvs().first().is_some_and(is_held),
+/// The answer to [`replace`]: its revision; `None`: the place was not as it was seen.
+pub(super) fn replaced(answer: &TxnReply, epoch: &Epoch) -> GuardedReply<Option<i64>> {
+    match answer.responses.as_slice() {
+        [TxnOpResponse::Put(_)] if answer.succeeded => {
+            answer.revision.map_or(GuardedReply::Garbled, |revision| GuardedReply::Counts(Some(revision)))
+        }
+        [TxnOpResponse::Get(session)] if is_session(session.kvs(), epoch) => GuardedReply::Counts(None),
+        [TxnOpResponse::Get(_)] => GuardedReply::NotOurSession,
+        _ => GuardedReply::Garbled,
+    }
+}
+
+/// The answer to [`read`]: whether these owners have the places, which are there, and live with our session.
+pub(super) fn held<'a>(
+    answer: &TxnReply,
+    epoch: &Epoch,
+    names: &Names,
+    owners: impl Iterator<Item = &'a str>,
+) -> Vec<bool> {
+    let is_held = |kv: &KeyValue, owner| {
+        kv.lease() == epoch.lease && Place::read(kv, names).is_some_and(|place| place.owner == owner)
+    };
+    let read = answer.responses.iter().zip(owners).map(|(response, owner)| match response {
+        TxnOpResponse::Get(found) => found.kvs().first().is_some_and(|kv| is_held(kv, owner)),
         _ => false,
     });
     read.collect()

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use distlock_store::StoreError;
-use distlock_store::kit::connection::{CONNECT_TIMEOUTS, ConnectionOptions, Provider, RESPONSE_TIMEOUTS};
+use distlock_store::kit::connection::{ConnectionOptions, Provider};
 use distlock_store::kit::url::{Host, Login, Parts};
 
 /// Where the server is, and how to reach it.
@@ -26,7 +26,7 @@ impl Config {
     /// password.
     pub(super) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         if options.has_tls_options() {
-            return Err("`tls` is for stores that speak TLS: Memcached is spoken to in the clear".to_owned());
+            return Err("`tls` is for stores that speak TLS: Memcached is connected without TLS".to_owned());
         }
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(KNOWN, instead)?;
@@ -40,23 +40,12 @@ impl Config {
         if !parts.path.trim_matches('/').is_empty() {
             return Err("the URL of Memcached has no path: `memcached://host:port`".to_owned());
         }
-        let time_out = |name, option, default, valid| parameters.time_out(name, option, default, valid);
         Ok(Config {
             host,
             login: parts.login()?,
             credentials: options.credentials.clone(),
-            connect_timeout: time_out(
-                "connect_timeout",
-                options.connect_timeout,
-                CONNECT_TIMEOUT,
-                &CONNECT_TIMEOUTS,
-            )?,
-            response_timeout: time_out(
-                "response_timeout",
-                options.response_timeout,
-                RESPONSE_TIMEOUT,
-                &RESPONSE_TIMEOUTS,
-            )?,
+            connect_timeout: parameters.connect_timeout(options, CONNECT_TIMEOUT)?,
+            response_timeout: parameters.response_timeout(options, RESPONSE_TIMEOUT)?,
         })
     }
 
@@ -79,7 +68,7 @@ fn instead(name: &str) -> Option<String> {
         "timeout" => "write `response_timeout=1s`",
         "tcp_nodelay" => "it is always on",
         "protocol" => "commands are meta commands, always",
-        "tls" | "ssl" => "Memcached is spoken to in the clear: use a tunnel",
+        "tls" | "ssl" => "Memcached is connected without TLS: use a tunnel",
         _ => return None,
     };
     Some(text.to_owned())

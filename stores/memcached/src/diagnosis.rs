@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -15,6 +15,8 @@ use distlock_store::{Finding, StoreError};
 
 /// A server has about a hundred figures.
 const MOST_LINES: usize = 1_000;
+/// No line is longer: what is not ours is not read to its end.
+const LONGEST_LINE: u64 = 4 * 1024;
 
 impl MemcachedStore {
     pub(super) async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
@@ -23,10 +25,10 @@ impl MemcachedStore {
         match timeout(limit, self.figures(login)).await {
             Ok(Ok(figures)) => Ok(found(&figures)),
             Ok(Err(error)) => {
-                Err(StoreError::not_sent(format!("cannot ask Memcached for its figures: {error}")))
+                Err(StoreError::not_sent(format!("cannot read the statistics of Memcached: {error}")))
             }
             Err(_) => {
-                Err(StoreError::not_sent(format!("Memcached did not tell its figures within {limit:?}")))
+                Err(StoreError::not_sent(format!("Memcached did not report its statistics within {limit:?}")))
             }
         }
     }
@@ -42,7 +44,7 @@ impl MemcachedStore {
             let login = format!("{user} {password}");
             let line = format!("set login 0 0 {}\r\n{login}\r\n", login.len());
             stream.write_all(line.as_bytes()).await?;
-            stream.read_line(&mut String::new()).await?;
+            next_line(&mut stream).await?;
             figures = ask(&mut stream, "stats").await?;
         }
         let settings = ask(&mut stream, "stats settings").await?;
@@ -52,28 +54,37 @@ impl MemcachedStore {
 }
 
 /// Nothing, if the server refuses.
-async fn ask(stream: &mut BufReader<TcpStream>, command: &str) -> io::Result<HashMap<String, String>> {
+async fn ask(
+    stream: &mut (impl AsyncBufRead + AsyncWrite + Unpin),
+    command: &str,
+) -> io::Result<HashMap<String, String>> {
     stream.write_all(format!("{command}\r\n").as_bytes()).await?;
     let mut figures = HashMap::new();
     for _ in 0..MOST_LINES {
-        let mut line = String::new();
-        if stream.read_line(&mut line).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let Some((name, value)) = line.trim_end().strip_prefix("STAT ").and_then(|it| it.split_once(' '))
-        else {
+        let line = next_line(stream).await?;
+        let Some((name, value)) = figure(&line) else {
             // `END`, or an error.
             return Ok(figures);
         };
         figures.insert(name.to_owned(), value.to_owned());
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "too many figures"))
+    Err(io::Error::new(io::ErrorKind::InvalidData, "too many statistics"))
 }
 
-fn found(figures: &HashMap<String, String>) -> Vec<Finding> {
+async fn next_line(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<String> {
+    let mut line = String::new();
+    stream.take(LONGEST_LINE).read_line(&mut line).await?;
+    if line.ends_with('\n') { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+pub(super) fn figure(line: &str) -> Option<(&str, &str)> {
+    line.trim_end().strip_prefix("STAT ")?.split_once(' ')
+}
+
+pub(super) fn found(figures: &HashMap<String, String>) -> Vec<Finding> {
     let number = |name: &str| figures.get(name).and_then(|value| value.parse().ok()).unwrap_or(0_u64);
     let Some(evicts) = figures.get("settings:evictions") else {
-        return vec![Finding::new(Note, "settings", "the server does not tell them")];
+        return vec![Finding::new(Note, "settings", "the server does not report them")];
     };
     let (evicted, mib) = (number("evictions"), number("limit_maxbytes") / (1024 * 1024));
     let mut found = vec![match (evicts.as_str(), evicted) {
@@ -126,5 +137,18 @@ mod tests {
             severities(&[("settings:evictions", "off"), ("listen_disabled_num", "1")]),
             [Fine, Warning]
         );
+    }
+
+    #[tokio::test]
+    async fn a_line_without_an_end_is_not_read_to_its_end() {
+        let endless = usize::try_from(LONGEST_LINE).unwrap() * 2;
+        let (mut server, client) = tokio::io::duplex(endless);
+        server.write_all("STAT a 1\r\nSTAT b c d\r\nEND\r\n".as_bytes()).await.unwrap();
+        server.write_all("S".repeat(endless / 2).as_bytes()).await.unwrap();
+        let mut client = BufReader::new(client);
+        let figures = ask(&mut client, "stats").await.unwrap();
+        assert_eq!((figures.len(), &*figures["b"]), (2, "c d"));
+        // The server keeps the connection open.
+        assert_eq!(ask(&mut client, "stats").await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

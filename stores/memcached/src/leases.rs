@@ -44,7 +44,7 @@ impl Leases {
         Some((lease.cas, lease.until.duration_since(clock::now())))
     }
 
-    /// It is not the owner's any more.
+    /// It no longer belongs to the owner.
     pub(super) fn ended(&mut self, key: &str, owner: &str) {
         if self.leases.get(key).is_some_and(|lease| lease.owner == owner) {
             self.leases.remove(key);

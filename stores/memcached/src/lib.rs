@@ -7,6 +7,9 @@
 
 mod config;
 mod diagnosis;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod leases;
 mod link;
 mod meta;
@@ -127,7 +130,7 @@ impl MemcachedStore {
                     return Ok(Changed::Done);
                 }
                 (Response::Missing, _) => break,
-                // By somebody else, or by a command of ours whose answer was lost.
+                // By another client, or by a command of ours whose answer was lost.
                 (Response::Changed, _) => {}
                 (other, _) => return Err(unexpected(&other)),
             }

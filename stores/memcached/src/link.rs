@@ -116,7 +116,8 @@ impl Connection {
         let behind = self.queue.lock().clock.behind(now);
         if behind > MOST_BEHIND {
             return Err(StoreError::later(format!(
-                "for {behind:?} nothing has shown that Memcached runs, by whose clock the item would end"
+                "Memcached has not answered for {behind:?}: its clock, by which the item expires, may have \
+                 stopped"
             )));
         }
         Ok(Ttl::at_least(time, now, behind))
@@ -162,8 +163,8 @@ impl Connection {
         }
         let is_alone = queue.awaited.is_empty();
         queue.awaited.push_back(awaited);
-        // Who is alone writes itself, which wakes nobody. Of many, the driver writes all at once. Nobody else writes
-        // now: what is not written is awaited.
+        // A single caller writes itself, which wakes no task. Of many, the driver writes all at once. Nothing else
+        // writes now: what is not written is awaited.
         let written = if is_alone { self.writer.try_write(bytes).unwrap_or(0) } else { 0 };
         match bytes.get(written..) {
             None | Some([]) => {}
@@ -180,11 +181,11 @@ impl Connection {
 /// What to do about a refusal.
 fn remedy(said: &str) -> &'static str {
     if said.contains("unauthenticated") {
-        "the server wants a user and a password: `memcached://user:password@host:port`"
+        "the server requires a user and a password: `memcached://user:password@host:port`"
     } else if said.contains("out of memory") {
         "the server is full and may not forget other items (`-M`): give it more memory (`-m`)"
     } else if said.starts_with("SERVER_ERROR") {
-        "look at the server"
+        "check the server"
     } else {
         "Memcached 1.6.12 or later is needed, without a proxy in front of it that does not know meta commands"
     }
@@ -197,7 +198,7 @@ impl Driver {
         let end = EndOnDrop(&connection);
         let ended = tokio::select! {
             biased;
-            // Before anybody says that nothing was heard: this process may have stood still.
+            // Before the server counts as silent: this process may have been paused.
             ended = read_all(reader, &connection) => ended,
             ended = write_all(&connection) => ended,
             () = silence(&connection, response_timeout) => {
@@ -210,7 +211,7 @@ impl Driver {
     }
 }
 
-/// No command is sent over the connection any more, and no caller gets a reply.
+/// No command is sent over the connection from now on, and no caller gets a reply.
 struct EndOnDrop<'a>(&'a Connection);
 
 impl Drop for EndOnDrop<'_> {
@@ -289,23 +290,23 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
         drop(queue);
         bytes.drain(..read);
         for (reply, said) in told.drain(..) {
-            // Whoever asked may have gone.
+            // The caller may have been dropped.
             drop(reply.send(said));
         }
     }
 }
 
 /// One answer.
-struct RawResponse<'a> {
-    line: Line<'a>,
-    value: &'a [u8],
+pub(super) struct RawResponse<'a> {
+    pub(super) line: Line<'a>,
+    pub(super) value: &'a [u8],
     /// Of all of it.
-    length: usize,
+    pub(super) length: usize,
 }
 
 impl<'a> RawResponse<'a> {
     /// `None`: it is not understood; `Some(None)`: its rest has not come yet.
-    fn first_of(bytes: &'a [u8]) -> Option<Option<Self>> {
+    pub(super) fn first_of(bytes: &'a [u8]) -> Option<Option<Self>> {
         let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
             return (bytes.len() <= MOST_BYTES).then_some(None);
         };
@@ -318,12 +319,10 @@ impl<'a> RawResponse<'a> {
             return None;
         }
         // The end of the line belongs to it.
-        let answer = |_: &[u8]| RawResponse {
-            line,
-            value: rest.get(..size).unwrap_or_default(),
-            length: end + 1 + size + 2,
+        let Some((value, behind)) = rest.get(..size + 2).and_then(|both| both.split_at_checked(size)) else {
+            return Some(None);
         };
-        Some(rest.get(..size + 2).map(answer))
+        (behind == b"\r\n").then_some(Some(RawResponse { line, value, length: end + 1 + size + 2 }))
     }
 }
 
@@ -349,6 +348,7 @@ mod tests {
         assert_eq!(first_of(&text[value..]), Some(Some((None, String::new(), text.len() - value))));
         assert_eq!(first_of("HD O7\n"), None, "the end of a line is another one");
         assert_eq!(first_of("VA 1048577 O7\r\n"), None, "too long a value");
+        assert_eq!(first_of("VA 3 c5 O7\r\na\nbHD c6 O8\r\n"), None, "a value without its end");
         assert_eq!(first_of(&"x".repeat(MOST_BYTES + 1)), None, "too long a line");
     }
 }

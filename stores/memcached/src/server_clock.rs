@@ -19,7 +19,7 @@ pub(super) struct ServerClock {
     /// The server ran after this, and then its timer too.
     ran: Time,
     /// When a later command was sent and when its answer came. It proves that the server ran; that its timer ran too,
-    /// it proves when it is so old that the timer cannot be late any more.
+    /// it proves when it is so old that the timer can no longer be late.
     answer: Option<(Time, Time)>,
 }
 

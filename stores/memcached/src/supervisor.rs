@@ -83,7 +83,7 @@ impl MemcachedStore {
     async fn greet(&self, connection: &Connection) -> Result<(), StoreError> {
         let version = match connection.ask_line("version").await {
             Err(error) if error.to_string().contains("unauthenticated") => {
-                // Never unasked: a server that wants no password would keep it as an item.
+                // Sent only if the server asks for it: a server without passwords would store it as an item.
                 let Some((user, password)) = self.config.login().await? else { return Err(error) };
                 let login = format!("{user} {password}");
                 let line = format!("set login 0 0 {}\r\n{login}", login.len());

@@ -9,9 +9,7 @@ use mysql_async::{Opts, OptsBuilder};
 use super::schema::Schema;
 use super::tls;
 use distlock_store::StoreError;
-use distlock_store::kit::connection::{
-    CONNECT_TIMEOUTS, ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, RESPONSE_TIMEOUTS, TlsOptions,
-};
+use distlock_store::kit::connection::{ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, TlsOptions};
 use distlock_store::kit::tls::TlsFiles;
 use distlock_store::kit::url::{Parts, decoded, each_once};
 
@@ -22,7 +20,7 @@ pub(crate) struct MysqlConfig {
     pub(super) servers: Vec<Opts>,
     /// Hosts and database, without credentials.
     place: String,
-    /// `None`: they are spoken to in the clear.
+    /// `None`: they are connected without TLS.
     tls: Option<Arc<TlsFiles>>,
     pub(super) schema: Schema,
     /// How many connections there may be.
@@ -92,7 +90,6 @@ impl MysqlConfig {
         };
         let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let place = parameters.get("socket").map_or(names.join(","), str::to_owned);
-        let time_out = |name, option, default, valid| parameters.time_out(name, option, default, valid);
         Ok(MysqlConfig {
             servers: hosts.iter().map(server).collect(),
             place: format!("{place}/{database}"),
@@ -100,18 +97,8 @@ impl MysqlConfig {
             schema: Schema::with_prefix(parameters.get("table_prefix").unwrap_or("distlock_"))?,
             connections: parameters.number("connections", 1..=MOST_CONNECTIONS)?.unwrap_or(CONNECTIONS),
             credentials: options.credentials.clone(),
-            connect_timeout: time_out(
-                "connect_timeout",
-                options.connect_timeout,
-                CONNECT_TIMEOUT,
-                &CONNECT_TIMEOUTS,
-            )?,
-            response_timeout: time_out(
-                "response_timeout",
-                options.response_timeout,
-                RESPONSE_TIMEOUT,
-                &RESPONSE_TIMEOUTS,
-            )?,
+            connect_timeout: parameters.connect_timeout(options, CONNECT_TIMEOUT)?,
+            response_timeout: parameters.response_timeout(options, RESPONSE_TIMEOUT)?,
         })
     }
 
@@ -120,7 +107,7 @@ impl MysqlConfig {
         format!("MySQL at {}, {}", self.place, self.schema)
     }
 
-    /// With what each connection is asked for anew: the credentials of the program, if it gives some, and certificates.
+    /// What is read again for each connection: the credentials of the program, if it gives some, and certificates.
     pub(super) async fn for_a_connection(&self, server: &Opts) -> Result<Opts, StoreError> {
         let mut opts = OptsBuilder::from_opts(server.clone());
         if let Some(provider) = &self.credentials {
@@ -145,7 +132,7 @@ impl MysqlConfig {
 fn instead(name: &str) -> Option<String> {
     let text = match name {
         "ssl-mode" | "ssl_mode" | "require_ssl" | "ssl" | "tls" => {
-            "TLS is asked for by `sslmode=require`; the server is verified, always"
+            "`sslmode=require` requests TLS; the server is always verified"
         }
         "pool_max" | "pool_min" | "pool_size" | "max_connections" => "write `connections=8`",
         "db" | "database" => "write the database as the path: `mysql://user:password@host/database`",

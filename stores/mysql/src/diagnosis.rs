@@ -21,7 +21,7 @@ impl MysqlStore {
     }
 }
 
-fn of_settings(settings: &HashMap<String, String>) -> Vec<Finding> {
+pub(super) fn of_settings(settings: &HashMap<String, String>) -> Vec<Finding> {
     let setting = |name: &str| settings.get(name).map_or("", String::as_str);
     let is = |name: &str, value: &str| setting(name).eq_ignore_ascii_case(value);
     let mut found = vec![flush(setting("innodb_flush_log_at_trx_commit"))];
@@ -48,7 +48,7 @@ fn flush(value: &str) -> Finding {
     let crash = match value {
         // 3 is 1 in MariaDB, with one more flush.
         "1" | "3" => return Finding::new(Fine, about, value),
-        "" => return Finding::new(Note, about, "the server does not tell it"),
+        "" => return Finding::new(Note, about, "the server does not report it"),
         "2" => "a crash of the machine",
         _ => "a crash of the server",
     };

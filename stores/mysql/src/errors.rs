@@ -12,7 +12,7 @@ use distlock_store::kit::certificates;
 pub(super) enum Phase {
     /// Before any command.
     Connecting,
-    /// In answer to a command, or in place of it.
+    /// In answer to a command, or instead of one.
     Asking,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn is_forbidden(error: &Error) -> bool {
     matches!(code(error), Some(1044 | 1142 | 1143 | 1227))
 }
 
-/// The server cannot be written to (any more).
+/// The server does not accept writes.
 pub(super) fn is_read_only(error: &Error) -> bool {
     matches!(code(error), Some(1290 | 1792 | 1836))
 }
@@ -99,8 +99,8 @@ fn remedy(code: u16) -> Option<&'static str> {
             "check the user and the password in the URL, and from which hosts the user may log in; the user may need \
              TLS (`sslmode=require`), or a client certificate (`cert=` and `key=`)"
         }
-        3159 => "the server wants TLS: write `sslmode=require` into the URL",
-        1044 => "check the database in the URL, and GRANT this user the use of it",
+        3159 => "the server requires TLS: write `sslmode=require` into the URL",
+        1044 => "check the database in the URL, and GRANT this user access to it",
         1049 => "check the database in the URL, or create it",
         1046 => "name the database in the URL: `mysql://user:password@host/database`",
         1129 | 1130 => "let the server accept this host: CREATE USER 'user'@'host', or FLUSH HOSTS",
@@ -110,8 +110,8 @@ fn remedy(code: u16) -> Option<&'static str> {
              a user connect once that may create it"
         }
         1146 => {
-            "a table of distlock is gone or was never made, or another database is meant; tables are made when the program \
-             connects anew, if it may"
+            "a table of distlock is missing, or the URL names another database; the tables are created when \
+             the program connects again, if its user may create them"
         }
         1665 => {
             "set `binlog_format` to MIXED or ROW on the server: locks need READ COMMITTED, which cannot be logged as \
@@ -143,8 +143,8 @@ fn temporary(code: u16, said: String, moment: Phase) -> StoreError {
 }
 
 /// What to do about a server that cannot be written to.
-pub(super) const STANDBY: &str = "it is read-only, a replica perhaps; name all servers in the URL (host1,host2): the \
-                                  first that can be written to is used";
+pub(super) const STANDBY: &str = "it is read-only, perhaps a replica; name all servers in the URL \
+                                  (host1,host2): distlock uses the first one that accepts writes";
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,9 @@
 mod config;
 mod diagnosis;
 mod errors;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod kinds;
 mod link;
 mod listing;
@@ -108,13 +111,13 @@ impl MysqlStore {
         Ok(found)
     }
 
-    /// Takes the lock, or says for how long somebody else has it.
+    /// Acquires the lock, or says for how long another owner has it.
     async fn take(&self, pool: &Pool, request: &Acquire, limit: Limit) -> Result<Acquired, StoreError> {
         if self.known.get(&request.key).is_some() {
             if let Some(acquired) = self.take_row(pool, request, limit).await? {
                 return Ok(acquired);
             }
-            // It has no row any more, or the statement came too late: the other statement says which.
+            // Its row is gone, or the statement came too late: the other statement says which.
             self.known.forget(&request.key);
         }
         for _ in 0..2 {
@@ -177,7 +180,7 @@ impl MysqlStore {
         ))
     }
 
-    /// Carries out a statement that changes one row if it is in time, a second time if it was not. What it has found if
+    /// Executes a statement that changes one row if it is in time, a second time if it was not. What it has found if
     /// there was nothing to change.
     async fn change(
         &self,
@@ -215,11 +218,11 @@ impl MysqlStore {
             let held = self.link.ask(&pool, Statement::Text(&held), limit).await?;
             let held: HashSet<Vec<u8>> =
                 held.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
-            // What its owner holds now, it held before: nobody else takes a lock for it.
+            // What its owner holds now, it held before: no other client acquires a lock for it.
             if u64::try_from(held.len()).is_ok_and(|held| held <= renewed) {
                 return Ok(held);
             }
-            // Some were not renewed although they could be: it came too late.
+            // Some leases could be renewed, but were not: the statement came too late.
             let first = pairs.first().map_or("", |(key, _)| key);
             self.look(&pool, first, limit).await?;
         }
@@ -269,7 +272,7 @@ impl LockStore for MysqlStore {
                 Acquired::Busy { remaining } => remaining,
             };
             self.contended.noted(key);
-            // It is busy all the same if nothing more can be learnt.
+            // It is busy even if nothing more can be learnt.
             let Ok(found) = self.look(&pool, key, limit).await else { break };
             if found.ends_ahead {
                 let values = |not_after: i64| vec![bytes(key), not_after.into()];
@@ -392,7 +395,7 @@ impl LockStore for MysqlStore {
             Some(_) => Missed::Late,
             None => Missed::NothingToDo,
         };
-        // Rows of several holders mean nothing any more.
+        // Rows of several holders mean nothing now.
         let limit = Limit::of_a_command();
         Ok(self.change(key, &self.statements.force_release, &values, is_held, limit).await?.is_none())
     }

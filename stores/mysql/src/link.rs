@@ -39,14 +39,14 @@ pub(super) struct Link {
 /// Connections to one server, which come and go together.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Those that nobody uses; the one that was used last comes last.
+    /// Those that are not in use; the one that was used last comes last.
     idle: Locked<VecDeque<Idle>>,
     /// A permit for each of them.
     turns: Semaphore,
     count: AtomicUsize,
-    /// Somebody waits for a connection.
+    /// A caller waits for a connection.
     pub(super) crowded: Notify,
-    /// Why all are to be replaced: one has ended, or does not answer, or may not write any more.
+    /// Why all are to be replaced: one has ended, or does not answer, or may no longer write.
     broken: watch::Sender<Option<StoreError>>,
     /// What the server's clock showed, and when it said so.
     clock: Locked<(Instant, i64)>,
@@ -220,12 +220,12 @@ impl Pool {
         self.turns.add_permits(1);
     }
 
-    /// One that was taken out is not given back.
+    /// One that was taken out is not returned.
     pub(super) fn is_one_less(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Nobody gets one any more. Those that are idle are returned.
+    /// No caller gets one from now on. Those that are idle are returned.
     pub(super) fn close(&self) -> Vec<Conn> {
         self.turns.close();
         self.idle.lock().drain(..).map(|idle| idle.conn).collect()
@@ -264,8 +264,8 @@ async fn carry_out(
                 Ok(result) => all_of(result).await,
                 Err(error) => Err(error),
             };
-            // A transaction in it may be open yet, and keep rows locked. A connection on which it cannot be ended is
-            // closed, which ends it.
+            // A transaction in it may still be open, and keep rows locked. If the transaction cannot be ended, the
+            // connection is closed, which ends it.
             let may_be_open = asked.as_ref().is_err_and(|error| !error.is_fatal());
             if may_be_open && conn.query_drop("ROLLBACK AND NO CHAIN NO RELEASE").await.is_err() {
                 return Err(Error::Driver(DriverError::ConnectionClosed));
@@ -290,6 +290,6 @@ async fn all_of<P: Protocol>(mut result: QueryResult<'_, '_, P>) -> Result<State
 pub(super) async fn clock(conn: &mut Conn) -> Result<(Instant, i64), StoreError> {
     let row: Option<Row> =
         conn.query_first(CLOCK).await.map_err(|error| errors::of(&error, Phase::Connecting))?;
-    let row = row.ok_or_else(|| StoreError::not_sent("the server does not tell its time"))?;
+    let row = row.ok_or_else(|| StoreError::not_sent("the server does not report its time"))?;
     Ok((Instant::now(), column(&row, 0)?))
 }

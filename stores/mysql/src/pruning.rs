@@ -67,7 +67,7 @@ impl MysqlStore {
         Ok(highest)
     }
 
-    /// Goes on until no such row is left. Where several processes do it at a time, each finds what others have left.
+    /// Continues until no such row is left. Where several processes do it at a time, each finds what others have left.
     async fn remove_idle(&self, pool: &Pool, highest: i64) -> Result<(), StoreError> {
         let mut behind = Vec::new();
         loop {

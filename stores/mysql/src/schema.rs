@@ -28,7 +28,7 @@ impl Schema {
         Ok(Schema { prefix: prefix.to_owned() })
     }
 
-    /// `text` with the names of the tables in place of `@lock`, `@floor`, `@holder` and `@value`.
+    /// `text` with the names of the tables instead of `@lock`, `@floor`, `@holder` and `@value`.
     pub(super) fn fill(&self, text: &str) -> String {
         let name = |table: &str| format!("`{}{table}_1`", self.prefix);
         ["lock", "floor", "holder", "value"]
@@ -91,9 +91,10 @@ impl Schema {
     fn not_allowed(&self, error: &Error) -> StoreError {
         let (reason, grants, prefix) = (errors::words(error), self.grants(), &self.prefix);
         StoreError::refused(format!(
-            "the database has no tables for locks yet and this user may not create them, or it may not use those that \
-             are there ({reason}). Let an administrator run what `distlock sql mysql --table-prefix '{prefix}'` prints in \
-             this database, and give this user the use of it: {grants}."
+            "the database has no tables for locks yet and this user may not create them, or it may not use \
+             those that are there ({reason}). Let an administrator run what `distlock sql mysql \
+             --table-prefix '{prefix}'` prints in this database, and grant this user access to them: \
+             {grants}."
         ))
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Texts {
     keep: String,
     renew: String,
     holders: String,
-    /// Of processes that have died. Nobody needs a holder that ended a day ago, whatever the row of its key says.
+    /// Of processes that have died. No process needs a holder that ended a day ago, whatever the row of its key says.
     pub(super) remove: String,
 }
 
@@ -190,7 +190,7 @@ impl MysqlStore {
         Err(StoreError::later("the renewal came too late"))
     }
 
-    /// Those who hold keys that several hold, of each key those first that last longest.
+    /// The holders of keys with several holders, for each key the longest lease first.
     pub(super) async fn holders(
         &self,
         pool: &Pool,
@@ -203,7 +203,7 @@ impl MysqlStore {
         answer.rows.iter().map(Held::of).collect()
     }
 
-    /// What a request is told that finds the key like this. `None`: nobody is in its way.
+    /// The reply to a request that finds the key like this. `None`: nothing is in its way.
     pub(super) async fn obstacle(
         &self,
         pool: &Pool,
@@ -236,7 +236,7 @@ impl MysqlStore {
         })
     }
 
-    /// Each of those who hold a key that several hold.
+    /// Each holder of a key with several holders.
     pub(super) async fn held_by_several(
         &self,
         pool: &Pool,

@@ -12,7 +12,7 @@ use distlock_store::{LockKind, StoreError, StoredLock};
 /// Parameters of a statement.
 pub(super) type Values = Vec<Value>;
 
-/// What is in the way of nobody.
+/// What is in the way of no request.
 const FREE: &str = "-";
 
 /// The texts of the statements, which name the tables.
@@ -216,7 +216,7 @@ pub(super) struct KeyState {
     pub(super) clock: i64,
     /// Who holds it, and for how long; of several holders, what stands for all of them.
     pub(super) holder: Option<(String, Duration)>,
-    /// It is free, and its end lies ahead all the same: the clock was set back since it was released.
+    /// It is free, although its end lies ahead: the clock was set back since it was released.
     pub(super) ends_ahead: bool,
 }
 
@@ -244,7 +244,7 @@ impl KeyState {
     }
 }
 
-/// A key that somebody holds.
+/// A key that is held.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) key: String,
@@ -278,7 +278,7 @@ pub(super) fn column<T: FromValue>(row: &Row, at: usize) -> Result<T, StoreError
     row.get_opt(at).and_then(Result::ok).ok_or_else(|| garbled(&format!("column {at}")))
 }
 
-/// What the next owner of a key that is given back is called, and for how long it stays so.
+/// The name of the next owner of a key that is released, and how long it stays so.
 pub(super) fn after(keep: Option<Duration>) -> (&'static str, i64) {
     keep.map_or((FREE, 0), |keep| (distlock_store::KEPT, micros(keep)))
 }

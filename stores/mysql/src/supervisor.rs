@@ -20,7 +20,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// A connection that lived so long was a good one.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
-/// All but one of those that nobody used for so long are closed.
+/// All but one of those that were unused for this time are closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// Before another connection is asked for when the server has refused one.
 const PAUSE_AFTER_REFUSAL: Duration = Duration::from_secs(1);
@@ -108,7 +108,7 @@ impl MysqlStore {
         }
     }
 
-    /// Makes more connections while somebody waits for one, as many as are allowed. Never ends.
+    /// Makes more connections while a caller waits for one, as many as are allowed. Never ends.
     async fn grow(&self, server: &Opts, pool: &Pool) {
         loop {
             pool.crowded.notified().await;
@@ -117,7 +117,7 @@ impl MysqlStore {
             }
             match self.connect_to(server).await {
                 Ok((conn, _)) => pool.add(conn),
-                // The server gives no more for now; those that there are go on.
+                // The server accepts no more for now; the existing ones continue.
                 Err(_) => tokio::time::sleep(PAUSE_AFTER_REFUSAL).await,
             }
         }
@@ -139,7 +139,7 @@ impl MysqlStore {
                 match timeout(self.config.response_timeout, clock(&mut conn)).await {
                     Ok(Ok((_, clock))) => pool.learn(clock),
                     Ok(Err(error)) => return error,
-                    Err(_) => return StoreError::unknown("the server has stopped to answer"),
+                    Err(_) => return StoreError::unknown("the server has stopped answering"),
                 }
                 pool.give_back(conn, since);
                 checked += 1;

@@ -99,7 +99,7 @@ impl PostgresStore {
             )
             .remedy("name the server itself by `?listen=postgres://…`, or set `?listen=off`"),
             (Listening::Off, _) => finding(Note, "poll, because the URL says `listen=off`")
-                .remedy("name the server itself by `?listen=postgres://…`, if it can be reached"),
+                .remedy("name the server itself by `?listen=postgres://…`, if it is reachable"),
         })
     }
 }
@@ -109,7 +109,7 @@ fn read<T: for<'a> FromSql<'a>>(row: &Row, at: usize) -> Result<T, StoreError> {
 }
 
 /// `durability`: what the URL says of acquisitions.
-fn of_settings(settings: &HashMap<String, String>, durability: Option<&str>) -> Vec<Finding> {
+pub(super) fn of_settings(settings: &HashMap<String, String>, durability: Option<&str>) -> Vec<Finding> {
     let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
     let number = |name: &str| settings.get(name).and_then(|found| found.parse().ok()).unwrap_or(0_u64);
     let mut found = vec![match (is("fsync", "off"), is("full_page_writes", "off")) {
@@ -185,7 +185,7 @@ fn dead_rows(dead: i64, live: i64) -> Finding {
     let text = format!("{dead} dead rows in the tables of locks, {live} others");
     if dead >= MANY_DEAD && dead > live {
         return Finding::new(Warning, "dead rows", text)
-            .remedy("look why autovacuum does not remove them: an old transaction, or too few workers");
+            .remedy("find out why autovacuum does not remove them: an old transaction, or too few workers");
     }
     Finding::new(Fine, "dead rows", text)
 }

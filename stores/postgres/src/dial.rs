@@ -79,7 +79,7 @@ async fn connect(
             match poll_fn(|cx| connection.poll_message(cx)).await {
                 Some(Ok(AsyncMessage::Notification(note))) => {
                     let (channel, payload) = (note.channel().to_owned(), note.payload().to_owned());
-                    // The one that listened has gone: so will this.
+                    // The connection that listened has ended, so this one will end, too.
                     drop(notifications.send(Notification { channel, payload }));
                 }
                 Some(Ok(_)) => {}

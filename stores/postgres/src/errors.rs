@@ -26,7 +26,7 @@ pub(super) fn is_too_late(error: &ClientError) -> bool {
     error.code().is_some_and(|code| code.code() == TOO_LATE)
 }
 
-/// The server does not know a prepared statement any more, or what it returns has changed since. It has done nothing.
+/// The server no longer knows a prepared statement, or what it returns has changed since. It has done nothing.
 pub(super) fn is_of_preparation(error: &ClientError) -> bool {
     let codes = [&SqlState::INVALID_SQL_STATEMENT_NAME, &SqlState::FEATURE_NOT_SUPPORTED];
     error.code().is_some_and(|code| codes.contains(&code))
@@ -110,8 +110,8 @@ fn remedy(code: &SqlState) -> Option<&'static str> {
     let text = match code.code() {
         "28P01" => "check the password in the URL",
         "28000" => {
-            "check the user in the URL, and pg_hba.conf on the server; it may want `sslmode=require`, or a client \
-             certificate (`cert=` and `key=`)"
+            "check the user in the URL, and pg_hba.conf on the server; it may require `sslmode=require`, or a \
+             client certificate (`cert=` and `key=`)"
         }
         "3D000" => "check the database in the URL, or create it",
         "42501" => {
@@ -130,13 +130,14 @@ fn remedy(code: &SqlState) -> Option<&'static str> {
 fn temporary(code: &SqlState, said: String) -> StoreError {
     match code.code() {
         "25006" => StoreError::later(format!(
-            "{said}: it is a standby, or transactions were made read-only (default_transaction_read_only), as some do when \
-             the disk is full. If it is a standby, name all servers in the URL (host1,host2) with \
-             `target_session_attrs=read-write`"
+            "{said}: it is a standby, or transactions were made read-only (default_transaction_read_only), as \
+             some administrators do when the disk is full. If it is a standby, name all servers in the URL \
+             (host1,host2) with `target_session_attrs=read-write`"
         )),
-        // Nothing was done, and nothing will be before we have connected anew.
+        // Nothing was done, and nothing will be before we have connected again.
         missing if MISSING.contains(&missing) => StoreError::later(format!(
-            "{said}: the tables or functions of distlock are gone; they are made again now, if this role may make them"
+            "{said}: the tables or functions of distlock are missing; distlock creates them again now, if \
+             this role may create them"
         )),
         "55P03" => StoreError::later(LockedRow(said)),
         "57P03" | "53300" => StoreError::later(said),

@@ -61,8 +61,9 @@ impl Grants {
     }
 }
 
-fn unhex(word: &str) -> Option<String> {
-    let digits = |at| u8::from_str_radix(word.get(at..at + 2)?, 16).ok();
+pub(super) fn unhex(word: &str) -> Option<String> {
+    // (A sign would be read as a part of the number.)
+    let digits = |at| u8::from_str_radix(word.get(at..at + 2).filter(|two| !two.starts_with('+'))?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..word.len()).step_by(2).map(digits).collect();
     String::from_utf8(bytes?).ok()
 }
@@ -77,7 +78,7 @@ mod tests {
             let hex: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(unhex(&hex).as_deref(), Some(key));
         }
-        for word in ["1", "zz", "ff", "é0"] {
+        for word in ["1", "zz", "ff", "é0", "+1"] {
             assert_eq!(unhex(word), None, "{word}");
         }
     }

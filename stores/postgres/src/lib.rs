@@ -9,6 +9,9 @@ mod commands;
 mod diagnosis;
 mod dial;
 mod errors;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod grants;
 mod link;
 mod listener;
@@ -310,7 +313,7 @@ impl LockStore for PostgresStore {
     }
 
     async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
-        // In the order in which everybody locks rows.
+        // In the order in which all clients lock rows.
         let mut order: Vec<usize> = (0..requests.len()).collect();
         order.sort_unstable_by_key(|at| &requests[*at].key);
         let keys: Vec<&[u8]> = order.iter().map(|at| requests[*at].key.as_bytes()).collect();

@@ -241,7 +241,7 @@ impl PooledConnection {
             let said = timeout(silent_at.saturating_duration_since(tokio::time::Instant::now()), &mut asking);
             let mut said = said.await;
             if said.is_err() {
-                // This process may have stood still, with the answer in its socket: that is read first, perhaps by
+                // This process may have been paused, with the answer in its socket: that is read first, perhaps by
                 // another thread.
                 said = timeout(READ_WITHIN, &mut asking).await;
             }
@@ -250,7 +250,7 @@ impl PooledConnection {
                 return Some(said);
             }
             if self.heard.lock().elapsed() >= all.response_timeout {
-                let cause = StoreError::unknown("the server has stopped to answer");
+                let cause = StoreError::unknown("the server has stopped answering");
                 all.broken.send_replace(Some(cause));
                 return None;
             }

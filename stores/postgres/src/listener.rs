@@ -56,8 +56,8 @@ impl Listener {
         let failed = |error| errors::of(&error, Phase::Connecting);
         if !is_heard(client, notifications, teller, channel).await.map_err(failed)? {
             return Err(StoreError::refused(
-                "what the database notifies is not heard: behind a pooler, name the server itself by `listen=` (the \
-                 same database, percent-encoded), or let waiters poll by `listen=off`",
+                "the notifications of the database do not arrive: behind a pooler, name the server itself \
+                 with `listen=` (the same database, percent-encoded), or let waiters poll with `listen=off`",
             ));
         }
         // Only now: a pooler would keep it after we have gone.

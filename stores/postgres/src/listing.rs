@@ -33,7 +33,7 @@ pub(super) fn connection_name(client: &str) -> String {
     name
 }
 
-fn read_name(name: &str) -> Option<(String, OwnerDetails)> {
+pub(super) fn read_name(name: &str) -> Option<(String, OwnerDetails)> {
     let mut parts = name.strip_prefix(CALLED)?.splitn(2, '/');
     let client = parts.next()?.to_owned();
     let (pid, host) = parts.next()?.split_once('@')?;

@@ -44,7 +44,7 @@ impl Prepared {
         if let Some(statement) = self.find(sql) {
             let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
             match client.query(statement, &values).await {
-                // Somebody has interfered with the session: its names are not relied on any more.
+                // Another program has interfered with the session: its names are no longer relied on.
                 Err(error) if errors::is_of_preparation(&error) => {
                     self.is_refused.store(true, Ordering::Relaxed);
                 }

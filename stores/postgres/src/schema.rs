@@ -107,7 +107,7 @@ impl Schema {
         };
         // The lock ends with the transaction, not before: others must see what was committed.
         run(&format!("BEGIN; SELECT pg_advisory_xact_lock({INSTALLING})")).await?;
-        // Somebody else may have done it meanwhile; later functions are never replaced by these.
+        // Another client may have done it meanwhile; later functions are never replaced by these.
         if self.revision(client).await? < Some(REVISION) {
             // A schema that is there needs no permission to create schemas.
             let exists = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
@@ -125,19 +125,20 @@ impl Schema {
     pub(super) fn outdated(&self) -> StoreError {
         let name = &self.name;
         StoreError::refused(format!(
-            "the functions in the schema `{name}` are of an earlier version of distlock, with which a writer may get in \
-             beside a reader: no shared and no limited lock is acquired with them. This role may not replace them. Let the \
-             role that owns them connect once with this version of distlock, as by `distlock --url=… ping`, or run what \
-             `distlock sql postgres --schema '{name}'` prints; locks that are held stay held"
+            "the functions in the schema `{name}` are of an earlier version of distlock, which may grant a \
+             lock to a writer while a reader holds it. So shared and limited locks are refused. This role may \
+             not replace them. Let the role that owns them connect once with this version of distlock, as by \
+             `distlock --url=… ping`, or run what `distlock sql postgres --schema '{name}'` prints; locks \
+             that are held stay held"
         ))
     }
 
     fn not_allowed(&self, reason: &str) -> StoreError {
         let (name, grants) = (&self.name, self.grants());
         StoreError::refused(format!(
-            "the schema `{name}` has no tables for locks yet, and this role may not create them ({reason}). Let \
-             an administrator run what `distlock sql postgres --schema '{name}'` prints, and give this role the use of \
-             it: {grants} or name another schema by `?schema=`"
+            "the schema `{name}` has no tables for locks yet, and this role may not create them ({reason}). \
+             Let an administrator run what `distlock sql postgres --schema '{name}'` prints, and grant this \
+             role access to them: {grants} or name another schema by `?schema=`"
         ))
     }
 }

@@ -130,7 +130,7 @@ impl PostgresStore {
     async fn look(&self, pool: &Pool, listener: Option<&Listener>) -> StoreError {
         let response_timeout = self.config.response_timeout;
         let mut next_pruning = Instant::now();
-        // Behind which key a pass goes on that has begun.
+        // The key behind which a pass that has begun continues.
         let mut behind: Option<Vec<u8>> = None;
         loop {
             if behind.is_none() {
@@ -172,7 +172,7 @@ impl<'a> Up<'a> {
 impl Drop for Up<'_> {
     fn drop(&mut self) {
         self.store.link.set(None);
-        // Everybody asks again, by another channel.
+        // All waiters ask again, by another channel.
         self.store.grants.clear();
     }
 }
@@ -193,8 +193,8 @@ async fn check(connection: &Connection) -> Result<(), StoreError> {
     }
     if is_standby {
         return Err(StoreError::later(
-            "the server is a standby, which cannot be written to: name all servers in the URL (host1,host2) with \
-             `target_session_attrs=read-write`",
+            "the server is a standby, which does not accept writes: name all servers in the URL (host1,host2) \
+             with `target_session_attrs=read-write`",
         ));
     }
     if isolation != "read committed" {
@@ -208,7 +208,8 @@ async fn check(connection: &Connection) -> Result<(), StoreError> {
         return Err(StoreError::refused(
             "transactions of this role are read-only by default; locks are written: add \
              `options=-c%20default_transaction_read_only%3Doff` to the URL, or ALTER ROLE … SET \
-             default_transaction_read_only = off. If the server was set so, its disk may be full",
+             default_transaction_read_only = off. If that is the setting of the whole server, its disk may be \
+             full",
         ));
     }
     Ok(())

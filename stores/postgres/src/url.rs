@@ -10,7 +10,7 @@ use tokio_postgres::config::{Host, SslMode};
 use super::schema::Schema;
 use distlock_store::LATE_COMMANDS;
 use distlock_store::kit::connection::{
-    CONNECT_TIMEOUTS, ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, RESPONSE_TIMEOUTS, TlsOptions,
+    CONNECT_TIMEOUTS, ConnectionOptions, OF_TLS, OF_TLS_OF_DATABASES, Provider, TlsOptions,
 };
 use distlock_store::kit::tls::TlsFiles;
 use distlock_store::kit::url::{self, Parameters, Parts, in_limits};
@@ -111,8 +111,7 @@ impl PostgresConfig {
             value if DURABILITIES.contains(&value) => Ok(value.to_owned()),
             _ => Err(format!("`synchronous_commit=` is one of {}", DURABILITIES.join(", "))),
         });
-        let (connect, response) = (options.connect_timeout, options.response_timeout);
-        let connect = connect.or(connect_timeout(&parameters)?).unwrap_or(CONNECT_TIMEOUT);
+        let connect = options.connect_timeout.or(connect_timeout(&parameters)?).unwrap_or(CONNECT_TIMEOUT);
         Ok(PostgresConfig {
             server,
             listening,
@@ -121,12 +120,7 @@ impl PostgresConfig {
             connections: parameters.number("connections", 1..=MOST_CONNECTIONS)?.unwrap_or(1),
             credentials: options.credentials.clone(),
             connect_timeout: in_limits("connect_timeout", connect, &CONNECT_TIMEOUTS)?,
-            response_timeout: parameters.time_out(
-                "response_timeout",
-                response,
-                RESPONSE_TIMEOUT,
-                &RESPONSE_TIMEOUTS,
-            )?,
+            response_timeout: parameters.response_timeout(options, RESPONSE_TIMEOUT)?,
             connection_name: OnceLock::new(),
         })
     }
@@ -148,7 +142,7 @@ fn read(url: &str, options: &ConnectionOptions) -> Result<(Server, Parameters), 
     Ok((server, parameters))
 }
 
-/// The servers, and whether they are spoken to in the clear.
+/// The servers, and whether they are connected without TLS.
 fn server(parts: &Parts<'_>, parameters: &Parameters, options: &ConnectionOptions) -> Result<Server, String> {
     let mut config: Config = for_the_client(parts, parameters).parse().map_err(|error| reason(&error))?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {

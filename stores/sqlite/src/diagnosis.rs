@@ -5,7 +5,8 @@ use super::file::LockFile;
 use distlock_store::Severity::{Fine, Warning};
 use distlock_store::{Finding, StoreError};
 
-/// A log is written back from 4 MiB on, so a longer one could not be: somebody reads, or has stopped reading, for long.
+/// A log is written back from 4 MiB on, so a longer one could not be: a process has read, or stopped in a read, for a
+/// long time.
 const LONG_LOG: u64 = 64 * 1024 * 1024;
 
 impl LockFile {
@@ -26,7 +27,7 @@ impl LockFile {
 }
 
 fn log(length: u64) -> Finding {
-    let text = format!("{} MiB beside the file", length / (1024 * 1024));
+    let text = format!("{} MiB next to the file", length / (1024 * 1024));
     if length < LONG_LOG {
         return Finding::new(Fine, "log", text);
     }

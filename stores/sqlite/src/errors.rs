@@ -10,7 +10,8 @@ use distlock_store::StoreError;
 pub(super) fn undone(error: Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::later(format!(
-            "another process has kept the file locked: it writes, was stopped in the middle, or the disk is slow ({error})"
+            "another process has kept the file locked: it is writing, it was stopped while it wrote, or the \
+             disk is slow ({error})"
         )),
         Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory | ErrorCode::CannotOpen) => {
             StoreError::later(error)
@@ -26,7 +27,7 @@ pub(super) fn undone(error: Error) -> StoreError {
     }
 }
 
-/// While it was committed. What was not synchronised may be found all the same by who recovers the file.
+/// While it was committed. The process that recovers the file may still find what was not synchronised.
 pub(super) fn perhaps_done(error: Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => undone(error),

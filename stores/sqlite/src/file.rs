@@ -59,17 +59,17 @@ impl LockFile {
             db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(errors::undone)?;
         if mode != "wal" {
             return Err(StoreError::refused(format!(
-                "{}: SQLite cannot keep a log (WAL) beside it",
+                "{}: SQLite cannot keep a log (WAL) next to it",
                 path.display()
             )));
         }
-        // The log is written back by `shorten_log` alone: a checkpoint that runs beside a commit can damage the file in
-        // SQLite before 3.51.3 (the WAL-reset bug). And who closes a file whose name means another one by now would
-        // remove the log of that one.
+        // The log is written back by `shorten_log` alone: a checkpoint that runs at the same time as a commit can
+        // damage the file in SQLite before 3.51.3 (the WAL-reset bug). And who closes a file whose name means another
+        // one by now would remove the log of that one.
         db.pragma_update(None, "wal_autocheckpoint", 0).map_err(errors::undone)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(errors::undone)?;
         let mut file = LockFile { path: path.to_owned(), identity, db, boot, longest_log: LONGEST_LOG };
-        // Only then is the file locked: whoever keeps it so, others can open it and read.
+        // Only then is the file locked: even if a process keeps it locked, others can open and read it.
         if file.read(|db, _| lacks_tables(db))? {
             file.write(None, Durable::Yes, |tx, _| tx.execute_batch(TABLES))?;
         }
@@ -90,7 +90,7 @@ impl LockFile {
         work(&self.db, &moment).map_err(errors::undone)
     }
 
-    /// A transaction that nothing else writes beside, in full or not at all. Refused after `until`, when its sender has
+    /// A transaction, while nothing else writes, in full or not at all. Refused after `until`, when its sender has
     /// given it up: the time is read when the file is locked, and so is that of the leases.
     pub(super) fn write<T>(
         &mut self,
@@ -111,7 +111,7 @@ impl LockFile {
     }
 
     /// Writes a long log back and empties it, while it keeps all others from writing. It waits for who reads; if
-    /// somebody reads for long, as a backup does, it is tried again when the log is twice as long.
+    /// a process reads for a long time, as a backup does, it is tried again when the log is twice as long.
     pub(super) fn shorten_log(&mut self) {
         if self.log_length() > self.longest_log {
             drop(self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));

@@ -106,7 +106,7 @@ fn obstacle(leases: &[Lease], wanted: LockKind, now: i64) -> Option<AcquireReply
     }
 }
 
-/// What a look says to an owner that asks: nothing, if the lock may be its own or is to be had.
+/// What a look says to an owner that asks: nothing, if the lock may be its own or is free.
 pub(super) fn refusal(
     db: &Connection,
     at: &TransactionTime<'_>,
@@ -145,8 +145,8 @@ pub(super) fn acquire(
     Ok(AcquireReply::Acquired { fence: tokens(db, *fences)? })
 }
 
-/// The first of so many consecutive fencing tokens. One counter for all keys: none is forgotten with the rows of its
-/// key. It begins with the microseconds since 1970, so that tokens rise even if somebody removes the file, or its row.
+/// The first of this many consecutive fencing tokens. One counter for all keys: none is forgotten with the rows of its
+/// key. It begins with the microseconds since 1970, so that tokens rise even if the file or its row is removed.
 fn tokens(db: &Connection, count: u32) -> rusqlite::Result<Option<u64>> {
     if count == 0 {
         return Ok(None);
@@ -236,7 +236,7 @@ pub(super) fn release(
     Ok(changed > 0)
 }
 
-/// Whether somebody held it.
+/// Whether it was held.
 pub(super) fn force_release(db: &Connection, at: &TransactionTime<'_>, key: &str) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3";
     Ok(db.execute(sql, params![key.as_bytes(), at.boot, at.now])? > 0)

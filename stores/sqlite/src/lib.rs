@@ -69,15 +69,15 @@ impl SqliteStore {
         worker.ask(&self.place, work).await
     }
 
-    /// Opens the file, if it is not open, and removes what nobody needs.
+    /// Opens the file, if it is not open, and removes what is not needed.
     async fn look_after(&self) -> Result<(), StoreError> {
         if self.worker.get().is_none() {
-            // Nobody else sets it.
+            // Nothing else sets it.
             drop(self.worker.set(Worker::start()?));
         }
         self.ask(|file, until| {
             if file.read(leases::is_to_be_pruned)? {
-                // It can wait: whoever keeps the file locked, it can be used.
+                // It can wait: the file can be used even if a process keeps it locked.
                 drop(file.write(Some(until), Durable::No, |tx, at| leases::prune(tx, at)));
             }
             Ok(())
@@ -86,14 +86,14 @@ impl SqliteStore {
     }
 }
 
-/// In one transaction, up to the first that somebody is in the way of.
+/// In one transaction, up to the first that a holder is in the way of.
 fn acquire_each(
     file: &mut LockFile,
     until: i64,
     requests: &[Acquire],
     who: &Who,
 ) -> Result<Vec<AcquireReply>, StoreError> {
-    // Who polls does not keep those who write.
+    // A client that polls does not delay those that write.
     if let Some(first) = requests.first()
         && let Some(refusal) = file.read(|db, at| leases::refusal(db, at, first))?
     {

@@ -55,7 +55,7 @@ fn refused(kind: u32, path: &Path) -> Result<(), StoreError> {
         None => Ok(()),
         Some((_, name)) => Err(StoreError::refused(format!(
             "{} is on {name}, which other machines may use: locks in a file are for the processes of one machine, and \
-             SQLite cannot work there. Take a local disk, or a store with a server",
+             SQLite cannot work there. Use a local disk, or a store with a server",
             path.display()
         ))),
     }

@@ -11,7 +11,7 @@ use super::url::Location;
 use super::{clock, errors};
 use distlock_store::{LATE_COMMANDS, StoreError};
 
-/// After this time nothing is begun any more: its sender is about to give it up.
+/// After this time nothing more is begun: its sender is about to give it up.
 const GIVEN_UP: Duration = Duration::from_secs(4);
 const _: () = assert!(GIVEN_UP.as_millis() < LATE_COMMANDS.as_millis());
 
@@ -28,7 +28,7 @@ impl Worker {
             let mut file = None;
             for job in next {
                 job(&mut file);
-                // Nobody waits for it.
+                // No task waits for it.
                 if let Some(file) = &mut file {
                     file.shorten_log();
                 }

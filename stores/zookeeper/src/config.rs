@@ -7,9 +7,7 @@ use zookeeper_client::Acls;
 
 use super::errors::Location;
 use super::names::Names;
-use distlock_store::kit::connection::{
-    CONNECT_TIMEOUTS, ConnectionOptions, OF_TLS, RESPONSE_TIMEOUTS, UserLogin,
-};
+use distlock_store::kit::connection::{ConnectionOptions, OF_TLS, UserLogin};
 use distlock_store::kit::url::{Parts, decoded, each_once, in_limits};
 
 /// The port of clients if the URL names none.
@@ -57,7 +55,7 @@ impl Config {
             );
         }
         if options.has_tls_options() {
-            return Err("`tls` is for stores that speak TLS: ZooKeeper is connected without".into());
+            return Err("`tls` is for stores that speak TLS: ZooKeeper is connected without TLS".into());
         }
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(&PARAMETERS, |name| {
@@ -78,24 +76,13 @@ impl Config {
             Some(said) => in_limits("session_timeout", said, &SESSIONS)?,
             None => options.default_ttl.clamp(*SESSIONS.start(), *SESSIONS.end()),
         };
-        let time_out = |name, option, default, valid| parameters.time_out(name, option, default, valid);
         Ok(Config {
             members,
             names: Names::below(&root),
             login,
             session_timeout,
-            connect_timeout: time_out(
-                "connect_timeout",
-                options.connect_timeout,
-                CONNECT_TIMEOUT,
-                &CONNECT_TIMEOUTS,
-            )?,
-            response_timeout: time_out(
-                "response_timeout",
-                options.response_timeout,
-                RESPONSE_TIMEOUT,
-                &RESPONSE_TIMEOUTS,
-            )?,
+            connect_timeout: parameters.connect_timeout(options, CONNECT_TIMEOUT)?,
+            response_timeout: parameters.response_timeout(options, RESPONSE_TIMEOUT)?,
         })
     }
 

@@ -57,7 +57,7 @@ fn session(wanted: Duration, granted: Duration) -> Finding {
     let (what, setting) =
         if granted < wanted { ("shorter", "maxSessionTimeout") } else { ("longer", "minSessionTimeout") };
     let text =
-        format!("lasts {granted:?} without a heartbeat, {what} than the {wanted:?} that were asked for");
+        format!("lasts {granted:?} without a heartbeat, {what} than the {wanted:?} that were requested");
     Finding::new(Note, about, text).remedy(format!("change {setting} of all members, or `?session_timeout=`"))
 }
 
@@ -75,7 +75,7 @@ fn members(count: usize) -> Finding {
 }
 
 /// What a member says to `srvr`, or why it says nothing.
-fn of_member(member: &str, said: Result<&str, &String>) -> Finding {
+pub(super) fn of_member(member: &str, said: Result<&str, &String>) -> Finding {
     let finding = |severity, text: &str| Finding::new(severity, member, text);
     let said = match said {
         Ok(said) => said,
@@ -86,7 +86,7 @@ fn of_member(member: &str, said: Result<&str, &String>) -> Finding {
     let field = |name: &str| said.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let Some(mode) = field("Mode:") else {
         return match said {
-            said if said.contains("whitelist") => finding(Note, "does not tell of itself")
+            said if said.contains("whitelist") => finding(Note, "does not report its state")
                 .remedy("add srvr to 4lw.commands.whitelist in its configuration"),
             _ => {
                 finding(Warning, "does not serve: it has no majority").remedy("bring the other members back")

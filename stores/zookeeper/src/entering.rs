@@ -56,7 +56,7 @@ impl ZooKeeperStore {
         match seen.standing(behind, name.kind) {
             Standing::Holds => {
                 self.places().comes(key, owner, Came::AtOnce);
-                let fence = fence(request, parent.pzxid.max(stat.czxid));
+                let fence = fence(request.fences, parent.pzxid.max(stat.czxid));
                 Ok(Tried::Answered(AcquireReply::Acquired { fence }))
             }
             standing => self.is_kept_out(link, request, name, (seen, behind, standing)).await,
@@ -76,13 +76,14 @@ impl ZooKeeperStore {
         match seen.standing(behind, name.kind) {
             Standing::Holds => {
                 // A member that lags behind may not have heard yet that the place was taken away.
-                let Some(number) = self.confirm(link, &name.path(&lock), Confirmed::of(request)).await?
+                let Some(number) =
+                    self.confirm(link, &name.path(&lock), Confirmed::of(request.fences)).await?
                 else {
                     self.places().goes(key, owner, link.session);
                     return Ok(Tried::Changed);
                 };
                 self.places().comes(key, owner, Came::AtOnce);
-                Ok(Tried::Answered(AcquireReply::AlreadyHeld { fence: fence(request, number) }))
+                Ok(Tried::Answered(AcquireReply::AlreadyHeld { fence: fence(request.fences, number) }))
             }
             // Its turn came after the queue was read, and it was told: it is not told the contrary now.
             _ if self.places().has_come(key, owner) => Ok(Tried::Changed),
@@ -91,7 +92,7 @@ impl ZooKeeperStore {
     }
 
     /// Asks the leader whether a place is still there: `None` if not, else the number of a change, as `confirmed` says.
-    async fn confirm(
+    pub(super) async fn confirm(
         &self,
         link: &Link,
         path: &str,
@@ -166,8 +167,8 @@ impl ZooKeeperStore {
         let release = Release::new(request.key.clone(), &request.owner);
         self.give_up(link, &release).await?;
         Err(StoreError::refused(format!(
-            "{}: `{lock}` has had {LAST_NUMBER} places, which is all that ZooKeeper can number: delete it while nobody \
-             uses the lock, or use another key",
+            "{}: `{lock}` has had {LAST_NUMBER} places, which is all that ZooKeeper can number: delete it while no \
+             process uses the lock, or use another key",
             self.config.describe()
         )))
     }
@@ -175,7 +176,7 @@ impl ZooKeeperStore {
 
 /// What the leader is to say of a place that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Confirmed {
+pub(super) enum Confirmed {
     /// That it is: the number is that of its creation.
     Location,
     /// A number above all that were handed out.
@@ -183,12 +184,12 @@ enum Confirmed {
 }
 
 impl Confirmed {
-    fn of(request: &Acquire) -> Self {
-        if request.fences > 0 { Confirmed::FencingToken } else { Confirmed::Location }
+    pub(super) fn of(fences: u32) -> Self {
+        if fences > 0 { Confirmed::FencingToken } else { Confirmed::Location }
     }
 }
 
 /// The number, if one is wanted.
-fn fence(request: &Acquire, zxid: i64) -> Option<u64> {
-    u64::try_from(zxid).ok().filter(|_| request.fences > 0)
+pub(super) fn fence(fences: u32, zxid: i64) -> Option<u64> {
+    u64::try_from(zxid).ok().filter(|_| fences > 0)
 }

@@ -83,10 +83,12 @@ impl Follower {
                 Ok(EventType::NodeDataChanged) if place.kind == LockKind::Exclusive => {
                     return PlaceOutcome::Comes;
                 }
-                // It gave up, or its session is over, or nobody stood behind it when it came, or it was one of several.
-                Ok(EventType::NodeDeleted) | Err(Error::NoNode) if before.is_empty() => {}
-                Ok(EventType::NodeDeleted) if room == 1 => {}
+                // It gave up, or its session is over, or it was one of several.
+                Ok(EventType::NodeDeleted) | Err(Error::NoNode)
+                    if before.is_empty() && place.kind != LockKind::Exclusive => {}
+                Ok(EventType::NodeDeleted) if room == 1 && !before.is_empty() => {}
                 // It went before it was watched, or those before it have mostly gone: of these, others may be left.
+                // Or it was the first and exclusive: then another one may have taken its place over.
                 Ok(EventType::NodeDeleted) | Err(Error::NoNode) => {
                     match self.client.list_children(&self.lock).await {
                         Ok(names) => {

@@ -9,12 +9,17 @@ mod diagnosis;
 mod entering;
 mod errors;
 mod follower;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod listing;
 mod names;
 mod places;
 mod queue;
 mod session;
 mod supervisor;
+mod taking_over;
+mod tickets;
 
 use std::fmt;
 use std::future::pending;
@@ -28,14 +33,15 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Ability, Acquire, AcquireReply, Fencing, Finding, LeaseRule, List, LockKind, LockStore, Owner,
-    Publish, Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents, StoredLock, StoredPage,
-    Waiting,
+    Publish, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents,
+    StoredLock, StoredPage, Waiting,
 };
 use errors::Location;
 use names::PlaceName;
 use places::{Came, Known, Left, Places};
 use queue::QueueState;
 use session::Session;
+use tickets::Tickets;
 
 /// The number of leases that are renewed by requests that are sent together.
 const MOST_TOGETHER: usize = 100;
@@ -56,6 +62,7 @@ pub struct ZooKeeperStore {
     /// `None`: no commands can be sent.
     link: Locked<Option<Link>>,
     places: Arc<Locked<Places>>,
+    tickets: Locked<Tickets>,
     /// Told once that the manager has ended.
     closed: Notify,
 }
@@ -84,7 +91,13 @@ impl ZooKeeperStore {
     /// A sentence that says what to write instead.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = Config::read(url, options)?;
-        Ok(ZooKeeperStore { config, link: Locked::default(), places: Arc::default(), closed: Notify::new() })
+        Ok(ZooKeeperStore {
+            config,
+            link: Locked::default(),
+            places: Arc::default(),
+            tickets: Locked::default(),
+            closed: Notify::new(),
+        })
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
@@ -93,6 +106,10 @@ impl ZooKeeperStore {
 
     fn places(&self) -> MutexGuard<'_, Places> {
         self.places.lock()
+    }
+
+    fn tickets(&self) -> MutexGuard<'_, Tickets> {
+        self.tickets.lock()
     }
 
     fn linked(&self) -> Result<Link, StoreError> {
@@ -193,6 +210,7 @@ impl LockStore for ZooKeeperStore {
             .renews_together(MOST_TOGETHER)
             .lists()
             .publishes()
+            .replaces()
             .lacks(Ability::MinHold, NOTHING_ENDS_BY_ITSELF)
             .connects_within(self.config.connect_timeout)
     }
@@ -214,7 +232,7 @@ impl LockStore for ZooKeeperStore {
             }
         }
         let lock = self.config.names.lock(&request.key);
-        Err(StoreError::later(format!("{}: `{lock}` changes faster than we can ask", self.describe())))
+        Err(StoreError::later(format!("{}: `{lock}` changes faster than distlock can ask", self.describe())))
     }
 
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
@@ -245,6 +263,14 @@ impl LockStore for ZooKeeperStore {
             replies.push(if is_held { RenewReply::Renewed } else { RenewReply::NotHeld });
         }
         Ok(replies)
+    }
+
+    async fn hand_over(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        self.detach(request).await
+    }
+
+    async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        self.take_over(request).await
     }
 
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
@@ -315,6 +341,7 @@ impl LockStore for ZooKeeperStore {
         events.wanted().await;
         // After a panic it is called again, and the session has ended with the first call.
         *self.link() = None;
+        self.tickets().clear();
         if self.places().clear() {
             events.session_lost();
         }
@@ -330,7 +357,11 @@ impl LockStore for ZooKeeperStore {
         let link = self.link().take();
         let _some_were_left: bool = self.places().clear();
         self.closed.notify_one();
-        let Some(link) = link else { return };
+        let (left_tickets, Some(link)) = (self.tickets().leave(), link) else { return };
+        if left_tickets {
+            // What was handed over stays until the session is over.
+            return;
+        }
         let mut states = link.client.state_watcher();
         // The client ends its session when nobody has it any more. If that fails, the session ends by itself.
         drop(link);

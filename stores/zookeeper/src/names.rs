@@ -85,13 +85,20 @@ impl PlaceName {
         PlaceName { name: format!("{prefix}{number}"), number: value, kind }
     }
 
+    /// The place of another owner in its stead.
+    pub(super) fn taken_over(&self, owner: &str, session: i64) -> PlaceName {
+        let number = self.name.rsplit_once('-').map_or("", |(_, number)| number);
+        PlaceName::of(&PlaceName::prefix(owner, session, self.kind), self.kind, number, self.number)
+    }
+
     /// `None`: not a name that we give.
     pub(super) fn read(name: String) -> Option<PlaceName> {
         let (before, number) = name.rsplit_once('-')?;
         let number = number.parse().ok()?;
         let (_, session) = before.rsplit_once('-')?;
         // A kind that we do not know excludes all others.
-        let kind = match session.split_once(LIMITED).and_then(|(_, limit)| limit.parse().ok()) {
+        let limit = session.split_once(LIMITED).and_then(|(_, limit)| limit.parse().ok());
+        let kind = match limit.filter(|limit| *limit > 0) {
             Some(max_holders) => LockKind::Limited { max_holders },
             None if session.ends_with(SHARED) => LockKind::Shared,
             None => LockKind::Exclusive,
@@ -164,13 +171,16 @@ mod tests {
             {
                 assert!(!place.is_of(other, session), "{place:?}");
             }
+            let next = place.taken_over("next", 0x5);
+            assert_eq!((next.name.as_str(), next.number), (&*format!("next-5{named}-0000000007"), 7));
+            assert_eq!(PlaceName::read(next.name.clone()), Some(next));
             assert_eq!(place.path("/r/locks/k"), format!("/r/locks/k/{}", place.name));
         }
     }
 
     #[test]
     fn a_kind_that_is_not_known_excludes_all() {
-        for session in ["1f", "1f.max", "1f.max-1", "1f.max4294967296", "1f.else"] {
+        for session in ["1f", "1f.max", "1f.max0", "1f.max-1", "1f.max4294967296", "1f.else"] {
             let place = PlaceName::read(format!("o-{session}-0000000001")).unwrap();
             assert_eq!((place.kind, place.number), (LockKind::Exclusive, 1), "{session}");
         }

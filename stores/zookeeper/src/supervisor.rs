@@ -22,6 +22,8 @@ impl ZooKeeperStore {
                     backoff = Backoff::default();
                     let cause = self.serve(session, events).await;
                     let _had_some: bool = self.places().clear();
+                    // If the session is left on the server, it is ended now, and nothing keeps it.
+                    self.tickets().clear();
                     events.session_lost();
                     cause
                 }

@@ -1,17 +1,18 @@
 //! What one would write with the client of etcd, and the server's own locks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{
-    Client, Compare, CompareOp, EventType, GetOptions, LockOptions, PutOptions, SortOrder, SortTarget, Txn,
-    TxnOp, TxnOpResponse, WatchFilterType, WatchOptions,
+    Client, Compare, CompareOp, EventType, GetOptions, KeyValue, LockOptions, PutOptions, SortOrder,
+    SortTarget, Txn, TxnOp, TxnOpResponse, WatchFilterType, WatchOptions,
 };
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 use crate::Result;
+use crate::kinds::{Kind, Kinds};
 use crate::locks::Locks;
 
 const TTL: i64 = 30;
@@ -64,20 +65,26 @@ impl Locks for RawTxn {
     }
 }
 
-/// A queue by revision, with one standing watch from now.
+/// A queue by revision, with one standing watch from now. One task at a time waits.
 #[derive(Clone)]
 pub(crate) struct RawQueue {
     client: Client,
     lease: i64,
     next: Arc<AtomicU64>,
-    deleted: Arc<Mutex<Deleted>>,
+    deleted: Arc<watch::Sender<Deleted>>,
 }
 
 #[derive(Default)]
 struct Deleted {
-    /// Those that were deleted and that nobody waited for yet.
+    /// Since the place was taken.
     seen: HashSet<Vec<u8>>,
-    awaited: HashMap<Vec<u8>, oneshot::Sender<()>>,
+    watched: Vec<String>,
+}
+
+impl Deleted {
+    fn has_any_watched(&self) -> bool {
+        self.watched.iter().any(|key| self.seen.contains(key.as_bytes()))
+    }
 }
 
 impl Locks for RawQueue {
@@ -85,65 +92,68 @@ impl Locks for RawQueue {
 
     async fn connect(address: &str, _name: &str) -> Result<Self> {
         let (mut client, lease) = session(address).await?;
-        let deleted: Arc<Mutex<Deleted>> = Arc::default();
+        let deleted: Arc<watch::Sender<Deleted>> = Arc::default();
         let options = WatchOptions::new().with_prefix().with_filters([WatchFilterType::NoPut]);
         let mut watch = client.watch("bench", Some(options)).await?;
         watch.message().await?;
         let told = deleted.clone();
         tokio::spawn(async move {
             while let Ok(Some(said)) = watch.message().await {
-                let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-                for event in said.events().iter().filter(|event| event.event_type() == EventType::Delete) {
-                    let Some(key) = event.kv().map(|kv| kv.key().to_vec()) else { continue };
-                    let _told = match told.awaited.remove(&key) {
-                        Some(waiter) => waiter.send(()).is_ok(),
-                        None => told.seen.insert(key),
-                    };
-                }
+                let gone = said.events().iter().filter(|event| event.event_type() == EventType::Delete);
+                let gone: Vec<_> = gone.filter_map(|event| Some(event.kv()?.key().to_vec())).collect();
+                // The waiter wakes up for its own only.
+                told.send_if_modified(|deleted| {
+                    deleted.seen.extend(gone);
+                    deleted.has_any_watched()
+                });
             }
         });
         Ok(RawQueue { client, lease, next: Arc::default(), deleted })
     }
 
     async fn acquire(&self, key: &str) -> Result<Self::Guard> {
-        let mut client = self.client.clone();
-        let prefix = format!("{key}/");
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let own = format!("{prefix}{:x}:{number}", self.lease);
-        let all = || {
-            GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_keys_only()
-        };
-        self.deleted.lock().unwrap_or_else(PoisonError::into_inner).seen.clear();
-        let put = TxnOp::put(&*own, "", Some(PutOptions::new().with_lease(self.lease)));
-        let answer = client.txn(Txn::new().and_then([put, TxnOp::get(&*prefix, Some(all()))])).await?;
-        let responses = answer.op_responses();
-        let Some(TxnOpResponse::Get(found)) = responses.get(1) else { return Err("no range".into()) };
-        let mut kvs: Vec<Vec<u8>> = found.kvs().iter().map(|kv| kv.key().to_vec()).collect();
-        loop {
-            let place = kvs.iter().position(|kv| kv == own.as_bytes()).ok_or("the place is gone")?;
-            if place == 0 {
-                return Ok((client, own));
-            }
-            let before = kvs.swap_remove(place - 1);
-            let (sender, gone) = oneshot::channel();
-            {
-                let mut deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
-                // Without a sender it is told at once.
-                if !deleted.seen.remove(&before) {
-                    deleted.awaited.insert(before, sender);
-                }
-            }
-            // An error: it was gone already.
-            drop(gone.await);
-            let found = client.get(&*prefix, Some(all())).await?;
-            kvs = found.kvs().iter().map(|kv| kv.key().to_vec()).collect();
-        }
+        self.acquire_as(key, Kind::Exclusive).await
     }
 
     async fn release((mut client, own): Self::Guard) -> Result<()> {
         client.delete(own, None).await?;
         Ok(())
     }
+}
+
+impl Kinds for RawQueue {
+    async fn acquire_as(&self, key: &str, kind: Kind) -> Result<Self::Guard> {
+        let mut client = self.client.clone();
+        let prefix = format!("{key}/");
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let own = format!("{prefix}{}:{:x}:{number}", kind.word(), self.lease);
+        let all = || {
+            GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_keys_only()
+        };
+        self.deleted.send_replace(Deleted::default());
+        let put = TxnOp::put(&*own, "", Some(PutOptions::new().with_lease(self.lease)));
+        let answer = client.txn(Txn::new().and_then([put, TxnOp::get(&*prefix, Some(all()))])).await?;
+        let responses = answer.op_responses();
+        let Some(TxnOpResponse::Get(found)) = responses.get(1) else { return Err("no range".into()) };
+        let mut places = names(found.kvs())?;
+        loop {
+            let before = places.iter().position(|place| *place == own).ok_or("the place is gone")?;
+            let watched = kind.watched(&places[..before]).to_vec();
+            if watched.is_empty() {
+                return Ok((client, own));
+            }
+            self.deleted.send_if_modified(|deleted| {
+                deleted.watched = watched;
+                false
+            });
+            self.deleted.subscribe().wait_for(Deleted::has_any_watched).await?;
+            places = names(client.get(&*prefix, Some(all())).await?.kvs())?;
+        }
+    }
+}
+
+fn names(kvs: &[KeyValue]) -> Result<Vec<String>> {
+    kvs.iter().map(|kv| Ok(kv.key_str()?.to_owned())).collect()
 }
 
 /// The server's own Lock and Unlock.

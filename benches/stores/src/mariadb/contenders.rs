@@ -35,7 +35,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    async fn open(url: &str, name: &str) -> Result<Arc<Self>> {
+    pub(super) async fn open(url: &str, name: &str) -> Result<Arc<Self>> {
         let (turns, owners) = (Semaphore::new(0), AtomicU64::new(0));
         let all = Connections { idle: Mutex::default(), turns, owners, name: name.to_owned() };
         for _ in 0..CONNECTIONS {
@@ -48,12 +48,12 @@ impl Connections {
         Ok(Arc::new(all))
     }
 
-    fn put(&self, conn: Conn) {
+    pub(super) fn put(&self, conn: Conn) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
         self.turns.add_permits(1);
     }
 
-    async fn take(&self) -> Result<Conn> {
+    pub(super) async fn take(&self) -> Result<Conn> {
         self.turns.acquire().await?.forget();
         let taken = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         taken.ok_or_else(|| "no connection".into())

@@ -27,7 +27,7 @@ const TAKE: &str = "INSERT INTO lease AS l VALUES ($1, $2, 1, clock_timestamp() 
     WHERE l.token IS NULL OR l.expires <= clock_timestamp() RETURNING fence";
 const GIVE: &str = "UPDATE lease SET token = NULL WHERE key = $1 AND token = $2";
 
-async fn connect(url: &str) -> Result<Client> {
+pub(super) async fn connect(url: &str) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);
     Ok(client)

@@ -1,7 +1,9 @@
 //! PostgreSQL, and what is written with its client.
 
+mod advisory;
 mod contenders;
 mod server;
 
+pub(crate) use advisory::Advisory;
 pub(crate) use contenders::{LeaseRow, Prototype};
 pub(crate) use server::PostgresOnDisk;

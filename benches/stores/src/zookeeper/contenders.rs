@@ -9,7 +9,7 @@ use crate::locks::Locks;
 
 const SESSION: Duration = Duration::from_secs(30);
 
-async fn session(address: &str) -> Result<Client> {
+pub(super) async fn session(address: &str) -> Result<Client> {
     Ok(Client::connector().with_session_timeout(SESSION).connect(address).await?)
 }
 

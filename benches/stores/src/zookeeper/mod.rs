@@ -1,5 +1,7 @@
 //! What is written with the client of ZooKeeper.
 
 mod contenders;
+mod places;
 
 pub(crate) use contenders::{RawNode, Recipe};
+pub(crate) use places::RawPlaces;

@@ -65,7 +65,7 @@ fn a_holder_its_waiter_and_its_loss_are_shown() {
     holder.0.kill().unwrap();
     holder.0.wait().unwrap();
     browser.until("the loss is shown", &format!("!!{losses}?.textContent.includes('the-holder')"));
-    assert!(browser.text(&format!("{losses}.textContent")).contains("nobody renewed it"));
+    assert!(browser.text(&format!("{losses}.textContent")).contains("without a renewal"));
     let next = format!("{locks}?.querySelector('[data-name=Holder]').textContent.includes('the-waiter')");
     browser.until("the next one holds it", &next);
     assert_eq!(browser.text("document.getElementById('lost').textContent"), "1");
@@ -149,7 +149,7 @@ fn a_lock_is_released_with_the_token_and_after_a_question() {
     eventually_blocking("it is lost", || !guard.is_held());
     browser.until(
         "the page says it",
-        &format!("!!{}?.textContent.includes('taken away')", row("losses", "stuck")),
+        &format!("!!{}?.textContent.includes('released by')", row("losses", "stuck")),
     );
     browser.until("it is gone, although its button had the focus", &format!("!{locks}"));
     browser.until("it is counted", "document.getElementById('held').textContent === '0'");

@@ -59,7 +59,7 @@ impl Login {
             (None, None) => Ok(None),
             (Some(user), Some(password)) => Ok(Some((user, password))),
             _ => Err(format!(
-                "a login to {store} is a user and a password: write `{scheme}://user:password@host`"
+                "a login to {store} needs a user and a password: write `{scheme}://user:password@host`"
             )),
         }
     }
@@ -141,8 +141,8 @@ impl<'a> Parts<'a> {
             }
             None if text.matches(':').count() > 1 => {
                 return Err(format!(
-                    "a host of the URL has several colons: write an IPv6 address in brackets, {}, and a password in \
-                     front of an `@`",
+                    "a host of the URL has several colons: write an IPv6 address in brackets, {}, and a \
+                     password before an `@`",
                     self.example("[::1]", default)
                 ));
             }
@@ -151,7 +151,7 @@ impl<'a> Parts<'a> {
         let name = decoded(name, "a host")?;
         if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!(
-                "the URL names no host in front of a port: write, for example, {}",
+                "the URL names no host before a port: write, for example, {}",
                 self.example("localhost", default)
             ));
         }
@@ -177,7 +177,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-const NOT_ENCODED: &str = "the URL has a `/`, `?` or `#` in front of its `@`: write these characters in a user or \
+const NOT_ENCODED: &str = "the URL has a `/`, `?` or `#` before its `@`: write these characters in a user or \
                            password as `%2F`, `%3F`, `%23`";
 
 impl fmt::Display for Host {

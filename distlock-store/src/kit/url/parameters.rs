@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{NOT_ENCODED, Parts, decoded};
+use crate::kit::connection::{CONNECT_TIMEOUTS, ConnectionOptions, RESPONSE_TIMEOUTS};
 use crate::kit::duration;
 use crate::kit::nearest::nearest;
 
@@ -42,7 +43,7 @@ impl Parts<'_> {
                 return Err(self.unknown(written, known, instead));
             };
             if found.iter().any(|(other, _)| *other == name) {
-                return Err(format!("`{name}=` stands in the URL twice"));
+                return Err(format!("the URL has `{name}=` twice"));
             }
             let value = decoded(value, &format!("`{name}=`"))?;
             if value.is_empty() {
@@ -58,7 +59,8 @@ impl Parts<'_> {
             return NOT_ENCODED.into();
         }
         if written.is_empty() {
-            return "a parameter of the URL has no name: write `name=value`, with `&` in between".into();
+            return "a parameter of the URL has no name: write `name=value`, with `&` between two parameters"
+                .into();
         }
         let near = || nearest(written, known.iter().map(|name| (*name).to_owned()));
         match instead(written).or_else(|| near().map(|near| format!("did you mean `{near}`?"))) {
@@ -67,7 +69,7 @@ impl Parts<'_> {
             None => {
                 let listed: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
                 format!(
-                    "the URL has a parameter that is not known: expected one of {}; in a password write `?` as `%3F` \
+                    "the URL has an unknown parameter: expected one of {}; in a password write `?` as `%3F` \
                      and `&` as `%26`",
                     listed.join(", ")
                 )
@@ -113,6 +115,24 @@ impl Parameters {
         valid: &RangeInclusive<Duration>,
     ) -> Result<Duration, String> {
         in_limits(name, option.or(self.duration(name)?).unwrap_or(default), valid)
+    }
+
+    /// The time-out of a connection attempt, `default` if neither the program nor the URL sets one.
+    pub fn connect_timeout(
+        &self,
+        options: &ConnectionOptions,
+        default: Duration,
+    ) -> Result<Duration, String> {
+        self.time_out("connect_timeout", options.connect_timeout, default, &CONNECT_TIMEOUTS)
+    }
+
+    /// The time-out of a reply, `default` if neither the program nor the URL sets one.
+    pub fn response_timeout(
+        &self,
+        options: &ConnectionOptions,
+        default: Duration,
+    ) -> Result<Duration, String> {
+        self.time_out("response_timeout", options.response_timeout, default, &RESPONSE_TIMEOUTS)
     }
 }
 

@@ -53,7 +53,7 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Called<T, L> {
     fn carry_on(self) -> oneshot::Receiver<TimedReply<T>> {
         let Called { call, turn, late, io_thread, submitted, asked } = self;
         let (sender, answer) = oneshot::channel();
-        // Nobody awaits the answer if the caller is gone.
+        // No task awaits the answer if the caller is gone.
         let tell = move |said: Result<T, StoreError>| drop(sender.send(said.map(|said| (said, asked))));
         // At the end of the runtime the command is dropped here, and the sender with it.
         drop(contained(|| io_thread.spawn(in_time(call, submitted.left(), turn, tell, late))));

@@ -53,7 +53,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let next = self.lanes.lock().ended(self.id, &self.keys);
         for started in next {
-            // Fails at the end of the manager; then nobody awaits the answer.
+            // Fails at the end of the manager; then no task awaits the answer.
             drop(self.start.send(started));
         }
     }
@@ -99,7 +99,8 @@ pub(super) fn failed<T>(said: Result<Result<T, StoreError>, Panicked>) -> Result
     }
 }
 
-/// Awaits the store for `limit`. `answer` is told in time, in any case; `late` is told what the store says after that.
+/// Awaits the store for `limit`. `answer` is called in time, in any case; `late` is called with what the store says
+/// after that.
 pub(super) async fn in_time<T>(
     mut call: BoxFuture<Result<T, StoreError>>,
     limit: Duration,

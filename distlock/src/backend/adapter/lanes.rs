@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use distlock_store::kit::shrink::shrink;
 
-/// So many commands may wait for their turn on one key.
+/// At most this many commands may wait for their turn on one key.
 pub(super) const MOST_PER_KEY: usize = 4096;
 
 /// Names a command from its addition to its end.
@@ -41,7 +41,7 @@ pub(super) enum Added {
     Full,
 }
 
-/// A command that has to wait for its turn, on so many keys.
+/// A command that has to wait for its turn, on this many keys.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct QueuedTurn {
     id: CommandId,

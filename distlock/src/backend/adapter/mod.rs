@@ -54,7 +54,7 @@ pub(crate) struct StoreBackend<S> {
     abilities: Abilities,
     translator: Translator,
     link: Locked<StoreLink>,
-    /// Somebody needs the store.
+    /// A request needs the store.
     wanted: watch::Sender<bool>,
     lanes: Arc<Locked<Lanes<QueuedCommand>>>,
     start: mpsc::UnboundedSender<Started>,
@@ -65,7 +65,7 @@ pub(crate) struct StoreBackend<S> {
     made_in: Process,
     /// The latest time that was given to a command, in microseconds of our clock. Every command gets its own time.
     asked: AtomicU64,
-    /// Where grants that nobody waited for any longer are reported.
+    /// Where grants are reported that no request waited for any longer.
     events: Locked<Option<Weak<dyn Events>>>,
 }
 
@@ -81,7 +81,7 @@ enum Need {
 enum PolledBy {
     /// The driver limits that to a moment.
     Caller,
-    /// Nobody would take it over.
+    /// No task would take it over.
     IoThread,
 }
 
@@ -132,7 +132,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     /// The moment at which a command is passed to the store, by our clock: later than that of every command that
-    /// was carried out before.
+    /// was executed before.
     fn ask(&self) -> ServerTime {
         let now = clock::now().0 / 1_000;
         let later = |last: u64| now.max(last.saturating_add(1));
@@ -211,7 +211,7 @@ impl<S: LockStore> StoreBackend<S> {
             let outdated = submitted.is_outdated().then(|| {
                 StoreError::new(Failure::NotSent, "the commands before it on the same key took too long")
             });
-            // Nobody awaits the answer if the manager has ended.
+            // No task awaits the answer if the manager has ended.
             if let Some(error) = outdated.or_else(|| self.refusal(need)) {
                 drop(sender.send(Err(error)));
                 return;
@@ -273,14 +273,18 @@ impl<S: LockStore> StoreBackend<S> {
     }
 
     fn begin_renew(&self, key: &Arc<str>, op: op::Renew) -> Result<Coming<protocol::RenewReply>, StoreError> {
-        let request = self.translator.renew(key, op);
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.renew(&request).await });
+        let (request, is_last) = (self.translator.renew(key, op), op.last);
+        let call = move |this: Arc<Self>, _| {
+            boxed(async move {
+                if is_last { this.store.hand_over(&request).await } else { this.store.renew(&request).await }
+            })
+        };
         let answer =
             self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::Caller), call, |_, _| {})?;
         Ok(Box::pin(async { answer.await.map(|(reply, asked)| Translator::renewed(reply, asked)) }))
     }
 
-    /// The store has answered an acquisition that was given up: if nobody uses it, it is to be undone.
+    /// The store has answered an acquisition that was cancelled: if no request uses it, it is to be undone.
     fn late(&self, key: &Arc<str>, token: Token, queue: Option<&Queue>, reply: &AcquireReply) {
         if reply.is_acquired() || (queue.is_some() && matches!(reply, AcquireReply::Busy(_))) {
             self.undo(key, token);
@@ -310,7 +314,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 }
 
-/// Nothing is sent any more when the store's work has ended, whatever it has reported last.
+/// Nothing is sent after the store's work has ended, whatever it has reported last.
 struct CloseWhenDropped<'a, S>(&'a StoreBackend<S>);
 
 impl<S> Drop for CloseWhenDropped<'_, S> {
@@ -358,7 +362,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
         let full = self.translator.full(key);
         let call = |this: Arc<Self>, _| boxed(async move { this.store.inspect(&full).await });
-        // It waits for no other command, so it may show the state before one that is under way.
+        // It waits for no other command, so it may show the state before one that is in progress.
         let answer = self.submit(Arc::new([]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
         Box::pin(async { answer?.await.map(|(found, _)| found.map(StoredLock::longest_first)) })
     }

@@ -37,7 +37,7 @@ enum State {
 }
 
 impl StoreLink {
-    /// Why nothing may be sent now, if so.
+    /// Why no command may be sent now. `None`: commands may be sent.
     pub(super) fn refusal(&self, store: &dyn Fn() -> String) -> Option<StoreError> {
         match &self.state {
             State::Up => None,
@@ -48,7 +48,7 @@ impl StoreLink {
         }
     }
 
-    /// Nothing is known any more.
+    /// Nothing is known now.
     pub(super) fn close(&mut self) {
         self.state = State::NotYet;
         self.unannounced = None;

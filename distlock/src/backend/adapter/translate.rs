@@ -118,7 +118,7 @@ impl Translator {
     }
 
     pub(super) fn renew(&self, key: &str, op: op::Renew) -> Renew {
-        let op::Renew { token, kind, ttl } = op;
+        let op::Renew { token, kind, ttl, .. } = op;
         let mut request = Renew::new(self.full(key), &self.owner(token), self.rounded(ttl));
         request.kind = kind;
         request
@@ -149,7 +149,7 @@ impl Translator {
             store::AcquireReply::Busy(busy) if busy.holder.as_deref() == Some(request.owner.as_str()) => {
                 let owner = &request.owner;
                 return Err(broken(format!(
-                    "`{}` is busy, held by {owner}, which is who asked",
+                    "`{}` is busy, held by {owner}, which is the caller itself",
                     request.key
                 )));
             }
@@ -203,7 +203,7 @@ fn fence_asked_for(key: &str, fences: u32, first: Option<u64>) -> OpResult<Optio
     match first {
         _ if fences == 0 => Ok(None),
         Some(first) => Ok(Some(first)),
-        None => Err(broken(format!("no fencing token for `{key}`, which was asked for"))),
+        None => Err(broken(format!("no fencing token for `{key}`, although the request needs one"))),
     }
 }
 

@@ -75,7 +75,7 @@ impl MemoryStore {
 /// What one manager uses of it.
 pub(crate) struct Memory {
     client: Arc<str>,
-    /// Shown to those who look at a lock. The locks are nobody else's, so no key needs it.
+    /// Shown when a lock is inspected. No other program has these locks, so no key needs it.
     prefix: String,
     store: Arc<MemoryStore>,
     events: OnceCell<Weak<dyn Events>>,

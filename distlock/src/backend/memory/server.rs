@@ -103,7 +103,7 @@ impl ModelServer {
         self.listeners.remove(client);
     }
 
-    /// Carries out one operation at `server_time`.
+    /// Executes one operation at `server_time`.
     pub(crate) fn acquire(
         &mut self,
         server_time: ServerTime,
@@ -167,7 +167,7 @@ impl ModelServer {
         reply
     }
 
-    /// Carries out operations that acquire locks, in order, up to the first that fails to.
+    /// Executes operations that acquire locks, in order, up to the first that fails to.
     pub(crate) fn acquire_all(
         &mut self,
         server_time: ServerTime,
@@ -259,7 +259,7 @@ impl ModelServer {
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
             slot.remove(from.client, token);
         }
-        // They asked before it was there, and nobody else tells its client of them.
+        // They asked before it was there, and nothing else tells its client of them.
         if !slot.queue.is_empty() {
             notes.extend(Note::wanted(&text(from, token), from.key));
         }

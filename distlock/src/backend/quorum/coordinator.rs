@@ -211,7 +211,7 @@ impl Coordinator {
         self.out.push(Effect::Send { node, key: key.clone(), command });
     }
 
-    /// A server has replied, or will not reply any more.
+    /// A server has replied, or will no longer reply.
     pub(super) fn answered(&mut self, now: Now, node: usize, answer: MemberReply) {
         if let Some(member) = self.members.get_mut(node) {
             member.heard = Some(now.time);
@@ -469,7 +469,7 @@ impl Coordinator {
         self.fire_membership(now);
     }
 
-    /// Describes what is still under way; `None`: nothing is.
+    /// Describes what is still in progress; `None`: nothing is.
     #[cfg(test)]
     pub(super) fn unfinished(&self) -> Option<String> {
         let release: Vec<_> =

@@ -36,7 +36,7 @@ pub(super) struct NewLink {
     pub(super) origin: Origin,
 }
 
-/// An operation of this process, which a round carries out.
+/// An operation of this process, which a round executes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RoundOp {
     Ask(op::Ask),
@@ -97,7 +97,7 @@ pub(super) enum AskJob {
 pub(super) enum ReleaseJob {
     /// The operation of a round.
     Vote(u64),
-    /// The release of what is left of a token. `until`: when nothing of it can be left any more.
+    /// The release of the rest of a token. `until`: when nothing of it can be left.
     Compensate { key: Arc<str>, token: Token, round: u64, until: Time },
     /// The reply does not matter.
     Ignored,

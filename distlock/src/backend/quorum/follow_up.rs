@@ -152,7 +152,7 @@ impl Coordinator {
     }
 
     /// Commands of a former connection may still arrive at the server, so the release is sent a second time
-    /// when they cannot arrive any more.
+    /// when they can no longer arrive.
     fn give_back_once_more(&mut self, now: Now, node: usize, release: MemberRelease) {
         if let Some(member) = self.members.get_mut(node)
             && let Some(until) = member.former_commands_until.filter(|until| *until > now.time)

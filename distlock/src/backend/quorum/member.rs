@@ -12,7 +12,7 @@ use crate::protocol::mutated;
 use crate::protocol::{Time, When};
 use distlock_store::engine::{ClockOffset, Step};
 
-/// The pause between two attempts to release what is left of a token on a connected server.
+/// The pause between two attempts to release the rest of a token on a connected server.
 pub(super) const RELEASE_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// The clocks of two servers agree if they differ by no more than this.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub(super) struct MemberRelease {
     pub(super) round: u64,
     /// When to send the release.
     pub(super) at: When,
-    /// When nothing of the token can be left any more.
+    /// When nothing of the token can be left.
     pub(super) until: Time,
 }
 

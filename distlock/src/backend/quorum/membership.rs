@@ -402,7 +402,7 @@ impl Coordinator {
         let all = self.members.len();
         let here = self.members.iter().filter(|member| member.up).count();
         let cause = cause.or_else(|| self.members.iter().find_map(|member| member.cause.clone()));
-        let text = format!("{here} of {all} servers can be reached, {} are needed", majority(all));
+        let text = format!("{here} of {all} servers are reachable, and {} are needed", majority(all));
         let cause = match cause {
             Some(cause) => StoreError::new(Failure::NotSent, format!("{text}; {cause}")),
             None => StoreError::new(Failure::NotSent, text),

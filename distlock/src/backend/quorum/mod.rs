@@ -11,7 +11,7 @@
 //!   which other processes want a key. [`waiting`] asks for locks, [`follow_up`] releases acquisitions
 //!   without a majority, [`repair`] acquires held locks where they are missing, [`membership`] knows which
 //!   servers are connected and count.
-//! - [`worker`]: carries out the coordinator's effects on the I/O thread.
+//! - [`worker`]: executes the coordinator's effects on the I/O thread.
 //!
 //! The rules, and their reasons:
 //!
@@ -230,7 +230,7 @@ impl Backend for QuorumBackend {
 
     fn cannot_replace(&self) -> Option<String> {
         Some(
-            "a quorum does not hand a lock over: its servers cannot replace the holder at one moment"
+            "a quorum does not hand a lock over: its servers cannot replace the holder at the same moment"
                 .to_owned(),
         )
     }
@@ -334,7 +334,7 @@ impl Backend for QuorumBackend {
                     Err(error) => {
                         let finding = Finding::new(Severity::Warning, name, error.to_string());
                         let remedy =
-                            "bring the server back: the quorum survives the loss of fewer others until then";
+                            "bring the server back: until then, the quorum survives the loss of fewer others";
                         found.push(finding.remedy(remedy));
                     }
                 }
@@ -390,19 +390,19 @@ impl Backend for QuorumBackend {
             LockKind::Exclusive => None,
             LockKind::Shared => Some(
                 "shared locks are not offered on a quorum: readers and writers on different majorities would \
-                 keep each other out without end; use an exclusive lock, or one Redis",
+                 block each other forever; use an exclusive lock, or one Redis",
             ),
             LockKind::Limited { .. } => Some(
-                "`max_holders` is not offered on a quorum: every server would count other holders, and the \
-                 limit would hold on none; use one Redis",
+                "`max_holders` is not offered on a quorum: each server would count different holders, so no \
+                 server could enforce the limit; use one Redis",
             ),
         }
     }
 
     fn keeps_between_sections(&self) -> Result<(), LockError> {
         Err(LockError::options(
-            "`linger` is not offered on a quorum: a process that keeps a lock on several servers would not hear \
-             in time that others want it; use one Redis",
+            "`linger` is not offered on a quorum: a process that keeps a lock on several servers would not \
+             learn in time that other processes want it; use one Redis",
         ))
     }
 

@@ -19,7 +19,7 @@ const WANTED_FOR: Duration = Duration::from_secs(1);
 /// After a release, our next request for the key waits this long for the queue server to say whether it has a
 /// waiter.
 const COOLDOWN: Duration = Duration::from_millis(10);
-/// With this many keys, those that no process wants any more are removed.
+/// With this many keys, those that no process wants are removed.
 const FIRST_SWEEP: usize = 1024;
 
 /// What is known of the demand for one key.
@@ -46,10 +46,10 @@ impl KeyDemand {
 pub(super) struct Queues {
     keys: HashMap<Arc<str>, KeyDemand>,
     sweep_at: usize,
-    /// Rounds that ask for a lock, and when they go on without the servers that have not replied. Ordered by
+    /// Rounds that ask for a lock, and when they continue without the servers that have not replied. Ordered by
     /// these times.
     undecided: VecDeque<(Time, u64)>,
-    /// When waiters are told to ask again.
+    /// When waiters have to ask again.
     again: Vec<(Time, Token)>,
 }
 
@@ -90,7 +90,7 @@ impl Queues {
         }
     }
 
-    /// Whether we have just released the key, and another process may have been let in.
+    /// Whether we have just released the key, and another process may have acquired it.
     pub(super) fn stands_back(&self, now: Time, key: &str) -> bool {
         self.keys.get(key).is_some_and(|demand| demand.is_released(now)) && !mutated!(ReleaserNotLast)
     }
@@ -125,7 +125,7 @@ impl Queues {
         }
     }
 
-    /// The waiter asks now, or does not ask any more: removes its plan.
+    /// The waiter asks now, or no longer asks: removes its plan.
     pub(super) fn has_asked(&mut self, token: Token) {
         self.again.retain(|(_, planned)| *planned != token);
     }

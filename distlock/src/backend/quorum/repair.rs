@@ -117,7 +117,7 @@ impl Coordinator {
         }
     }
 
-    /// Nothing is to be repaired for this token any more.
+    /// Nothing is left to repair for this token.
     pub(super) fn end_repair(&mut self, token: Token, missing: &Missing) {
         if let Some(due) = missing.due {
             self.repairs.remove(&(due, token));

@@ -86,7 +86,7 @@ pub(super) struct Round {
     pub(super) touched: Servers,
     /// Servers that are asked for the lock only after the queue server has replied.
     pub(super) not_asked: Servers,
-    /// Servers that have not replied yet are not waited for any more.
+    /// The round no longer waits for servers that have not replied yet.
     overdue: bool,
     /// The server that queues the token.
     pub(super) queue: Option<usize>,
@@ -318,7 +318,8 @@ impl Round {
         if count(false) >= most {
             asked(Ok(AcquireReply::AlreadyHeld { server_time: Some(server_time), fence }))
         } else if before == Before::Held && count(true) < most {
-            let text = "the lock is ours on a majority of the servers, but not without interruption";
+            let text = "this process holds the lock on a majority of the servers, but has not held it all the \
+                        time";
             asked(Err(StoreError::new(Failure::Later, text)))
         } else {
             asked(Ok(AcquireReply::Acquired { server_time: Some(server_time), fence }))
@@ -396,8 +397,8 @@ impl Round {
         let mut text = format!("no majority of the {all} servers: {good} answered");
         if young > 0 {
             text += &format!(
-                ", of these {young} do not count: they were restarted, lost their data, or had their clocks set so \
-                 recently that locks may be held which they do not know of"
+                ", and {young} of these do not count: they were restarted, lost their data, or had their \
+                 clocks set so recently that they may not know all held locks"
             );
         }
         if let Some(cause) = cause {

@@ -33,7 +33,7 @@ pub(super) struct TokenRecord {
     pub(super) open: u32,
     /// All rounds for it, of all kinds, that are not over.
     pub(super) rounds: Vec<u64>,
-    /// It was told that the lock is free, and has not asked since.
+    /// It has learnt that the lock is free, and has not asked since.
     pub(super) woken: bool,
     /// Servers that may have it in their queue.
     pub(super) queued: Servers,
@@ -43,7 +43,7 @@ pub(super) struct TokenRecord {
     pub(super) again: u32,
     /// How often it has kept the queue server's lock blocked for the holder of a majority.
     pub(super) aside: u32,
-    /// Until when something of it may be on any server.
+    /// The end of the time in which any server may still have a part of it.
     pub(super) until: Time,
     /// Every fencing token that this lease was given lies below this.
     pub(super) fences_given: u64,

@@ -256,7 +256,7 @@ impl Coordinator {
         }
     }
 
-    /// A round was not decided in time: asks the other servers, too, or goes on without those that are
+    /// A round was not decided in time: asks the other servers, too, or continues without those that are
     /// silent.
     fn is_overdue(&mut self, now: Now, id: u64) {
         let Some(round) = self.round_mut(id).filter(|round| !round.decided) else { return };

@@ -90,7 +90,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Carries out effects until none is left.
+    /// Executes effects until none is left.
     async fn carry_out(&mut self) {
         loop {
             let effects = self.coordinator.take_effects();

@@ -1,11 +1,12 @@
 //! Operations as commands.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::{Cmd, RedisWrite};
 
-use super::names::{Name, Names};
+use super::names::{Name, Names, Tag};
 use super::scripts::{Lua, SCRIPTS};
 use super::spare;
 use crate::backend::{AcquireMode, HoldNote, LockKind, MARK, Token, Tuning, Who, op};
@@ -16,23 +17,26 @@ const LONGEST_VALUE: usize = 4096;
 const LONGEST_TOKEN: usize = 256;
 /// The most holders and the most waiters of a lock that are read.
 const MOST_TOKENS: usize = 1000;
-/// So many names are looked through by one command: the server does nothing else meanwhile.
+/// One command reads at most this many names: the server does nothing else meanwhile.
 const NAMES_AT_ONCE: usize = 1000;
 
-/// How long the record of a process lives. It is written anew every five seconds.
+/// How long the record of a process lives. It is written again every five seconds.
 pub(super) const PROCESS_RECORD_TTL: Duration = Duration::from_secs(60);
 
-/// Turns operations into commands. Fixed for the life of a backend.
+/// Turns operations into commands. Fixed for the life of a backend, except for the command that pushes.
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(super) names: Names,
     pub(super) client: String,
     /// The lifetime of a queue entry in milliseconds.
     queue_entry_ttl: u64,
-    /// `1` if a PUBLISH count of 0 proves that nobody is subscribed (one server), else `0` (a cluster counts one node).
+    /// `1` if a PUBLISH count of 0 proves that no client is subscribed (one server), else `0` (a cluster counts one
+    /// node).
     counts: &'static str,
-    /// The other settings of `leave`, in one argument.
+    /// The other settings of `leave`, in one argument, which ends with the prefix of the channels.
     settings: String,
+    /// Scripts push by SPUBLISH. A node that does not know it pushes by PUBLISH nevertheless, as push.lua says.
+    pushes_by_slot: AtomicBool,
 }
 
 /// How a command names its script.
@@ -62,13 +66,33 @@ impl Wire {
         let counts = if names.is_clustered() { "0" } else { "1" };
         let gap = millis_or_none(tuning.poll_gap);
         let every = u64::try_from(tuning.poll_gap_interval.as_micros()).unwrap_or(u64::MAX);
-        let settings = format!("{counts} {gap} {every} {}", names.channel(""));
-        Wire { names, client, queue_entry_ttl: millis(tuning.queue_entry_ttl), counts, settings }
+        let settings = format!("{counts} {gap} {every} {}", names.channel(Tag::none(), ""));
+        let queue_entry_ttl = millis(tuning.queue_entry_ttl);
+        Wire { names, client, queue_entry_ttl, counts, settings, pushes_by_slot: AtomicBool::new(false) }
+    }
+
+    /// Takes in what a node of a cluster can do.
+    pub(super) fn push_by_slot(&self, known: bool) {
+        self.pushes_by_slot.store(known, Ordering::Relaxed);
+    }
+
+    pub(super) fn pushes_by_slot(&self) -> bool {
+        self.pushes_by_slot.load(Ordering::Relaxed)
+    }
+
+    /// The tag of the channels on which pushes about `key` are made.
+    fn push_tag(&self, key: &str) -> Tag {
+        if self.pushes_by_slot() { Tag::of_slot(self.names.slot(key)) } else { Tag::none() }
     }
 
     /// The channel on which this client receives grants.
     pub(super) fn channel(&self) -> String {
-        self.names.channel(&self.client).to_string()
+        self.names.channel(Tag::none(), &self.client).to_string()
+    }
+
+    /// The channel on which this client receives pushes about the locks of `slot` from the node that serves it.
+    pub(super) fn channel_in(&self, slot: u16) -> String {
+        self.names.channel(Tag::of_slot(slot), &self.client).to_string()
     }
 
     /// `SET NX GET`: replies with the holder in the same round trip, on servers from 7.0.
@@ -82,7 +106,7 @@ impl Wire {
         cmd
     }
 
-    /// Releases a lock that nobody waits for.
+    /// Releases a lock that no request waits for.
     pub(super) fn leave_alone(&self, script_ref: ScriptRef, key: &str, token: Token) -> Cmd {
         let (names, tag) = (&self.names, self.names.tag(key));
         let keys = [names.lock(key), names.queue(tag, key)];
@@ -107,7 +131,7 @@ impl Wire {
             let handoffs_began = op.handoffs_began.map_or(0, |began| began.0);
             cmd.arg(op.keep_taken_for.map_or(0, millis_or_none)).arg(handoffs_began);
         }
-        cmd.arg(&self.settings);
+        cmd.write_arg_fmt(format_args!("{}{}", self.settings, self.push_tag(key)));
         if let Some(from) = from {
             cmd.arg(from);
         }
@@ -170,7 +194,7 @@ impl Wire {
             AcquireMode::PollAgain => "heldpoll",
         });
         word(&mut cmd, kind);
-        cmd.write_arg_fmt(self.names.channel(""));
+        cmd.write_arg_fmt(self.names.channel(self.push_tag(key), ""));
         cmd
     }
 
@@ -183,7 +207,7 @@ impl Wire {
         owner: Option<&str>,
     ) -> Cmd {
         let mut cmd = self.on_queue(script_ref, &SCRIPTS.force, key);
-        cmd.write_arg_fmt(self.names.channel(""));
+        cmd.write_arg_fmt(self.names.channel(self.push_tag(key), ""));
         cmd.arg(self.counts).arg(from.unwrap_or_default());
         if let Some(owner) = owner {
             cmd.arg(owner);
@@ -211,7 +235,7 @@ impl Wire {
         cmd
     }
 
-    /// Reads a record: that with the name of `key`, or what the holder with this token has written beside that lock.
+    /// Reads a record: that with the name of `key`, or what the holder with this token has written about that lock.
     pub(super) fn read(&self, script_ref: ScriptRef, key: &str, holder: Option<&str>) -> Cmd {
         let names = &self.names;
         let name = holder.map_or_else(|| names.lock(key), |token| names.hold(names.tag(key), token));
@@ -275,7 +299,8 @@ impl Wire {
         let mut cmd = call(script_ref, script, &names, 32 + batch.len() * (32 + self.client.len()));
         cmd.arg(millis(ttl));
         word(&mut cmd, kind);
-        cmd.write_arg_fmt(self.names.channel(""));
+        let first = batch.first().map_or("", |(key, _)| key);
+        cmd.write_arg_fmt(self.names.channel(self.push_tag(first), ""));
         for (_, op) in batch {
             self.token(&mut cmd, op.token);
         }

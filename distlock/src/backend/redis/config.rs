@@ -24,6 +24,8 @@ pub(super) enum ServerLocation {
     Sentinel(SentinelLocation),
     /// In a cluster. Its nodes know; these are asked first.
     Cluster(Vec<Address>),
+    /// Independent servers, each with its share of the keys.
+    Shards(Vec<Address>),
 }
 
 /// The sentinels that are asked, and the master that they are asked for.
@@ -47,6 +49,10 @@ impl fmt::Display for ServerLocation {
                 f.write_str("the cluster around ")?;
                 list(f, seeds)
             }
+            ServerLocation::Shards(servers) => {
+                f.write_str("the servers ")?;
+                list(f, servers)
+            }
         }
     }
 }
@@ -64,7 +70,7 @@ pub(crate) struct RedisConfig {
     pub(super) place: ServerLocation,
     pub(super) tls: Tls,
     pub(super) login: Login,
-    /// Replaces addresses that sentinels and cluster nodes announce by those at which they can be reached.
+    /// Replaces addresses that sentinels and cluster nodes announce by those at which they are reachable.
     pub(super) address_map: Option<AddressMap>,
     /// The prefix of every key.
     pub(crate) prefix: String,
@@ -123,6 +129,10 @@ impl RedisConfig {
                 addresses.push(last);
                 ServerLocation::Cluster(addresses)
             }
+            (Kind::Shards, Some(last)) => {
+                addresses.push(last);
+                ServerLocation::Shards(addresses)
+            }
             (Kind::Sentinel, Some(last)) => {
                 addresses.push(last);
                 let parameter = |name| url.parameter(name).map(str::to_owned);
@@ -142,7 +152,10 @@ impl RedisConfig {
         Ok(RedisConfig {
             tuning: Tuning {
                 // Every node has a clock of its own.
-                clocks: if matches!(place, ServerLocation::Cluster(_)) { Clocks::Many } else { Clocks::One },
+                clocks: match place {
+                    ServerLocation::Cluster(_) | ServerLocation::Shards(_) => Clocks::Many,
+                    ServerLocation::Fixed(_) | ServerLocation::Sentinel(_) => Clocks::One,
+                },
                 ..Tuning::default()
             },
             place,
@@ -196,8 +209,9 @@ impl RedisConfig {
         self.place.to_string()
     }
 
-    pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.place, ServerLocation::Cluster(_))
+    /// Whether the keys are spread over several servers.
+    pub(crate) fn is_spread(&self) -> bool {
+        matches!(self.place, ServerLocation::Cluster(_) | ServerLocation::Shards(_))
     }
 
     /// # Errors
@@ -211,10 +225,10 @@ impl RedisConfig {
                 self.client
             ).into());
         }
-        if self.replicas > 0 && self.is_cluster() {
-            return Err(
-                "`replicas` is not available for a cluster: use it with one server or with sentinels".into(),
-            );
+        if self.replicas > 0 && self.is_spread() {
+            return Err("`replicas` is not available for a cluster or for servers that share the keys: use it with one \
+                 server or with sentinels"
+                .into());
         }
         Ok(())
     }

@@ -182,7 +182,7 @@ fn a_proxy_that_closes_on_unknown_commands_is_greeted_without_them_the_second_ti
     let rig = Rig::start(config(&server.url(), "a"));
     assert_eq!(rig.wait_until_up(), (EarlierCommands::Ended, Notifications::Off));
     assert!(!rig.seen().iter().any(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. }))));
-    let renew = op::Renew { token: Token(9), kind: LockKind::Exclusive, ttl: TTL };
+    let renew = op::Renew { token: Token(9), kind: LockKind::Exclusive, ttl: TTL, last: false };
     assert!(matches!(rig.send("k", renew), Ok(RenewReply::Renewed { server_time: ServerTime(5) })));
     // Such a proxy may share the keys out by the first one of a command.
     let keys = ["a", "b"].map(Arc::from);

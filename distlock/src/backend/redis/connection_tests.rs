@@ -181,7 +181,7 @@ fn connecting_takes_no_longer_than_it_may_wherever_nobody_answers() {
     {
         let config = RedisConfig::new(&format!("{url}?connect_timeout=120ms"), "a").unwrap();
         let begun = std::time::Instant::now();
-        let cause = if config.is_cluster() {
+        let cause = if config.is_spread() {
             Rig::run(ClusterBackend::new(config).unwrap()).wait_for_down()
         } else {
             Rig::start(config).wait_for_down()

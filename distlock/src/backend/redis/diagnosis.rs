@@ -16,7 +16,7 @@ const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// No connection has this id.
 const NO_CLIENT_ID: i64 = i64::MAX;
 
-/// What is done with the locks of this server, beside keeping them.
+/// What is done with the locks of this server, in addition to keeping them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setup {
     /// The server alone keeps them. `confirmed`: replicas confirm every acquisition.
@@ -34,9 +34,18 @@ pub(super) async fn examine(
 ) -> Result<Vec<Finding>, StoreError> {
     let before = SystemTime::now();
     let values = exec.ask_all(link, questions(exec)).await?;
-    let after = SystemTime::now();
-    let [server, memory, persistence, replication, time, kill, queue, scan] = values.as_slice() else {
-        return Ok(Vec::new());
+    Ok(found(&values, place, setup, (before, SystemTime::now())))
+}
+
+/// The findings in the replies to [`questions`], which were asked between these times.
+pub(super) fn found(
+    values: &[Value],
+    place: &str,
+    setup: Setup,
+    asked: (SystemTime, SystemTime),
+) -> Vec<Finding> {
+    let [server, memory, persistence, replication, time, kill, queue, scan] = values else {
+        return Vec::new();
     };
     let mut found = Vec::new();
     let mut add = |finding: Option<Finding>| {
@@ -50,14 +59,14 @@ pub(super) async fn examine(
     add(Some(persists(text(persistence), setup)));
     add(saving(text(persistence)));
     add(Some(replicated(text(replication), setup)));
-    add(clock(reply::of_time(time), (before, after)));
+    add(clock(reply::of_time(time), asked));
     add(Some(permissions([
         (server, "info", "the version, eviction and persistence are not known"),
-        (kill, "client|kill", "a command of a broken connection may still be carried out later"),
-        (queue, "lrange", "`show` and `top` do not name those who wait"),
+        (kill, "client|kill", "a command of a broken connection may still be executed later"),
+        (queue, "lrange", "`show` and `top` do not name the waiters"),
         (scan, "scan", "`ls` and `top` cannot list locks"),
     ])));
-    Ok(found)
+    found
 }
 
 fn questions(exec: &Exec) -> Vec<Cmd> {
@@ -74,7 +83,7 @@ fn questions(exec: &Exec) -> Vec<Cmd> {
 fn version(info: Option<&str>) -> Finding {
     let name = field(info, "server_name").unwrap_or("redis");
     let Some(version) = field(info, "valkey_version").or(field(info, "redis_version")) else {
-        return Finding::new(Severity::Note, "version", "the server does not tell its version")
+        return Finding::new(Severity::Note, "version", "the server does not report its version")
             .remedy("if it is a proxy, connect to the server behind it");
     };
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
@@ -91,7 +100,7 @@ fn version(info: Option<&str>) -> Finding {
 
 fn eviction(info: Option<&str>) -> Finding {
     let Some(policy) = field(info, "maxmemory_policy") else {
-        return Finding::new(Severity::Note, "eviction", "the server does not tell whether it evicts keys");
+        return Finding::new(Severity::Note, "eviction", "the server does not report whether it evicts keys");
     };
     if policy == "noeviction" {
         return Finding::new(Severity::Fine, "eviction", "maxmemory-policy noeviction");
@@ -108,7 +117,7 @@ fn eviction(info: Option<&str>) -> Finding {
 fn persists(info: Option<&str>, setup: Setup) -> Finding {
     match (field(info, "aof_enabled"), setup) {
         (Some("1"), _) => Finding::new(Severity::Fine, "persistence", "appendonly yes"),
-        (None, _) => Finding::new(Severity::Note, "persistence", "the server does not tell whether it writes to disk"),
+        (None, _) => Finding::new(Severity::Note, "persistence", "the server does not report whether it writes to disk"),
         (_, Setup::Member) => Finding::new(
             Severity::Fine,
             "persistence",
@@ -131,7 +140,7 @@ fn saving(info: Option<&str>) -> Option<Finding> {
         "disk",
         format!("{failed}: err; the server may refuse writes (MISCONF)"),
     );
-    Some(finding.remedy("look at the server's log and at the room on its disk"))
+    Some(finding.remedy("check the server's log and the free space on its disk"))
 }
 
 fn replicated(info: Option<&str>, setup: Setup) -> Finding {
@@ -167,11 +176,9 @@ fn clock(server: Option<ServerTime>, (before, after): (SystemTime, SystemTime)) 
     let direction = if ahead > behind { "ahead of" } else { "behind" };
     let text = format!("{:.1} s {direction} the clock of this machine", apart.as_secs_f64());
     let finding = Finding::new(Severity::Warning, "clock", text);
-    Some(
-        finding.remedy(
-            "keep the clocks of all machines together (NTP); locks do not depend on that, a quorum does",
-        ),
-    )
+    Some(finding.remedy(
+        "synchronise the clocks of all machines (NTP); locks do not depend on that, but a quorum does",
+    ))
 }
 
 /// What is refused for lack of permission.
@@ -179,7 +186,11 @@ fn permissions(asked: [(&Value, &str, &str); 4]) -> Finding {
     let is_refused = |value: &Value| matches!(value, Value::ServerError(error) if error.code() == "NOPERM");
     let refused: Vec<_> = asked.into_iter().filter(|(value, ..)| is_refused(value)).collect();
     if refused.is_empty() {
-        return Finding::new(Severity::Fine, "permissions", "the user may do all that is of use");
+        return Finding::new(
+            Severity::Fine,
+            "permissions",
+            "the user has all permissions that distlock uses",
+        );
     }
     let texts: Vec<String> = refused.iter().map(|(_, name, what)| format!("no +{name}: {what}")).collect();
     let grants: Vec<String> = refused.iter().map(|(_, name, _)| format!("+{name}")).collect();

@@ -43,7 +43,7 @@ fn error_meaning(code: &str) -> Option<ErrorMeaning> {
         "READONLY" => (Failure::Later, "the server is a read-only replica: locks need its master", true),
         "MASTERDOWN" => (Failure::Later, "the server is a replica whose master is down", true),
         "LOADING" => (Failure::Later, "the server is still loading its data", false),
-        "BUSY" => (Failure::Later, "the server is busy with somebody's script", false),
+        "BUSY" => (Failure::Later, "the server is busy with the script of another client", false),
         "CLUSTERDOWN" | "TRYAGAIN" => (Failure::Later, "the cluster cannot serve this key now", false),
         "OOM" => (
             Failure::Later,
@@ -86,7 +86,7 @@ fn error_meaning(code: &str) -> Option<ErrorMeaning> {
         "DENIED" => (
             Failure::Refused,
             "the server takes connections from its own machine only: set a password (`requirepass`), or, in a \
-             network that nobody else reaches, `protected-mode no`",
+             network that only trusted machines can access, `protected-mode no`",
             false,
         ),
         _ => return None,
@@ -96,7 +96,8 @@ fn error_meaning(code: &str) -> Option<ErrorMeaning> {
 
 /// The remedy for a proxy or a managed server that spreads keys over a cluster without reporting it.
 const HIDDEN_CLUSTER: &str = "the server spreads keys over a cluster: put all locks into one slot with \
-     `key_prefix(\"{locks}:\")`, or connect to the cluster itself with `redis+cluster://` where that is possible";
+                              `key_prefix(\"{locks}:\")`, or connect to the cluster itself with \
+                              `redis+cluster://` if that is possible";
 
 /// Servers before 7.0 wrap the error of a command inside a script: `ERR Error running script ..: -OOM ..`.
 fn embedded(details: &str) -> Option<ErrorMeaning> {
@@ -124,7 +125,7 @@ pub(super) fn foreign_value(names: &[String], error: ServerError) -> StoreError 
     let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
     let error = RedisError::from(error);
     let text = format!(
-        "{names}, where those who wait for the lock are kept, holds a value that distlock has not written: delete \
+        "{names}, the queue of the lock, holds a value that distlock has not written: delete \
          it (DEL), or give the locks a `key_prefix` of their own ({error})"
     );
     StoreError::new(Failure::Refused, Cause { text, source: Some(error) })
@@ -141,12 +142,12 @@ fn judge(error: &ServerError) -> ErrorMeaning {
     error_meaning(error.code()).or_else(|| embedded(details)).unwrap_or_else(|| {
         if is_unknown_command(error) {
             let remedy =
-                "the server does not take a command that distlock needs (EVAL, EVALSHA, SET with NX and PX)";
+                "the server does not accept a command that distlock needs (EVAL, EVALSHA, SET with NX and PX)";
             return ErrorMeaning { kind: Failure::Refused, remedy, wrong_server: false };
         }
         // A proxy reports this when it has lost its server, possibly after it sent the command (`upstream
         // failure`, `ERR Connection timed out`).
-        let remedy = "the server refused the command, perhaps for a moment only";
+        let remedy = "the server refused the command, perhaps only for a moment";
         ErrorMeaning { kind: Failure::Unknown, remedy, wrong_server: false }
     })
 }
@@ -171,7 +172,7 @@ pub(super) fn replied(error: ServerError) -> StoreError {
 /// The keys of this server could not be looked through.
 pub(super) fn not_listed(error: ServerError) -> StoreError {
     let details = error.details().unwrap_or_default();
-    // What a script may not do is told in other words, and before Redis 7 with another code.
+    // What a script may not do is reported in other words, and before Redis 7 with another code.
     let forbidden = error.code() == "NOPERM"
         || details.contains("NOPERM")
         || details.contains("user executing the script");

@@ -33,7 +33,7 @@ pub(super) struct Exec {
     whole: AtomicBool,
     /// Locks for which others were found to wait.
     awaited: Contended,
-    /// Why the server runs no scripts for us any more, since somebody has changed the permissions. Without them a lock
+    /// Why the server no longer runs scripts for us, since the permissions were changed. Without them a lock
     /// could be acquired, and not released.
     refusal: RwLock<Option<StoreError>>,
     is_refused: AtomicBool,
@@ -84,7 +84,7 @@ impl Exec {
 
     /// An operation that is sent by itself, in its shortest form.
     pub(super) fn encode_alone(&self, key: &str, op: &dyn Encode) -> (Cmd, Encoding) {
-        // The shorter script does not tell who grants.
+        // The shorter script does not report who grants.
         let may_be_short = !self.awaited.is(key) && self.name().is_none();
         let short = if may_be_short { op.short(&self.wire, ScriptRef::Hash, key) } else { None };
         short.map_or_else(|| self.encode(key, op), |cmd| (cmd, Encoding::Short))
@@ -418,7 +418,7 @@ impl Exec {
         }
     }
 
-    /// Writes records, for which nobody waits. One that is lost is written again.
+    /// Writes records, for which no request waits. One that is lost is written again.
     pub(super) async fn write(link: Arc<Link>, records: Vec<Cmd>) {
         for piece in records.chunks(MAX_COMMANDS_AT_ONCE) {
             let mut pipeline = Pipeline::with_capacity(piece.len());
@@ -482,7 +482,8 @@ pub(super) fn broken(link: &Link, error: redis::RedisError) -> StoreError {
 pub(super) fn garbled(link: &Link) -> StoreError {
     let error = errors::found(
         Failure::Unknown,
-        "the server's answer is not one to this question: connection given up (is there a proxy in between?)",
+        "the server's answer does not belong to this command: the connection was closed (is there a proxy in \
+         between?)",
     );
     link.give_up(error.clone());
     error

@@ -83,12 +83,12 @@ fn is_final(error: &ServerError) -> bool {
 }
 
 fn silent(error: &io::Error) -> io::Error {
-    let text = format!("it closed the connection without an answer, is it a server with TLS? ({error})");
+    let text = format!("it closed the connection without an answer; does it expect TLS? ({error})");
     io::Error::new(error.kind(), text)
 }
 
 fn nonsense(reply: &[u8]) -> io::Error {
     let text = String::from_utf8_lossy(reply);
     let quoted: String = text.lines().next().unwrap_or_default().chars().take(MAX_QUOTED_BYTES).collect();
-    io::Error::new(io::ErrorKind::InvalidData, format!("this is no Redis server, it answers {quoted:?}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("this is not a Redis server: it answers {quoted:?}"))
 }

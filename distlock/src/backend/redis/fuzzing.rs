@@ -3,7 +3,7 @@
 //! Nothing may panic, whatever is read. The other requirements are asserted.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use redis::Value;
 
@@ -11,11 +11,14 @@ use distlock_store::kit::connection::ConnectionOptions;
 
 use super::command::Wire;
 use super::config::{Address, RedisConfig};
+use super::diagnosis::{self, Setup};
 use super::names::Names;
-use super::{cluster, errors, handshake, info, push, reply};
-use crate::backend::{AcquireMode, LockKind, Token, Tuning, op};
-use crate::protocol::records::{read_hold_record, read_process_record};
-use distlock_store::Escaped;
+use super::{cluster, errors, handshake, info, listing, push, reply, sentinel, sentinel_events};
+use crate::backend::{AcquireMode, LockKind, Token, Tuning, client_of, op};
+use crate::protocol::records::{hold_record, process_record, read_hold_record, read_process_record};
+use crate::protocol::{HoldAccount, parse_owner, shared_token_text, token_text};
+use distlock_store::engine::LONGEST_NAME;
+use distlock_store::{Escaped, LONGEST_VALUE};
 
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";
@@ -58,6 +61,7 @@ fn read(url: &str) -> Vec<String> {
 /// Bytes from a server.
 pub fn server(data: &[u8]) {
     reply(data);
+    sentinel_events::is_about("m", data);
     if let Ok(text) = str::from_utf8(data) {
         push(text);
         record(text);
@@ -77,7 +81,7 @@ fn reply(bytes: &[u8]) {
     let enter = |kind| op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Wait, fences: 1 };
     for kind in [LockKind::Exclusive, LockKind::Shared] {
         drop(reply::of_acquire(CLIENT, &enter(kind), &value));
-        drop(reply::of_renew(CLIENT, &op::Renew { token, kind, ttl }, &value));
+        drop(reply::of_renew(CLIENT, &op::Renew { token, kind, ttl, last: false }, &value));
     }
     let replace = op::Replace { token, ttl, fences: 1, holder: Arc::from("dl1:c:1") };
     drop(reply::of_replace(CLIENT, &replace, &value));
@@ -93,6 +97,11 @@ fn reply(bytes: &[u8]) {
     drop(reply::of_force(&value));
     reply::of_time(&value);
     drop((reply::of_look(&value), reply::of_record(&value), reply::of_scan(&value)));
+    sentinel::epoch(&value);
+    if let Value::Array(values) = &value {
+        let (setup, now) = (Setup::Single { confirmed: false }, SystemTime::now());
+        diagnosis::found(values, "r", setup, (now, now));
+    }
     if let Value::ServerError(error) = &value {
         errors::is_wrong_server(error);
         drop(errors::replied(error.clone()));
@@ -122,11 +131,45 @@ fn push(text: &str) {
     }
 }
 
+/// Names of keys and records, one in each line: what a search finds, and what other clients have written.
+pub fn records(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    listing::fuzz(text.lines(), text);
+    text.lines().chain([text]).for_each(|line| {
+        record(line);
+        owner(line);
+    });
+}
+
 /// What another client has written about itself and its lock, and its words in an error.
 fn record(text: &str) {
-    let left = Duration::from_secs(3);
-    drop((read_process_record(text, left), read_hold_record(text, left)));
+    let (left, ttl) = (Duration::from_secs(3), Duration::from_secs(60));
+    if let Some((who, _)) = read_process_record(text, left) {
+        let names = [&who.host, &who.program, &who.version];
+        assert!(names.into_iter().flatten().all(|name| name.len() <= LONGEST_NAME), "a name too long");
+        let again = process_record(ttl, &who);
+        assert_eq!(read_process_record(&again, ttl), Some((who, Duration::ZERO)), "{again}");
+    }
+    if let Some(details) = read_hold_record(text, left) {
+        let (value, label) = (details.value.as_deref(), details.label.clone().unwrap_or_default());
+        assert!(value.is_none_or(|value| value.len() <= LONGEST_VALUE), "a value too long");
+        let (token, kind, users) = (Token(7), LockKind::Shared, details.users.unwrap_or_default());
+        let hold = HoldAccount { token, kind, users, label, since: left, left: ttl };
+        let again = read_hold_record(&hold_record(ttl, &hold, value), ttl);
+        let again = again.map(|again| (again.label, again.value, again.users));
+        assert_eq!(again, Some((details.label, details.value, details.users)), "{text}");
+    }
     assert!(!Escaped(text).to_string().contains(char::is_control));
+}
+
+/// What another client calls itself as the holder of a lock.
+fn owner(text: &str) {
+    if let Some((client, token)) = parse_owner(text) {
+        let again = token_text(client, token);
+        assert_eq!(parse_owner(&again), Some((client, token)), "{text}");
+        assert_eq!(*shared_token_text(client, token), again);
+    }
+    assert!(client_of(text).is_none_or(|client| text.contains(client)));
 }
 
 /// The inputs from which the fuzz targets start pass. So do inputs that have found a bug, which are kept with

@@ -89,7 +89,7 @@ fn renew(client: usize, key: &str) -> Cmd {
     wire(client).renew(
         ScriptRef::Hash,
         key,
-        &op::Renew { token: Token(100), kind: LockKind::Exclusive, ttl: TTL },
+        &op::Renew { token: Token(100), kind: LockKind::Exclusive, ttl: TTL, last: false },
     )
 }
 

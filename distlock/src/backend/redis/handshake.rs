@@ -27,6 +27,8 @@ pub(super) struct ServerInfo {
     pub(super) identity: Option<Identity>,
     /// Its name among the nodes of a cluster.
     pub(super) node_id: Option<String>,
+    /// It is a node of a cluster that knows SPUBLISH, and permits it.
+    pub(super) pushes_by_slot: bool,
     /// The eviction policy, if it may drop lock keys.
     pub(super) evicts: Option<String>,
     /// It is known to be a single server, not a proxy that may spread keys over several.
@@ -71,6 +73,7 @@ enum HandshakeStep {
     Memory,
     Role,
     NodeId,
+    SlotPush,
     Wait,
     Load,
     /// A script with the keys of one lock.
@@ -178,10 +181,10 @@ pub(super) async fn handshake(
 ) -> Result<ServerInfo, Unknown> {
     let mut questions = Questions { pipeline: Pipeline::new(), steps: Vec::new(), refused: &refusals.steps };
     if manner == Manner::Full {
-        ask_all(&mut questions, &wire.client, role);
+        ask_all(&mut questions, wire, role);
     }
     if replicas > 0 {
-        // WAIT for no replica at all is answered at once.
+        // A WAIT for zero replicas returns at once.
         questions.ask(HandshakeStep::Wait, &["WAIT", "0", "1"]);
     }
     if role != Role::ClusterNode && !questions.refused.contains(&HandshakeStep::Keys) {
@@ -203,8 +206,8 @@ pub(super) async fn handshake(
     })
 }
 
-fn ask_all(questions: &mut Questions<'_>, client: &str, role: Role) {
-    questions.ask(HandshakeStep::Name, &["CLIENT", "SETNAME", client]);
+fn ask_all(questions: &mut Questions<'_>, wire: &Wire, role: Role) {
+    questions.ask(HandshakeStep::Name, &["CLIENT", "SETNAME", &wire.client]);
     questions.ask(HandshakeStep::Identity, &["CLIENT", "INFO"]);
     questions.ask(HandshakeStep::Server, &["INFO", "server"]);
     questions.ask(HandshakeStep::Replication, &["INFO", "replication"]);
@@ -212,7 +215,11 @@ fn ask_all(questions: &mut Questions<'_>, client: &str, role: Role) {
     match role {
         // This may be allowed where INFO is forbidden.
         Role::Master | Role::Member => questions.ask(HandshakeStep::Role, &["ROLE"]),
-        Role::ClusterNode => questions.ask(HandshakeStep::NodeId, &["CLUSTER", "MYID"]),
+        Role::ClusterNode => {
+            questions.ask(HandshakeStep::NodeId, &["CLUSTER", "MYID"]);
+            // To a channel that no client subscribes to.
+            questions.ask(HandshakeStep::SlotPush, &["SPUBLISH", &wire.channel(), ""]);
+        }
     }
     for script in SCRIPTS.all() {
         // Makes NOSCRIPT rare: a command that is sent a second time loses its place in the order.
@@ -296,10 +303,16 @@ fn read(answers: &HandshakeReplies, role: Role) -> ServerInfo {
             .filter(|_| role == Role::ClusterNode)
             .and_then(|id| id.get(..12))
             .map(str::to_owned),
+        pushes_by_slot: answers.to(HandshakeStep::SlotPush).is_some_and(knows_slot_push),
         evicts: evicts(answers).map(str::to_owned),
         run_id: field(server, "run_id").map(str::to_owned),
         is_whole: false,
     }
+}
+
+/// A node that knows SPUBLISH may not serve the slot of that channel, or none for the moment.
+fn knows_slot_push(answer: &Value) -> bool {
+    error(answer).is_none_or(|error| matches!(error.code(), "MOVED" | "ASK" | "CLUSTERDOWN" | "TRYAGAIN"))
 }
 
 /// The reply to ROLE begins with the role.
@@ -327,5 +340,19 @@ mod tests {
         let info = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\n";
         assert_eq!(field(Some(info), "run_id"), Some("abc"));
         assert_eq!(field(Some(info), "run"), None);
+    }
+
+    #[test]
+    fn a_node_pushes_by_slot_if_it_knows_the_command_and_permits_it() {
+        for (reply, knows) in [
+            (":0", true),
+            ("-MOVED 7 10.0.0.1:7000", true),
+            ("-CLUSTERDOWN Hash slot not served", true),
+            ("-ERR unknown command 'SPUBLISH', with args beginning with: 'dl1:c:a' '' ", false),
+            ("-NOPERM this user has no permissions to run the 'spublish' command", false),
+        ] {
+            let answer = redis::parse_redis_value(format!("{reply}\r\n").as_bytes()).unwrap();
+            assert_eq!(knows_slot_push(&answer), knows, "{reply}");
+        }
     }
 }

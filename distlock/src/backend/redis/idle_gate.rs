@@ -1,4 +1,4 @@
-//! Requests under way on one connection, and whether its supervisor sleeps until the next request.
+//! Requests in progress on one connection, and whether its supervisor sleeps until the next request.
 //!
 //! Rule: if [`IdleGate::may_sleep`] allows a supervisor to sleep, the next request wakes it. Both sides change
 //! `in_flight` by a read-modify-write, so one of the two changes comes later: either the supervisor counts
@@ -18,7 +18,7 @@ impl IdleGate {
         IdleGate { in_flight: AtomicUsize::new(0), asleep: AtomicBool::new(false) }
     }
 
-    /// Requests under way.
+    /// Requests in progress.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Acquire)
     }
@@ -35,7 +35,7 @@ impl IdleGate {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Asks to be woken by the next request. False if a request is under way already.
+    /// Asks to be woken by the next request. False if a request is already in progress.
     pub(super) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         // Not a load: a load may miss a request that has begun and has not seen the store above.

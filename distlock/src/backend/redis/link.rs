@@ -116,7 +116,7 @@ impl Link {
         self.idle_gate.in_flight()
     }
 
-    /// Asks for a nudge at the next request. False if a request is under way already.
+    /// Asks for a nudge at the next request. False if a request is already in progress.
     pub(super) fn may_sleep(&self) -> bool {
         self.idle_gate.may_sleep()
     }
@@ -135,7 +135,7 @@ impl Link {
     }
 }
 
-/// One request under way.
+/// One request in progress.
 struct Flight<'a>(&'a Link);
 
 impl<'a> Flight<'a> {

@@ -1,6 +1,6 @@
 //! Which locks there are, who holds them and who waits, and what these have written about themselves.
 //!
-//! Whatever is read here somebody else may have written: texts are cut and lists are bounded on the server
+//! Another program may have written what is read here: texts are cut and lists are bounded on the server
 //! (`scripts/look.lua`, `scripts/scan.lua`), and what is kept of a search has a bound, too.
 
 use std::collections::{BTreeSet, HashMap};
@@ -24,13 +24,13 @@ const SILENT_AFTER: Duration = Duration::from_secs(15);
 const MOST_RECORDS: usize = 4_000;
 /// No more clients are listed.
 const MOST_CLIENTS: usize = 10_000;
-/// What the keys of one search may take, and what each takes beside its text.
+/// What the keys of one search may take, and what each takes in addition to its text.
 const MAX_SEARCH_BYTES: usize = 4 << 20;
 const BYTES_PER_KEY: usize = 64;
 /// A search ends after this time, wherever it is.
 const LONGEST_SEARCH: Duration = Duration::from_secs(60);
 
-/// A store that carries out many operations at once.
+/// A store that executes many operations at once.
 pub(super) trait Batches: Send + Sync {
     /// Returns one result for each, in order.
     fn batch<O: Operation>(&self, batch: Vec<(Arc<str>, O)>) -> BoxFuture<Vec<OpResult<O::Reply>>>;
@@ -89,7 +89,7 @@ impl ScanResult {
         }
         let is_behind = self.search.after.as_deref().is_none_or(|after| key > after);
         let is_early = !self.is_cut || self.keys.last().is_some_and(|last| *key < **last);
-        // With another prefix, too, what contains the mark is beside a lock.
+        // With another prefix, too, what contains the mark belongs to a lock.
         if !is_behind || !is_early || !key.starts_with(&self.search.beginning) || key.contains(MARK) {
             return;
         }
@@ -249,6 +249,21 @@ pub(super) fn locks(
         }
     }
     Ok(locks)
+}
+
+/// For the fuzz target that reads what a search finds: names in the order in which servers find them, and a record.
+#[cfg(any(test, fuzzing))]
+pub(super) fn fuzz<'a>(found: impl Iterator<Item = &'a str> + Clone, record: &str) {
+    let names = Names::new("p:".to_owned());
+    for after in [None, Some("k".into())] {
+        let mut result = ScanResult::new(Search::new("", after));
+        found.clone().for_each(|name| result.add(&names, name));
+        assert!(result.size <= MAX_SEARCH_BYTES && result.clients.len() <= MOST_CLIENTS);
+        assert!(result.keys.iter().all(|key| !key.is_empty() && key.len() <= LONGEST_KEY));
+        assert!(result.clients.iter().all(|client| client.len() <= LONGEST_CLIENT));
+    }
+    let read = ProcessRecord::of(Ok(Some((record.to_owned(), Duration::from_secs(3)))));
+    assert!(read.who.is_some() || read.is_silent, "a record that says nothing");
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ const SHORTEST_RENEWAL_PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Login {
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
-    /// Returns user and password in place of the fixed ones.
+    /// Returns user and password instead of the fixed ones.
     pub(super) provider: Option<Provider>,
     pub(super) database: i64,
     pub(super) protocol: ProtocolVersion,

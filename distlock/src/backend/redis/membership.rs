@@ -111,8 +111,8 @@ impl Exec {
         let (Some(run_id), Some(server_time)) = (run_id, answers.get(1).and_then(reply::of_time)) else {
             return Err(errors::found(
                 Failure::Refused,
-                "the server does not tell its run and its time, so a quorum cannot know what it may have \
-                 forgotten: grant `+info +get +time`",
+                "the server does not report its run and its time, so a quorum cannot know whether it has \
+                 forgotten locks: grant `+info +get +time`",
             ));
         };
         let number = |at: usize| text(at).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);

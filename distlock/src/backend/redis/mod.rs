@@ -3,7 +3,7 @@
 //! There are two connections: one for commands, pipelined and shared by all callers, and one that only
 //! listens for grants. [`Backend::run`](super::Backend::run) maintains both on the I/O thread and replaces
 //! them whenever they break; operations are sent from the caller's own thread. When a connection is given up,
-//! everything under way on it fails, so that no operation hangs.
+//! everything in progress on it fails, so that no operation hangs.
 //!
 //! What the server does is in `scripts/`: each file states its contract.
 
@@ -36,6 +36,7 @@ mod reply;
 mod scripts;
 mod sentinel;
 mod sentinel_events;
+mod slot_channels;
 mod slots;
 mod spare;
 mod standalone;
@@ -63,9 +64,13 @@ mod model_tests;
 #[cfg(test)]
 mod prefix_tests;
 #[cfg(test)]
+mod recording;
+#[cfg(test)]
 mod replicas_tests;
 #[cfg(test)]
 mod sentinel_tests;
+#[cfg(test)]
+mod shard_tests;
 #[cfg(test)]
 mod test_cluster;
 #[cfg(test)]

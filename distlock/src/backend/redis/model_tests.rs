@@ -141,7 +141,7 @@ fn operation(rng: &mut Rng, key: &str, token: Token, now: ServerTime) -> AnyOp {
         }
         15..18 => {
             let ttl = Duration::from_millis(pick(rng, &[1, 60_000, 120_000, 300_000]));
-            op::Renew { token, kind: kind_of_token(key, token), ttl }.into()
+            op::Renew { token, kind: kind_of_token(key, token), ttl, last: false }.into()
         }
         18 if kind_of_token(key, token) == LockKind::Exclusive => {
             op::TryAcquire { token, ttl: seconds(rng, &[60, 120, 300]) }.into()

@@ -22,7 +22,7 @@ pub(super) struct Names {
     slot: Option<u16>,
 }
 
-/// The number in the hash tag of the names beside the lock, if they need one.
+/// The number in the hash tag of the lock's other names, if they need one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(Option<u32>);
 
@@ -30,6 +30,16 @@ impl Tag {
     /// Outside a cluster.
     pub(super) fn none() -> Tag {
         Tag(None)
+    }
+
+    pub(super) fn of_slot(slot: u16) -> Tag {
+        Tag(Some(tag_of(slot)))
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |tag| write!(f, "{{{tag}}}"))
     }
 }
 
@@ -46,9 +56,7 @@ impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.prefix)?;
         f.write_str(self.part)?;
-        if let Tag(Some(tag)) = self.tag {
-            write!(f, "{{{tag}}}")?;
-        }
+        self.tag.fmt(f)?;
         f.write_str(self.key)
     }
 }
@@ -80,7 +88,11 @@ impl Names {
     }
 
     pub(super) fn tag(&self, key: &str) -> Tag {
-        Tag((self.clustered && self.slot.is_none()).then(|| tag_of(slot_of(&self.prefix, key))))
+        if self.clustered && self.slot.is_none() {
+            Tag::of_slot(slot_of(&self.prefix, key))
+        } else {
+            Tag::none()
+        }
     }
 
     fn name<'a>(&'a self, part: &'static str, tag: Tag, key: &'a str) -> Name<'a> {
@@ -112,6 +124,11 @@ impl Names {
         self.name("dl1:f", tag, "")
     }
 
+    /// The servers that share the keys with this one.
+    pub(super) fn shards(&self) -> Name<'_> {
+        self.name("dl1:shards", Tag(None), "")
+    }
+
     /// The run of the server in which it was found to count as a member of a quorum.
     pub(super) fn run(&self) -> Name<'_> {
         self.name("dl1:run", Tag(None), "")
@@ -132,9 +149,9 @@ impl Names {
         self.name("dl1:w:", Tag(None), client)
     }
 
-    /// The channel on which `client` receives grants.
-    pub(super) fn channel<'a>(&'a self, client: &'a str) -> Name<'a> {
-        self.name("dl1:c:", Tag(None), client)
+    /// The channel on which `client` receives grants: from every node, or from the node that serves the tag's slot.
+    pub(super) fn channel<'a>(&'a self, tag: Tag, client: &'a str) -> Name<'a> {
+        self.name("dl1:c:", tag, client)
     }
 
     /// What a process has written about itself.
@@ -152,7 +169,7 @@ impl Names {
         self.key_of(name)?.strip_prefix(PROCESS)
     }
 
-    /// What the holder with this token has written beside the lock.
+    /// What the holder with this token has written about the lock.
     pub(super) fn hold<'a>(&'a self, tag: Tag, token: &'a str) -> Name<'a> {
         self.name("dl1:h:", tag, token)
     }

@@ -258,7 +258,7 @@ impl Operation for Inspect {
 pub(crate) enum Read {
     /// The key names it.
     Itself,
-    /// What the holder with this token has written beside the lock.
+    /// What the holder with this token has written about the lock.
     Beside(Arc<str>),
 }
 

@@ -42,7 +42,7 @@ impl Speller {
     }
 
     fn renew(&self, token: u64, kind: LockKind) -> RenewReply {
-        self.rig.send(self.key, op::Renew { token: Token(token), kind, ttl: TTL }).unwrap()
+        self.rig.send(self.key, op::Renew { token: Token(token), kind, ttl: TTL, last: false }).unwrap()
     }
 }
 

@@ -1,5 +1,5 @@
-//! The connection on which grants arrive. It subscribes to our one channel and carries no commands: if it
-//! did, replies could be mistaken for each other.
+//! The connection on which grants arrive. It subscribes to our one channel, on a node of a cluster also to our
+//! channels in slots, and carries no commands: if it did, replies could be mistaken for each other.
 //!
 //! Pushes are hints. Without this connection waiters ask by timer, only later.
 
@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_core::Stream as _;
 use redis::aio::{MultiplexedConnection, PubSub, PubSubSink, PubSubStream};
 use redis::{
-    AsyncConnectionConfig, ErrorKind, ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Value,
-    cmd,
+    AsyncConnectionConfig, ErrorKind, Pipeline, ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult,
+    Value, cmd,
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -18,6 +18,8 @@ use super::command::Wire;
 use super::config::Address;
 use super::endpoint::{Connects, Endpoint};
 use super::link::{self, Driver};
+use super::slot_channels::{Change, SlotChannels};
+use super::slots::slot_of;
 use super::stream::{Liveness, Stream};
 use super::{errors, first_reply, info};
 use crate::backend::{Failure, Push, ServerTime, StoreError, parse_token};
@@ -47,13 +49,17 @@ pub(super) trait Listener: Connects + 'static {
     fn unsubscribed(&self);
     /// Returns when the connection must be made again, because it leads to the wrong server.
     fn moved(&self) -> impl Future<Output = ()> + Send;
+    /// The channels in slots to which the connection subscribes, too, if the server is a node of a cluster.
+    fn slot_channels(&self) -> Option<&SlotChannels> {
+        None
+    }
     /// `from`: how the server that made the grant is named in the push.
     fn push(&self, push: Push, from: Option<&str>);
 }
 
 /// Why there is no subscription.
 enum SubscribeError {
-    /// The server cannot be reached, or not now.
+    /// The server is unreachable, perhaps only now.
     Passing(RedisError),
     /// It closed the connection when it was asked for pushes. It may have been stopped at that moment, or may
     /// be a proxy that closes on commands that it does not know.
@@ -205,12 +211,20 @@ async fn subscribe_by_resp3(
     let shown = login.shown().await.map_err(|error| SubscribeError::Passing(error.into()))?;
     let to = Arc::downgrade(listener);
     let settings = AsyncConnectionConfig::new().set_push_sender(move |info: PushInfo| {
-        if let (PushKind::Message, [_, Value::BulkString(payload)], Some(to)) =
-            (&info.kind, info.data.as_slice(), to.upgrade())
-        {
-            deliver(&*to, payload);
+        let Some(to) = to.upgrade() else { return Ok::<(), ()>(()) };
+        match (&info.kind, info.data.as_slice()) {
+            (PushKind::Message | PushKind::SMessage, [_, Value::BulkString(payload)]) => {
+                deliver(&*to, payload)
+            }
+            // Also if not asked for: the node does not serve the slot any more.
+            (PushKind::SUnsubscribe, [Value::BulkString(channel), ..]) => {
+                if let (Some(channels), Ok(channel)) = (to.slot_channels(), str::from_utf8(channel)) {
+                    channels.lost(slot_of("", channel));
+                }
+            }
+            _ => {}
         }
-        Ok::<(), ()>(())
+        Ok(())
     });
     let (mut connection, driver) = link::log_in(&login, shown, stream, settings).await.map_err(|error| {
         // Not a failure of the network: it may be only HELLO that is unknown or forbidden.
@@ -257,6 +271,7 @@ impl Subscription {
                 tokio::select! {
                     _ = &mut driver.0 => closed(),
                     () = listener.moved() => closed(),
+                    () = follow_slots(listener, connection.clone()) => closed(),
                     error = async {
                         loop {
                             silence(&liveness).await;
@@ -294,6 +309,36 @@ impl Subscription {
                         }
                     } => error,
                 }
+            }
+        }
+    }
+}
+
+/// Keeps the subscriptions to the channels in slots. Returns if the connection is closed.
+///
+/// If the node unsubscribes us by itself, because a slot moves, the client library takes its message for the reply to a
+/// command. Then an error here may belong to another slot. That costs messages between the nodes, and no push.
+async fn follow_slots(listener: &impl Listener, mut connection: MultiplexedConnection) {
+    let Some(channels) = listener.slot_channels() else { return std::future::pending().await };
+    channels.begin();
+    loop {
+        let changes = channels.changes().await;
+        let mut pipeline = Pipeline::with_capacity(changes.len());
+        for (change, slot) in &changes {
+            let verb = match change {
+                Change::Subscribe => "SSUBSCRIBE",
+                Change::Unsubscribe => "SUNSUBSCRIBE",
+            };
+            // One by one: all channels of a command must be in one slot.
+            pipeline.cmd(verb).arg(listener.wire().channel_in(*slot));
+        }
+        let Ok(replies) = connection.send_packed_commands(&pipeline, 0, changes.len()).await else { return };
+        for ((_, slot), reply) in changes.into_iter().zip(replies) {
+            let Value::ServerError(error) = reply else { continue };
+            channels.lost(slot);
+            if error.code() != "MOVED" {
+                // Not permitted, or not now: pushes come by PUBLISH until the connection is made again.
+                return std::future::pending().await;
             }
         }
     }

@@ -12,15 +12,15 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio::runtime::is_rt_shutdown_err;
 
-/// A socket that a runtime tells when it is ready. If that runtime ends, this is no fault of the connection:
-/// nothing is ready any more until the socket is registered elsewhere.
+/// A socket whose readiness a runtime reports. If that runtime ends, this is not a fault of the connection:
+/// nothing is ready until the socket is registered elsewhere.
 pub(super) enum Registered {
     Tcp(TcpStream),
     #[cfg(unix)]
     Unix(UnixStream),
 }
 
-/// A socket about which no runtime is told.
+/// A socket that no runtime watches.
 pub(super) struct Unregistered(Socket);
 
 impl Registered {
@@ -29,7 +29,7 @@ impl Registered {
         Ok(Unregistered(self.as_socket().try_clone()?))
     }
 
-    /// The same descriptor, about which its runtime is not told any more.
+    /// The same descriptor, which its runtime no longer watches.
     pub(super) fn deregister(self) -> io::Result<Unregistered> {
         Ok(Unregistered(match self {
             Registered::Tcp(socket) => socket.into_std()?.into(),

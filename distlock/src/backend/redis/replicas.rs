@@ -3,7 +3,7 @@
 //! WAIT blocks its connection, and counts the replicas that have what *that* connection has written. So it is
 //! sent on a connection of its own, after a write of ours that leaves nothing behind. In the server's one
 //! ordered stream this write is later than every acquisition that was answered before, so a replica that has
-//! the write has those acquisitions, too. A request that comes while a round is under way joins the next
+//! the write has those acquisitions, too. A request that comes while a round is in progress joins the next
 //! round.
 //!
 //! An acquisition that is not confirmed may exist on the server: it fails as [`Failure::Unknown`], and the
@@ -136,12 +136,12 @@ impl Replicas {
             let answer = timeout(self.limit * 2, round).await.unwrap_or_else(|_| {
                 line = None;
                 Err(failure.unwrap_or_else(|| {
-                    let text = format!("no word about the replicas within {:?}", self.limit * 2);
+                    let text = format!("no answer about the replicas within {:?}", self.limit * 2);
                     errors::found(Failure::Unknown, text)
                 }))
             });
             for ask in waiting.drain(..) {
-                // The requester was dropped: nobody needs the answer.
+                // The requester was dropped: no caller needs the answer.
                 drop(ask.send(answer.clone()));
             }
         }
@@ -208,8 +208,8 @@ impl Replicas {
             return Ok(());
         }
         let text = format!(
-            "{found} of the {} replicas asked for confirmed the lock within {:?}: bring replicas back, or ask for \
-             fewer (`replicas`)",
+            "{found} of the {} replicas that were requested confirmed the lock within {:?}: bring replicas back, \
+             or request fewer (`replicas`)",
             self.count, self.limit
         );
         Err(errors::found(Failure::Unknown, text))
@@ -236,7 +236,7 @@ impl Line {
 pub(super) fn unknowable(error: &ServerError) -> StoreError {
     let reason = RedisError::from(error.clone());
     let text = format!(
-        "the server does not say what its replicas have ({reason}): allow `+wait`, or do without `replicas`"
+        "the server does not report what its replicas have ({reason}): allow `+wait`, or remove `replicas`"
     );
     errors::found(Failure::Refused, text)
 }

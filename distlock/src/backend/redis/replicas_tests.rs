@@ -194,7 +194,7 @@ fn a_line_that_falls_silent_is_given_up() {
     assert!(first.join().unwrap().unwrap_err().to_string().contains("0 of the 2 replicas"));
     let error = second.join().unwrap().unwrap_err();
     assert_eq!(error.kind, Failure::Unknown);
-    assert!(error.to_string().contains("no word about the replicas"), "{error}");
+    assert!(error.to_string().contains("no answer about the replicas"), "{error}");
     trio.master.run::<()>("CLIENT UNPAUSE");
     trio.resume_replicas();
     wait_until("the replicas confirm again", LONG, || {

@@ -250,7 +250,7 @@ fn of_members(value: &Value, remaining: Option<Duration>) -> Vec<(String, Option
     members.into_iter().filter_map(|(token, expiry)| Some((token, Some(left(expiry)?)))).collect()
 }
 
-/// The tokens of those who wait.
+/// The tokens of the waiters.
 fn of_queue(value: &Value) -> Vec<String> {
     let Value::Array(tokens) = value else { return Vec::new() };
     tokens.iter().filter_map(|token| text(Some(token)).ok()).map(str::to_owned).collect()
@@ -296,7 +296,12 @@ mod tests {
 
     #[test]
     fn a_reply_that_names_another_token_is_garbled() {
-        let op = op::Renew { token: Token(7), kind: LockKind::Exclusive, ttl: Duration::from_secs(1) };
+        let op = op::Renew {
+            token: Token(7),
+            kind: LockKind::Exclusive,
+            ttl: Duration::from_secs(1),
+            last: false,
+        };
         let reply = |token: &str| Value::Array(vec![bulk("RENEWED"), bulk(token), bulk("5")]);
         assert_eq!(
             of_renew("c", &op, &reply("dl1:c:7")).unwrap(),

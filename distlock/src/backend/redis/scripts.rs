@@ -63,16 +63,16 @@ macro_rules! lua {
 }
 
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
-    enter: lua!("clock" "queue" "enter"),
-    enter_n: lua!("clock" "queue" "members" "join" "enter_n"),
-    enter_all: lua!("clock" "queue" "enter_all"),
-    enter_all_n: lua!("clock" "queue" "members" "join" "enter_all_n"),
-    leave: lua!("leave_fast" "clock" "gap" "hand_on" "queue" "members" "serve" "leave"),
+    enter: lua!("clock" "push" "queue" "enter"),
+    enter_n: lua!("clock" "push" "queue" "members" "join" "enter_n"),
+    enter_all: lua!("clock" "push" "queue" "enter_all"),
+    enter_all_n: lua!("clock" "push" "queue" "members" "join" "enter_all_n"),
+    leave: lua!("leave_fast" "clock" "push" "gap" "hand_on" "queue" "members" "serve" "leave"),
     leave_alone: lua!("leave_alone"),
     renew: lua!("clock" "replica" "renew"),
     renew_n: lua!("clock" "members" "renew_n"),
     replace: lua!("clock" "replica" "replace"),
-    force: lua!("clock" "gap" "queue" "members" "serve" "force"),
+    force: lua!("clock" "push" "gap" "queue" "members" "serve" "force"),
     fence: lua!("clock" "fence"),
     look: lua!("look"),
     scan: lua!("scan"),

@@ -8,7 +8,7 @@
 //! Among answers of the same epoch the most frequent one counts. A sentinel that does not answer costs
 //! nothing while another one does.
 //!
-//! A demoted master goes on answering for seconds, and what it confirms is lost. So a link is given up as
+//! A demoted master continues to answer for seconds, and what it confirms is lost. So a link is given up as
 //! soon as any sentinel names another master with a higher epoch, whatever the link itself reports.
 
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl Sentinels {
     /// Asks the sentinels again and returns the master that they name.
     pub(super) async fn locate(&self) -> Result<Address, StoreError> {
         let mut ballots = self.ballots.subscribe();
-        // An answer under way may be older than this call.
+        // An answer that is on its way may be older than this call.
         let before: Vec<u64> = ballots.borrow().iter().map(|ballot| ballot.rounds).collect();
         self.looking.send_replace(true);
         let asked = |ballots: &[Ballot]| {
@@ -233,8 +233,8 @@ impl Sentinels {
             match &ballot.reply {
                 SentinelReply::Unknown => {
                     let text = format!(
-                        "the sentinel at {address} watches no master named `{master}` (yet): correct the URL, or \
-                         tell the sentinels"
+                        "the sentinel at {address} watches no master named `{master}` (yet): correct the URL, \
+                         or add the master to the sentinels"
                     );
                     // The operator may configure it at any time.
                     return errors::found(Failure::Later, text);
@@ -260,9 +260,9 @@ impl Sentinels {
         let text = match ballots.wait_for(is_other).await {
             Ok(ballots) => match elected(&ballots, Some(address)) {
                 Some(now) => format!("the sentinels name another master, {now} instead of {address}"),
-                None => format!("{address} is not the master any more"),
+                None => format!("{address} is no longer the master"),
             },
-            Err(_) => "nobody asks the sentinels any more".to_owned(),
+            Err(_) => "no task asks the sentinels".to_owned(),
         };
         errors::found(Failure::Unknown, text)
     }
@@ -292,7 +292,7 @@ fn sentinel(verb: &str, master: &str) -> Cmd {
 
 /// The epoch in the reply to SENTINEL MASTER, which lists names and values in turn. 0 if the command is not
 /// allowed.
-fn epoch(details: &Value) -> u64 {
+pub(super) fn epoch(details: &Value) -> u64 {
     let value_of = |name: &str| match details {
         Value::Array(fields) => {
             fields.chunks(2).find(|pair| pair.first().and_then(text) == Some(name))?.get(1).and_then(text)

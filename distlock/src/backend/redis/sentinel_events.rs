@@ -69,7 +69,7 @@ pub(super) async fn listen(
 }
 
 /// A sentinel may watch many masters, and puts the name of the master concerned between blanks.
-fn is_about(master: &str, message: &[u8]) -> bool {
+pub(super) fn is_about(master: &str, message: &[u8]) -> bool {
     let message = String::from_utf8_lossy(message);
     format!(" {message} ").contains(&format!(" {master} "))
 }

@@ -114,8 +114,11 @@ fn a_killed_master_is_left_for_the_promoted_replica() {
     a.send("k", set(1)).unwrap();
     wait_until("the lock is replicated", LONG, || guarded.servers[1].run::<i64>("EXISTS k") == 1);
     guarded.servers[0].kill();
-    let (reply, took) =
-        persist(&a.backend, "k", &op::Renew { token: Token(1), kind: LockKind::Exclusive, ttl: TTL });
+    let (reply, took) = persist(
+        &a.backend,
+        "k",
+        &op::Renew { token: Token(1), kind: LockKind::Exclusive, ttl: TTL, last: false },
+    );
     assert!(matches!(reply, RenewReply::Renewed { .. }), "{reply:?}");
     let promoted = wait_until("promoted", LONG, || is_master(&guarded.servers[1]));
     eprintln!(

@@ -11,14 +11,14 @@ thread_local! {
     static SPARE: Cell<Option<Cmd>> = const { Cell::new(None) };
 }
 
-/// An empty command, with room for so many arguments and bytes, or with the buffers of another one.
+/// An empty command, with room for this many arguments and bytes, or with the buffers of another one.
 pub(super) fn command(arguments: usize, bytes: usize) -> Cmd {
     // Fails at the end of the thread.
     let spare = SPARE.try_with(Cell::take).ok().flatten();
     spare.unwrap_or_else(|| Cmd::with_capacity(arguments, bytes))
 }
 
-/// The command is not needed any more.
+/// The command is no longer needed.
 pub(super) fn give_back(mut cmd: Cmd) {
     let bytes = |arg: Arg<&[u8]>| if let Arg::Simple(bytes) = arg { bytes.len() } else { 0 };
     if cmd.args_iter().map(bytes).sum::<usize>() <= MOST_BYTES {

@@ -35,7 +35,7 @@ impl Liveness {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// True from before the requests under way fail. (Each of them gets a reply or an error in any case.)
+    /// True from before the requests in progress fail. (Each of them gets a reply or an error in any case.)
     pub(super) fn has_ended(&self) -> bool {
         fence(Ordering::SeqCst);
         self.ended.load(Ordering::SeqCst)
@@ -103,7 +103,7 @@ impl Stream {
     }
 
     /// From now on, the runtime with which `duplicate` is registered learns when the socket is ready, and the former
-    /// one does not. What is half read or half written stays here. `Err`: the socket cannot be used any more.
+    /// one does not. What is half read or half written stays here. `Err`: the socket can no longer be used.
     pub(super) fn move_to(&mut self, duplicate: Registered) -> io::Result<()> {
         let former = std::mem::replace(self.registered_mut(), duplicate);
         self.original = Some(former.deregister()?);
@@ -131,7 +131,7 @@ impl Drop for Stream {
             return;
         }
         let Registered::Tcp(_) = self.registered() else { return };
-        // Best effort: without it the kernel goes on sending until the user timeout.
+        // Best effort: without it the kernel continues to send until the user timeout.
         if self.registered().as_socket().set_linger(Some(Duration::ZERO)).is_err() {
             notice(Notice::UnsentDataKept);
         }

@@ -17,9 +17,9 @@ use crate::backend::{EarlierCommands, Failure, StoreError};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
 
-/// While requests are under way: the silence after which the link is probed.
+/// While requests are in progress: the silence after which the link is probed.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// While no request is under way: how often the link is probed.
+/// While no request is in progress: how often the link is probed.
 const IDLE_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// A link that lived this long was stable: the next attempt is made at once.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ struct FormerLinks {
     links: Vec<(Option<Identity>, Option<String>)>,
 }
 
-/// The owner of a supervised link. It is told when the link comes up and goes down.
+/// The owner of a supervised link. It learns when the link comes up and goes down.
 pub(super) trait LinkOwner: Connects {
     /// What kind of server it must be.
     fn role(&self) -> Role;
@@ -38,6 +38,10 @@ pub(super) trait LinkOwner: Connects {
     fn longest_pause(&self) -> Duration;
     /// Where the server is now.
     fn locate(&self) -> impl Future<Output = Result<Address, StoreError>> + Send;
+    /// Checks what the server says of those that it belongs with.
+    fn admit(&self, _link: &Link) -> impl Future<Output = Result<(), StoreError>> + Send {
+        std::future::ready(Ok(()))
+    }
     /// Returns when the server at `address` is no longer the right one.
     fn demoted(&self, address: &Address) -> impl Future<Output = StoreError> + Send;
     /// A link is ready. `earlier`: see [`LinkEvent`](crate::backend::LinkEvent).
@@ -46,11 +50,11 @@ pub(super) trait LinkOwner: Connects {
     fn introduction(&self) -> Option<Cmd>;
     /// There is no link, or an attempt to make one has failed.
     fn down(&self, cause: StoreError);
-    /// Whether the link is not wanted any more. Asked after it was lost.
+    /// Whether the link is no longer wanted. Asked after it was lost.
     fn retired(&self) -> bool {
         false
     }
-    /// The link is not supervised any more.
+    /// The link is no longer supervised.
     fn ended(&self);
 }
 
@@ -189,6 +193,7 @@ async fn attempt(
             Unknown::Unfit(error) => error.into(),
         })?;
         let earlier = kill_former_links(&link, &mut memory.former, &server).await?;
+        owner.admit(&link).await?;
         Ok((Connected { address, link, server, earlier }, driver))
     };
     timeout(config.connect_timeout, attempt).await.unwrap_or_else(|_| {
@@ -240,7 +245,7 @@ async fn introduce(owner: &impl LinkOwner, link: &Link) -> Option<Instant> {
     Some(now)
 }
 
-/// Returns why the link can no longer be used, after everything under way on it has failed.
+/// Returns why the link can no longer be used, after everything in progress on it has failed.
 async fn watch(
     owner: &impl LinkOwner,
     (link, mut driver): (&Link, Driver),
@@ -325,7 +330,7 @@ async fn probe(link: &Link, record: Option<Cmd>, time_limit: Duration) -> Result
                 let now = link.liveness.heard();
                 if now == heard {
                     let text =
-                        format!("the server did not answer within {time_limit:?}: connection given up");
+                        format!("the server did not answer within {time_limit:?}: the connection was closed");
                     return Err(errors::found(Failure::Unknown, text));
                 }
                 heard = now;

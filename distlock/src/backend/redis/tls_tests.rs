@@ -47,7 +47,7 @@ fn leaving(token: u64) -> op::Release {
 }
 
 fn renewing(token: u64) -> op::Renew {
-    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: TTL }
+    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: TTL, last: false }
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub(super) enum Kind {
     One,
     Sentinel,
     Cluster,
+    Shards,
     Quorum,
 }
 
@@ -24,7 +25,7 @@ pub(super) enum Transport {
 }
 
 /// Every scheme. `redis` may be written `valkey` in all of them; see [`scheme_of`].
-const SCHEMES: [(&str, Kind, Transport); 10] = [
+const SCHEMES: [(&str, Kind, Transport); 12] = [
     ("redis", Kind::One, Transport::Tcp),
     ("rediss", Kind::One, Transport::Tls),
     ("unix", Kind::One, Transport::Unix),
@@ -33,12 +34,14 @@ const SCHEMES: [(&str, Kind, Transport); 10] = [
     ("rediss+sentinel", Kind::Sentinel, Transport::Tls),
     ("redis+cluster", Kind::Cluster, Transport::Tcp),
     ("rediss+cluster", Kind::Cluster, Transport::Tls),
+    ("sharded+redis", Kind::Shards, Transport::Tcp),
+    ("sharded+rediss", Kind::Shards, Transport::Tls),
     ("redis+quorum", Kind::Quorum, Transport::Tcp),
     ("rediss+quorum", Kind::Quorum, Transport::Tls),
 ];
 
-const LISTED: &str = "`redis://`, `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`, the same with \
-     `valkey`, or with `rediss` and `valkeys` for TLS, `unix:///path`, `redis+unix:///path`, `memory:`";
+const LISTED: &str = "`redis://`, `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`, `sharded+redis://`, the \
+     same with `valkey`, or with `rediss` and `valkeys` for TLS, `unix:///path`, `redis+unix:///path`, `memory:`";
 
 /// The port of sentinels if the URL names none.
 const SENTINEL_PORT: u16 = 26379;
@@ -75,10 +78,7 @@ pub(crate) fn is_quorum(url: &str) -> bool {
 }
 
 fn scheme_of(scheme: &str) -> Option<(Kind, Transport)> {
-    let plain = match scheme.strip_prefix("valkey") {
-        Some(rest) => format!("redis{rest}"),
-        None => scheme.to_owned(),
-    };
+    let plain = scheme.replacen("valkey", "redis", 1);
     SCHEMES.iter().find(|(name, ..)| *name == plain).map(|(_, kind, transport)| (*kind, *transport))
 }
 
@@ -170,9 +170,10 @@ impl RedisUrl {
         }
         for (name, in_front) in [("user", self.user.is_some()), ("pass", self.password.is_some())] {
             if in_front && self.parameter(name).is_some() {
-                return Err(
-                    format!("`{name}=` and the text in front of `@` say the same: leave one out").into()
-                );
+                return Err(format!(
+                    "`{name}=` and the text before `@` have the same meaning: leave one out"
+                )
+                .into());
             }
         }
         let parameter = |name| self.parameter(name).map(str::to_owned);
@@ -186,7 +187,8 @@ impl RedisUrl {
         if self.kind == Kind::One && parts.hosts.contains(',') {
             return Err(
                 "the URL names several hosts: for a cluster write `redis+cluster://`, for sentinels \
-                 `redis+sentinel://`, for a quorum `redis+quorum://`"
+                 `redis+sentinel://`, for a quorum `redis+quorum://`, for servers that share the keys \
+                 `sharded+redis://`"
                     .into(),
             );
         }
@@ -212,7 +214,7 @@ impl RedisUrl {
             return Err("the path of the URL is more than a database: write `redis://host:6379/3`".into());
         }
         if self.kind == Kind::Cluster && self.database != 0 {
-            return Err("a cluster has no databases but number 0: leave the path of the URL out".into());
+            return Err("a cluster has only the database 0: leave the path of the URL out".into());
         }
         Ok(())
     }
@@ -262,10 +264,10 @@ fn instead(name: &str, kind: Kind) -> Option<String> {
         "timeout" | "socket_timeout" | "read_timeout" | "write_timeout" | "command_timeout" => {
             "the time-outs are `connect_timeout` and `response_timeout` (`?response_timeout=1s`)"
         }
-        "db" | "database" if kind == Kind::Cluster => "a cluster has no databases but number 0",
+        "db" | "database" if kind == Kind::Cluster => "a cluster has only the database 0",
         "db" | "database" => "write the database as the path: `redis://host:6379/3`",
         "user" | "username" | "pass" | "password" | "auth" => {
-            "write user and password in front of the host: `redis://user:password@host`"
+            "write user and password before the host: `redis://user:password@host`"
         }
         "prefix" | "key_prefix" | "client_name" | "default_ttl" | "ttl" | "default_wait" | "wait"
         | "unavailable_after" | "fairness_gap" => "set it in the program, on `LockManager::builder()`",

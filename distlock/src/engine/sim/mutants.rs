@@ -424,10 +424,10 @@ impl Case {
     pub(super) fn named(name: &str) -> Option<&'static Case> {
         // Those of the driver are named with `DRIVEN` in the environment.
         let (cases, more) = match std::env::var_os("DRIVEN") {
-            Some(_) => (DRIVER_CASES, linger::DRIVER_CASES),
-            None => (CASES, linger::CASES),
+            Some(_) => (DRIVER_CASES, [linger::DRIVER_CASES, tickets::DRIVER_CASES]),
+            None => (CASES, [linger::CASES, tickets::CASES]),
         };
-        cases.iter().chain(more).chain(tickets::CASES).find(|case| format!("{:?}", case.fault) == name)
+        cases.iter().chain(more.into_iter().flatten()).find(|case| format!("{:?}", case.fault) == name)
     }
 
     fn profile(&self, seed: u64) -> Profile {
@@ -457,6 +457,7 @@ fn every_broken_rule_of_lingering_is_found() {
 #[test]
 fn every_broken_rule_of_tickets_is_found() {
     search(tickets::CASES);
+    search(tickets::DRIVER_CASES);
 }
 
 fn search(cases: &'static [Case]) {
@@ -474,8 +475,9 @@ fn search(cases: &'static [Case]) {
 /// What the biases look at is sound as long as nothing is broken.
 #[test]
 fn where_rules_are_broken_on_purpose_none_is_broken_otherwise() {
-    let lingering = linger::CASES.iter().chain(linger::DRIVER_CASES).chain(tickets::CASES);
-    for case in CASES.iter().chain(DRIVER_CASES).chain(lingering) {
+    let lingering = linger::CASES.iter().chain(linger::DRIVER_CASES);
+    let tickets = tickets::CASES.iter().chain(tickets::DRIVER_CASES);
+    for case in CASES.iter().chain(DRIVER_CASES).chain(lingering).chain(tickets) {
         for seed in 0..number("BIASED").unwrap_or(10) {
             for profile in case.profiles {
                 if let Err(violation) = run(seed, *profile, Search::Case(case)) {

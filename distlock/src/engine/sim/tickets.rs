@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::config::{Config, MILLI, Profile};
 use super::hand_over::Before;
-use super::mutants::{Case, case, crowded};
+use super::mutants::{Case, case, crowded, driven};
 use super::workload::{Request, State, Waits};
 use super::world::{Event, World};
+use crate::backend::memory::server::Sender;
 use crate::engine::ReleaseStarted;
 use crate::lease_cell::LeaseCell;
 use crate::protocol::mutant::Mutant;
-use crate::protocol::{AcquireReply, Time, op, token_text};
+use crate::protocol::{AcquireReply, RenewReply, ServerTime, Time, op, token_text};
 
 /// A ticket takes so long at most.
 const WAY: u64 = 300 * MILLI;
@@ -23,9 +24,36 @@ fn handed_over(c: &mut Config) {
     c.fenced = 1.0;
 }
 
+/// Grants come again when their leases have been handed over.
+fn granted_twice(c: &mut Config) {
+    handed_over(c);
+    (c.push_twice, c.push_late, c.push_loss) = (0.5, 0.5, 0.0);
+    (c.longest_hold, c.notice) = (5, 10);
+    c.ttls = vec![10_000];
+}
+
+/// Many wait in the process that hands over, and some of its holders are dropped meanwhile.
+fn handed_over_in_vain(c: &mut Config) {
+    handed_over(c);
+    c.hands_over = 1.0;
+    (c.longest_hold, c.notice) = (5, 10);
+    (c.cancel, c.once) = (0.0, 0.0);
+    c.ttls = vec![10_000];
+}
+
 pub(super) const CASES: &[Case] = &[
     case(Mutant::HandedOverReleased, &[Profile::Calm, Profile::Links], handed_over),
     case(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
+    case(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
+];
+
+/// With the driver's hand-over, which renews the lease for the last time.
+pub(super) const DRIVER_CASES: &[Case] = &[
+    driven(Mutant::HandedOverReleased, &[Profile::Calm, Profile::Links], handed_over),
+    driven(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
+    driven(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
+    driven(Mutant::LastRenewalPassedOn, &[Profile::Calm, Profile::Links], handed_over_in_vain),
+    driven(Mutant::HandedOverUnconfirmed, &[Profile::Calm, Profile::Links], handed_over),
 ];
 
 impl World {
@@ -35,40 +63,89 @@ impl World {
             self.clients[c].engine.on_key(local, &cell.key, |step| step.hand_over(cell));
         note!(self, "process {c}: request {index} hands over: {handed_over:?}");
         if !matches!(handed_over, ReleaseStarted::WasLost(_)) {
-            let owner: Arc<str> = token_text(&self.clients[c].name, cell.token).into();
-            let key = self.requests[index].key;
-            let until =
-                self.keys[key].leases.iter().find(|lease| lease.text == owner).map(|lease| lease.until);
-            self.tickets.insert(owner.clone(), until);
-            self.nobody_was_told(key);
-            let client = self.kernel.rng.usize(0..self.clients.len());
-            let next = Request {
-                client,
-                // It ends somewhere.
-                hands_over: self.chance(0.5),
-                replaces: Some(owner),
-                waits: Waits::Forever,
-                state: State::Planned,
-                life: None,
-                ticket: None,
-                picked_up: false,
-                was_lost: None,
-                broken: None,
-                left_with: None,
-                begun: None,
-                longest: None,
-                extended_until: Time(0),
-                ..self.requests[index].clone()
-            };
-            self.requests.push(next);
-            let way = self.rng.u64(0..WAY);
-            self.after(way, Event::Request(self.requests.len() - 1));
+            self.ticket_is_out(c, index, cell, None);
         }
         self.perform(c, effects, None);
     }
 
+    /// A lock was handed over, for so long as was `promised`, if that is known.
+    pub(super) fn ticket_is_out(
+        &mut self,
+        c: usize,
+        index: usize,
+        cell: &Arc<LeaseCell>,
+        promised: Option<ServerTime>,
+    ) {
+        let owner: Arc<str> = token_text(&self.clients[c].name, cell.token).into();
+        let key = self.requests[index].key;
+        let until = self.keys[key].leases.iter().find(|lease| lease.text == owner).map(|lease| lease.until);
+        let undisturbed = self.fault_at == 0 && self.stepped_at == 0 && self.keys[key].fault_at == 0;
+        if let Some((until, promised)) = until.zip(promised)
+            && undisturbed
+            && until < promised
+        {
+            self.fail("hand-over", format!("{owner} has a ticket for less than its ttl"));
+        }
+        self.tickets.insert(owner.clone(), until);
+        self.nobody_was_told(key);
+        let client = self.kernel.rng.usize(0..self.clients.len());
+        let next = Request {
+            client,
+            // It ends somewhere.
+            hands_over: self.chance(0.5),
+            replaces: Some(owner),
+            waits: Waits::Forever,
+            // Nobody waits before it.
+            max_waiters: None,
+            state: State::Planned,
+            life: None,
+            ticket: None,
+            picked_up: false,
+            was_lost: None,
+            broken: None,
+            left_with: None,
+            begun: None,
+            longest: None,
+            extended_until: Time(0),
+            ..self.requests[index].clone()
+        };
+        self.requests.push(next);
+        // It was over until the driver told that the lock was handed over.
+        self.quiet_since = None;
+        let way = self.rng.u64(0..WAY);
+        self.after(way, Event::Request(self.requests.len() - 1));
+    }
+
+    /// Carries a renewal out as stores do whose leases end with a session: after its last renewal, a lease belongs to
+    /// the store alone.
+    pub(super) fn carry_out_renewal(&mut self, from: &Sender<'_>, op: op::Renew) -> RenewReply {
+        let text: Arc<str> = token_text(from.client, op.token).into();
+        if !op.last && self.renewed_last.contains(&text) {
+            return RenewReply::NotHeld;
+        }
+        let reply = self.server.renew(self.server_time(), from, &op);
+        if op.last && reply != RenewReply::NotHeld {
+            self.renewed_last.insert(text);
+        }
+        reply
+    }
+
+    /// No task holds a lease that belongs to the store alone.
+    pub(super) fn check_not_passed_on(&mut self, c: usize, index: usize, cell: &LeaseCell) {
+        let text = token_text(&self.clients[c].name, cell.token);
+        if self.renewed_last.contains(&*text) {
+            self.fail("hand-over", format!("request {index} got {text} after its last renewal"));
+        }
+    }
+
     /// A ticket is good until it is used or its lease ends.
-    pub(super) fn check_replaced(&mut self, before: &Before, op: &op::Replace, reply: &AcquireReply) {
+    pub(super) fn check_replaced(
+        &mut self,
+        key: usize,
+        before: &Before,
+        op: &op::Replace,
+        reply: &AcquireReply,
+    ) {
         let was_held = before.leases.iter().any(|(text, ..)| *text == op.holder);
         match (reply, self.tickets.get(&op.holder).copied().flatten()) {
             (AcquireReply::NotHeld, Some(until)) if self.server_time() < until => {
@@ -81,6 +158,8 @@ impl World {
                 self.fail("hand-over", format!("{} did not hold what was taken over", op.holder));
             }
             (AcquireReply::Acquired { .. }, _) => {
+                // The new holder knows no earlier run of hand-offs.
+                self.keys[key].run_since = None;
                 self.tickets.insert(op.holder.clone(), None).map_or((), drop)
             }
             _ => {}

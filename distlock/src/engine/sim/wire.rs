@@ -215,7 +215,7 @@ impl World {
             Command::Release(asked, op) => {
                 Answer::Release(*asked, Ok(self.server.release(server_time, &from, op, &mut notes)))
             }
-            Command::Renew(asked, op) => Answer::Renew(*asked, Ok(self.server.renew(server_time, &from, op))),
+            Command::Renew(asked, op) => Answer::Renew(*asked, Ok(self.carry_out_renewal(&from, *op))),
         };
         note!(self, "server: {job} {:?} of {name}: {}", op_of(command), short(&answer));
         self.value_may_have_changed(index);
@@ -232,7 +232,7 @@ impl World {
                 }
             }
             (Command::Replace(_, op), Answer::Acquire(_, Ok(reply))) => {
-                self.check_replaced(&before, op, reply)
+                self.check_replaced(index, &before, op, reply)
             }
             (Command::Release(_, op), Answer::Release(_, Ok(reply))) => {
                 self.check_hand_over(index, &before, &text, *reply, &notes);

@@ -261,6 +261,7 @@ impl World {
         match outcome {
             Outcome::Acquired(cell) => {
                 self.stats.acquired += 1;
+                self.check_not_passed_on(c, index, &cell);
                 self.requests[index].state = State::Holding(cell.clone());
                 self.requests[index].acquired = self.now;
                 self.entered(c, index, &cell);

@@ -150,6 +150,8 @@ pub(super) struct World {
     pub(super) orphans: BTreeMap<(usize, Arc<str>), u64>,
     /// Who has handed a lock over, and until when its lease lasts. `None`: it was taken over.
     pub(super) tickets: HashMap<Arc<str>, Option<ServerTime>>,
+    /// Leases after their last renewal, by their owners.
+    pub(super) renewed_last: HashSet<Arc<str>>,
     /// The latest fault that the promises do not cover, for all keys.
     pub(super) fault_at: u64,
     /// The latest step of the server's clock.
@@ -201,6 +203,7 @@ impl World {
             keys,
             orphans: BTreeMap::new(),
             tickets: HashMap::new(),
+            renewed_last: HashSet::new(),
             fault_at: 0,
             stepped_at: 0,
             quiet_since: None,

@@ -96,7 +96,7 @@ impl Attempt {
         true
     }
 
-    /// When the command under way is sent again if no reply comes before.
+    /// When the command in progress is sent again if no reply comes before.
     pub(crate) fn resend_at(&self, link: &LinkStatus) -> Option<Time> {
         match self.phase {
             Phase::InFlight { sent, .. } if !link.is_down() => Some(sent.after(ACQUIRE_RESEND_AFTER)),
@@ -135,7 +135,7 @@ pub(crate) enum QueuedReport {
 /// What an attempt is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// No command is under way. The next one is sent later.
+    /// No command is in progress. The next one is sent later.
     Backoff { at: When },
     /// The reply to the latest command, `seq`, has not come. `ask_at`: when to send another command all the
     /// same, because a reply to an earlier command, or a push, came first.
@@ -145,7 +145,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// When to ask next, whatever the reply to the command under way is.
+    /// When to ask next, whatever the reply to the command in progress is.
     pub(crate) fn ask_at(self) -> Option<Time> {
         match self {
             Phase::Backoff { at } => at.time(),

@@ -20,12 +20,14 @@ pub(crate) struct Env {
     pub(crate) client: Arc<str>,
     pub(crate) tuning: Tuning,
     pub(crate) link: LinkStatus,
-    /// Set once nothing is acquired any more: the outcome of every request.
+    /// Set once nothing more is acquired: the outcome of every request.
     pub(crate) refusal: Option<Outcome>,
     pub(crate) hints: Hints,
     /// Keys whose lingering leases other processes have asked for.
     pub(crate) wanted: Hints,
     pub(crate) releases: UnusualReleases,
+    #[cfg(test)]
+    pub(crate) record: Option<crate::engine::record::Record>,
     rng: fastrand::Rng,
     /// Source of the numbers for tokens and tickets: `next`, `next + stride`, … belong to this machine.
     pub(crate) next: u64,
@@ -36,6 +38,8 @@ impl Env {
     /// For the machine `index` of `count`. `seed` makes the jitter differ between processes.
     pub(crate) fn new(client: Arc<str>, tuning: Tuning, index: u64, count: u64, seed: u64) -> Self {
         Env {
+            #[cfg(test)]
+            record: crate::engine::record::of(&client),
             client,
             tuning,
             link: LinkStatus::default(),

@@ -13,7 +13,7 @@ use crate::engine::rules;
 use crate::lease_cell::{How, LeaseCell, Ticket};
 use crate::protocol::{LockKind, ServerTime, Time, Token};
 
-/// A lease that is ours and that nobody here holds yet.
+/// A lease that is ours and that no request of this process holds yet.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) token: Token,
@@ -80,7 +80,7 @@ impl Holder {
 }
 
 /// A lease with its holders. Readers share one; a lease of any other kind has exactly one holder, or none while it
-/// lingers. Then it is the only lease of its key, and nobody of this process waits for the key.
+/// lingers. Then it is the only lease of its key, and no request of this process waits for the key.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) grant: Grant,
@@ -92,6 +92,9 @@ pub(crate) struct Lease {
     /// Set while it lingers: until then.
     pub(crate) lingers_until: Option<Time>,
     pub(crate) door: Door,
+    /// Its holder hands it over, and has asked for the last time to renew it. On some stores, a renewal after that
+    /// finds that the lease does not belong to this process.
+    pub(crate) last_renewal: bool,
 }
 
 impl Lease {
@@ -118,11 +121,21 @@ impl Lease {
 
     /// True if another task of this process may use it without asking the server.
     pub(crate) fn may_be_passed_on(&self, now: Time) -> bool {
-        rules::is_within_the_chain(self.grant.entered, now) && now < self.grant.deadline
+        rules::is_within_the_chain(self.grant.entered, now)
+            && now < self.grant.deadline
+            && self.may_stay_here()
+    }
+
+    /// False: it may belong to the store alone, and ends unless it is taken over.
+    pub(crate) fn may_stay_here(&self) -> bool {
+        !self.last_renewal || !rules::leases_leave_with_their_last_renewal()
     }
 
     /// The ttl of the next renewal: the longest among the holders that want renewal.
     pub(crate) fn renewal_ttl(&self) -> Option<Duration> {
+        if self.last_renewal {
+            return None;
+        }
         self.holders.iter().filter(|holder| holder.is_renewed()).map(|holder| holder.ttl).max()
     }
 
@@ -142,12 +155,13 @@ impl Lease {
     pub(crate) fn plan_renewal(&mut self, now: Time) {
         let due = |holder: &Holder| {
             let ttl = holder.ttl;
-            // It may be of no use to a holder that has not noticed its grant: it is no reason to hurry.
+            // It may be useless to a holder that has not noticed its grant: it is not a reason to hurry.
             let is_urgent = self.is_short(holder) || rules::is_noticed(&holder.cell);
             let first = if is_urgent { rules::first_renewal_after(ttl) } else { ttl / 6 };
             in_batches(holder.until.before(ttl * 2 / 3), ttl).max(now.after(first))
         };
-        self.renew_at = self.holders.iter().filter(|holder| holder.is_renewed()).map(due).min();
+        let due = self.holders.iter().filter(|holder| holder.is_renewed()).map(due).min();
+        self.renew_at = due.filter(|_| !self.last_renewal);
     }
 
     /// A holder has come or gone. This may bring the next renewal forward but never postpones it: readers

@@ -19,7 +19,7 @@ impl Default for LinkStatus {
 }
 
 impl LinkStatus {
-    /// When no command for `token` that was sent on an earlier link can be applied any more; `None`: none can
+    /// When no command for `token` that was sent on an earlier link can still be applied; `None`: none can
     /// already.
     pub(crate) fn settles_at(&self, now: Time, token: Token) -> Option<Time> {
         let (until, next) = self.earlier_commands?;

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 
 use crate::protocol::{Time, Token};
 
-/// So many tokens are remembered. A token is never used twice, so one that is remembered for too long does no harm.
+/// At most this many tokens are remembered. A token is never used twice, so one that is remembered for too long does
+/// no harm.
 pub(crate) const MAX_TOKENS: usize = 256;
 
 /// How often a token was released, as far as it is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sends {
     Once,
-    /// Any of them may have been carried out first.
+    /// Any of them may have been executed first.
     Repeated,
 }
 
@@ -21,6 +22,8 @@ pub(crate) struct UnusualReleases {
     repeated: VecDeque<Token>,
     /// Their keys are to stay taken until then (`min_hold`), and the store has not confirmed that yet.
     kept: VecDeque<(Token, Time)>,
+    /// They were not released but handed over.
+    handed_over: VecDeque<Token>,
 }
 
 impl UnusualReleases {
@@ -34,6 +37,14 @@ impl UnusualReleases {
 
     pub(crate) fn keep(&mut self, token: Token, until: Time) {
         remember(&mut self.kept, (token, until));
+    }
+
+    pub(crate) fn hand_over(&mut self, token: Token) {
+        remember(&mut self.handed_over, token);
+    }
+
+    pub(crate) fn was_handed_over(&self, token: Token) -> bool {
+        self.handed_over.contains(&token)
     }
 
     /// The store has confirmed it.

@@ -13,7 +13,7 @@ pub(crate) enum Timer {
     Renewal,
     /// A hold ends, unless its lease is renewed before.
     LeaseEnd,
-    /// A lease that nobody holds is given back.
+    /// A lease that no request holds is released.
     LingerEnd,
     /// A waiter's time limit for the lock is over.
     WaitEnd,

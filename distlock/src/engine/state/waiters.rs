@@ -235,7 +235,7 @@ impl<W> Waiters<W> {
         })
     }
 
-    /// Called after a waiter has left. Work on the whole queue is done only after so many have left that its
+    /// Called after a waiter has left. Work on the whole queue is done only after enough have left that its
     /// cost, shared among them, is constant.
     fn tidy(&mut self) {
         while self.queue.front().is_some_and(|place| place.waiter.is_none()) {

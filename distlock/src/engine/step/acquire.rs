@@ -88,7 +88,7 @@ impl<W> Step<'_, W> {
     pub(super) fn ask(&mut self, attempt: &mut Attempt) {
         let Some(head) = self.state.waiters.front() else { return };
         let ttl = head.want.ttl;
-        // An existing queue entry is kept up to date even if no waiter needs it any more: acquiring the lock
+        // An existing queue entry is kept up to date even if no waiter needs it: acquiring the lock
         // removes it.
         let is_queued = attempt.traces.is_queued();
         let may_queue = attempt.replaces.is_none() && (self.state.waiters.any_patient() || is_queued);
@@ -133,7 +133,7 @@ impl<W> Step<'_, W> {
         self.state.seq
     }
 
-    /// The attempt has no waiter any more: cancels it, and what it may have left on the server.
+    /// The attempt has lost its last waiter: cancels it, and what it may have left on the server.
     pub(super) fn abandon_attempt(&mut self) {
         if let Some(attempt) = self.state.attempt.take()
             && attempt.may_be_applied()
@@ -196,7 +196,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Takes the attempt out, runs `step` on it, and puts back what is left of it.
+    /// Takes the attempt out, runs `step` on it, and puts back the rest of it.
     pub(super) fn with_attempt(
         &mut self,
         change: impl FnOnce(&mut Self, Box<Attempt>) -> Option<Box<Attempt>>,

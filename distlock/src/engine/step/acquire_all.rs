@@ -19,7 +19,7 @@ use crate::protocol::{AcquireMode, AcquireReply, Failure, OpResult, Time, Token,
 pub(crate) enum Handled {
     /// The reply is handled like one for a single key.
     AsOneKey(Box<Attempt>),
-    /// Completely handled. Contains what is left of the attempt.
+    /// Completely handled. Contains the rest of the attempt.
     Entirely(Option<Box<Attempt>>),
 }
 

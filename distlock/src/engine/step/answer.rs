@@ -71,6 +71,8 @@ fn until_lingering_ends(attempt: &mut Attempt, holder: &CurrentHolder) -> Option
 impl<W> Step<'_, W> {
     /// A command was answered, or failed.
     pub(crate) fn on_reply(&mut self, context: &Context, answer: Answer) -> Confirmation {
+        #[cfg(test)]
+        self.record_reply(context, &answer);
         match answer {
             Answer::Acquire(asked, result) => self.on_acquire_reply(context, asked, result),
             Answer::AcquireInBatch(asked, Ok(BatchReply::Tried(reply))) => {
@@ -109,6 +111,8 @@ impl<W> Step<'_, W> {
         let sent = context.sent;
         self.with_attempt(|step, mut attempt| {
             if !attempt.takes_in(asked, result.as_ref().err()) {
+                #[cfg(test)]
+                step.record_stale();
                 return Some(attempt);
             }
             if let Some(batch_role) = attempt.batch_role.take() {
@@ -122,7 +126,7 @@ impl<W> Step<'_, W> {
         self.serve_here();
     }
 
-    /// Acts on a reply. Returns what is left of the attempt.
+    /// Acts on a reply. Returns the rest of the attempt.
     fn decide(
         &mut self,
         mut attempt: Box<Attempt>,
@@ -144,7 +148,7 @@ impl<W> Step<'_, W> {
             Ok(AcquireReply::AlreadyHeld { server_time, fence }) => {
                 self.got(attempt, sent, asked, FoundAs::Ours, server_time, fence)
             }
-            // The holder may have no use for it, and does not know yet that somebody else has.
+            // The holder may have no use for it, and does not know yet that another waiter has.
             Ok(AcquireReply::Busy { holder, .. })
                 if holder.linger.is_some()
                     && asked.telling == Telling::Never
@@ -185,7 +189,7 @@ impl<W> Step<'_, W> {
                 self.dismiss_all(&Outcome::WrongKind { found });
                 None
             }
-            // For good: the one that does not hold it any more never does again, and no earlier command can succeed.
+            // For good: a holder that no longer holds it never does again, and no earlier command can succeed.
             Ok(AcquireReply::NotHeld) => {
                 if let Some(waiter) = self.state.waiters.pop() {
                     self.complete(waiter, Outcome::NotReplaced);
@@ -245,8 +249,7 @@ impl<W> Step<'_, W> {
         if rules::leases_that_come_too_late_are_compensated() {
             self.compensate(attempt.token, attempt.longest);
         }
-        let cause =
-            StoreError::new(Failure::Unknown, "the server answered when the lease had run out already");
+        let cause = StoreError::new(Failure::Unknown, "the server answered after the lease had expired");
         let unavailable = Outcome::Unavailable(cause.clone());
         for waiter in self.state.waiters.take_impatient() {
             self.complete(waiter, unavailable.clone());
@@ -385,6 +388,8 @@ impl<W> Step<'_, W> {
         let (token, AcquirePurpose { seq, ttl, .. }) = (context.token, asked);
         let Some(lease) = self.state.lease(token) else { return };
         if rules::is_stale(seq, lease.grant.last_seq) {
+            #[cfg(test)]
+            self.record_stale();
             return;
         }
         lease.grant.last_seq = lease.grant.last_seq.max(seq);
@@ -392,7 +397,11 @@ impl<W> Step<'_, W> {
             // Applied before what we know already: threads may send in another order than the one in which
             // they asked.
             Ok(AcquireReply::Acquired { server_time: Some(server_time), .. })
-                if lease.grant.server_time.is_some_and(|known| *server_time <= known) => {}
+                if lease.grant.server_time.is_some_and(|known| *server_time <= known) =>
+            {
+                #[cfg(test)]
+                self.record_stale();
+            }
             Ok(AcquireReply::Acquired { .. }) if rules::fresh_while_held_is_a_loss() => {
                 // The lock was lost in between, and this command acquired it again.
                 let (keep_until, longest) = (lease.min_until, lease.grant.longest);
@@ -407,7 +416,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The reply to an acquire command whose token belongs to no attempt and no lease any more.
+    /// The reply to an acquire command whose token no longer belongs to an attempt or a lease.
     fn on_orphaned_acquire(
         &mut self,
         context: &Context,
@@ -416,7 +425,7 @@ impl<W> Step<'_, W> {
     ) {
         let AcquirePurpose { ttl, queueing, .. } = asked;
         match result {
-            _ if !rules::late_answers_are_compensated() => return,
+            _ if !rules::late_answers_are_compensated() || self.is_behind_a_ticket(context.token) => return,
             Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => {}
             Ok(AcquireReply::Busy { .. }) if queueing == Queueing::May => {}
             // Its release may have been answered already although it was applied before this command.

@@ -11,6 +11,8 @@ use crate::protocol::{Clocks, Push, PushHint, ServerTime, Time, Token, lease_end
 
 impl<W> Step<'_, W> {
     pub(crate) fn on_push(&mut self, push: &Push) {
+        #[cfg(test)]
+        self.record_push(push);
         match *push {
             Push::Gap { token, .. } => self.on_gap(token),
             Push::Wanted { token, .. } => self.on_wanted(token),
@@ -153,8 +155,13 @@ impl<W> Step<'_, W> {
 
     /// A push for a token that no attempt of this process uses: whatever was granted to it is released.
     pub(super) fn on_unknown_grant(&mut self, token: Token) {
-        if rules::unknown_grants_are_given_back() {
+        if rules::unknown_grants_are_given_back() && !self.is_behind_a_ticket(token) {
             self.compensate(token, LONGEST_CLAIM);
         }
+    }
+
+    /// The lease was handed over: whatever comes late of its acquisition is known, and must not release it.
+    pub(super) fn is_behind_a_ticket(&self, token: Token) -> bool {
+        rules::handed_over_leases_are_remembered() && self.env.releases.was_handed_over(token)
     }
 }

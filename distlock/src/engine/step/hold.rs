@@ -30,7 +30,7 @@ impl<W> Step<'_, W> {
         let long_enough = covered >= head.want.ttl || lasts(&grant, head, self.now);
         match (long_enough && grant.has_fence_for(head)).then(|| self.state.waiters.pop()).flatten() {
             Some(waiter) => self.begin(grant, waiter),
-            // An attempt with another token is under way: this grant is released, to the front of the queue.
+            // An attempt with another token is in progress: this grant is released, to the front of the queue.
             None if self.state.attempt.is_some() && rules::attempts_are_kept() => {
                 self.give_back(&grant, None)
             }
@@ -48,6 +48,7 @@ impl<W> Step<'_, W> {
             renew_at: None,
             lingers_until: None,
             door: Door::Open,
+            last_renewal: false,
         };
         self.state.leases.push(lease);
         self.take_hold(token, waiter, fence, how);
@@ -58,9 +59,9 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Gives an exclusive lease that nobody here holds any more to the first waiter, if it may be passed on and is
-    /// sufficient for that waiter. It comes to the same as [`Step::start`], but the lease stays where it is: on a key
-    /// that many tasks want, moving it takes a good part of the time.
+    /// Passes an exclusive lease that no request of this process holds to the first waiter, if it may be passed on and
+    /// is sufficient for that waiter. It comes to the same as [`Step::start`], but the lease stays where it is: on a
+    /// key that many tasks want, moving it takes a good part of the time.
     pub(super) fn hand_on(&mut self, token: Token) -> bool {
         let now = self.now;
         let Some(head) = self.state.waiters.front() else { return false };

@@ -44,7 +44,7 @@ impl<W> Step<'_, W> {
         !link.is_down() && (!told || link.pushes == Notifications::On)
     }
 
-    /// Keeps a lease that nobody here holds or waits for.
+    /// Keeps a lease that no request of this process holds or waits for.
     pub(super) fn keep(&mut self, mut lease: Lease, until: Time) {
         lease.renew_at = None;
         lease.lingers_until = Some(until);
@@ -65,14 +65,14 @@ impl<W> Step<'_, W> {
         self.state.leases.swap_remove(index)
     }
 
-    /// Gives back a lease that lingers.
+    /// Releases a lease that lingers.
     pub(super) fn end_lingering(&mut self) {
         if let Some(lease) = self.take_lingering() {
             self.give_back(&lease.grant, None);
         }
     }
 
-    /// Gives back a lease whose time of lingering is over, or whose session.
+    /// Releases a lease whose time of lingering is over, or whose session.
     pub(super) fn lingering_may_end(&mut self) {
         let now = self.now;
         let session_over = self.env.session().is_some_and(|session| session.is_over(now));

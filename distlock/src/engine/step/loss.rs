@@ -100,7 +100,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The session has ended, and with it the server's queue: nothing that it granted is valid any more.
+    /// The session has ended, and with it the server's queue: nothing that it granted is valid now.
     pub(crate) fn lose_session(&mut self) {
         self.forget_pair();
         self.lose_all(LostReason::Expired);
@@ -114,7 +114,7 @@ impl<W> Step<'_, W> {
         {
             self.lose(token, ticket, reason);
         }
-        // It lingered: nobody is told, and the next request asks for the lock again.
+        // It lingered: no holder has to learn of it, and the next request asks for the lock again.
         if let Some(lease) = self.state.take_lease(token)
             && reason != LostReason::Taken
         {

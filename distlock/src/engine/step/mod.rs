@@ -50,6 +50,8 @@ impl<W> Step<'_, W> {
     }
 
     fn send(&mut self, token: Token, command: Command) {
+        #[cfg(test)]
+        self.record_sent(token, &command);
         self.out.push(Effect::Send(Context { key: self.key.clone(), token, sent: self.now }, command));
     }
 }

@@ -19,12 +19,13 @@ impl<W> Step<'_, W> {
         })
     }
 
-    /// The holder leaves its lease on the server, for the process that replaces it: nobody here gets it, and nothing
-    /// is released.
+    /// The holder leaves its lease on the server, for the process that replaces it: no request of this process gets
+    /// it, and nothing is released, not even by a late grant or reply.
     pub(crate) fn hand_over(&mut self, cell: &LeaseCell) -> ReleaseStarted {
         self.end(cell, |step| {
             if rules::leases_that_are_handed_over_stay() {
                 step.state.take_lease(cell.token);
+                step.env.releases.hand_over(cell.token);
                 step.serve_here();
                 return ReleaseStarted::HandedOn;
             }
@@ -89,8 +90,8 @@ impl<W> Step<'_, W> {
         }
         let Some(mut lease) = self.state.take_lease(token) else { return ReleaseStarted::HandedOn };
         let stays_until = match keep_until {
-            None => self.stays_until(&mut lease.grant, linger),
-            Some(_) => None,
+            None if lease.may_stay_here() => self.stays_until(&mut lease.grant, linger),
+            None | Some(_) => None,
         };
         let passed_on = keep_until.is_none()
             && lease.grant.kind != LockKind::Shared
@@ -115,7 +116,7 @@ impl<W> Step<'_, W> {
         ReleaseStarted::Sent
     }
 
-    /// The lease was given back: others have their turn, and then the waiters of this process.
+    /// The lease was released: other processes have their turn, and then the waiters of this process.
     fn goes_on_after(&mut self, grant: &Grant) {
         let waits = !self.state.waiters.is_empty();
         if grant.kind == LockKind::Exclusive && waits {

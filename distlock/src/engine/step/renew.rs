@@ -43,9 +43,12 @@ impl<W> Step<'_, W> {
     }
 
     /// A holder asks for its lease to last at least `ttl` from now. Later renewals use that ttl, too, if it is the
-    /// longer one. False: not held any more.
+    /// longer one. False: no longer held.
     pub(crate) fn extend(&mut self, cell: &LeaseCell, ttl: Duration) -> bool {
         let Some(lease) = self.state.lease(cell.token) else { return false };
+        if lease.last_renewal {
+            return false;
+        }
         let kind = lease.grant.kind;
         let Some(holder) = lease.holder(cell.ticket) else { return false };
         if holder.renewal == Renewal::Keep && rules::extensions_are_remembered() {
@@ -53,13 +56,25 @@ impl<W> Step<'_, W> {
         }
         lease.grant.longest = lease.grant.longest.max(ttl);
         let (token, ticket) = (cell.token, Some(cell.ticket));
-        self.send_renew(ticket, op::Renew { token, kind, ttl });
+        self.send_renew(ticket, op::Renew { token, kind, ttl, last: false });
         true
     }
 
-    /// The ttl with which the lease of a holder is renewed. `None`: not held any more.
-    pub(crate) fn ttl(&mut self, cell: &LeaseCell) -> Option<Duration> {
-        Some(self.state.lease(cell.token)?.holder(cell.ticket)?.ttl)
+    /// A holder hands its lease over: renews it once more, for its whole ttl, which is returned. On some stores the
+    /// lease then no longer belongs to this process, so nothing here may rely on it, whether the reply comes or not.
+    /// `None`: no longer held.
+    pub(crate) fn renew_last(&mut self, cell: &LeaseCell) -> Option<Duration> {
+        let now = self.now;
+        let lease = self.state.lease(cell.token)?;
+        let (kind, ttl) = (lease.grant.kind, lease.holder(cell.ticket)?.ttl);
+        lease.last_renewal = true;
+        lease.plan_renewal(now);
+        // An earlier renewal may come to the store after this one: its "not held" says nothing.
+        lease.grant.asked = now;
+        lease.grant.longest = lease.grant.longest.max(ttl);
+        let (token, ticket) = (cell.token, Some(cell.ticket));
+        self.send_renew(ticket, op::Renew { token, kind, ttl, last: true });
+        Some(ttl)
     }
 
     pub(in crate::engine) fn renewals_are_due(&mut self) {
@@ -78,7 +93,7 @@ impl<W> Step<'_, W> {
             }
             lease.grant.longest = lease.grant.longest.max(ttl);
             let (token, kind) = (lease.grant.token, lease.grant.kind);
-            self.send_renew(None, op::Renew { token, kind, ttl });
+            self.send_renew(None, op::Renew { token, kind, ttl, last: false });
         }
     }
 
@@ -101,10 +116,13 @@ impl<W> Step<'_, W> {
         self.end_lingering();
         for index in 0..self.state.leases.len() {
             let Some(lease) = self.state.leases.get_mut(index) else { return };
+            if lease.last_renewal {
+                continue;
+            }
             let ttl = lease.renewal_ttl().unwrap_or(SHORTEST_TTL);
             lease.grant.longest = lease.grant.longest.max(ttl);
             let (token, kind) = (lease.grant.token, lease.grant.kind);
-            self.send_renew(None, op::Renew { token, kind, ttl });
+            self.send_renew(None, op::Renew { token, kind, ttl, last: false });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Locks that are handed over and taken over: the holder is replaced on the store.
 
 use super::*;
+use crate::protocol::PushHint;
 
 /// Takes over from another process.
 fn replaces() -> Want {
@@ -201,4 +202,88 @@ fn many_who_wait_are_found_by_their_tickets() {
     desk.fresh(sent);
     desk.acquired();
     assert_eq!(desk.engine.look(&desk.key, |machine| machine.waiting(&desk.key)), 0);
+}
+
+#[test]
+fn what_comes_late_does_not_release_what_was_handed_over() {
+    let mut desk = Desk::new();
+    desk.acquire(0, want());
+    let (first, _) = desk.next();
+    let hint = PushHint::Unproven { key: desk.key.clone(), token: first.token };
+    let notice = |desk: &mut Desk| {
+        let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
+        desk.take(effects);
+    };
+    notice(&mut desk);
+    let (second, ..) = desk.next_enter();
+    let token = first.token;
+    desk.fresh(first);
+    let cell = desk.acquired();
+    hand_over(&mut desk, &cell);
+    let server_time = Some(desk.server_time());
+    desk.answer(second, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
+    desk.grant(token, desk.server_time(), None);
+    notice(&mut desk);
+    desk.quiet();
+    desk.grant(Token(4_711), desk.server_time(), None);
+    assert_eq!(desk.next_leave().0.token, Token(4_711), "that of any other is given back");
+}
+
+/// As the driver does: the last renewal, and nothing else so far.
+fn renewed_last(desk: &mut Desk, cell: &LeaseCell) -> Sent {
+    let (ttl, effects) = desk.engine.on_key(desk.now, &cell.key, |step| step.renew_last(cell));
+    assert_eq!(ttl, Some(TTL));
+    desk.take(effects);
+    match desk.next() {
+        (sent, Command::Renew(_, op::Renew { last: true, ttl: TTL, .. })) => sent,
+        (_, other) => panic!("{other:?} was sent instead of the last renewal"),
+    }
+}
+
+#[test]
+fn nothing_is_renewed_after_the_last_time() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    renewed_last(&mut desk, &cell);
+    let (extended, effects) = desk.engine.on_key(desk.now, &cell.key, |step| step.extend(&cell, TTL * 3));
+    assert!(!extended);
+    desk.take(effects);
+    desk.down();
+    desk.up(EarlierCommands::Ended);
+    desk.ask_whether_held();
+    desk.sleep();
+    assert_eq!(desk.lost, [LostReason::Expired]);
+    assert!(!desk.sent.iter().any(|(_, command)| matches!(command, Command::Renew(..))), "{:?}", desk.sent);
+}
+
+#[test]
+fn a_lease_after_its_last_renewal_is_given_to_nobody_here() {
+    for linger in [None, Some(ms(5_000))] {
+        let mut desk = Desk::new();
+        let cell = desk.hold(Want { linger, ..want() });
+        if linger.is_none() {
+            desk.acquire(1, want());
+        }
+        renewed_last(&mut desk, &cell);
+        // The future was dropped, whatever the store has done.
+        assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
+        assert_eq!(desk.next_leave().0.token, cell.token);
+        desk.nobody_is_done();
+    }
+}
+
+#[test]
+fn a_renewal_from_before_the_last_one_is_no_loss() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.sleep();
+    let (before, _) = desk.next();
+    desk.pass(ms(1));
+    let last = renewed_last(&mut desk, &cell);
+    desk.answer(before, Ok(RenewReply::NotHeld));
+    assert!(desk.lost.is_empty() && desk.until(&cell) > desk.now);
+    let server_time = desk.server_time();
+    desk.answer(last, Ok(RenewReply::Renewed { server_time }));
+    assert_eq!(hand_over(&mut desk, &cell), ReleaseStarted::HandedOn);
+    desk.quiet();
 }

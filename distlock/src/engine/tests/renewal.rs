@@ -9,7 +9,7 @@ fn a_lease_is_renewed_when_two_thirds_are_left() {
     assert!(slept >= ms(3_100) && slept <= ms(3_300), "{slept:?}");
     let (context, op) = desk.next();
     let Command::Renew(_, op) = op else { panic!("{op:?}") };
-    assert_eq!(op, op::Renew { token: cell.token, kind: LockKind::Exclusive, ttl: TTL });
+    assert_eq!(op, op::Renew { token: cell.token, kind: LockKind::Exclusive, ttl: TTL, last: false });
     let asked = desk.now;
     desk.pass(ms(3));
     let server_time = desk.server_time();

@@ -18,7 +18,7 @@ use crate::outage::{LinkChange, LinkStart, OutageIs};
 use crate::protocol::Notifications;
 use series::{Level, Levels, OutcomeLabel, Series};
 
-/// So many labels have series of their own. (A label that is made of user ids must not fill the collector.)
+/// At most this many labels have series of their own. (A label that is made of user ids must not fill the collector.)
 const MOST_LABELS: usize = 100;
 /// What the labels beyond them share.
 const OTHER: &str = "other";
@@ -239,7 +239,7 @@ fn word_of_reason(reason: LostReason) -> Option<usize> {
         LostReason::Taken => Some(1),
         LostReason::MaxHold => Some(2),
         LostReason::Shutdown => Some(3),
-        // What a handle is told that has outlived its section. No event reports it.
+        // The error of a handle that has outlived its section. No event reports it.
         LostReason::Released => None,
     }
 }

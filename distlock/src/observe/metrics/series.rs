@@ -173,7 +173,7 @@ impl Series {
         counter!(names::TERMS_ENDED, "label" => self.label.clone(), "how" => how).increment(count);
     }
 
-    /// So many more candidates of this process lead.
+    /// This many more candidates of this process lead.
     pub(super) fn shift_leaders(&self, levels: &Levels, by: i64) {
         let mut leaders = levels.leaders.lock();
         let now = leaders.unwrap_or_default() + by;
@@ -181,7 +181,7 @@ impl Series {
         gauge!(names::LEADER, "label" => self.label.clone()).set(exact(now));
     }
 
-    /// Moves a gauge by so many.
+    /// Moves a gauge by this many.
     pub(super) fn shift(&self, levels: &Levels, level: Level, by: i64) {
         levels.of(level).fetch_add(by, Ordering::Relaxed);
         let gauge = match level {
@@ -196,7 +196,7 @@ impl Series {
     }
 }
 
-/// So many that they are not exact as a floating-point number do not exist.
+/// Counts that are too large to be exact as floating-point numbers do not occur.
 fn exact(count: i64) -> f64 {
     f64::from(i32::try_from(count).unwrap_or(i32::MAX))
 }

@@ -330,7 +330,7 @@ macro_rules! __conformance {
     (@deadlocks_and_listing $fixture:ident []) => {
         $crate::__conformance!(@rule $fixture deadlocks a_manager_lists_the_deadlocks_of_others);
     };
-    // Locks that go on in another process.
+    // Locks that continue in another process.
     (@hand_over $fixture:ident [hand_over $($rest:ident)*]) => {
         $crate::__conformance!(@not_applicable $fixture hand_over);
     };
@@ -384,7 +384,7 @@ macro_rules! __conformance {
     (@kinds_and_min_hold $fixture:ident []) => {
         $crate::__conformance!(@rule $fixture joining who_joins_outlives_a_min_hold);
     };
-    // A rule that stands beside the modules, because it is about what several of them are about.
+    // A rule outside the modules, because it is about what several of them are about.
     (@rule $fixture:ident $about:ident $rule:ident) => {
         #[test]
         fn $rule() {
@@ -407,8 +407,9 @@ macro_rules! __conformance {
     (@is_known hand_over) => {};
     (@is_known $word:ident) => {
         compile_error!(concat!(
-            "`", stringify!($word), "` is nothing that a fixture can lack: expected `shared`, `limited`, `fencing`, \
-             `min_hold`, `linger`, `processes`, `queue`, `link`, `listing`, `values`, `hand_over` or `ttl`"
+            "`", stringify!($word), "` is not an ability that a fixture can lack: expected `shared`, \
+                                     `limited`, `fencing`, `min_hold`, `linger`, `processes`, `queue`, \
+                                     `link`, `listing`, `values`, `hand_over` or `ttl`"
         ));
     };
 }

@@ -117,7 +117,7 @@ pub trait Fixture: Sized + Send + Sync + 'static {
 
     /// A manager, as another process would have it.
     fn manager(&self) -> impl Future<Output = LockManager> + Send {
-        async { self.builder().connect().await.expect("the store can be reached") }
+        async { self.builder().connect().await.expect("the store is reachable") }
     }
 
     /// The data that is left in the store, as text for error messages. It must be empty after every lock was released

@@ -106,13 +106,13 @@ impl Place {
         self.processes() == Processes::One
     }
 
-    /// Waits until nobody holds `key` and nothing is left of it.
+    /// Waits until `key` is free and nothing is left of it.
     pub(super) async fn is_clean(&self, key: &str) {
         let manager = self.manager().await;
         eventually("the lock is free", async || manager.inspect(key).await.unwrap().is_none()).await;
         let mut left = Vec::new();
         let bound = Instant::now() + BOUND;
-        // Says what is left, and not only that something is.
+        // Names the rest, and does not only say that there is one.
         eventually("nothing is left", async || {
             left = self.0.residue().await;
             assert!(left.is_empty() || Instant::now() < bound, "left: {left:?}");
@@ -121,7 +121,7 @@ impl Place {
         .await;
     }
 
-    /// Waits until so many stand in line for `key`, which is held: requests of `waiting`, which `observer` sees in
+    /// Waits until this many wait for `key`, which is held: requests of `waiting`, which `observer` sees in
     /// the store's queue, if that is shown. (A process stands there once.)
     pub(super) async fn until_waiting(
         &self,
@@ -133,14 +133,14 @@ impl Place {
         eventually("they wait", async || self.waiters(observer, waiting, key).await >= count).await;
     }
 
-    /// Waits until nobody stands in line any more.
+    /// Waits until no request waits.
     pub(super) async fn until_nobody_waits(&self, observer: &LockManager, waiting: &LockManager, key: &str) {
-        eventually("nobody waits", async || self.waiters(observer, waiting, key).await == 0).await;
+        eventually("no request waits", async || self.waiters(observer, waiting, key).await == 0).await;
     }
 
     async fn waiters(&self, observer: &LockManager, waiting: &LockManager, key: &str) -> usize {
         let who = if self.queue() == Queue::Shown { observer } else { waiting };
-        let info = who.inspect(key).await.unwrap().expect("somebody holds the lock");
+        let info = who.inspect(key).await.unwrap().expect("the lock is held");
         info.waiters_here.max(usize::try_from(info.waiters).unwrap_or(usize::MAX))
     }
 }

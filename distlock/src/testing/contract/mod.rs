@@ -64,7 +64,7 @@
 //! | the clock | `the_clock_runs_at_most_1_percent_fast` (that it is not set forward is up to who runs the server) |
 //! | `acquire` is idempotent | `a_repeated_acquire_is_already_held`, `a_repeated_acquire_makes_the_lease_last_for_its_ttl_and_never_less` |
 //! | `Acquired` | `who_has_lost_the_lock_acquires_it_anew`, `who_comes_after_an_expiry_acquires_the_lock` |
-//! | `replace` | `a_holder_that_is_named_is_replaced` |
+//! | `hand_over`, `replace` | `a_holder_that_is_named_is_replaced` |
 //! | `renew` | `a_renewal_never_creates_a_lock`, `a_renewal_makes_the_lease_last_for_its_ttl_and_never_less` |
 //! | `release` | `a_release_of_somebody_else_frees_nothing`, `a_release_ends_a_place_in_the_queue`, `a_key_stays_taken_for_as_long_as_its_release_said` |
 //! | leaves the queue | `an_owner_that_gets_the_lock_leaves_the_queue` |
@@ -245,10 +245,10 @@ pub fn run<F: Fixture>(rule: &str, lacks: &[Word]) {
 #[doc(hidden)]
 pub fn check<F: Fixture>(rule: &str, lacks: &[Word]) -> Result<(), Broken> {
     let Some(rule) = RULES.iter().find(|known| known.name == rule) else {
-        panic!("`{rule}` is no rule of the contract");
+        panic!("`{rule}` is not a rule of the contract");
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(|error| Broken::because(format!("no runtime: {error}")))?;
+    let runtime = runtime.map_err(|error| Broken::because(format!("the runtime cannot start: {error}")))?;
     runtime.block_on(async {
         let fixture =
             if rule.needs.contains(&Word::Restart) { F::start_alone().await } else { F::start().await };

@@ -99,7 +99,7 @@ impl Place {
         format!("{}{}.", self.fixture.prefix(), self.rule)
     }
 
-    /// What cannot be told from zero by the store.
+    /// What the store cannot distinguish from zero.
     pub(super) fn granularity(&self) -> Duration {
         match self.abilities().lease {
             LeaseRule::PerLock { granularity } => granularity,

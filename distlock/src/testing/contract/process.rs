@@ -107,28 +107,31 @@ impl Process {
         let reply = self.asked(async || self.store.acquire(request).await).await?;
         match &reply {
             AcquireReply::Busy(busy) if busy.holder.as_deref() == Some(request.owner.as_str()) => {
-                Err(Broken::because(format!("{} asks, and is told that it is in its own way", request.owner)))
+                Err(Broken::because(format!(
+                    "{} acquires, and the store says that it blocks itself",
+                    request.owner
+                )))
             }
             _ => Ok(reply),
         }
     }
 
-    /// Takes a lock that nobody has.
+    /// Acquires a lock that is free.
     pub(super) async fn takes(&self, request: &Acquire) -> Result<Option<u64>, Broken> {
         match self.acquire(request).await? {
             AcquireReply::Acquired { fence } => Ok(fence),
             other => {
-                Err(Broken::because(format!("nobody has `{}`, and an acquire says {other:?}", request.key)))
+                Err(Broken::because(format!("`{}` is free, and an acquire says {other:?}", request.key)))
             }
         }
     }
 
-    /// Asks for a lock that somebody has. Returns who has it, if the store says that.
+    /// Requests a lock that is held. Returns its holder, if the store names it.
     pub(super) async fn meets(&self, request: &Acquire) -> Result<Option<String>, Broken> {
         match self.acquire(request).await? {
             AcquireReply::Busy(busy) => Ok(busy.holder),
             other => Err(Broken::because(format!(
-                "somebody has `{}`, and an acquire of somebody else says {other:?}",
+                "`{}` is held, and an acquire by another owner says {other:?}",
                 request.key
             ))),
         }
@@ -142,7 +145,7 @@ impl Process {
         self.asked(async || self.store.release(request).await).await
     }
 
-    /// Gives back what is the owner's.
+    /// Releases a lock of the owner.
     pub(super) async fn gives_back(&self, key: &Arc<str>, owner: &Owner) -> Result<(), Broken> {
         match self.release(&Release::new(key.clone(), owner)).await? {
             ReleaseReply::Released => Ok(()),
@@ -156,7 +159,7 @@ impl Process {
         self.asked(async || self.store.inspect(key).await).await
     }
 
-    /// Those who hold the key.
+    /// The holders of the key.
     pub(super) async fn holders(&self, key: &str) -> Result<Vec<String>, Broken> {
         let found = self.inspect(key).await?;
         let holders = found.into_iter().flat_map(|lock| lock.holders);
@@ -205,11 +208,11 @@ impl Process {
         })
     }
 
-    /// Waits until the owner is told that it may have the key.
+    /// Waits until the owner learns that it may have the key.
     pub(super) async fn is_told(&self, key: &str, waiter: &Owner) -> Result<Told, Broken> {
         let is_told = async || self.told(key, waiter).is_some();
-        until(&format!("{waiter}, who waits for `{key}`, is told that it was released"), is_told).await?;
-        self.told(key, waiter).ok_or_else(|| Broken::because("what was told is gone".to_owned()))
+        until(&format!("{waiter}, which waits for `{key}`, learns that it was released"), is_told).await?;
+        self.told(key, waiter).ok_or_else(|| Broken::because("the report was discarded".to_owned()))
     }
 }
 

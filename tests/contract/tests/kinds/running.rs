@@ -63,7 +63,7 @@ pub(crate) async fn asked<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> Re
         match ask().await {
             Ok(reply) => return Ok(reply),
             // There is nobody else.
-            Err(error) if error.to_string().contains("faster than we can ask") => {
+            Err(error) if error.to_string().contains("faster than distlock can ask") => {
                 return Err(Ended::Wrong(error.to_string()));
             }
             Err(error) if matches!(error.kind, Failure::NotSent | Failure::Later) => {

@@ -45,7 +45,7 @@ async fn an_acquisition_that_is_carried_out_after_its_compensation_is_given_back
     let acquiring = tokio::spawn(manager.lock("k").wait(Duration::from_millis(100)).acquire());
     let (request, stuck) = script.next_acquire().await;
     assert!(acquiring.await.unwrap().unwrap_err().is_unavailable());
-    // Ten seconds later nobody waits for it any more.
+    // Ten seconds later no request waits for it.
     loop {
         match script.next().await {
             Call::Release(release, answer) => {
@@ -168,7 +168,7 @@ async fn a_store_serves_one_manager() {
     let builder = LockManager::builder().store(store);
     let _first = builder.clone().connect_lazy().unwrap();
     let error = builder.connect_lazy().unwrap_err();
-    assert!(error.to_string().contains("has a manager already"), "{error}");
+    assert!(error.to_string().contains("already has a manager"), "{error}");
     let (store, _script) = scripted(Abilities::default());
     let error = LockManager::builder().store(store).url("memory:").connect_lazy().unwrap_err();
     assert!(matches!(error, LockError::InvalidOptions { .. }), "{error}");

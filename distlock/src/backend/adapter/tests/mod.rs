@@ -289,7 +289,7 @@ fn leave(token: u64) -> op::Release {
 }
 
 fn renew(token: u64) -> op::Renew {
-    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: TTL }
+    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: TTL, last: false }
 }
 
 fn queueing() -> Abilities {

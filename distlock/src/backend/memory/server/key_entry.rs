@@ -12,7 +12,7 @@ use crate::protocol::mutated;
 /// The value of a key that `min_hold` keeps after its release: no token.
 pub(crate) const HOLD: &str = "dl1:hold";
 
-/// How many readers are told that a writer waits.
+/// How many readers learn that a writer waits.
 const READERS_TOLD: usize = 64;
 
 /// A process in the queue.

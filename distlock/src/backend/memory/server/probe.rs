@@ -20,7 +20,7 @@ pub(crate) struct Queued {
 }
 
 impl ModelServer {
-    /// `PUBLISH` does not tell how many clients it has reached, as in a cluster.
+    /// `PUBLISH` does not report how many clients it has reached, as in a cluster.
     pub(crate) fn stop_counting_listeners(&mut self) {
         self.counts = false;
     }

@@ -247,7 +247,7 @@ impl World {
         self.put(
             process,
             key,
-            RoundOp::Renew(op::Renew { token, kind: LockKind::Exclusive, ttl }),
+            RoundOp::Renew(op::Renew { token, kind: LockKind::Exclusive, ttl, last: false }),
             Purpose::Renew { key, token, sent },
         );
         self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });

@@ -150,6 +150,10 @@ impl ClusterShared {
             let again = last.values.iter().find_map(|value| last.node.exec.again(key, value, last.encoding));
             if again.is_none() {
                 let Some(error) = first_error(&last.values) else { return Ok(last) };
+                // Independent servers know nothing of each other.
+                if self.shards.is_some() {
+                    return Ok(last);
+                }
                 let (address, state) =
                     match redirect(&last.node.address, error, self.config.address_map.as_ref()) {
                         None => return Ok(last),

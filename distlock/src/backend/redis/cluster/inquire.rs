@@ -178,7 +178,7 @@ async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, Store
     View::read(address, &replies, config.address_map.as_ref()).ok_or_else(|| {
         if lacks_host_names(&replies) {
             let text = format!(
-                "the cluster at {place} does not tell where its nodes are: set `cluster-announce-hostname` on each \
+                "the cluster at {place} does not report where its nodes are: set `cluster-announce-hostname` on each \
                  of them, or `cluster-preferred-endpoint-type ip`"
             );
             return errors::found(Failure::Refused, text);

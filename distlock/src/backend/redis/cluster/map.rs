@@ -135,6 +135,12 @@ impl Map {
         map
     }
 
+    /// `owner`: the number of the node that serves a slot.
+    pub(super) fn fixed(nodes: Vec<Arc<Node>>, owner: impl Fn(u16) -> usize) -> Map {
+        let owners = (0..SLOTS).map(|slot| u16::try_from(owner(slot)).ok()).collect();
+        Map { owners, nodes }
+    }
+
     /// The same, except that `slot` is served by `node`.
     pub(super) fn with(&self, slot: u16, node: &Arc<Node>) -> Map {
         let mut map = self.clone();

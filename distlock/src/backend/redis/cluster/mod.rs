@@ -1,4 +1,5 @@
-//! A Redis Cluster: one supervised link for each master, and a map of which node serves which slot.
+//! A Redis Cluster: one supervised link for each master, and a map of which node serves which slot. Independent servers
+//! that share the keys are the same with a fixed map (see `shards`).
 //!
 //! Commands are routed here and not by the client library, because its cluster connection silently repeats a
 //! command whose reply was lost. Here a command is repeated only after an error reply that proves that it was
@@ -26,7 +27,8 @@
 //! Unlike on a single server, a step of one node's clock is not detected: the engine is told that times come
 //! from many clocks.
 //!
-//! Grants are pushed by classic PUBLISH, which reaches the subscribers on every node. We subscribe on each
+//! Grants are pushed by SPUBLISH to a channel in the lock's slot, if the nodes know it (see `slot_channels`), and
+//! otherwise by PUBLISH, which reaches the subscribers on every node. We subscribe on each
 //! master, because a push is immediate only on the node that makes it, and drop the copies that come from the
 //! other nodes. Each push names the node that made the grant. If that is not the node that, according to our
 //! map, serves the slot, an `Up` comes before the push.
@@ -41,6 +43,7 @@ mod map;
 mod node;
 mod question;
 mod recent_pushes;
+mod shards;
 mod supervisor;
 
 #[cfg(any(test, fuzzing))]
@@ -72,8 +75,9 @@ use distlock_store::Finding;
 use distlock_store::kit::sync::Locked;
 use map::Map;
 use node::Node;
+use shards::Shards;
 
-/// Locks on a Redis Cluster.
+/// Locks on a Redis Cluster, or on independent servers that share the keys.
 #[derive(Clone)]
 pub(crate) struct ClusterBackend {
     shared: Arc<ClusterShared>,
@@ -82,7 +86,10 @@ pub(crate) struct ClusterBackend {
 #[derive(Debug)]
 struct ClusterShared {
     config: RedisConfig,
+    /// Nodes of the cluster that are asked first.
     seeds: Vec<Address>,
+    /// The servers, if they are independent.
+    shards: Option<Shards>,
     wire: Arc<Wire>,
     map: RwLock<Arc<Map>>,
     /// Every node to which there is, or should be, a link.
@@ -106,13 +113,19 @@ impl ClusterBackend {
     /// A sentence that says what to change in `config`.
     pub(crate) fn new(config: RedisConfig) -> Result<Arc<ClusterBackend>, ConfigError> {
         config.check()?;
-        let ServerLocation::Cluster(seeds) = config.place.clone() else {
-            return Err("a cluster needs a URL with the scheme `redis+cluster://`".into());
+        let (seeds, shards, names) = match config.place.clone() {
+            ServerLocation::Cluster(seeds) => (seeds, None, Names::clustered(config.prefix.clone())),
+            ServerLocation::Shards(servers) => {
+                (Vec::new(), Some(Shards::new(servers)), Names::new(config.prefix.clone()))
+            }
+            ServerLocation::Fixed(_) | ServerLocation::Sentinel(_) => {
+                return Err("a cluster needs a URL with the scheme `redis+cluster://`".into());
+            }
         };
-        let names = Names::clustered(config.prefix.clone());
         let wire = Arc::new(Wire::new(names, config.client.clone(), &config.tuning));
         let shared = ClusterShared {
             seeds,
+            shards,
             wire,
             map: RwLock::new(Arc::new(Map::empty())),
             nodes: Locked::default(),
@@ -224,6 +237,9 @@ impl Backend for ClusterBackend {
     fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
         match self.shared.route(key) {
             Ok(route) => {
+                if op.queues() && self.shared.wire.pushes_by_slot() {
+                    route.0.slot_channels.want(self.shared.wire.names.slot(key));
+                }
                 let encoded = route.0.exec.encode(key, &op);
                 let shared = Arc::clone(&self.shared);
                 Sending::Pending(Box::pin(shared.acquire(route, Arc::clone(key), op, encoded)))
@@ -254,8 +270,15 @@ impl Backend for ClusterBackend {
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {
         let slot = |key: &Arc<str>| self.shared.wire.names.slot(key);
-        let first = keys.first().map(slot);
-        keys.iter().take(MOST_KEYS_AT_ONCE).take_while(|key| Some(slot(key)) == first).count()
+        let Some(first) = keys.first().map(slot) else { return 0 };
+        if self.shared.shards.is_none() {
+            return keys.iter().take(MOST_KEYS_AT_ONCE).take_while(|key| slot(key) == first).count();
+        }
+        // One command may name all keys of an independent server.
+        let map = self.shared.map();
+        let server = |slot| map.owner(slot).map(|node| &node.address);
+        let most = map.owner(first).map_or(1, |node| node.exec.most_keys_at_once());
+        keys.iter().take(most).take_while(|key| server(slot(key)) == server(first)).count()
     }
 
     fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {

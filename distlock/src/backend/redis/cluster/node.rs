@@ -10,6 +10,7 @@ use crate::backend::redis::config::Address;
 use crate::backend::redis::errors;
 use crate::backend::redis::exec::Exec;
 use crate::backend::redis::link::Link;
+use crate::backend::redis::slot_channels::SlotChannels;
 use crate::backend::{Failure, StoreError};
 
 /// A node that we send commands to.
@@ -17,6 +18,7 @@ use crate::backend::{Failure, StoreError};
 pub(super) struct Node {
     pub(super) address: Address,
     pub(super) exec: Arc<Exec>,
+    pub(super) slot_channels: SlotChannels,
     state: watch::Sender<State>,
     /// A supervisor keeps its link.
     kept: AtomicBool,
@@ -37,6 +39,7 @@ impl Node {
         Node {
             address,
             exec: Arc::new(Exec::new(wire)),
+            slot_channels: SlotChannels::default(),
             state: watch::Sender::default(),
             kept: AtomicBool::new(false),
         }
@@ -97,7 +100,7 @@ impl Node {
     }
 
     pub(super) fn not_connected(&self) -> StoreError {
-        errors::found(Failure::NotSent, format!("not connected to the cluster's node {}", self.address))
+        errors::found(Failure::NotSent, format!("not connected to {}, which serves this key", self.address))
     }
 
     /// The link, once the attempt to connect that is under way has ended. Needs no timer: attempts have their

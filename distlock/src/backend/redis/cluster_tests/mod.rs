@@ -6,6 +6,7 @@ mod keys;
 mod kinds;
 mod losses;
 mod moving;
+mod slot_pushes;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ fn leave(token: u64) -> op::Release {
 }
 
 fn renew(token: u64) -> op::Renew {
-    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: TTL }
+    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: TTL, last: false }
 }
 
 fn enter_as(kind: LockKind, token: u64) -> op::Acquire {
@@ -46,7 +47,7 @@ fn enter_as(kind: LockKind, token: u64) -> op::Acquire {
 }
 
 fn renew_as(kind: LockKind, token: u64) -> op::Renew {
-    op::Renew { token: Token(token), kind, ttl: TTL }
+    op::Renew { token: Token(token), kind, ttl: TTL, last: false }
 }
 
 /// Sends until there is a reply.

@@ -451,5 +451,5 @@ fn broken() -> RedisError {
 }
 
 fn unexpected() -> RedisError {
-    io::Error::new(io::ErrorKind::InvalidData, "the server replied to nothing that it was asked").into()
+    io::Error::new(io::ErrorKind::InvalidData, "the server sent a reply that no command expects").into()
 }

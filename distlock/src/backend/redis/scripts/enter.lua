@@ -1,5 +1,5 @@
 -- Acquires a lock, queues for it, keeps the place in the queue, and claims a grant. Idempotent by token.
--- (Behind clock.lua and queue.lua.)
+-- (Behind clock.lua, push.lua and queue.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  fences (0: unfenced)  mode  [channel prefix]
@@ -7,7 +7,7 @@
 --              wait  queue; the grant is pushed
 --              poll  queue; the waiter asks by timer and gets no push
 --              held, heldpoll: wait, poll with a token that may be queued already
---        channel prefix: for telling a holder that somebody wants the lock (see queue.lua)
+--        channel prefix: as for push, for telling a holder that somebody wants the lock (see queue.lua)
 -- Reply  {FRESH, token, server_time [, first fence]}   the lock was free and is ours
 --        {MINE, token, server_time [, first fence]}    it was ours; its lease is at least ttl now
 --        {BUSY, token, server_time, holder (of several the last to expire), its PTTL, 1 if we are the front}

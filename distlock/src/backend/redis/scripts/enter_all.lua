@@ -1,5 +1,5 @@
 -- Acquires exclusive locks, one after the other, up to the first that is not free. Does not queue. Idempotent by
--- the tokens. (Behind clock.lua and queue.lua.)
+-- the tokens. (Behind clock.lua, push.lua and queue.lua.)
 --
 -- KEYS   the locks, in order
 -- ARGV   ttl ms  channel prefix (as for enter)  then a token for each lock

@@ -1,4 +1,5 @@
--- The same as enter_all.lua for shared locks. (Behind clock.lua, queue.lua, members.lua and join.lua.)
+-- The same as enter_all.lua for shared locks. (Behind clock.lua, push.lua, queue.lua, members.lua and
+-- join.lua.)
 --
 -- KEYS   lock  queue  entries  members of each lock, in order
 -- ARGV   ttl ms  kind  channel prefix  then a token for each lock

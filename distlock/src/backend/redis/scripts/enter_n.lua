@@ -1,4 +1,5 @@
--- The same as enter.lua for shared and limited locks. (Behind clock.lua, queue.lua, members.lua and join.lua.)
+-- The same as enter.lua for shared and limited locks. (Behind clock.lua, push.lua, queue.lua, members.lua
+-- and join.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  0  mode  kind  [channel prefix]

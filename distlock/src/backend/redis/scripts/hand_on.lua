@@ -1,6 +1,6 @@
 -- Second part of leave.lua. Nearly always the first waiter wants the lock for itself, hears pushes, and no gap is
 -- due. Whatever else it is, leave.lua serves it, or those behind a waiter that was found to be gone. (Behind
--- leave_fast.lua, clock.lua and gap.lua.)
+-- leave_fast.lua, clock.lua, push.lua and gap.lua.)
 
 if waiter then
   local lock, entries, now = KEYS[1], KEYS[3], server_time()
@@ -18,7 +18,7 @@ if waiter then
     -- The push that serve.lua describes, before the SET as there.
     local message = 'g ' .. text(now) .. from .. ' ' .. text(handoffs_began) .. ' ' .. fence .. ' ' .. waiter
       .. ' ' .. lock
-    if redis.pcall('PUBLISH', channels .. client, message) ~= 0 or count ~= '1' then
+    if push(channels, client, message) ~= 0 or count ~= '1' then
       redis.call('HDEL', entries, waiter)
       redis.call('SET', lock, waiter, 'PX', claim)
       return {'RELEASED', ARGV[1], 0}

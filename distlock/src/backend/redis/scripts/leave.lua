@@ -1,5 +1,6 @@
 -- Releases a lock and hands it on; or leaves the queue; or undoes whatever an earlier command of the token may
--- have done. (Behind leave_fast.lua, clock.lua, gap.lua, hand_on.lua, queue.lua, members.lua and serve.lua.)
+-- have done. (Behind leave_fast.lua, clock.lua, push.lua, gap.lua, hand_on.lua, queue.lua, members.lua and
+-- serve.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  keep_taken_for ms (0: none)  handoffs_began us  settings  [from]
@@ -7,7 +8,7 @@
 --        keep_taken_for: the key stays taken, by no token, for this long
 --        handoffs_began: when the current run of hand-offs began; 0: it begins now
 --        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every
---                  lock of a client
+--                  lock of a client, except for the slot's hash tag in the channel prefix (see push.lua)
 --        poll_gap_interval: the average time between two gaps (see gap.lua)
 --                          0: a member of a quorum; the reply tells whether the lock was handed on
 --        count: 1 if PUBLISH counts every subscriber, so that 0 proves that there is none

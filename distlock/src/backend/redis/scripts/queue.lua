@@ -1,4 +1,4 @@
--- Library: the queue, a list of tokens, and the hash of their entries:
+-- Library: the queue, a list of tokens, and the hash of their entries (behind push.lua):
 -- `<expires us> <claim ms> <fences> <w: the grant is pushed, or p: the waiter asks by itself> <kind: e, s, p:<limit>>`.
 --
 -- Push  `w <token> <lock>`   somebody wants the lock: its holder is not to keep it after its section; or a writer
@@ -58,11 +58,11 @@ end
 
 -- A holder whose token's number begins with 0 may keep the lock after its section, and gives it up when it is told
 -- that somebody wants it. A failed PUBLISH (no permission) costs time only: the holder gives it up in the end.
--- channels: prefix of the clients' channels; nothing is told without it.
+-- channels: as for push; nothing is told without it.
 local function tell_wanted(holder, lock, channels)
   local client = channels and string.match(holder, '^dl1:(.*):0%d+$')
   if client then
-    redis.pcall('PUBLISH', channels .. client, 'w ' .. holder .. ' ' .. lock)
+    push(channels, client, 'w ' .. holder .. ' ' .. lock)
   end
 end
 
@@ -73,7 +73,7 @@ local function tell_readers(readers, now, lock, channels)
     local reader = readers[i]
     local client = tonumber(readers[i + 1]) > now and string.match(reader, '^dl1:([^:]*):%d+$')
     if client then
-      redis.pcall('PUBLISH', channels .. client, 'w ' .. reader .. ' ' .. lock)
+      push(channels, client, 'w ' .. reader .. ' ' .. lock)
     end
   end
 end

@@ -1,7 +1,8 @@
 -- Library: grants a lock to as many from the front of the queue as are compatible with its holders: one exclusive,
--- or all readers at the front, or as many as the limit allows. (Behind clock.lua, gap.lua, queue.lua and members.lua.)
+-- or all readers at the front, or as many as the limit allows. (Behind clock.lua, push.lua, gap.lua, queue.lua and
+-- members.lua.)
 --
--- PUBLISH comes before SET, so a waiter that was told of a grant must then get it. A server that refuses writes for
+-- The push comes before SET, so a waiter that was told of a grant must then get it. A server that refuses writes for
 -- lack of memory, replicas or disk does so only at a script's first write. So the script must have written before
 -- this part begins, with a command that needs no memory: LPOP in leave, DEL in force.
 --
@@ -22,7 +23,7 @@ end
 -- keys: lock, queue, entries, counter, members
 -- run:  now; held: the lock's value, '' if it is to be free or handed on; waiter: popped from the queue, or nothing;
 --       handoffs_began: when the run of hand-offs began, 0: now; poll_gap, poll_gap_interval: as for leave;
---       channels: prefix of the clients' channels; count: PUBLISH counts every subscriber; from: as for leave
+--       channels: as for push; count: PUBLISH counts every subscriber; from: as for leave
 -- Returns whether the lock was left free for plain pollers; with the interval 0, whether it was handed on.
 local function serve(keys, run)
   local lock, entries, members = keys.lock, keys.entries, keys.members
@@ -35,7 +36,7 @@ local function serve(keys, run)
   -- cost a waiter its place: its own heartbeat finds the grant.
   local function publish(message)
     local client = string.match(waiter, '^dl1:(.*):%d+$') or ''
-    return redis.pcall('PUBLISH', run.channels .. client, message) ~= 0 or not run.count
+    return push(run.channels, client, message) ~= 0 or not run.count
   end
 
   local function push_grant(fence)

@@ -165,7 +165,7 @@ impl ServerShared {
             moved: Notify::new(),
             sentinels: match &config.place {
                 ServerLocation::Sentinel(place) => Some(Arc::new(Sentinels::new(place.clone(), &config))),
-                ServerLocation::Fixed(_) | ServerLocation::Cluster(_) => None,
+                ServerLocation::Fixed(_) | ServerLocation::Cluster(_) | ServerLocation::Shards(_) => None,
             },
             config,
         }

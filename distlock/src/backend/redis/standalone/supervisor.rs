@@ -82,7 +82,7 @@ impl LinkOwner for Supervisor {
         match (&self.config.place, &self.sentinels) {
             (ServerLocation::Fixed(address), _) => Ok(address.clone()),
             (ServerLocation::Sentinel(_), Some(sentinels)) => sentinels.locate().await,
-            (ServerLocation::Sentinel(_) | ServerLocation::Cluster(_), _) => {
+            (ServerLocation::Sentinel(_) | ServerLocation::Cluster(_) | ServerLocation::Shards(_), _) => {
                 Err(errors::found(Failure::Refused, "this is not the place of one server"))
             }
         }

@@ -8,7 +8,7 @@ use super::{TTL, busy, enter, fence, fenced, leave, renew, set};
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_server::{Rig, TestServer, block_on};
 use crate::backend::{
-    AcquireMode, AcquireReply, Backend, Failure, Push, ReleaseReply, Remaining, RenewReply,
+    AcquireMode, AcquireReply, Backend, Failure, LockKind, Push, ReleaseReply, Remaining, RenewReply, op,
 };
 
 #[test]
@@ -110,6 +110,27 @@ fn a_key_of_another_type_is_the_wrong_kind_and_is_left_alone() {
     assert_eq!(error.kind, Failure::Refused);
     assert!(error.to_string().contains("not a lock"), "{error}");
     assert_eq!(server.run::<String>("TYPE k"), "list");
+}
+
+/// The keys of a lock may outlive its last lease by less than a millisecond. Here they outlive it by seconds, and a
+/// writer waits, so that no reader may join.
+#[test]
+fn a_marker_whose_last_lease_has_ended_is_a_free_lock() {
+    let server = TestServer::start(&[]);
+    let rig = Rig::up(&server, "a");
+    let one = LockKind::Limited { max_holders: 1 };
+    for (kind, waiting) in [(LockKind::Shared, LockKind::Exclusive), (one, one)] {
+        let enter = |token, kind, mode| op::Acquire { kind, ..enter(token, mode) };
+        rig.send("k", enter(1, kind, AcquireMode::Try)).unwrap();
+        busy(rig.send("k", enter(2, waiting, AcquireMode::Wait)));
+        server.run::<()>("ZADD dl1:m:k 1 dl1:a:1");
+        for token in [3, 4] {
+            let reply = rig.send("k", enter(token, kind, AcquireMode::Try)).unwrap();
+            assert!(!matches!(reply, AcquireReply::WrongKind { .. }), "{kind}, {token}: {reply:?}");
+            assert!(token != 3 || reply.is_acquired(), "{kind}: {reply:?}");
+        }
+        server.run::<()>("FLUSHALL");
+    }
 }
 
 #[test]

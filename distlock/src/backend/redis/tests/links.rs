@@ -167,7 +167,7 @@ fn a_link_whose_answers_belong_to_other_questions_is_given_up() {
     assert_eq!(rig.wait_until_up(), (EarlierCommands::Ended, Notifications::Off));
     assert!(matches!(rig.send("k", renew(9, TTL)), Ok(RenewReply::Renewed { server_time: ServerTime(5) })));
     assert_eq!(failure(rig.send("k", renew(8, TTL))), Failure::Unknown);
-    assert!(rig.wait_for_down().to_string().contains("not one to this question"));
+    assert!(rig.wait_for_down().to_string().contains("does not belong to this command"));
     assert_eq!(rig.wait_until_up().0, EarlierCommands::MayArrive, "what cannot be killed may be alive");
 }
 

@@ -35,7 +35,7 @@ fn leave(token: u64) -> op::Release {
 }
 
 fn renew(token: u64, ttl: Duration) -> op::Renew {
-    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl }
+    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl, last: false }
 }
 
 fn fence(result: OpResult<AcquireReply>) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! A release begins with a script that knows one case only: nobody waits.
+//! A release begins with a script that knows one case only: no request waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -9,7 +9,9 @@ use super::super::client::What;
 use super::super::workload::State;
 use super::super::world::World;
 use super::{Caller, Told};
-use crate::driver::{LeaseHandle, acquire, acquire_all, begin_hold, extend, release, report_acquired};
+use crate::driver::{
+    LeaseHandle, acquire, acquire_all, begin_hold, extend, hand_over, release, report_acquired,
+};
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::CellState;
 use crate::protocol::Time;
@@ -171,6 +173,9 @@ impl World {
     pub(in super::super) fn release_driven(&mut self, c: usize, local: Time, index: usize) {
         let handle = self.clients[c].driver.as_mut().and_then(|driver| driver.handles.remove(&index));
         let Some(handle) = handle else { return self.stop_waiting(c, local, index) };
+        if self.requests[index].hands_over {
+            return self.hand_over_driven(c, local, index, handle);
+        }
         let how = self.kernel.rng.u32(0..4);
         note!(self, "process {c}: request {index} lets go, {how}");
         if how == 0 {
@@ -185,6 +190,24 @@ impl World {
             told.lock().push(Told::Confirmed(index, result));
         }));
         if how == 1 {
+            let late = self.some(2 * self.cfg.delay.1 * 1_000);
+            self.post(c, late, What::Abort(task));
+        }
+        self.settle(c, local);
+    }
+
+    /// A holder hands the lock over, or is dropped meanwhile.
+    fn hand_over_driven(&mut self, c: usize, local: Time, index: usize, handle: Arc<LeaseHandle>) {
+        note!(self, "process {c}: request {index} begins to hand over");
+        let asked = self.server_time();
+        let Some(driver) = &self.clients[c].driver else { return };
+        let told = driver.told.clone();
+        let task = driver.tasks.spawn(Box::pin(async move {
+            let handed_over = hand_over(&handle).await;
+            let handed_over = handed_over.map(|ttl| (handle.cell.clone(), ttl));
+            told.lock().push(Told::HandedOver(index, asked, handed_over));
+        }));
+        if self.kernel.rng.u32(0..3) == 0 {
             let late = self.some(2 * self.cfg.delay.1 * 1_000);
             self.post(c, late, What::Abort(task));
         }

@@ -7,13 +7,15 @@ mod store;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::config::Config;
 use crate::driver::{AcquireResult, Alive, Core, Failed, LeaseHandle};
 use crate::engine::Outcome;
 use crate::error::LostReason;
-use crate::lease_cell::Ticket;
+use crate::lease_cell::{LeaseCell, Ticket};
 use crate::observe::{Event, Observer, Observers};
+use crate::protocol::ServerTime;
 use crate::simulation::tasks::{TaskId, Tasks};
 use distlock_store::kit::sync::Locked;
 use store::SimulatedStore;
@@ -34,6 +36,8 @@ enum Told {
     All(usize, Vec<LeaseHandle>, Option<Outcome>),
     /// The reply to a request's release or extension.
     Confirmed(usize, Result<(), Failed>),
+    /// The end of a request's hand-over, the server's time when it began, and how long the ticket is good.
+    HandedOver(usize, ServerTime, Result<(Arc<LeaseCell>, Duration), Failed>),
 }
 
 /// A loss as it is reported: of which label's hold, of which key.

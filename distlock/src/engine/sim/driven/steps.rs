@@ -18,7 +18,7 @@ use crate::engine::{
 };
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::op::{self, Ask};
-use crate::protocol::{Failure, LinkEvent, RenewReply, Time, Token};
+use crate::protocol::{Failure, LinkEvent, RenewReply, ServerTime, Time, Token};
 use crate::simulation::tasks::TaskId;
 use distlock_store::clock;
 
@@ -261,9 +261,15 @@ impl World {
                 self.waits_no_longer(c, Caller::Group(group));
                 self.group_was_told(c, local, group, handles, outcome);
             }
-            Told::Confirmed(index, Err(Failed::Lost(reason))) => {
+            Told::Confirmed(index, Err(Failed::Lost(reason)))
+            | Told::HandedOver(index, _, Err(Failed::Lost(reason))) => {
                 self.judged(index, &Confirmation::Lost(reason));
             }
+            Told::HandedOver(index, asked, Ok((cell, ttl))) => {
+                let promised = asked.0 + u64::try_from(ttl.as_micros()).unwrap_or(0);
+                self.ticket_is_out(c, index, &cell, Some(ServerTime(promised)));
+            }
+            Told::HandedOver(_, _, Err(Failed::Unconfirmed(_))) => {}
             Told::Confirmed(_, Ok(()) | Err(Failed::Unconfirmed(_))) => {}
         }
     }
@@ -289,6 +295,10 @@ impl World {
                 };
                 let context = Context { key, token: op.token(), sent: made };
                 self.put_one(c, context, Command::Acquire(acquiring(ttl), op), Place::Acquire(slot));
+            }
+            Outgoing::Replace(Sent { key, op, slot }) => {
+                let context = Context { key, token: op.token, sent: made };
+                self.put_one(c, context, Command::Replace(acquiring(op.ttl), op), Place::Acquire(slot));
             }
             Outgoing::Release(Sent { key, op, slot }) => {
                 let context = Context { key, token: op.token, sent: made };

@@ -93,6 +93,7 @@ pub(in super::super) struct Sent<O, R> {
 #[derive(Debug)]
 pub(in super::super) enum Outgoing {
     Acquire(Sent<op::Ask, AcquireReply>),
+    Replace(Sent<op::Replace, AcquireReply>),
     Release(Sent<op::Release, ReleaseReply>),
     /// Its caller asked for it.
     Renew(Sent<op::Renew, RenewReply>),
@@ -106,6 +107,7 @@ impl Outgoing {
     pub(in super::super) fn fail(self, kind: Failure) {
         let places: Vec<Place> = match self {
             Outgoing::Acquire(sent) => vec![Place::Acquire(sent.slot)],
+            Outgoing::Replace(sent) => vec![Place::Acquire(sent.slot)],
             Outgoing::Release(sent) => vec![Place::Release(sent.slot)],
             Outgoing::Renew(sent) => vec![Place::Renew(sent.slot)],
             Outgoing::RenewAll(all) => all.into_iter().map(|sent| Place::Renew(sent.slot)).collect(),
@@ -210,6 +212,14 @@ impl<R> Drop for Answers<R> {
 impl Backend for SimulatedStore {
     fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
         self.send(key, op, Outgoing::Acquire)
+    }
+
+    fn cannot_replace(&self) -> Option<String> {
+        None
+    }
+
+    fn send_replace(&self, key: &Arc<str>, op: op::Replace) -> Sending<AcquireReply> {
+        self.send(key, op, Outgoing::Replace)
     }
 
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {

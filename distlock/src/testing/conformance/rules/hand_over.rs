@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::testing::conformance::Place;
 use crate::testing::eventually;
-use crate::{Guard, LockError, LockManager, LostReason, Ticket};
+use crate::{ForcedRelease, Guard, LockError, LockManager, LostReason, Ticket};
 
-/// Much longer than any test runs: no lease ends by itself.
+/// Much longer than any test runs: no lease expires.
 const LONG: Duration = Duration::from_secs(3_600);
 /// Short enough to wait for, for every store: some count seconds.
 const SHORT: Duration = Duration::from_secs(2);
@@ -26,6 +26,7 @@ fn is_worthless(refused: Result<Guard, LockError>) {
 
 pub async fn a_lock_that_is_handed_over_is_never_free_in_between(place: Place) {
     let (one, other, third) = (place.manager().await, place.manager().await, place.manager().await);
+    one.check_hand_over().unwrap();
     let mut guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
     let waiter = tokio::spawn(third.lock("k").wait(LONG).acquire());
     place.until_waiting(&one, &third, "k", 1).await;
@@ -112,7 +113,12 @@ pub async fn who_takes_over_holds_it_like_any_other(place: Place) {
         remaining > before
     })
     .await;
-    assert!(one.force_release("k").await.unwrap());
+    // By the store's data: neither of them knows what the other one has taken over.
+    let released = one.force_release_from("k", &*ticket.owner).await.unwrap();
+    assert!(matches!(released, ForcedRelease::HeldByAnother { .. }), "{released:?}");
+    guard.check().unwrap();
+    let released = one.force_release_from("k", guard.owner()).await.unwrap();
+    assert!(matches!(released, ForcedRelease::Released { .. }), "{released:?}");
     assert!(guard.lost().await.is_lost());
     drop(guard);
     let ticket = handed_over(&one).await;
@@ -170,7 +176,7 @@ pub async fn a_take_over_may_be_cut_off_anywhere(place: Place) {
         }
         place.cut().await;
         place.mend().await;
-        // It was applied or not. If it was, and nobody was told, the lock is released, and the ticket is used.
+        // It was applied or not. If it was, and no caller learnt it, the lock is released, and the ticket is used.
         let mut taken = taking.await.unwrap();
         while let Err(LockError::Unavailable { .. }) = taken {
             taken = take_over(&other, &ticket).await;

@@ -50,7 +50,10 @@ pub async fn deadlocks(place: Place) {
 }
 
 pub async fn hand_over(place: Place) {
-    let guard = place.manager().await.lock("k").acquire().await.unwrap();
+    let manager = place.manager().await;
+    let refused = manager.check_hand_over();
+    assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
+    let guard = manager.lock("k").acquire().await.unwrap();
     let refused = guard.hand_over().await;
     assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");
     place.is_clean("k").await;

@@ -12,7 +12,7 @@ use crate::testing::conformance::Place;
 use crate::testing::{drop_after, eventually};
 use crate::{FencingToken, LockError, LostReason};
 
-/// Much longer than any test runs: nobody leads because a lease has ended.
+/// Much longer than any test runs: no candidate leads because a lease has expired.
 const LONG: Duration = Duration::from_secs(3_600);
 
 /// What a leader believed: both instants lie within its term.
@@ -62,7 +62,7 @@ pub async fn terms_increase_and_do_not_overlap(place: Place) {
     place.is_clean("l").await;
 }
 
-/// One who leads until somebody stops it, and says when a term begins.
+/// A leader that leads until it is stopped, and says when a term begins.
 pub(super) fn lead(candidate: &Candidate) -> (JoinHandle<Result<(), LockError>>, UnboundedReceiver<Lead>) {
     let (sender, terms) = unbounded_channel();
     let candidate = candidate.clone();
@@ -121,7 +121,7 @@ pub async fn a_leader_resigns_when_its_body_returns_or_panics(place: Place) {
         let candidate = candidate.clone();
         tokio::spawn(async move { candidate.run(|_| async { panic!("a body that panics") }).await })
     };
-    assert!(panicking.await.unwrap_err().is_panic(), "the panic goes on");
+    assert!(panicking.await.unwrap_err().is_panic(), "the panic continues");
     assert!(!candidate.is_leader() && candidate.term().is_none());
     let next = other.leader("l").run(async |lead| lead.term()).await.unwrap();
     assert!(next > term);

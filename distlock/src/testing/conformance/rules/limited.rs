@@ -87,7 +87,7 @@ pub async fn inspect_and_busy_name_those_who_hold_a_limited_lock(place: Place) {
     let once = one.lock("k").max_holders(2).no_wait().acquire().await.unwrap_err();
     let waited = one.lock("k").max_holders(2).wait(Duration::from_millis(200)).acquire().await.unwrap_err();
     for error in [once, waited] {
-        // The first that may be out, where ends are told.
+        // The first that may have ended, if the store reports ends.
         let named = if tells_ends { &info.holders[1..] } else { &info.holders[..] };
         assert!(named.iter().any(|holder| holder.token == holder_of(&error)), "{error}");
     }

@@ -9,10 +9,10 @@ use crate::testing::conformance::place::Tally;
 use crate::testing::eventually;
 use crate::{LockError, LockManager, LockRequest, Release};
 
-/// Longer than any rule runs: whoever gets the lock before that was not saved by its end.
+/// Longer than any rule runs: a request that acquires the lock did not have to wait until the lease expired.
 const LONG: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(100);
-/// For those who wait: they get the lock, or the rule is broken.
+/// For waiters: they get the lock, or the rule is broken.
 const PATIENT: Duration = Duration::from_secs(60);
 
 fn lingering(manager: &LockManager, linger: Duration) -> LockRequest {

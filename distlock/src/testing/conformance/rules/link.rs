@@ -84,7 +84,7 @@ pub async fn a_waiter_gets_the_lock_although_the_link_was_cut(place: Place) {
     place.is_clean("k").await;
 }
 
-/// Whatever was under way when the link was cut leaves nothing behind.
+/// Whatever was in progress when the link was cut leaves nothing behind.
 pub async fn an_acquire_may_be_cut_off_anywhere(place: Place) {
     let manager = place.manager().await;
     for round in 0..20 {

@@ -6,10 +6,10 @@ use crate::testing::conformance::Place;
 use crate::testing::eventually;
 use crate::{LockEntry, LockManager};
 
-/// All entries, once everybody has answered.
+/// All entries, once every server has answered.
 async fn listed(manager: &LockManager, pattern: &str) -> Vec<LockEntry> {
     let mut found = Vec::new();
-    eventually("everybody answers", async || {
+    eventually("every server answers", async || {
         let mut locks = manager.list(pattern);
         found.clear();
         while let Some(entry) = locks.next().await {
@@ -37,7 +37,7 @@ pub async fn a_list_shows_the_locks_of_all_managers_once_each(place: Place) {
     for entry in &found {
         assert_eq!(entry.full_key, format!("{}{}", place.prefix(), entry.key));
         assert_eq!(entry.holders.len(), 1, "{entry:?}");
-        let client = entry.holders[0].client.as_ref().expect("one of ours");
+        let client = entry.holders[0].client.as_ref().expect("a holder of this test");
         // A store that lists the locks itself need not know the process.
         assert!(client.pid.is_none_or(|pid| pid == std::process::id()), "{entry:?}");
     }
@@ -81,7 +81,7 @@ pub async fn a_list_shows_who_waits(place: Place) {
 pub async fn a_long_list_comes_whole(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let all: Vec<String> = (0..1_100).map(|number| format!("k:{number:04}")).collect();
-    // Stores that take one lock after the other need their time for so many.
+    // Stores that take one lock after the other need their time for this many.
     let patience = Duration::from_secs(600);
     let guards = one.lock_all(&all).ttl(patience).wait(patience).acquire().await.unwrap();
     let found = listed(&other, "k:*").await;

@@ -14,7 +14,7 @@ pub async fn a_free_lock_has_nothing_to_inspect(place: Place) {
 pub async fn inspect_shows_the_holder(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let guard = one.lock("k").acquire().await.unwrap();
-    let info = other.inspect("k").await.unwrap().expect("somebody holds it");
+    let info = other.inspect("k").await.unwrap().expect("it is held");
     assert_eq!(info.waiters, 0);
     assert!(is_owner(&info.holder), "{info:?}");
     assert_eq!(info.kind, LockKind::Exclusive);
@@ -41,9 +41,9 @@ pub(super) fn holder_of(error: &LockError) -> String {
 
 /// Whether the store tells when a lease ends. (`inspect_shows_the_remaining_time` looks whether it has to.)
 pub(super) async fn tells_ends(manager: &LockManager) -> bool {
-    let guard = manager.lock("whether ends are told").acquire().await.unwrap();
+    let guard = manager.lock("whether ends are reported").acquire().await.unwrap();
     let tells =
-        manager.inspect("whether ends are told").await.unwrap().expect("it is held").remaining.is_some();
+        manager.inspect("whether ends are reported").await.unwrap().expect("it is held").remaining.is_some();
     guard.release().await.unwrap();
     tells
 }
@@ -52,8 +52,8 @@ pub async fn force_release_frees_the_lock(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let _lost = one.lock("k").ttl(Duration::from_secs(3)).acquire().await.unwrap();
     assert!(other.force_release("k").await.unwrap());
-    // The manager that holds it learns of it at its next renewal; in memory that is the one that asks, and
-    // learns of it at once.
+    // The manager that holds the lock notices the loss at its next renewal. In memory, both managers are one,
+    // which notices it at once.
     other.lock("k").wait(Duration::from_secs(60)).acquire().await.unwrap().release().await.unwrap();
 }
 
@@ -71,7 +71,7 @@ pub async fn force_release_from_leaves_the_lock_to_its_next_holder(place: Place)
     assert_eq!(seen, first.owner());
     first.release().await.unwrap();
     let next = other.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();
-    for named in [&*seen, "somebody"] {
+    for named in [&*seen, "another"] {
         for manager in [&one, &other] {
             let kept = ForcedRelease::HeldByAnother { holder: next.owner() };
             assert_eq!(manager.force_release_from("k", named).await.unwrap(), kept);
@@ -80,7 +80,7 @@ pub async fn force_release_from_leaves_the_lock_to_its_next_holder(place: Place)
     next.check().unwrap();
     assert!(one.lock("k").try_acquire().await.unwrap().is_none());
     next.release().await.unwrap();
-    for named in [&*seen, "somebody"] {
+    for named in [&*seen, "another"] {
         assert_eq!(one.force_release_from("k", named).await.unwrap(), ForcedRelease::NotHeld);
     }
     place.is_clean("k").await;

@@ -39,7 +39,7 @@ pub async fn a_panicking_body_releases(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let body =
         tokio::spawn(async move { one.lock("k").run(|_| async { panic!("a body that panics") }).await });
-    assert!(body.await.unwrap_err().is_panic(), "the panic goes on");
+    assert!(body.await.unwrap_err().is_panic(), "the panic continues");
     other.lock("k").wait(Duration::from_secs(20)).acquire().await.unwrap().release().await.unwrap();
     place.is_clean("k").await;
 }
@@ -95,7 +95,7 @@ pub async fn a_release_in_the_background_is_ahead_of_the_next_acquisition_of_its
     for round in 0..50 {
         let section = manager.lock("k").no_wait().release(Release::Background);
         section.run(async |held| held.check()).await.unwrap().unwrap();
-        // One attempt: had it overtaken the release, it would be busy.
+        // One attempt: if it had overtaken the release, it would be busy.
         let next = manager.lock("k").try_acquire().await.unwrap();
         assert!(next.is_some(), "round {round}: busy after its own release");
         // Another thread of the process.

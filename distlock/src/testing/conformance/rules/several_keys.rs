@@ -42,7 +42,7 @@ pub async fn while_one_is_awaited_those_before_it_are_held_and_those_behind_it_a
     let request = other.lock_all(["c", "a", "b"]).wait(LONG);
     let waiter = tokio::spawn(request.acquire());
     place.until_waiting(&one, &other, "b", 1).await;
-    // Where waiting shows in this process only, it may show before the command was carried out.
+    // Where waiting shows in this process only, it may show before the command was executed.
     let is_held = async |key| one.inspect(key).await.unwrap().is_some();
     eventually("the first is held", async || is_held("a").await && !is_held("c").await).await;
     assert!(one.lock("a").try_acquire().await.unwrap().is_none());
@@ -122,7 +122,7 @@ pub async fn what_is_in_hand_is_given_back_if_nobody_looks_after_it(place: Place
     for key in ["a", "b"] {
         other.lock(key).wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
     }
-    // It goes on as if nothing had been.
+    // It continues as if nothing had happened.
     request.await.unwrap().release().await.unwrap();
 }
 

@@ -9,7 +9,7 @@ use crate::leader::{Candidate, Lead, LeaderWatch, Leadership};
 use crate::testing::conformance::Place;
 use crate::{LockError, LockManager};
 
-/// Much longer than any test runs: nobody leads because a lease has ended.
+/// Much longer than any test runs: no candidate leads because a lease has expired.
 const LONG: Duration = Duration::from_secs(3_600);
 
 /// Leads until it is stopped. Returns when its term has begun.

@@ -140,7 +140,7 @@ pub async fn a_lock_that_nobody_picks_up_is_passed_on_when_its_ttl_is_over(place
         let next = manager.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
         next.release().await.unwrap();
     }
-    // It goes on waiting, and gets the lock.
+    // It continues to wait, and gets the lock.
     request.await.unwrap().release().await.unwrap();
     place.is_clean("k").await;
 }

@@ -13,7 +13,7 @@ use distlock_store::{
     AcquireReply, LockStore, Owner, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply,
 };
 
-/// So many processes ask at once, ..
+/// This many processes ask at once, ..
 const CROWD: usize = 4;
 /// .. so often.
 const ROUNDS: usize = 30;
@@ -44,7 +44,7 @@ pub(crate) async fn of_several_who_ask_at_once_one_gets_the_lock(place: Place) -
                 Err(error) => return Err(Broken::because(format!("the store answers an error: {error}"))),
             }
         }
-        ensure!(got.len() <= 1, "{} of {CROWD} who asked at once have acquired `{key}`", got.len());
+        ensure!(got.len() <= 1, "{} of {CROWD} concurrent requests have acquired `{key}`", got.len());
         for (process, owner) in got {
             process.gives_back(&key, &owner).await?;
             rounds += 1;
@@ -56,11 +56,11 @@ pub(crate) async fn of_several_who_ask_at_once_one_gets_the_lock(place: Place) -
 pub(crate) async fn a_busy_key_names_its_holder_and_stays_with_it(place: Place) -> Result<(), Broken> {
     let (one, other) = (place.process_apart().await?, place.process_apart().await?);
     let (key, owner) = (place.key(0), one.owner());
-    ensure!(one.holders(&key).await?.is_empty(), "nobody has `{key}`, and inspect shows a holder");
+    ensure!(one.holders(&key).await?.is_empty(), "`{key}` is free, and inspect shows a holder");
     one.takes(&long(&key, &owner)).await?;
     let named = other.meets(&long(&key, &other.owner())).await?;
     let is_right = named.as_deref().is_none_or(|holder| holder == owner.as_str());
-    ensure!(is_right, "{owner} has `{key}`, and an acquire of somebody else names {named:?}");
+    ensure!(is_right, "{owner} has `{key}`, and an acquire by another owner names {named:?}");
     let holders = other.holders(&key).await?;
     ensure!(holders == [owner.as_str()], "{owner} has `{key}`, and inspect shows {holders:?}");
     one.gives_back(&key, &owner).await
@@ -92,14 +92,19 @@ pub(crate) async fn a_holder_that_is_named_is_replaced(place: Place) -> Result<(
         process.asked(async || process.store.replace(&request).await).await
     };
     let reply = replace(&other, &first, &second).await?;
-    ensure!(reply == ReplaceReply::NotHeld, "nobody has `{key}`, and replacing {first} says {reply:?}");
+    ensure!(reply == ReplaceReply::NotHeld, "`{key}` is free, and replacing {first} says {reply:?}");
     let mut request = long(&key, &first);
     request.fences = fences;
     let (AcquireReply::Acquired { fence } | AcquireReply::AlreadyHeld { fence }) =
         one.acquire(&request).await?
     else {
-        return Err(Broken::because(format!("nobody has `{key}`, and it is not acquired")));
+        return Err(Broken::because(format!("`{key}` is free, and it is not acquired")));
     };
+    let renewed =
+        one.asked(async || one.store.hand_over(&Renew::new(key.clone(), &first, LONG)).await).await?;
+    ensure!(renewed == RenewReply::Renewed, "{first} has `{key}`, and handing it over says {renewed:?}");
+    one.store.close().await;
+    let one = place.process_apart().await?;
     let mut last = fence;
     for (holder, owner) in [(&first, &second), (&second, &third)] {
         let reply = replace(&other, &third, &stranger).await?;
@@ -141,7 +146,7 @@ pub(crate) async fn who_has_lost_the_lock_acquires_it_anew(place: Place) -> Resu
     ensure!(other.force_release(&key).await?, "`{key}` is held, and its forced release says that it is not");
     let was_held = other.force_release(&key).await?;
     ensure!(!was_held, "`{key}` was released by force, and a second forced release says that it is held");
-    // A place that has ended is known to all when its end was told.
+    // A place that has ended is known to all when its end was reported.
     until("the holder is gone", async || one.holders(&key).await.is_ok_and(|found| found.is_empty())).await?;
     one.takes(&long(&key, &owner)).await?;
     one.gives_back(&key, &owner).await
@@ -196,10 +201,7 @@ pub(crate) async fn a_key_stays_taken_for_as_long_as_its_release_said(place: Pla
     let renewed = one.renew(&Renew::new(key.clone(), &owner, LONG)).await?;
     let is_over = renewed == RenewReply::NotHeld;
     ensure!(is_over, "`{key}` was released, and a renewal says {renewed:?}");
-    ensure!(
-        other.force_release(&key).await?,
-        "`{key}` is kept, and a forced release says that nobody has it"
-    );
+    ensure!(other.force_release(&key).await?, "`{key}` is kept, and a forced release says that it is free");
     other.takes(&long(&key, &other.owner())).await?;
 
     let (key, owner) = (place.key("short"), one.owner());

@@ -17,7 +17,7 @@ struct Last(u64);
 impl Last {
     fn rises(&mut self, when: &str, first: Option<u64>, count: u32) -> Result<(), Broken> {
         let Some(first) = first else {
-            return Err(Broken::because(format!("{when}: no fencing token, which was asked for")));
+            return Err(Broken::because(format!("{when}: no fencing token, although the request needs one")));
         };
         ensure!(first > self.0, "{when}: the fencing token {first} comes after {}", self.0);
         self.0 = first + u64::from(count) - 1;
@@ -35,9 +35,10 @@ fn fenced(key: &Arc<str>, owner: &Owner, fences: u32) -> Acquire {
 async fn acquired(process: &Process, request: &Acquire) -> Result<Option<u64>, Broken> {
     match process.acquire(request).await? {
         AcquireReply::Acquired { fence } | AcquireReply::AlreadyHeld { fence } => Ok(fence),
-        other => {
-            Err(Broken::because(format!("nobody else has `{}`, and an acquire says {other:?}", request.key)))
-        }
+        other => Err(Broken::because(format!(
+            "no other owner has `{}`, and an acquire says {other:?}",
+            request.key
+        ))),
     }
 }
 
@@ -49,7 +50,7 @@ pub(crate) async fn fencing_tokens_rise_with_every_one_that_is_handed_out(
     let together = if one.abilities.fencing == Some(Fencing::Blocks) { 3 } else { 1 };
     for process in [&one, &other, &one] {
         let owner = process.owner();
-        for when in ["acquired", "acquired by who has it"] {
+        for when in ["acquired", "acquired by its holder"] {
             let first = acquired(process, &fenced(&key, &owner, together)).await?;
             last.rises(when, first, together)?;
         }

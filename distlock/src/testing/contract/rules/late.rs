@@ -17,7 +17,7 @@ use distlock_store::{
 /// Longer than a command that was held back needs when it is let go.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// A command that is under way, as long as its future has not ended.
+/// A command that is in progress, as long as its future has not ended.
 type UnderWay = JoinHandle<Result<AcquireReply, StoreError>>;
 
 fn send(process: &Process, request: Acquire) -> UnderWay {
@@ -25,7 +25,7 @@ fn send(process: &Process, request: Acquire) -> UnderWay {
     tokio::spawn(async move { store.acquire(&request).await })
 }
 
-/// Awaits its end, or gives it up, as the manager does; and lets the time pass in which it may still be carried out.
+/// Awaits its end, or gives it up, as the manager does; and lets the time pass in which it may still be executed.
 async fn is_given_up(command: &mut UnderWay) -> Result<(), Broken> {
     if let Ok(ended) = timeout(LATE_COMMANDS, command).await {
         let is_answered = matches!(ended, Ok(Ok(_)));
@@ -47,7 +47,7 @@ async fn is_never_held(other: &Process, key: &Arc<str>, owner: &Owner) -> Result
         let is_held = other.is_held_by(key, owner).await?;
         ensure!(
             !is_held,
-            "an acquire of `{key}` was given up, and was carried out more than {LATE_COMMANDS:?} later"
+            "an acquire of `{key}` was cancelled, and was executed more than {LATE_COMMANDS:?} later"
         );
         tokio::time::sleep(SETTLED / 50).await;
     }

@@ -17,7 +17,7 @@ const ATTEMPTS: usize = 50;
 /// A measurement that took longer is disturbed.
 const PRECISE: Duration = Duration::from_millis(5);
 
-/// Nobody else gets the key earlier than a holder may rely on it that has asked for it at `asked`; but somebody gets
+/// No other owner gets the key while a holder that has requested it at `asked` may rely on it; but another one gets
 /// it in the end.
 pub(super) async fn ends_not_before(
     other: &Process,
@@ -28,14 +28,14 @@ pub(super) async fn ends_not_before(
     let owner = other.owner();
     while !other.acquire(&long(key, &owner)).await?.is_acquired() {
         let waited = clock::now().duration_since(asked);
-        // A coarse store may need a few steps more.
+        // A coarse store may need a few more steps.
         ensure!(waited < ttl * 20 + BOUND, "a lease of {ttl:?} on `{key}` has not ended after {waited:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let lasted = clock::now().duration_since(asked);
     ensure!(
         clock::now() >= lease_end(asked, ttl),
-        "somebody else has got `{key}` {lasted:?} after it was asked for with a ttl of {ttl:?}"
+        "another owner has acquired `{key}` {lasted:?} after a request for it with a ttl of {ttl:?}"
     );
     other.gives_back(key, &owner).await
 }
@@ -53,7 +53,7 @@ pub(crate) async fn a_lease_lasts_for_its_ttl_from_the_call_and_then_ends(
     one.takes(&Acquire::new(key.clone(), &owner, short)).await?;
     ends_not_before(&other, &key, asked, short).await?;
 
-    // Not a whole number of seconds, if the store knows others.
+    // Not a whole number of seconds, if the store supports such ttls.
     let granularity = place.granularity();
     let ttl = Duration::from_millis(1_900);
     let ttl = if granularity < Duration::from_millis(100) { ttl } else { granularity * 3 };
@@ -68,7 +68,7 @@ pub(crate) async fn a_lease_lasts_for_its_ttl_from_the_call_and_then_ends(
         let latest_end = now.after(left).after(granularity);
         ensure!(
             latest_end >= lease_end(asked, ttl),
-            "`{key}` was asked for with a ttl of {ttl:?}, and {:?} later only {left:?} are left",
+            "`{key}` was acquired with a ttl of {ttl:?}, and {:?} later only {left:?} are left",
             now.duration_since(asked)
         );
         one.gives_back(&key, &owner).await?;
@@ -127,8 +127,8 @@ pub(crate) async fn a_renewal_never_creates_a_lock(place: Place) -> Result<(), B
     one.takes(&long(&key, &owner)).await?;
     let reply = one.renew(&renew(&owner)).await?;
     ensure!(reply == RenewReply::Renewed, "{owner} has `{key}`, and its renewal says {reply:?}");
-    refused("somebody else's", &other, renew(&other.owner())).await?;
-    ensure!(one.is_held_by(&key, &owner).await?, "a renewal by somebody else has taken `{key}` from {owner}");
+    refused("another owner's", &other, renew(&other.owner())).await?;
+    ensure!(one.is_held_by(&key, &owner).await?, "a renewal by another owner has taken `{key}` from {owner}");
     one.gives_back(&key, &owner).await?;
     refused("released", &one, renew(&owner)).await?;
     ensure!(one.holders(&key).await?.is_empty(), "a renewal has taken `{key}`, which was released");
@@ -137,7 +137,7 @@ pub(crate) async fn a_renewal_never_creates_a_lock(place: Place) -> Result<(), B
     other.force_release(&key).await?;
     let next = other.owner();
     other.takes(&long(&key, &next)).await?;
-    refused("somebody else's by now", &one, renew(&owner)).await?;
+    refused("held by another owner", &one, renew(&owner)).await?;
     other.gives_back(&key, &next).await
 }
 
@@ -188,7 +188,7 @@ async fn still_lasts(other: &Process, key: &Arc<str>, owner: &Owner, short: Dura
     Ok(())
 }
 
-/// Of a process that has died: nobody releases anything.
+/// Of a process that has died: nothing is released.
 pub(crate) async fn who_comes_after_an_expiry_acquires_the_lock(place: Place) -> Result<(), Broken> {
     let (one, other) = (place.process_apart().await?, place.process_apart().await?);
     let short = place.short();
@@ -198,7 +198,7 @@ pub(crate) async fn who_comes_after_an_expiry_acquires_the_lock(place: Place) ->
     one.takes(&request).await?;
     drop(one);
     ends_not_before(&other, &key, asked, short).await?;
-    // Its former owner has lost it, and is told so when it gets it anew.
+    // Its former owner has lost it, and learns that when it acquires it again.
     let reply = other.acquire(&request).await?;
     let is_right = matches!(reply, AcquireReply::Acquired { .. });
     ensure!(is_right, "the lease of {owner} on `{key}` is over, and its next acquire says {reply:?}");

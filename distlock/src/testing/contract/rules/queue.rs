@@ -12,7 +12,7 @@ use crate::testing::contract::{Broken, Process};
 use distlock_store::clock;
 use distlock_store::{Acquire, AcquireReply, NOTIFIED_WITHIN, Owner, Queue, Release, ReleaseReply};
 
-/// So many hand-overs, of which most have to be told in time: a busy machine may be late with a few.
+/// This many hand-overs, of which most have to be reported in time: a busy machine may be late with a few.
 const HAND_OVERS: usize = 9;
 
 /// So often a release is looked for that has granted the lock.
@@ -25,7 +25,7 @@ fn waits(key: &Arc<str>, owner: &Owner, claim: Duration, entry_ttl: Duration) ->
     request
 }
 
-/// A holder, and somebody of another process who waits for it.
+/// A holder, and a waiter of another process.
 struct Waiting {
     holder: (Process, Owner),
     waiter: (Process, Owner),
@@ -71,7 +71,7 @@ pub(crate) async fn a_waiter_is_told_when_the_lock_is_released(place: Place) -> 
     }
     ensure!(
         in_time > HAND_OVERS / 2,
-        "of {HAND_OVERS} releases {in_time} were told within {NOTIFIED_WITHIN:?}"
+        "of {HAND_OVERS} releases {in_time} were reported within {NOTIFIED_WITHIN:?}"
     );
     Ok(())
 }
@@ -112,7 +112,7 @@ pub(crate) async fn an_owner_that_gets_the_lock_leaves_the_queue(place: Place) -
     let got = waiter.acquire(&waits(&waiting.key, next, LONG, LONG)).await?;
     ensure!(got.is_acquired(), "`{}` was released to {next}, whose acquire says {got:?}", waiting.key);
     let shown = waiter.inspect(&waiting.key).await?.map_or(0, |lock| lock.waiters);
-    ensure!(shown == 0, "{next} holds `{}`, and {shown} wait for it, although nobody does", waiting.key);
+    ensure!(shown == 0, "{next} holds `{}`, and {shown} wait for it, although no request waits", waiting.key);
     waiter.gives_back(&waiting.key, next).await?;
     let (holder, _) = &waiting.holder;
     holder.takes(&long(&waiting.key, &holder.owner())).await.map(drop)
@@ -154,14 +154,18 @@ pub(crate) async fn a_place_whose_owner_does_not_ask_is_passed_over(place: Place
     dead.meets(&waits(&key, &gone, LONG, entry_ttl)).await?;
     drop(dead);
     waiter.meets(&waits(&key, &next, LONG, LONG)).await?;
-    // Not to wait for somebody, but for the time that is the rule's.
+    // The rule is about this time; this waits for no other process.
     tokio::time::sleep(entry_ttl * 2).await;
     holder.gives_back(&key, &first).await?;
     let end = Instant::now() + BOUND;
     while !waiter.acquire(&waits(&key, &next, LONG, LONG)).await?.is_acquired() {
         let is_granted = holder.is_held_by(&key, &gone).await?;
-        ensure!(!is_granted, "{gone} has not asked for {:?}, and `{key}` was granted to it", entry_ttl * 2);
-        ensure!(Instant::now() < end, "`{key}` is free, and {next}, who waits for it, does not get it");
+        ensure!(
+            !is_granted,
+            "{gone} has sent no request for {:?}, and `{key}` was granted to it",
+            entry_ttl * 2
+        );
+        ensure!(Instant::now() < end, "`{key}` is free, and {next}, which waits for it, does not acquire it");
     }
     waiter.gives_back(&key, &next).await
 }

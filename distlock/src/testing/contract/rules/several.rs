@@ -85,7 +85,7 @@ pub(crate) async fn a_list_shows_what_is_held_on_one_of_its_pages(place: Place) 
         for (key, lock) in page.locks {
             let holder = lock.holders.first().map(|(holder, _)| holder.clone()).unwrap_or_default();
             let before = found.insert(key.clone(), holder);
-            ensure!(before.is_none(), "`{key}` stands on two pages of a list");
+            ensure!(before.is_none(), "`{key}` is on two pages of a list");
         }
         match last.filter(|_| page.more) {
             Some(last) => after = Some(last),

@@ -1,4 +1,6 @@
-//! Maintains the map, the links and the subscriptions of a cluster, and reports to the engine.
+//! Maintains the map, the links and the subscriptions of a cluster, or of independent servers. Reports to the engine.
+
+mod node_link;
 
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -6,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis::Cmd;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -16,26 +17,20 @@ use super::inquire::{self, AskedNodes, MAP_REFRESH_INTERVAL, Schedule};
 use super::map::{Map, View};
 use super::node::Node;
 use super::recent_pushes::RecentPushes;
-use crate::backend::redis::command::Wire;
-use crate::backend::redis::config::{Address, RedisConfig};
-use crate::backend::redis::endpoint::{Connects, Endpoint};
-use crate::backend::redis::errors;
-use crate::backend::redis::handshake::Role;
-use crate::backend::redis::names::Names;
+use crate::backend::redis::config::Address;
 use crate::backend::redis::push::{self, Listener};
-use crate::backend::redis::supervisor::{self, Connected, LinkOwner};
+use crate::backend::redis::{errors, supervisor};
 use crate::backend::{EarlierCommands, Events, Failure, LinkEvent, Notifications, Push, StoreError};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::kit::sync::Locked;
+use node_link::NodeLink;
 
-/// The longest pause between two attempts to reach a node.
-const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);
 /// While nothing is lost, moved slots are reported at most this often.
 const SLOT_MOVE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the first `Up` waits for the push connection.
+/// How long the first `Up`, and that after a lost link to an independent server, waits for the push connection.
 const FIRST_PUSH_LINK_WAIT: Duration = Duration::from_millis(250);
-/// How long the link to a node that serves nothing any more is kept for commands under way.
+/// How long the link to a node that no longer serves slots is kept for commands in flight.
 const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
 
 /// The supervisor of a cluster, and the receiver of its reports.
@@ -43,9 +38,9 @@ struct Supervisor {
     shared: Arc<ClusterShared>,
     events: Arc<dyn Events>,
     reported: Locked<ReportState>,
-    /// Whether the first attempt to subscribe has ended.
+    /// Whether the first attempt to subscribe has ended. Sent again with every change of the subscriptions.
     tried: watch::Sender<bool>,
-    /// Each push arrives once from every node.
+    /// Each push by PUBLISH arrives once from every node of a cluster.
     recent_pushes: Locked<RecentPushes>,
 }
 
@@ -58,6 +53,7 @@ struct ReportState {
     /// About all links made since the last `Up`.
     earlier: EarlierCommands,
     last_up: Option<Instant>,
+    pushes: Notifications,
     /// The nodes that we are subscribed on.
     subscribed: HashSet<Address>,
     members: HashSet<Address>,
@@ -79,6 +75,7 @@ pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
         unreported: true,
         earlier: EarlierCommands::Ended,
         last_up: None,
+        pushes: Notifications::Off,
         subscribed: HashSet::new(),
         members: HashSet::new(),
         epoch: 0,
@@ -148,12 +145,11 @@ impl Supervisor {
         };
         if reached == 0 {
             if decided && (up || unreported) {
-                let cause = map.nodes.iter().find_map(|node| node.cause());
-                self.report_down(cause.unwrap_or_else(|| {
-                    errors::found(
-                        Failure::NotSent,
-                        format!("no node of {} can be reached", self.config.place),
-                    )
+                let mut causes = map.nodes.iter().filter_map(|node| node.cause()).collect::<Vec<_>>();
+                // A refusal says more than silence.
+                causes.sort_by_key(|cause| cause.kind != Failure::Refused);
+                self.report_down(causes.into_iter().next().unwrap_or_else(|| {
+                    errors::found(Failure::NotSent, format!("no node of {} is reachable", self.config.place))
                 }));
             }
             return MAP_REFRESH_INTERVAL;
@@ -162,8 +158,9 @@ impl Supervisor {
             if !decided {
                 return MAP_REFRESH_INTERVAL;
             }
+            let ready = |tried: &bool| *tried && (self.shards.is_none() || self.hears() == Notifications::On);
             let mut tried = self.tried.subscribe();
-            drop(timeout(FIRST_PUSH_LINK_WAIT, tried.wait_for(|tried| *tried)).await);
+            drop(timeout(FIRST_PUSH_LINK_WAIT, tried.wait_for(ready)).await);
             self.report_up();
             return MAP_REFRESH_INTERVAL;
         }
@@ -185,10 +182,37 @@ impl Supervisor {
         reported.up = true;
         reported.unreported = false;
         reported.last_up = Some(Instant::now());
-        let pushes = if reported.subscribed.is_empty() { Notifications::Off } else { Notifications::On };
+        let pushes = self.heard_on(&reported.subscribed);
+        reported.pushes = pushes;
         drop(reported);
         self.moved.lock().clear();
         self.events.link(LinkEvent::Up { earlier, pushes });
+    }
+
+    /// Whether pushes arrive. One subscription hears all nodes of a cluster. Independent servers are heard if there is
+    /// a subscription on each that is linked.
+    fn heard_on(&self, subscribed: &HashSet<Address>) -> Notifications {
+        let map = self.map();
+        let mut linked = map.nodes.iter().filter(|node| node.link().is_some());
+        let all = self.shards.is_none() || linked.all(|node| subscribed.contains(&node.address));
+        if all && !subscribed.is_empty() { Notifications::On } else { Notifications::Off }
+    }
+
+    fn hears(&self) -> Notifications {
+        self.heard_on(&self.reported.lock().subscribed)
+    }
+
+    /// Reports whether pushes arrive, if that has changed. While nothing is up, the next `Up` will tell.
+    fn report_pushes(&self) {
+        let mut reported = self.reported.lock();
+        let pushes = self.heard_on(&reported.subscribed);
+        let is_new = std::mem::replace(&mut reported.pushes, pushes) != pushes;
+        let up = reported.up;
+        drop(reported);
+        if up && is_new {
+            self.events.link(LinkEvent::Notifications(pushes));
+        }
+        self.tried.send_replace(true);
     }
 
     fn report_down(&self, cause: StoreError) {
@@ -199,8 +223,11 @@ impl Supervisor {
         self.events.link(LinkEvent::Down { cause });
     }
 
-    /// Keeps the map up to date.
+    /// Keeps the map up to date. Independent servers are told by the URL.
     async fn discover(&self) {
+        if let Some(shards) = &self.shards {
+            return self.change_map(|_| shards.map(|address| self.node(address)));
+        }
         let mut schedule = Schedule::default();
         let mut backoff = Backoff::default();
         let mut idle: Option<Instant> = None;
@@ -249,7 +276,7 @@ impl Supervisor {
         self.changed.notify_one();
     }
 
-    /// Drops nodes that serve nothing any more, some time after the last of them was found.
+    /// Drops nodes that no longer serve slots, some time after the last of them was found.
     fn retire(&self, idle: &mut Option<Instant>) {
         let map = self.map();
         let serves = |node: &Node| map.nodes.iter().any(|other| other.address == node.address);
@@ -289,134 +316,9 @@ impl Supervisor {
     }
 }
 
-/// Keeps the link to one node.
-struct NodeLink {
-    supervisor: Arc<Supervisor>,
-    node: Arc<Node>,
-}
-
-impl Connects for NodeLink {
-    fn config(&self) -> &RedisConfig {
-        &self.supervisor.shared.config
-    }
-
-    fn wire(&self) -> &Arc<Wire> {
-        &self.supervisor.shared.wire
-    }
-
-    fn place(&self) -> String {
-        self.node.address.to_string()
-    }
-
-    async fn wanted(&self) {}
-}
-
-impl LinkOwner for NodeLink {
-    fn role(&self) -> Role {
-        Role::ClusterNode
-    }
-
-    fn longest_pause(&self) -> Duration {
-        LONGEST_CONNECT_PAUSE
-    }
-
-    async fn locate(&self) -> Result<Address, StoreError> {
-        Ok(self.node.address.clone())
-    }
-
-    async fn demoted(&self, _address: &Address) -> StoreError {
-        self.node.ended().await;
-        errors::found(Failure::NotSent, format!("{} serves nothing any more", self.node.address))
-    }
-
-    async fn up(&self, found: &Connected) {
-        self.node.exec.handshake_done(&found.server);
-        self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
-        self.node.up(Arc::clone(&found.link));
-        let mut reported = self.supervisor.reported.lock();
-        reported.unreported = true;
-        if found.earlier == EarlierCommands::MayArrive {
-            reported.earlier = EarlierCommands::MayArrive;
-        }
-        drop(reported);
-        self.supervisor.changed.notify_one();
-        // Its role may have changed while the link was down.
-        if self.node.cause().is_some() {
-            self.supervisor.refresh.notify_one();
-        }
-    }
-
-    /// The node that serves the slot of the record has it.
-    fn introduction(&self) -> Option<Cmd> {
-        let wire = &self.supervisor.wire;
-        let slot = wire.names.slot(&Names::record_key(&wire.client));
-        let is_here =
-            self.supervisor.map().owner(slot).is_some_and(|owner| owner.address == self.node.address);
-        is_here.then(|| self.supervisor.events.who()).flatten().map(|who| wire.introduce(&who))
-    }
-
-    fn down(&self, cause: StoreError) {
-        let lost = self.node.link().is_some();
-        self.node.down(cause);
-        self.supervisor.changed.notify_one();
-        if lost {
-            self.supervisor.refresh.notify_one();
-        }
-    }
-
-    fn retired(&self) -> bool {
-        self.node.has_ended()
-    }
-
-    fn ended(&self) {
-        self.node.end();
-    }
-}
-
-/// Subscribes on that node. A push reaches the subscribers on every node: immediately on the node that makes
-/// it, on the others over connections where some versions delay small messages by 40 ms.
-impl Listener for NodeLink {
-    async fn locate(&self) -> Result<Address, StoreError> {
-        self.node.linked().await;
-        Ok(self.node.address.clone())
-    }
-
-    fn subscribed(&self, at: Endpoint) {
-        let mut reported = self.supervisor.reported.lock();
-        let first = reported.subscribed.is_empty();
-        reported.subscribed.insert(at.address);
-        let up = reported.up;
-        drop(reported);
-        if up && first {
-            self.supervisor.events.link(LinkEvent::Notifications(Notifications::On));
-        }
-        self.supervisor.tried.send_replace(true);
-    }
-
-    /// While other subscriptions remain, no push is missed.
-    fn unsubscribed(&self) {
-        let mut reported = self.supervisor.reported.lock();
-        let last = reported.subscribed.remove(&self.node.address) && reported.subscribed.is_empty();
-        let up = reported.up;
-        drop(reported);
-        if up && last {
-            self.supervisor.events.link(LinkEvent::Notifications(Notifications::Off));
-        }
-        self.supervisor.tried.send_replace(true);
-    }
-
-    async fn moved(&self) {
-        self.node.ended().await;
-    }
-
-    fn push(&self, push: Push, from: Option<&str>) {
-        self.supervisor.deliver(push, from);
-    }
-}
-
 impl Supervisor {
     fn deliver(&self, push: Push, from: Option<&str>) {
-        if !self.recent_pushes.lock().is_new(&push) {
+        if self.shards.is_none() && !self.recent_pushes.lock().is_new(&push) {
             return;
         }
         if let Push::Grant { key, .. } = &push {

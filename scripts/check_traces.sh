@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Records runs of real processes and a real Redis, and checks with TLC that each of them is a behaviour of the
+# specification (spec/Trace.tla). Runs that were broken by hand, and those of engines that break a rule, must be
+# refused.
+#
+#   scripts/check_traces.sh            a few short runs
+#   scripts/check_traces.sh --faults   runs with faults, of 10 000 sections and more
+#
+# scripts/tlc.sh says what it needs. Of a run that is refused, it prints the first line that fits no step.
+# Environment: TRACE_SEED (1).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/tlc.sh
+
+out=target/traces seed=${TRACE_SEED:-1}
+export SPEC_HEAP=1g
+# Runs are short: compiling well would take longer than it saves.
+java_options='-XX:+UseSerialGC -XX:TieredStopAtLevel=1'
+
+# record DIRECTORY FIRST LAST [VARIABLE=VALUE...]: writes a run for each of these seeds.
+record() {
+    local directory=$out/$1
+    rm -rf "$directory"
+    mkdir -p "$directory"
+    timeout 1800 env TRACES="$PWD/$directory" FIRST="$2" LAST="$3" "${@:4}" \
+        cargo test --locked --quiet --lib -- --ignored --exact backend::redis::recording::runs_are_written \
+        --nocapture >"$directory/recorded.txt" 2>&1 || { cat "$directory/recorded.txt" >&2; return 1; }
+}
+
+# fits RUN [HOW]: whether a run, broken by hand if it says how, is a behaviour of the specification. The first line that
+# fits no step, or the promise that is broken, is in `refused`.
+fits() {
+    local name directory lines come
+    name=trace_$(basename "$(dirname "$1")")_$(basename "$1" .jsonl)${2:-}
+    directory=$out/$name
+    mkdir -p "$directory"
+    cp spec/DistLock.tla spec/Trace.tla "$directory"
+    python3 scripts/trace.py "$1" "$directory" ${2:+"$2"} || exit 1
+    if ! run_tlc "$name" -deadlock -config spec/Trace.cfg "$directory/Trace.tla"; then
+        refused=$(grep -m 1 '^Error: ' "$tlc_directory/$name.txt" || tail -n 1 "$tlc_directory/$name.txt")
+        # Only a promise: an error of the module or of TLC is no verdict about the run.
+        [[ $refused == 'Error: Invariant '* ]] || { echo "$name: $refused" >&2; exit 1; }
+        return 1
+    fi
+    lines=$(wc -l <"$directory/lines.jsonl")
+    come=$(sed -nE 's/^<<"line", ([0-9]+)>>$/\1/p' "$tlc_directory/$name.txt" | tail -n 1)
+    [ "$come" -gt "$lines" ] && rm -r "$directory" && return
+    refused="line $come of $lines: $(sed -n "${come}p" "$directory/lines.jsonl")"
+    return 1
+}
+
+# accept DIRECTORY: all its runs, on as many processors as there are.
+accept() {
+    local run runs=() failed=0
+    for run in "$out/$1"/*.jsonl; do
+        while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || failed=1; done
+        { fits "$run" || { printf '%s is refused: %s\n' "$run" "$refused" >&2; exit 1; }; } &
+        runs+=("$!")
+    done
+    for run in "${runs[@]}"; do wait "$run" || failed=1; done
+    [ "$failed" = 0 ] || return 1
+    awk -v name="$1" '/^run [0-9]+: / { runs++; sections += $3; faults += $5; lines += $7 }
+        END { printf "| %s | %d | %d | %d | %d |\n", name, sections, faults, runs, lines }' "$out/$1/recorded.txt"
+}
+
+# refuse RUN HOW: a run that was broken by hand.
+refuse() {
+    if fits "$1" "$2"; then
+        echo "$1 is accepted although it was broken: $2" >&2
+        return 1
+    fi
+    echo "$2: $refused"
+}
+
+# mutant NAME: a run of engines that break this rule. What they do wrong may not happen in the first one.
+mutant() {
+    local attempt
+    for attempt in 1 2 3 4 5; do
+        record "$1" "$attempt" "$attempt" FAULTS=1 SECTIONS=100 MUTANT="$1"
+        fits "$out/$1/$attempt.jsonl" || { echo "$1, run $attempt: $refused"; return; }
+    done
+    echo "$1 is not found" >&2
+    return 1
+}
+
+fetch_tlc
+heading='| runs | sections | faults | number | lines |
+|---|---|---|---|---|'
+case ${1:-} in
+    '')
+        record calm "$seed" $((seed + 3)) SECTIONS=60
+        record faulty "$seed" $((seed + 3)) SECTIONS=60 FAULTS=1
+        echo "$heading"
+        accept calm
+        accept faulty
+        refuse "$out/calm/$seed.jsonl" swapped
+        refuse "$out/calm/$seed.jsonl" doubled
+        for rule in DeadlineFromReceipt LateAnswerNotCompensated TokenReused; do mutant "$rule"; done
+        ;;
+    --faults)
+        record faults "$seed" $((seed + 35)) SECTIONS=300 FAULTS=1
+        echo "$heading"
+        accept faults
+        for rule in GrantDeadlineFromReceipt HandOnAfterLoss; do mutant "$rule"; done
+        ;;
+    *) sed -n '2,10p' "$0" >&2; exit 2 ;;
+esac

@@ -1,0 +1,69 @@
+//! The entry point of the fuzz target `stores`: everything here that reads what a server, or another client, has
+//! written.
+//!
+//! Nothing may panic, whatever is read. The other requirements are asserted.
+
+use std::time::Instant;
+
+use super::keys::Names;
+use super::link::lasting;
+use super::places::{Place, QueueState, kept_value, taken_over_value, value};
+
+/// The places of a lock, one in each line: the name of the key, `=` and the value.
+pub fn server(data: &[u8]) {
+    let names = Names::below("r");
+    let place = |line: &[u8]| {
+        let end = line.iter().position(|byte| *byte == b'=')?;
+        Place::of(&line[..end], &line[end + 1..], &names)
+    };
+    let places: Vec<Place> = data.split(|byte| *byte == b'\n').filter_map(place).collect();
+    for place in &places {
+        let read = names.read(&place.name);
+        let again = read.as_ref().map(|read| names.place(&read.key, &read.owner));
+        assert_eq!(again.as_ref().and_then(|again| names.read(again.as_bytes())), read, "{again:?}");
+        for (value, kept) in [(value(place.kind), false), (kept_value(place.kind), true)] {
+            let again = Place::of(&place.name, value.as_bytes(), &names);
+            assert_eq!(again.map(|again| (again.kind, again.kept)), Some((place.kind, kept)), "{value}");
+        }
+        let next = Place::of(&place.name, taken_over_value("dl1:n:1").as_bytes(), &names);
+        assert_eq!(
+            next.map(|next| (next.owner, next.creator)),
+            Some(("dl1:n:1".into(), place.creator.clone()))
+        );
+    }
+    queue(&QueueState::of(places));
+    if let Ok(key) = str::from_utf8(data) {
+        let place = names.place(key, "dl1:c:7");
+        assert_eq!(names.read(place.as_bytes()).map(|read| read.key).as_deref(), Some(key));
+    }
+    if let Some(ttl) = data.first_chunk().and_then(|bytes| lasting(i64::from_le_bytes(*bytes))) {
+        assert!(Instant::now().checked_add(ttl).is_some(), "a session that ends after all time");
+    }
+}
+
+fn queue(queue: &QueueState) {
+    let holders = queue.holders().len();
+    assert_eq!(holders == 0, queue.places.is_empty(), "a lock that its first place does not hold");
+    for (behind, place) in queue.places.iter().enumerate() {
+        assert!(queue.in_the_way(behind, place.kind).count() <= behind);
+        assert_eq!(queue.busy(behind).map(|busy| busy.front), Some(behind <= holders));
+        queue.has_room(place.kind);
+        queue.other_kind(place.kind);
+    }
+    if let Some(stored) = queue.stored() {
+        assert_eq!(stored.holders.len() + stored.waiting.len(), queue.places.len());
+    }
+}
+
+/// Inputs from which the fuzz target starts pass, and those that have found a bug.
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seeds_pass() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/stores");
+        for file in std::fs::read_dir(directory).unwrap() {
+            let seed = std::fs::read(file.unwrap().path()).unwrap();
+            seed.strip_prefix(b"e").into_iter().for_each(super::server);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A lock that goes from one owner to another with its place.
+//!
+//! When it is handed over, its place gets a lease of its own, so it outlives the session of its process. The owner who
+//! takes it over writes the place, which then lives with the session of that owner. The lease of the ticket is left
+//! without a key, and expires.
+
+use super::places::Place;
+use super::transactions::{self, Left};
+use super::{EtcdStore, MOST_ATTEMPTS};
+use distlock_store::{LockKind, Renew, RenewReply, Replace, ReplaceReply, StoreError};
+
+impl EtcdStore {
+    pub(super) async fn detach(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        let Renew { key, owner, ttl, .. } = request;
+        let (link, names, seat) = (self.linked()?, &self.config.names, self.seat(key, owner.as_str()));
+        // It keeps itself alive for that time, and nobody else does.
+        let lease = link.grant(transactions::lease_ttl(*ttl)).await.map_err(|error| error.store)?;
+        // Not with others: it is refused if its lease has ended, and then the others with it.
+        let answer = self.ask(&link, transactions::hand_over(&link.epoch, &seat, lease)).await?;
+        let left = self.counts(&link, transactions::left(&answer, &link.epoch, names))?;
+        // It is not of this process any more. Where it has to be released after all, it is found by its owner.
+        self.taken_over().forget(key, owner.as_str());
+        Ok(match left {
+            Left::Done => RenewReply::Renewed,
+            Left::Found(_) => RenewReply::NotHeld,
+        })
+    }
+
+    pub(super) async fn take_over(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        let Replace { key, holder, owner, fences, .. } = request;
+        let link = self.linked()?;
+        for _ in 0..MOST_ATTEMPTS {
+            // A place that is the first stays the first until it is deleted.
+            let Some(first) = self.places(&link, key).await?.places.into_iter().next() else {
+                return Ok(ReplaceReply::NotHeld);
+            };
+            let repeats = first.owner == owner.as_str() && first.lease == link.epoch.lease;
+            let is_meant = first.owner == holder.as_str() && first.kind == LockKind::Exclusive && !first.kept;
+            if !(repeats || is_meant) {
+                return Ok(ReplaceReply::NotHeld);
+            }
+            if repeats && *fences == 0 {
+                return Ok(ReplaceReply::AlreadyHeld { fence: None });
+            }
+            let Some(revision) = self.write_over(&link, request, &first).await? else { continue };
+            let fence = u64::try_from(revision).ok().filter(|_| *fences > 0);
+            return Ok(match repeats {
+                true => ReplaceReply::AlreadyHeld { fence },
+                false => ReplaceReply::Replaced { fence },
+            });
+        }
+        let describe = self.config.describe();
+        Err(StoreError::later(format!("{describe}: the holder of `{key}` changes too fast")))
+    }
+
+    /// The revision; `None`: the place was changed meanwhile.
+    async fn write_over(
+        &self,
+        link: &super::Link,
+        Replace { key, owner, .. }: &Replace,
+        seen: &Place,
+    ) -> Result<Option<i64>, StoreError> {
+        // Before it is sent: if the reply is lost, a release finds the place.
+        self.taken_over().take(key, owner.as_str(), String::from_utf8_lossy(&seen.name).into_owned());
+        let seat = self.seat(key, owner.as_str());
+        let answer = self.ask(link, transactions::replace(&link.epoch, seen, &seat)).await?;
+        let written = self.counts(link, transactions::replaced(&answer, &link.epoch))?;
+        if written.is_none() {
+            self.taken_over().forget(key, owner.as_str());
+        }
+        Ok(written)
+    }
+}

@@ -1,0 +1,55 @@
+//! The entry point of the fuzz target `stores`: everything here that reads what a server, or another client, has
+//! written.
+//!
+//! Nothing may panic, whatever is read. The other requirements are asserted.
+
+use mysql_async::{Error, ServerError};
+
+use super::diagnosis::of_settings;
+use super::errors::{self, Phase};
+use super::kinds::{kind_of, written};
+use super::statements::{Acquired, hex};
+use distlock_store::LockKind;
+
+/// The number of an acquisition, texts of rows, and errors.
+pub fn server(data: &[u8]) {
+    if let Some(number) = data.first_chunk() {
+        drop(Acquired::of(Some(u64::from_le_bytes(*number))));
+    }
+    let literal = hex(data);
+    assert!(literal.len() == 2 * data.len() + "x''".len() && literal.is_ascii(), "{literal}");
+    let Ok(text) = str::from_utf8(data) else { return };
+    let kind = kind_of(text);
+    if kind != LockKind::Exclusive {
+        assert_eq!(kind_of(&written(kind).0), kind);
+    }
+    of_settings(&text.lines().filter_map(|line| line.split_once('=')).map(owned).collect());
+    error(text);
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// An error: its number, and what the server says.
+fn error(text: &str) {
+    let Some((code, message)) = text.split_once(' ') else { return };
+    let Ok(code) = code.parse() else { return };
+    let error = Error::Server(ServerError { code, message: message.to_owned(), state: "HY000".to_owned() });
+    for phase in [Phase::Connecting, Phase::Asking] {
+        assert!(errors::of(&error, phase).to_string().contains(message), "the server's own words");
+    }
+}
+
+/// Inputs from which the fuzz target starts pass, and those that have found a bug.
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seeds_pass() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/stores");
+        for file in std::fs::read_dir(directory).unwrap() {
+            let seed = std::fs::read(file.unwrap().path()).unwrap();
+            seed.strip_prefix(b"y").into_iter().for_each(super::server);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The entry point of the fuzz target `stores`: everything here that reads what a server, or another client, has
+//! written.
+//!
+//! Nothing may panic, whatever is read. The other requirements are asserted.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::{mpsc, watch};
+
+use super::commands::{acquired, kind_of, number_of, replaced};
+use super::diagnosis::of_settings;
+use super::grants::{Grants, unhex};
+use super::listing::read_name;
+use distlock_store::{Owner, StoreEvents};
+
+/// Texts of rows, and of notifications.
+pub fn server(data: &[u8]) {
+    if let Some(number) = data.first_chunk() {
+        let kind = kind_of(i32::from_le_bytes(*number));
+        assert_eq!(kind_of(number_of(kind)), kind);
+    }
+    let Ok(text) = str::from_utf8(data) else { return };
+    for line in text.lines().chain([text]) {
+        drop((acquired(line), replaced(line)));
+        read_name(line);
+        notification(line);
+    }
+    of_settings(&text.lines().filter_map(|line| line.split_once('=')).map(owned).collect(), None);
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// One that may be a grant for an owner who waits.
+fn notification(text: &str) {
+    if let Some(key) = text.split(' ').nth(2).and_then(unhex) {
+        let digits: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let word = text.split(' ').nth(2).unwrap_or_default();
+        assert!(digits.eq_ignore_ascii_case(word), "{word} is not how a key is written");
+    }
+    let (sender, mut reports) = mpsc::unbounded_channel();
+    let events = StoreEvents::new("c".into(), sender, Arc::default(), watch::channel(true).1);
+    let grants = Grants::default();
+    grants.waits(&Owner::new("c", 7), Instant::now(), 0);
+    grants.heard(text, &events);
+    assert!(reports.try_recv().is_err() || reports.try_recv().is_err(), "two reports of one message");
+}
+
+/// Inputs from which the fuzz target starts pass, and those that have found a bug.
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seeds_pass() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/stores");
+        for file in std::fs::read_dir(directory).unwrap() {
+            let seed = std::fs::read(file.unwrap().path()).unwrap();
+            seed.strip_prefix(b"p").into_iter().for_each(super::server);
+        }
+    }
+}

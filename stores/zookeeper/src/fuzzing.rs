@@ -1,0 +1,57 @@
+//! The entry point of the fuzz target `stores`: everything here that reads what a server, or another client, has
+//! written.
+//!
+//! Nothing may panic, whatever is read. The other requirements are asserted.
+
+use super::diagnosis::of_member;
+use super::names::{Names, PlaceName};
+use super::queue::{QueueState, Standing};
+
+/// The names of nodes, one in each line; also as what a member says of itself.
+pub fn server(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let names = Names::below("r");
+    for node in text.lines().chain([text]) {
+        if let Some(key) = Names::key(node) {
+            assert_eq!(names.lock(&key), format!("/r/locks/{node}"));
+        }
+        let lock = names.lock(node);
+        let part = lock.strip_prefix("/r/locks/").filter(|part| !part.contains('/'));
+        assert_eq!(part.and_then(Names::key).as_deref(), Some(node), "{lock}");
+    }
+    queue(&QueueState::read(text.lines().map(str::to_owned).collect()));
+    of_member("zk1:2181", Ok(text));
+}
+
+fn queue(queue: &QueueState) {
+    let holders = queue.holders().len();
+    assert_eq!(holders == 0, queue.places.is_empty(), "a lock that its first place does not hold");
+    for (behind, place) in queue.places.iter().enumerate() {
+        let (owner, session, number) = (place.owner(), 0x1f, place.number);
+        let name = format!("{}{number:010}", PlaceName::prefix(owner, session, place.kind));
+        let next = place.taken_over("dl1:n:1", session);
+        assert_eq!((next.owner(), next.number), ("dl1:n:1", place.number));
+        let again = PlaceName::read(name);
+        assert_eq!(again.as_ref().map(|again| (again.owner(), again.kind)), Some((owner, place.kind)));
+        assert!(again.is_some_and(|again| again.is_of(owner, session)), "{place:?}");
+        assert_eq!(queue.standing(behind, place.kind) == Standing::Holds, behind < holders, "{place:?}");
+        let busy = queue.busy(owner, behind);
+        assert!(busy.holder.as_deref() != Some(owner), "it is in its own way");
+    }
+    if let Some(stored) = queue.stored() {
+        assert_eq!(stored.holders.len() + stored.waiting.len(), queue.places.len());
+    }
+}
+
+/// Inputs from which the fuzz target starts pass, and those that have found a bug.
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn seeds_pass() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/stores");
+        for file in std::fs::read_dir(directory).unwrap() {
+            let seed = std::fs::read(file.unwrap().path()).unwrap();
+            seed.strip_prefix(b"z").into_iter().for_each(super::server);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A lock that goes from one owner to another with its number in the queue.
+//!
+//! A place cannot leave the session that has created it. So a place that is handed over stays in the session of its
+//! process, and a task deletes it when its ttl is over. That session is not ended with the manager while such places
+//! are there: without heartbeats, the ensemble ends it after its time-out. The owner who takes the lock over deletes
+//! the place and creates its own one with the same number, by one command.
+
+use zookeeper_client::{CreateMode, Error, MultiWriteResult};
+
+use super::entering::{Confirmed, fence};
+use super::errors::may_be_done;
+use super::names::PlaceName;
+use super::places::{Came, Known};
+use super::tickets::end_of_ticket;
+use super::{Link, MOST_ATTEMPTS, ZooKeeperStore, is_ours};
+use distlock_store::{LockKind, Renew, RenewReply, Replace, ReplaceReply, StoreError};
+
+impl ZooKeeperStore {
+    pub(super) async fn detach(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        let Renew { key, owner, ttl, .. } = request;
+        let (link, lock) = (self.linked()?, self.config.names.lock(key));
+        let Known::Stands(name) = self.places().known(key, owner, link.session) else {
+            return Ok(RenewReply::NotHeld);
+        };
+        let path = name.path(&lock);
+        let watcher = match link.client.get_and_watch_data(&path).await {
+            Ok((_, stat, watcher)) if is_ours(&stat, link.session) => watcher,
+            Ok(_) | Err(Error::NoNode) => return Ok(RenewReply::NotHeld),
+            Err(error) => return Err(self.error(&path, &error)),
+        };
+        // Where it has to be released after all, it is found by its name.
+        self.places().goes(key, owner, link.session);
+        self.tickets().add(end_of_ticket(link.client, path, watcher, *ttl));
+        Ok(RenewReply::Renewed)
+    }
+
+    pub(super) async fn take_over(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
+        let Replace { key, holder, owner, fences, .. } = request;
+        let (link, lock) = (self.linked()?, self.config.names.lock(key));
+        for _ in 0..MOST_ATTEMPTS {
+            // A place that is the first stays the first until it is deleted.
+            let Some(first) = self.list_now(&link, &lock).await?.places.into_iter().next() else {
+                return Ok(ReplaceReply::NotHeld);
+            };
+            if first.is_of(owner.as_str(), link.session) {
+                self.places().stands(key, owner, link.session, &first);
+                let confirmed = self.confirm(&link, &first.path(&lock), Confirmed::of(*fences)).await?;
+                if let Some(number) = confirmed {
+                    self.places().comes(key, owner, Came::InTurn);
+                    return Ok(ReplaceReply::AlreadyHeld { fence: fence(*fences, number) });
+                }
+                self.places().goes(key, owner, link.session);
+                continue;
+            }
+            if first.owner() != holder.as_str() || first.kind != LockKind::Exclusive {
+                return Ok(ReplaceReply::NotHeld);
+            }
+            let name = first.taken_over(owner.as_str(), link.session);
+            // Before it is sent: if the reply is lost, a release looks for the place.
+            self.places().asks(key, owner, link.session);
+            match self.write_over(&link, (&first, &name), &lock).await {
+                Ok(number) => {
+                    self.places().stands(key, owner, link.session, &name);
+                    // Others may stand behind it.
+                    self.places().comes(key, owner, Came::InTurn);
+                    return Ok(ReplaceReply::Replaced { fence: fence(*fences, number) });
+                }
+                Err(error) => {
+                    if !may_be_done(&error) {
+                        self.places().goes(key, owner, link.session);
+                    }
+                    if error != Error::NoNode {
+                        return Err(self.error(&lock, &error));
+                    }
+                }
+            }
+        }
+        let describe = self.config.describe();
+        Err(StoreError::later(format!("{describe}: the holder of `{key}` changes too fast")))
+    }
+
+    /// Puts a place where another one is. Returns the number of the change, which is above all that were handed out.
+    async fn write_over(
+        &self,
+        link: &Link,
+        (first, name): (&PlaceName, &PlaceName),
+        lock: &str,
+    ) -> Result<i64, Error> {
+        let options = CreateMode::Ephemeral.with_acls(self.config.acls());
+        let mut writer = link.client.new_multi_writer();
+        writer.add_delete(&first.path(lock), None)?;
+        writer.add_create(&name.path(lock), b"", &options)?;
+        // Servers leave the number out of the answer to a creation in such a command.
+        writer.add_set_data(&link.node, b"", None)?;
+        match writer.commit().await?.as_slice() {
+            [.., MultiWriteResult::SetData { stat }] => Ok(stat.mzxid),
+            _ => Err(Error::UnexpectedErrorCode(0)),
+        }
+    }
+}
