@@ -138,11 +138,12 @@ impl Core {
     /// Publishes the requests that wait inside the section that holds this lease, or removes their record. `Some`: why
     /// not.
     pub(super) async fn publish_waits_of(&self, lease: &Lease) -> Option<StoreError> {
-        self.myself.change(lease, |published| {
-            published.waits.retain(|wait| self.nested_waits.is_waiting(wait.number));
-        });
         let (key, token) = lease;
         let hold = self.account(key).and_then(|own| own.holds.into_iter().find(|hold| hold.token == *token));
+        self.myself.change(lease, |published| {
+            // No section can be inside a lease that is lost.
+            published.waits.retain(|wait| hold.is_some() && self.nested_waits.is_waiting(wait.number));
+        });
         // The record lives as long as the lease does. A renewal prolongs both.
         let note = hold.and_then(|hold| self.note(key, *token, hold.left));
         match note {

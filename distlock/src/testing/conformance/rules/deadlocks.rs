@@ -36,7 +36,7 @@ where
 /// Each holds its key and requests that of the next one.
 fn ring(managers: &[LockManager], keys: &[&str]) -> (Vec<Section>, Arc<Notify>) {
     let (barrier, done) = (Arc::new(Barrier::new(keys.len())), Arc::new(Notify::new()));
-    // Whoever gets both keeps nothing waiting.
+    // A section that gets both locks ends at once.
     done.notify_one();
     let next = keys.iter().cycle().skip(1);
     let sections = managers.iter().zip(keys.iter().zip(next)).map(|(manager, (held, wanted))| {
