@@ -75,7 +75,7 @@ refuse() {
 # mutant NAME: a run of engines that break this rule. What they do wrong may not happen in the first one.
 mutant() {
     local attempt
-    for attempt in 1 2 3 4 5; do
+    for attempt in 1 2 3 4 5 6 7 8 9 10; do
         record "$1" "$attempt" "$attempt" FAULTS=1 SECTIONS=100 MUTANT="$1"
         fits "$out/$1/$attempt.jsonl" || { echo "$1, run $attempt: $refused"; return; }
     done
@@ -89,10 +89,8 @@ heading='| runs | sections | faults | number | lines |
 case ${1:-} in
     '')
         record calm "$seed" $((seed + 3)) SECTIONS=60
-        record faulty "$seed" $((seed + 3)) SECTIONS=60 FAULTS=1
         echo "$heading"
         accept calm
-        accept faulty
         refuse "$out/calm/$seed.jsonl" swapped
         refuse "$out/calm/$seed.jsonl" doubled
         for rule in DeadlineFromReceipt LateAnswerNotCompensated TokenReused; do mutant "$rule"; done
