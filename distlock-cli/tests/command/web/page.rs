@@ -214,7 +214,7 @@ fn while_the_store_is_down_the_page_says_so_and_shows_what_it_knew() {
     assert_eq!(browser.text(&format!("{state}.className")), "bad");
     assert!(browser.text("document.title").starts_with("⚠ store unreachable since "));
     let trouble = browser.text("document.getElementById('trouble').textContent");
-    assert!(trouble.contains("is unreachable") && trouble.contains("was seen at "), "{trouble}");
+    assert!(trouble.contains("been unreachable") && trouble.contains("was seen at "), "{trouble}");
     assert_eq!(browser.eval(&format!("!!{order} && document.body.className === 'stale'")), true);
     let figures = "[...document.querySelectorAll('dd')].every((figure) => figure.textContent === '–')";
     assert_eq!(browser.eval(figures), true);
