@@ -29,7 +29,7 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
     return 'WRONGKIND', held
   end
   redis.call('ZREMRANGEBYSCORE', members, '-inf', text(now))
-  if redis.call('EXISTS', members) == 0 then
+  if redis.call('ZCARD', members) == 0 then
     -- The last lease has ended. The keys expire by the millisecond, the leases by the microsecond, so the marker may
     -- live on for the rest of this one. A marker that is left without its set would look like somebody else's.
     add_first_member(lock, members, marker, token, expiry, now)
