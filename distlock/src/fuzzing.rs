@@ -44,14 +44,13 @@ pub fn lock(data: &[u8]) {
     }
 }
 
-/// Inputs from which the fuzz target `stores` starts pass, and those that have found a bug.
 #[cfg(test)]
 mod tests {
+    use crate::backend::redis::fuzzing::read_seeds::seeds;
+
     #[test]
     fn seeds_of_stores_pass() {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/stores");
-        for file in std::fs::read_dir(directory).unwrap() {
-            let seed = std::fs::read(file.unwrap().path()).unwrap();
+        for seed in seeds("stores") {
             seed.strip_prefix(b"t").into_iter().for_each(super::ticket);
             seed.strip_prefix(b"l").into_iter().for_each(super::lock);
             seed.strip_prefix(b"r").into_iter().for_each(super::records);

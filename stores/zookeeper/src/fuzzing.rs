@@ -43,14 +43,15 @@ fn queue(queue: &QueueState) {
     }
 }
 
-/// Inputs from which the fuzz target starts pass, and those that have found a bug.
+#[cfg(test)]
+#[path = "../../../fuzz/read_seeds.rs"]
+mod read_seeds;
+
 #[cfg(test)]
 mod tests {
     #[test]
     fn seeds_pass() {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/stores");
-        for file in std::fs::read_dir(directory).unwrap() {
-            let seed = std::fs::read(file.unwrap().path()).unwrap();
+        for seed in super::read_seeds::seeds("stores") {
             seed.strip_prefix(b"z").into_iter().for_each(super::server);
         }
     }

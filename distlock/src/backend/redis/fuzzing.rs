@@ -172,17 +172,13 @@ fn owner(text: &str) {
     assert!(client_of(text).is_none_or(|client| text.contains(client)));
 }
 
-/// The inputs from which the fuzz targets start pass. So do inputs that have found a bug, which are kept with
-/// them.
+#[cfg(test)]
+#[path = "../../../../fuzz/read_seeds.rs"]
+pub(crate) mod read_seeds;
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    fn seeds(target: &str) -> Vec<Vec<u8>> {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(target);
-        let files = std::fs::read_dir(&directory).unwrap().map(|file| file.unwrap().path());
-        files.map(|path| std::fs::read(path).unwrap()).collect()
-    }
+    use super::read_seeds::seeds;
 
     #[test]
     fn seeds_of_urls_pass() {

@@ -75,9 +75,13 @@ fn mix(mut hash: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// The server with the highest weight serves the slot (rendezvous hashing).
 fn weight(name: u64, slot: u16) -> u64 {
     mix(name ^ mix(slot.into()))
+}
+
+/// Which of the servers serves the slot: the one with the highest weight (rendezvous hashing). `names`: hashed.
+fn heaviest(names: &[u64], slot: u16) -> usize {
+    (0..names.len()).max_by_key(|at| weight(names[*at], slot)).unwrap_or_default()
 }
 
 impl Shards {
@@ -93,11 +97,14 @@ impl Shards {
         self.servers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",")
     }
 
+    fn hashed_names(&self) -> Vec<u64> {
+        self.servers.iter().map(|(name, _)| fnv1a(name)).collect()
+    }
+
     pub(super) fn map(&self, node: impl Fn(&Address) -> Arc<Node>) -> Map {
-        let hashes: Vec<_> = self.servers.iter().map(|(name, _)| fnv1a(name)).collect();
-        let heaviest =
-            |slot| (0..hashes.len()).max_by_key(|at| weight(hashes[*at], slot)).unwrap_or_default();
-        Map::fixed(self.servers.iter().map(|(_, address)| node(address)).collect(), heaviest)
+        let names = self.hashed_names();
+        let nodes = self.servers.iter().map(|(_, address)| node(address)).collect();
+        Map::fixed(nodes, |slot| heaviest(&names, slot))
     }
 
     /// Returns once the server behind `link` may be used. The other servers are asked over links of their own.
@@ -212,8 +219,7 @@ mod tests {
 
     /// The name of the server that serves a slot.
     fn server(shards: &Shards, slot: u16) -> &str {
-        let (name, _) = shards.servers.iter().max_by_key(|(name, _)| weight(fnv1a(name), slot)).unwrap();
-        name
+        &shards.servers[heaviest(&shards.hashed_names(), slot)].0
     }
 
     /// The vectors of docs/protocol.md.
