@@ -76,6 +76,7 @@ pub(crate) fn run(store: Store, length: Length, options: &Options) -> Outcome {
         store,
         clients: options.clients,
         tasks: options.tasks,
+        long_percent: options.long_percent,
     };
     let (mut judge, mut outcome) = (Judge::default(), Outcome::default());
     let mut left = length;

@@ -1,4 +1,4 @@
-//! A client process of a soak: `soak client <url> <register> <seed> <tasks> <store>`. Works until it reads a line,
+//! A client process of a soak: `soak client <url> <register> <seed> <tasks> <long> <store>`. Works until it reads a line,
 //! reports on its standard output, and ends with it when its input ends.
 
 use std::{
@@ -58,9 +58,9 @@ impl Report {
 }
 
 pub(crate) fn main(words: &[String]) {
-    let [url, register, seed, tasks, store] = words else { panic!("see the source") };
+    let [url, register, seed, tasks, long_percent, store] = words else { panic!("see the source") };
     let (seed, tasks): (u64, u64) = (seed.parse().unwrap(), tasks.parse().unwrap());
-    let offer = Store::named(store).unwrap().offer();
+    let offer = Store::named(store).unwrap().offer(long_percent.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (report, writer) = Report::start();
     runtime.block_on(work(url, register, Rng::with_seed(seed), tasks, offer, report));

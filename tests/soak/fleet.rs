@@ -41,6 +41,7 @@ pub(crate) struct Recipe {
     pub(crate) store: Store,
     pub(crate) clients: usize,
     pub(crate) tasks: usize,
+    pub(crate) long_percent: u32,
 }
 
 #[derive(Debug)]
@@ -166,8 +167,9 @@ impl Client {
 fn launch(recipe: &Recipe, at: usize, clock: &Clock, rng: &mut Rng, log: &Arc<Mutex<Log>>) -> Client {
     let url = &recipe.urls[at % recipe.urls.len()];
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let (seed, tasks) = (rng.u64(..).to_string(), recipe.tasks.to_string());
-    command.args(["client", url, &recipe.register, &seed, &tasks, recipe.store.name()]);
+    let (seed, tasks, long) =
+        (rng.u64(..).to_string(), recipe.tasks.to_string(), recipe.long_percent.to_string());
+    command.args(["client", url, &recipe.register, &seed, &tasks, &long, recipe.store.name()]);
     clock.clock.preload(&mut command);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let input = child.stdin.take().unwrap();

@@ -6,7 +6,7 @@ use crate::plan::Offer;
 
 pub(crate) const USAGE: &str = "soak [--minutes N | --seconds N | --sections N] [--seed N]
      [--store redis|sentinel|cluster|quorum|postgres|mysql|etcd|zookeeper|memcached|control|all]
-     [--clients N] [--tasks N]";
+     [--clients N] [--tasks N] [--long PERCENT]";
 
 /// What keeps the locks. `--topology` is another word for `--store`, and `one` for `redis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ impl Store {
     }
 
     /// What can be asked of it: everything else is refused.
-    pub(crate) fn offer(self) -> Offer {
-        let all = Offer { shared: true, fenced: true, min_hold: true, linger: true };
+    pub(crate) fn offer(self, long_percent: u32) -> Offer {
+        let all = Offer { shared: true, fenced: true, min_hold: true, linger: true, long_percent };
         match self {
             Store::Redis | Store::Sentinel | Store::Cluster | Store::Control => all,
             Store::Postgres | Store::MariaDb | Store::Etcd => all,
@@ -91,6 +91,7 @@ pub(crate) struct Options {
     pub(crate) stores: Vec<Store>,
     pub(crate) clients: usize,
     pub(crate) tasks: usize,
+    pub(crate) long_percent: u32,
 }
 
 impl Options {
@@ -102,6 +103,7 @@ impl Options {
             stores: all.clone().collect(),
             clients: 4,
             tasks: 16,
+            long_percent: 100,
         };
         for pair in words.chunks(2) {
             let [option, value] = pair else { return Err(format!("`{}` has no value", pair[0])) };
@@ -114,6 +116,7 @@ impl Options {
                 "--seed" => options.seed = number()?,
                 "--clients" => options.clients = count()?,
                 "--tasks" => options.tasks = count()?,
+                "--long" => options.long_percent = u32::try_from(number()?).unwrap_or(u32::MAX),
                 "--store" | "--topology" if value == "all" => options.stores = all.clone().collect(),
                 "--store" | "--topology" => {
                     let store = Store::named(value).ok_or_else(|| format!("unknown store `{value}`"))?;

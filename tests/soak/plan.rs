@@ -23,6 +23,9 @@ pub(crate) struct Offer {
     pub(crate) fenced: bool,
     pub(crate) min_hold: bool,
     pub(crate) linger: bool,
+    /// Of a hundred sections that would keep a key for long, so many do. The long ones limit how many sections there
+    /// are in a minute.
+    pub(crate) long_percent: u32,
 }
 
 /// How the lock is taken and given back.
@@ -103,6 +106,7 @@ impl fmt::Display for Plan {
 
 impl Plan {
     pub(crate) fn draw(rng: &mut Rng, offer: Offer) -> Plan {
+        let long = rng.u32(..100) < offer.long_percent;
         let mut plan = Plan {
             form: Form::Released,
             kind: Kind::Exclusive,
@@ -115,7 +119,7 @@ impl Plan {
             max_hold: None,
             linger: None,
             fenced: false,
-            work: draw_work(rng),
+            work: draw_work(rng, long),
             cancel_after: (rng.u32(..100) < 4).then(|| Duration::from_micros(rng.u64(..30_000))),
             pause: Duration::from_micros(rng.u64(..3_000)),
         };
@@ -123,14 +127,14 @@ impl Plan {
             0..25 => plan.hot(rng),
             25..40 => plan.cold(rng),
             40..50 => plan.annotated(rng),
-            50..58 => plan.several(rng, offer),
-            58..66 if offer.min_hold => plan.kept(rng),
-            66..70 if offer.fenced => plan.office(rng),
-            70..85 if offer.shared => plan.shared(rng, offer),
-            85..95 if offer.shared => plan.limited(rng, offer),
+            50..58 => plan.several(rng, offer, long),
+            58..66 if offer.min_hold && long => plan.kept(rng),
+            66..70 if offer.fenced && long => plan.office(rng),
+            70..85 if offer.shared => plan.shared(rng, offer, long),
+            85..95 if offer.shared => plan.limited(rng, offer, long),
             95..100 if offer.linger => plan.lingering(rng),
-            // What the store does not offer.
-            _ => plan.hot(rng),
+            // What the store does not offer, or what is not to be long.
+            _ => plan.cold(rng),
         }
         if plan.kind == Kind::Exclusive && plan.keys.len() == 1 && plan.form != Form::Leader {
             plan.fenced = offer.fenced && rng.u32(..100) < 60;
@@ -161,14 +165,14 @@ impl Plan {
         self.renews = true;
     }
 
-    fn several(&mut self, rng: &mut Rng, offer: Offer) {
+    fn several(&mut self, rng: &mut Rng, offer: Offer, long: bool) {
         let count = rng.usize(2..=3);
         let mut numbers: Vec<u32> = (0..6).collect();
         rng.shuffle(&mut numbers);
         self.keys = numbers[..count].iter().map(|number| format!("part:{number}")).collect();
         self.work = self.work.min(Duration::from_millis(50));
         match rng.u32(..8) {
-            0 if offer.min_hold => self.keep(rng),
+            0 if offer.min_hold && long => self.keep(rng),
             1 if self.renews => self.max_hold = Some(self.ttl),
             _ => {}
         }
@@ -203,21 +207,25 @@ impl Plan {
         self.linger = Some(Duration::from_millis(rng.u64(10..300)));
     }
 
-    fn shared(&mut self, rng: &mut Rng, offer: Offer) {
+    fn shared(&mut self, rng: &mut Rng, offer: Offer, long: bool) {
         self.keys = vec![format!("rw:{}", rng.u32(..3))];
         self.form = draw_form(rng);
         if rng.u32(..4) > 0 {
             self.kind = Kind::Shared;
-            self.stay(rng, offer);
+            if long {
+                self.stay(rng, offer);
+            }
         }
     }
 
-    fn limited(&mut self, rng: &mut Rng, offer: Offer) {
+    fn limited(&mut self, rng: &mut Rng, offer: Offer, long: bool) {
         let limit = rng.u32(1..=3);
         self.keys = vec![format!("limit:{limit}:{}", rng.u32(..2))];
         self.form = draw_form(rng);
         self.kind = Kind::Limited(limit);
-        self.stay(rng, offer);
+        if long {
+            self.stay(rng, offer);
+        }
     }
 
     /// Holders that others join, and that leave before these: by a `min_hold`, a lease that ends, or in order. Some of
@@ -262,12 +270,12 @@ fn draw_wait(rng: &mut Rng) -> Wait {
     }
 }
 
-fn draw_work(rng: &mut Rng) -> Duration {
+fn draw_work(rng: &mut Rng, long: bool) -> Duration {
     let longest = match rng.u32(..100) {
-        0..70 => 2_000,
+        92..99 if long => 150_000,
+        99 if long => 3_000_000,
         70..92 => 20_000,
-        92..99 => 150_000,
-        _ => 3_000_000,
+        _ => 2_000,
     };
     Duration::from_micros(rng.u64(..longest))
 }
