@@ -1,5 +1,5 @@
-//! A client process of a soak: `soak client <url> <register> <seed> <tasks> <long> <store>`. Works until it reads a line,
-//! reports on its standard output, and ends with it when its input ends.
+//! A client process of a soak: `soak client <url> <register> <seed> <tasks> <long> <store>`. Works until it reads a
+//! line, reports on its standard output, and ends with it when its input ends.
 
 use std::{
     io::{BufRead, BufWriter, Write as _},

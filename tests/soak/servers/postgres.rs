@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use distlock_fixtures::Signal;
-use distlock_tests::{PostgresServer, Proxy, eventually_blocking};
+use distlock_tests::{PostgresServer, Proxy};
 use fastrand::Rng;
 use rustix::process::{Pid, kill_process};
 
@@ -73,16 +73,16 @@ fn strike(server: &mut PostgresServer, rng: &mut Rng) {
             block_on(server.run(sql));
         }
         7 => {
-            // All of them are ended then, because what they share may be broken.
-            if signal_one(server, rng, Signal::KILL).is_some() {
-                eventually_blocking("PostgreSQL has recovered", || block_on(server.lets_in()));
+            if let Some(pid) = one_process(server, rng) {
+                block_on(server.recover_from(|| kill_process(pid, Signal::KILL)));
             }
         }
         8 => {
-            if let Some(stopped) = signal_one(server, rng, Signal::STOP) {
-                sleep(rng, 20..SILENCE_MS);
+            if let Some(pid) = one_process(server, rng) {
                 // Its server may have ended it.
-                kill_process(stopped, Signal::CONT).ok();
+                kill_process(pid, Signal::STOP).ok();
+                sleep(rng, 20..SILENCE_MS);
+                kill_process(pid, Signal::CONT).ok();
             }
         }
         9 | 10 => {
@@ -106,9 +106,7 @@ fn hold(server: &PostgresServer, rng: &mut Rng, sql: &str) {
 }
 
 /// Of the processes that serve our clients.
-fn signal_one(server: &PostgresServer, rng: &mut Rng, signal: Signal) -> Option<Pid> {
+fn one_process(server: &PostgresServer, rng: &mut Rng) -> Option<Pid> {
     let backends = block_on(server.backends());
-    let pid = Pid::from_raw(rng.choice(backends)?.cast_signed())?;
-    kill_process(pid, signal).ok()?;
-    Some(pid)
+    Pid::from_raw(rng.choice(backends)?.cast_signed())
 }
