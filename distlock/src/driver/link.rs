@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Core;
+use crate::backend::BoxFuture;
 use crate::protocol::{Failure, StoreError};
 
 /// What a task that waits for the link knows of it.
@@ -29,6 +30,22 @@ impl Core {
         tokio::select! {
             link = reached => link,
             () = self.sleep(d) => self.link.borrow().clone(),
+        }
+    }
+
+    /// Asks the store. If there is no link, waits for it up to `d`, and asks again.
+    pub(crate) async fn reaching<T>(
+        &self,
+        d: Duration,
+        operation: impl Fn() -> BoxFuture<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match operation().await {
+            Err(error) if error.kind == Failure::NotSent => {}
+            other => return other,
+        }
+        match self.link_within(d).await {
+            LinkSeen::Down(error) => Err(error),
+            LinkSeen::Up | LinkSeen::NotYet => operation().await,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::key_entry::{QueueEntry, plus};
 use super::{ModelServer, News, Note};
-use crate::backend::{LockKind, ReleaseReply, ServerTime, shared_token_text};
+use crate::backend::{ReleaseReply, ServerTime, shared_token_text};
 use crate::protocol::mutated;
 
 impl ModelServer {
