@@ -21,12 +21,6 @@ declare -A missing
 mkdir -p "$home/node"
 cp referee/adapters/node/* "$home/node/"
 (cd "$home/node" && npm ci --silent --no-audit --no-fund) || missing[node]='npm is missing, or failed'
-curator=/usr/share/java/curator-recipes.jar
-if command -v javac >/dev/null && [ -e "$curator" ]; then
-    javac -d "$home/java" -cp "$curator" referee/adapters/java/*.java
-else
-    missing[java]='a JDK or Curator is missing (default-jdk-headless libcurator-recipes-java)'
-fi
 if ! command -v php >/dev/null || ! php -r 'exit((int) !class_exists("Redis"));' ||
     [ ! -e /usr/share/php/Symfony/Component/Lock ] || [ ! -e /usr/share/php/Illuminate/Cache ]; then
     missing[php]='PHP or a library is missing (php-cli php-redis php-symfony-lock php-illuminate-cache php-illuminate-redis)'
@@ -36,6 +30,7 @@ fi
 cargo build --locked --release -p distlock-referee
 cargo build --locked --release -p distlock-referee-rust
 referee=target/release/distlock-referee
+why=$("$referee" compile "$home/java") || missing[java]="Java or Curator is missing: $why"
 if [ $# -gt 0 ]; then exec "$referee" run "$@"; fi
 rm -rf "$home/report"
 while read -r name language; do

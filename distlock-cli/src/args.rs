@@ -184,6 +184,13 @@ pub(crate) struct Run {
     /// If the lock is busy, exits with 0 and prints nothing
     #[arg(long, conflicts_with = "busy_exit")]
     pub(crate) quiet_busy: bool,
+    #[command(flatten)]
+    pub(crate) child: Child,
+}
+
+/// The command that runs under the lock.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Child {
     /// Passes the URL, with its password, to the command as DISTLOCK_URL
     #[arg(long)]
     pub(crate) pass_url: bool,
@@ -209,13 +216,8 @@ pub(crate) struct Leader {
     /// The longest time of a term; after that, the command is ended, and another process may lead
     #[arg(long, value_name = "TIME")]
     pub(crate) max_hold: Option<Span>,
-    /// Passes the URL, with its password, to the command as DISTLOCK_URL
-    #[arg(long)]
-    pub(crate) pass_url: bool,
     #[command(flatten)]
-    pub(crate) ending: Ending,
-    #[command(flatten)]
-    pub(crate) program: Program,
+    pub(crate) child: Child,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -374,7 +376,7 @@ mod tests {
         let args = Args::try_parse_from(["distlock", "run", "--key", "k", "--", "ls", "--key", "x"]).unwrap();
         let Command::Run(run) = args.command else { panic!("it is run") };
         assert_eq!(run.keys, ["k"]);
-        assert_eq!(run.program.parts(), ("ls".into(), vec!["--key".into(), "x".into()]));
+        assert_eq!(run.child.program.parts(), ("ls".into(), vec!["--key".into(), "x".into()]));
     }
 
     #[test]
@@ -383,7 +385,7 @@ mod tests {
             Args::try_parse_from(["distlock", "run", "--key", "k", "-c", "echo $1", "--", "a"]).unwrap();
         let Command::Run(run) = args.command else { panic!("it is run") };
         let arguments: Vec<OsString> = ["-c", "echo $1", "sh", "a"].map(Into::into).into();
-        assert_eq!(run.program.parts(), ("/bin/sh".into(), arguments));
+        assert_eq!(run.child.program.parts(), ("/bin/sh".into(), arguments));
         assert!(Args::try_parse_from(["distlock", "run", "--key", "k"]).is_err(), "nothing to run");
     }
 }

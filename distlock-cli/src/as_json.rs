@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::words::{self, Parties};
 
-fn millis(time: Option<Duration>) -> Option<u64> {
+pub(crate) fn millis(time: Option<Duration>) -> Option<u64> {
     time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use distlock::LockClient;
 
 /// The time over which the rates are computed: a client writes its counters every five seconds.
-pub(crate) const RATES_OVER: Duration = Duration::from_secs(15);
+const RATES_OVER: Duration = Duration::from_secs(15);
 
 /// The number in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,8 +35,14 @@ pub(crate) struct Meter {
     steps: VecDeque<Interval>,
 }
 
+impl Default for Meter {
+    fn default() -> Self {
+        Meter::over(RATES_OVER)
+    }
+}
+
 impl Meter {
-    pub(crate) fn new(window: Duration) -> Self {
+    fn over(window: Duration) -> Self {
         Meter { window, last: None, steps: VecDeque::new() }
     }
 
@@ -117,7 +123,7 @@ mod tests {
     async fn rates_are_those_of_clients_that_were_there_before() {
         let (one, begin) = (client().await, Instant::now());
         let at = |id: &str, met: Met| other(one.clone(), id, met);
-        let mut meter = Meter::new(Duration::ZERO);
+        let mut meter = Meter::over(Duration::ZERO);
         assert_eq!(meter.look(begin, &[at("a", (7, 1))]), None);
         let with_newcomer = [at("a", (12, 1)), at("b", (1_000, 1_000))];
         assert_eq!(meter.look(after(begin, 2), &with_newcomer), Some(Rates { busy: 2.5, lost: 0.0 }));
@@ -129,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn a_window_covers_several_looks() {
         let (one, begin) = (client().await, Instant::now());
-        let mut meter = Meter::new(Duration::from_secs(4));
+        let mut meter = Meter::over(Duration::from_secs(4));
         let mut rates = Vec::new();
         for (second, busy) in [(0, 0), (1, 8), (2, 8), (3, 8), (4, 8), (5, 8)] {
             rates.push(
@@ -145,7 +151,7 @@ mod tests {
     #[tokio::test]
     async fn what_this_process_meets_says_nothing() {
         let (one, begin) = (client().await, Instant::now());
-        let mut meter = Meter::new(Duration::ZERO);
+        let mut meter = Meter::over(Duration::ZERO);
         let me = std::slice::from_ref(&one);
         assert_eq!((meter.look(begin, me), meter.look(after(begin, 1), me)), (None, None));
     }

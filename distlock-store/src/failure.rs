@@ -29,6 +29,18 @@ pub fn told(error: Box<dyn Error + Send + Sync>) -> Arc<dyn Error + Send + Sync>
     Arc::new(Told { error, below })
 }
 
+/// `text`, and the causes below it that it does not contain.
+pub fn with_causes(mut text: String, mut cause: Option<&(dyn Error + 'static)>) -> String {
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
 /// Text of our own in several lines, such as a script to run. The words of others in it are escaped already.
 #[derive(Debug)]
 pub struct OwnLines(pub String);

@@ -30,6 +30,20 @@ pub enum LockKind {
     },
 }
 
+/// Whether places of both kinds may stand in one queue of a store.
+pub fn go_together(one: LockKind, other: LockKind) -> bool {
+    let is_limited = |kind| matches!(kind, LockKind::Limited { .. });
+    one == other || !(is_limited(one) || is_limited(other))
+}
+
+/// A place of this kind holds the lock if fewer than this many places exclude it.
+pub fn room(kind: LockKind) -> usize {
+    match kind {
+        LockKind::Exclusive | LockKind::Shared => 1,
+        LockKind::Limited { max_holders } => usize::try_from(max_holders).unwrap_or(usize::MAX),
+    }
+}
+
 impl fmt::Display for LockKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

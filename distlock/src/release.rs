@@ -37,17 +37,17 @@ pub enum Release {
 }
 
 /// The release of one lock.
-pub(crate) enum Releasing {
+pub(crate) enum LockRelease {
     /// The outer section releases the lock.
     Nested(Result<(), LockError>),
     Own(Released),
 }
 
-impl Releasing {
+impl LockRelease {
     fn now(&mut self) -> Option<Result<(), LockError>> {
         match self {
-            Releasing::Nested(result) => Some(result.clone()),
-            Releasing::Own(released) => {
+            LockRelease::Nested(result) => Some(result.clone()),
+            LockRelease::Own(released) => {
                 let result = released.now()?;
                 Some(result.map_err(|failed| failure(released.cell(), failed, NOT_RELEASED)))
             }
@@ -56,8 +56,8 @@ impl Releasing {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
         match self {
-            Releasing::Nested(result) => Poll::Ready(result.clone()),
-            Releasing::Own(released) => {
+            LockRelease::Nested(result) => Poll::Ready(result.clone()),
+            LockRelease::Own(released) => {
                 let result = ready!(released.poll(cx));
                 Poll::Ready(result.map_err(|failed| failure(released.cell(), failed, NOT_RELEASED)))
             }
@@ -69,14 +69,14 @@ impl Releasing {
 /// hand so that it is compiled once, in this crate, and a single lock needs no list.
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct Releases {
-    first: Option<Releasing>,
-    others: vec::IntoIter<Releasing>,
+    first: Option<LockRelease>,
+    others: vec::IntoIter<LockRelease>,
     result: Result<(), LockError>,
 }
 
 impl Releases {
     /// In this order.
-    pub(crate) fn of(mut releasing: impl Iterator<Item = Releasing>) -> Self {
+    pub(crate) fn of(mut releasing: impl Iterator<Item = LockRelease>) -> Self {
         let first = releasing.next();
         Releases { first, others: releasing.collect::<Vec<_>>().into_iter(), result: Ok(()) }
     }
@@ -84,7 +84,7 @@ impl Releases {
     /// Leaves the replies to the I/O thread, unless it waits for too many already: those are waited for here.
     pub(crate) fn leave_to_background(&mut self) {
         for releasing in self.first.iter_mut().chain(self.others.as_mut_slice()) {
-            if let Releasing::Own(released) = releasing {
+            if let LockRelease::Own(released) = releasing {
                 released.leave_to_background();
             }
         }

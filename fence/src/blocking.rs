@@ -113,7 +113,7 @@ where
     C: FencedConnection,
     E: From<FenceError>,
 {
-    let open = Open::begin(fence, connection, check)?;
+    let open = OpenTransaction::begin(fence, connection, check)?;
     let value = body(open.connection)?;
     open.commit(fence)?;
     Ok(value)
@@ -128,19 +128,19 @@ pub fn migrate<C: FencedConnection>(connection: &mut C) -> Result<(), Box<dyn Er
 }
 
 /// A transaction, which is rolled back when it is dropped.
-struct Open<'c, C: FencedConnection> {
+struct OpenTransaction<'c, C: FencedConnection> {
     connection: &'c mut C,
     is_open: bool,
 }
 
-impl<'c, C: FencedConnection> Open<'c, C> {
+impl<'c, C: FencedConnection> OpenTransaction<'c, C> {
     fn begin(
         fence: &Fence,
         connection: &'c mut C,
         check: impl FnOnce(&mut C, &Fence) -> Result<(), FenceError>,
     ) -> Result<Self, FenceError> {
         connection.begin(fence)?;
-        let open = Open { connection, is_open: true };
+        let open = OpenTransaction { connection, is_open: true };
         check(open.connection, fence)?;
         Ok(open)
     }
@@ -152,7 +152,7 @@ impl<'c, C: FencedConnection> Open<'c, C> {
     }
 }
 
-impl<C: FencedConnection> Drop for Open<'_, C> {
+impl<C: FencedConnection> Drop for OpenTransaction<'_, C> {
     fn drop(&mut self) {
         if self.is_open {
             self.connection.roll_back();
@@ -359,7 +359,7 @@ where
     if let Some(stored) = connection.find(fence)? {
         return Ok(stored.replay(fence, arguments.as_deref())?);
     }
-    let open = Open::begin(fence, connection, check)?;
+    let open = OpenTransaction::begin(fence, connection, check)?;
     // An earlier holder may have committed since then: the check of the fence has waited for it.
     if let Some(stored) = open.connection.find(fence)? {
         return Ok(stored.replay(fence, arguments.as_deref())?);

@@ -1,4 +1,4 @@
-//! The command: `run ADAPTER`, `soak STORE MINUTES`, `adapter NAME URL`, `list`, `table DIR`.
+//! The command: `run ADAPTER`, `soak STORE MINUTES`, `adapter NAME URL`, `compile DIR`, `list`, `table DIR`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -42,6 +42,10 @@ fn command(words: &[&str]) -> Result<bool, Failure> {
         ["table", directory] => {
             print!("{}", results::markdown(&results::read(Path::new(directory))?)?);
             Ok(true)
+        }
+        ["compile", directory] => {
+            std::fs::create_dir_all(directory)?;
+            Ok(table::compile_java(Path::new(directory)).inspect_err(|why| println!("{why}")).is_ok())
         }
         ["adapter", "distlock", url] => distlock_adapter::serve(url).map(|()| true),
         ["adapter", name, url] => built_in::main(name, url).map(|()| true),

@@ -9,6 +9,7 @@ use crate::Failure;
 pub(crate) const USAGE: &str = "\
 distlock-referee run ADAPTER [OPTIONS]      judges an adapter; `list` names those that come with the referee
 distlock-referee soak STORE MINUTES [OPTIONS]      the same as: run distlock --store STORE, with all faults
+distlock-referee compile DIR                the adapter in Java, into DIR; prints which packages are missing
 distlock-referee list                       the adapters, and what runs each of them
 distlock-referee table DIR                  the reports in DIR, and in the directories in it, as a table
     --seconds 60          how long faults happen

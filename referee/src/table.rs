@@ -72,6 +72,15 @@ pub const ADAPTERS: &[Row] = &[
     ("mutex", Language::BuiltIn, Store::Memory),
 ];
 
+/// Compiles the adapter in Java into a directory.
+///
+/// # Errors
+/// The packages that are missing, or what the compiler has printed.
+pub fn compile_java(classes: &Path) -> Result<(), String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("adapters/java/CuratorMutex.java");
+    distlock_fixtures::compile_with_curator(&source, classes)
+}
+
 /// Finds an adapter by its name. `store` is for distlock, which knows several. `program` is this program.
 #[must_use]
 pub fn find(name: &str, store: Option<Store>, program: &Path) -> Option<Adapter> {

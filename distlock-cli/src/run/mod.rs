@@ -45,14 +45,10 @@ struct Job<'a> {
 /// Runs a command under a lock.
 pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, Exit> {
     let mut signals = Signals::catch()?;
-    check(&options.ending, options.ttl)?;
-    if let Some(most) = options.max_hold {
-        check(&options.ending, most)?;
-    }
+    let job = job(general, &options.child, options.ttl, options.max_hold)?;
     if options.hand_over && options.keys.len() > 1 {
         return Err(Exit::Usage.because("--hand-over is for one --key"));
     }
-    let url = if options.pass_url { Some(general.url()?) } else { None };
     let manager = interruptible(&mut signals, connect(general)).await??;
     if options.hand_over {
         // Now: after the program has run, the lock could only be released.
@@ -67,14 +63,27 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
         }
         Err(error) => return Err(Exit::told(&error)),
     };
-    let job = Job { program: &options.program, ending: &options.ending, ttl: options.ttl.0, url };
     let ended = under(&manager, &guard, &job, &mut signals).await;
     let exit = match &ended {
         Ok(CommandEnd::ByItself(status)) if options.hand_over && status.success() => hand_over(guard).await,
-        _ => end(guard, ended, options.ending.on_lost).await,
+        _ => end(guard, ended, job.ending.on_lost).await,
     };
     manager.shutdown(LAST_WORDS).await;
     exit
+}
+
+fn job<'a>(
+    general: &'a General,
+    child: &'a args::Child,
+    ttl: Span,
+    max_hold: Option<Span>,
+) -> Result<Job<'a>, Exit> {
+    let args::Child { pass_url, ending, program } = child;
+    for span in std::iter::once(ttl).chain(max_hold) {
+        check(ending, span)?;
+    }
+    let url = if *pass_url { Some(general.url()?) } else { None };
+    Ok(Job { program, ending, ttl: ttl.0, url })
 }
 
 /// Leaves the lock to the process that has the ticket.
@@ -91,12 +100,7 @@ async fn hand_over(guard: Guard) -> Result<Exit, Exit> {
 /// Runs a command whenever this is the leader.
 pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exit, Exit> {
     let mut signals = Signals::catch()?;
-    check(&options.ending, options.ttl)?;
-    if let Some(most) = options.max_hold {
-        check(&options.ending, most)?;
-    }
-    let url = if options.pass_url { Some(general.url()?) } else { None };
-    let job = Job { program: &options.program, ending: &options.ending, ttl: options.ttl.0, url };
+    let job = job(general, &options.child, options.ttl, options.max_hold)?;
     let manager = interruptible(&mut signals, connect(general)).await??;
     let office = shown(&options.office);
     loop {
@@ -114,7 +118,7 @@ pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exi
         let term = guard.fencing_token().map_or_else(|| "?".to_owned(), |token| token.to_string());
         eprintln!("distlock: leader of {office}: term {term} begins");
         let ended = under(&manager, &guard, &job, &mut signals).await;
-        let exit = end(guard, ended, options.ending.on_lost).await;
+        let exit = end(guard, ended, job.ending.on_lost).await;
         eprintln!("distlock: leader of {office}: term {term} has ended");
         let exit = match (exit, signals.asked_to_end()) {
             (Err(Exit::Lost), None) => continue,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use distlock::{LockClient, LockEntry};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::rates::{Meter, RATES_OVER, Rates};
+use crate::rates::{Meter, Rates};
 use crate::words::Parties;
 
 /// What was found at one look.
@@ -86,7 +86,7 @@ impl Model {
             look: None,
             rates: None,
             // Since the look before.
-            meter: Meter::new(RATES_OVER),
+            meter: Meter::default(),
             filter: String::new(),
             mode: Mode::Browse,
             order: Order::Waiters,

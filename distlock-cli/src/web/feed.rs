@@ -10,7 +10,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use super::guard::Access;
 use super::look::{History, ListedLocks, ListingError, Snapshot};
-use super::view::{Loss, millis};
+use super::view::Loss;
+use crate::as_json::millis;
 use crate::exit::Exit;
 use crate::take::{Taken, take_from};
 
@@ -72,7 +73,7 @@ impl Feed {
 
     /// Works while a page is open. Never returns.
     pub(super) async fn run(&self) {
-        let mut memory = History::new();
+        let mut memory = History::default();
         loop {
             if self.latest.receiver_count() == 0
                 && tokio::time::timeout(AWAY, self.wanted.notified()).await.is_err()

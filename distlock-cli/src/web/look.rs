@@ -8,7 +8,7 @@ use distlock::{LockClient, LockError, LockManager};
 
 use super::view::{Loss, Row, Silent};
 use crate::known::{Known, KnownHolder, Name};
-use crate::rates::{Meter, RATES_OVER, Rates};
+use crate::rates::{Meter, Rates};
 use crate::words::shown;
 
 /// What was not listed by then is missing.
@@ -24,7 +24,7 @@ const MOST_LOSSES: usize = 50;
 const NOT_RENEWED: Duration = Duration::from_millis(300);
 
 /// What is remembered from one look to the next.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct History {
     known: Known,
     /// Holders that are no longer listed. Their clients may still report whether they have lost their locks.
@@ -72,22 +72,11 @@ pub(super) struct ListedLocks {
 }
 
 impl History {
-    pub(super) fn new() -> Self {
-        History {
-            known: Known::default(),
-            gone: VecDeque::new(),
-            losses: VecDeque::new(),
-            lost: 0,
-            lost_by: BTreeMap::new(),
-            meter: Meter::new(RATES_OVER),
-        }
-    }
-
     /// No page was open for a while.
     pub(super) fn forget_holders(&mut self) {
         self.known.forget();
         self.gone.clear();
-        self.meter = Meter::new(RATES_OVER);
+        self.meter = Meter::default();
     }
 
     /// Lists all locks. `taken`: whether the page has released this key from this owner. After an error nothing is

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use distlock::{LockClient, LockEntry, LockHolder, LockKind, LockWaiter};
 use serde_json::{Value, json};
 
+use crate::as_json::millis;
+
 /// At most this many waiting processes are shown for a lock.
 const MOST_WAITERS: usize = 20;
 /// At most this many holders.
@@ -139,8 +141,4 @@ fn kind_of(kind: LockKind) -> String {
         LockKind::Shared => "shared".to_owned(),
         LockKind::Limited { max_holders } => format!("at most {max_holders}"),
     }
-}
-
-pub(super) fn millis(time: Option<Duration>) -> Option<u64> {
-    time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

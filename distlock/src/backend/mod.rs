@@ -104,6 +104,13 @@ pub(crate) struct Demand {
     pub(crate) min_hold: Option<Duration>,
 }
 
+impl Demand {
+    /// Of a lock without a fencing token and without `min_hold`.
+    pub(crate) fn plain(kind: LockKind, ttl: Duration) -> Demand {
+        Demand { kind, ttl, fenced: false, min_hold: None }
+    }
+}
+
 /// A store of locks.
 pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Starts to ask for a lock. This, like every other operation, must be cheap, because it is called on the

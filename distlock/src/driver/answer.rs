@@ -132,31 +132,20 @@ impl<T> Drop for AnswerReceiver<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
     use super::*;
-
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::simulation::wakes::Wakes;
 
     /// A task that counts how often it is woken.
     #[derive(Default)]
-    struct Task(Arc<Count>);
+    struct Task(Wakes);
 
     impl Task {
         fn poll<T>(&self, awaited: &mut AnswerReceiver<T>) -> Poll<Result<T, NoAnswer>> {
-            awaited.poll(&mut Context::from_waker(&Waker::from(Arc::clone(&self.0))))
+            awaited.poll(&mut Context::from_waker(&self.0.waker()))
         }
 
         fn wakes(&self) -> usize {
-            self.0.0.load(Ordering::Relaxed)
+            self.0.count()
         }
     }
 

@@ -27,6 +27,11 @@ impl Core {
         drop(self.event(|engine, now| engine.on_every_key(now, |step| step.lose_all(LostReason::Shutdown))));
     }
 
+    /// Every lease that this process has of `key` is lost, as if no renewal had got through in time.
+    pub(crate) fn lose_key(self: &Arc<Self>, key: &Arc<str>) {
+        drop(self.event(|engine, now| engine.on_key(now, key, |step| step.lose_all(LostReason::Expired)).1));
+    }
+
     /// The I/O thread has ended although this manager is in use. Nothing is renewed and no waiter is woken
     /// any more, so all holders, all waiters and all later requests are told at once.
     pub(super) fn fail(self: &Arc<Self>, why: &str) {

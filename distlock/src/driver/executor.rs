@@ -10,7 +10,7 @@ use crate::simulation::tasks::Tasks;
 use distlock_store::clock;
 
 #[derive(Clone)]
-pub(super) enum Executor {
+pub(crate) enum Executor {
     Runtime(Handle),
     /// A simulated world polls them, one at a time.
     #[cfg(test)]

@@ -349,11 +349,9 @@ pub(super) fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::task::Wake;
-
     use super::*;
     use crate::protocol::{Time, op};
+    use crate::simulation::wakes::Wakes;
 
     /// The same event may send releases of other leases, which have ended by then.
     #[test]
@@ -369,14 +367,6 @@ mod tests {
         assert!(!kind.covers(&context, &release));
     }
 
-    struct Flag(AtomicBool);
-
-    impl Wake for Flag {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
     #[test]
     fn a_caller_learns_of_the_end_of_the_io_thread() {
         let context = Context { key: "k".into(), token: Token(1), sent: Time(0) };
@@ -385,11 +375,11 @@ mod tests {
         let ownership = Ownership::WithCaller(InFlight::Release(context, releasing, never.into()), None);
         let kind = AwaitedKind::Release(Token(1));
         let polled = Arc::new(CallerPolled { core: Weak::new(), kind, ownership: Mutex::new(ownership) });
-        let woken = Arc::new(Flag(AtomicBool::new(false)));
-        let waker = Waker::from(woken.clone());
+        let wakes = Wakes::default();
+        let waker = wakes.waker();
         assert!(polled.poll(&mut TaskContext::from_waker(&waker)).is_pending());
         polled.end();
-        assert!(woken.0.load(Ordering::Relaxed));
+        assert_eq!(wakes.count(), 1);
         let found = polled.poll(&mut TaskContext::from_waker(&waker));
         assert!(matches!(found, Poll::Ready(CallerPoll::Over(Confirmation::Failed(_)))));
     }

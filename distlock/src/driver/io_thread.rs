@@ -17,8 +17,6 @@ use crate::contained::{Panicked, contained, poll_contained};
 use crate::observe::observe_this_thread;
 use crate::process::Process;
 use crate::protocol::{Failure, StoreError};
-#[cfg(test)]
-use crate::simulation::tasks::Tasks;
 use distlock_store::clock;
 
 /// When the last handle is dropped, commands under way have this long to be answered.
@@ -85,20 +83,9 @@ impl IoThread {
             .map_err(|error| format!("the I/O thread: {error}"))
     }
 
-    /// There is no thread: the world that polls `tasks` is it.
-    #[cfg(test)]
-    pub(super) fn simulate(&self, core: &Arc<Core>, tasks: &Arc<Tasks>) {
+    /// There is no thread: this one is it, which polls the tasks of `executor`, by the executor's clock.
+    pub(super) fn run_on(&self, core: &Arc<Core>, executor: Executor) {
         self.thread.get_or_init(|| thread::current().id());
-        self.run_as_a_task(core, Executor::Simulated(tasks.clone()));
-    }
-
-    /// There is no thread: the runtime in which a test runs is it, and with it its clock.
-    pub(super) fn run_on(&self, core: &Arc<Core>, runtime: tokio::runtime::Handle) {
-        self.thread.get_or_init(|| thread::current().id());
-        self.run_as_a_task(core, Executor::Runtime(runtime));
-    }
-
-    fn run_as_a_task(&self, core: &Arc<Core>, executor: Executor) {
         self.running.get_or_init(|| Running { executor, core: Arc::downgrade(core) });
         let core = core.clone();
         self.spawn(async move {

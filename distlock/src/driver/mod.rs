@@ -14,11 +14,11 @@ mod deadlocks;
 mod ending;
 mod events;
 mod executor;
-mod for_tests;
 mod idle;
 mod in_flight;
 mod io_thread;
 mod lease_handle;
+mod link;
 mod long_lasting;
 mod nested_watch;
 mod ownership;
@@ -26,6 +26,7 @@ mod releasing;
 mod reports;
 pub(crate) mod shards;
 mod take_over;
+mod timers;
 mod vitals;
 mod who;
 
@@ -40,23 +41,23 @@ use tokio::sync::watch;
 use crate::backend::Backend;
 use crate::backend::fail_all::fail_all;
 use crate::contained::{Panicked, contained};
-use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome, RenewPurpose};
+use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome};
 use crate::lease_cell::LeaseCell;
 use crate::observe::{Behind, Event as Happened, Lock, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
-use crate::protocol::{Failure, OpResult, RenewReply, StoreError, Time, Tuning, mutated, op};
+use crate::protocol::{Time, Tuning, mutated, op};
 pub(crate) use acquiring::{PendingAcquire, acquire};
 pub(crate) use acquiring_all::acquire_all;
 pub(crate) use alive::Alive;
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
+pub(crate) use executor::Executor;
 use idle::HandedOver;
-use in_flight::{
-    Answered, AwaitedCommand, Begun, InFlight, all_unanswered, batch_answers, begin, begin_one, pair,
-};
+use in_flight::{Answered, AwaitedCommand, Begun, InFlight, all_unanswered, batch_answers, begin, begin_one};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
+pub(crate) use link::LinkSeen;
 use long_lasting::LongLasting;
 pub(crate) use long_lasting::{Lasting, Watched};
 use nested_watch::NestedWaits;
@@ -72,7 +73,7 @@ use who::Myself;
 pub(crate) use who::Published;
 
 /// The number of mutexes over which the keys are spread.
-const SHARDS: usize = 32;
+pub(crate) const SHARDS: usize = 32;
 
 /// How a request ended. If the lock was acquired, it contains the lease handle: dropping it anywhere releases
 /// the lock.
@@ -128,14 +129,6 @@ pub(crate) struct Core {
     take_over_timer: Arc<TakeOverTimer>,
 }
 
-/// What a task that waits for the link knows of it.
-#[derive(Clone, Debug)]
-pub(crate) enum LinkSeen {
-    NotYet,
-    Up,
-    Down(StoreError),
-}
-
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Core {
@@ -152,18 +145,17 @@ impl Core {
         Arc::new(Alive::new(core))
     }
 
-    /// The same in a simulated world, which polls its tasks.
-    #[cfg(test)]
-    pub(crate) fn simulate(
+    /// The same, with tasks of an executor in place of the I/O thread: for tests of programs, and for simulated worlds.
+    pub(crate) fn start_on(
+        executor: Executor,
         client: Arc<str>,
         backend: Arc<dyn Backend>,
         (tuning, shards): (&Tuning, usize),
         seed: u64,
         observers: Observers,
-        tasks: &Arc<crate::simulation::tasks::Tasks>,
     ) -> Arc<Alive> {
         let core = Arc::new(Core::new(client, backend, tuning, shards, seed, observers));
-        core.io.simulate(&core, tasks);
+        core.io.run_on(&core, executor);
         Arc::new(Alive::new(core))
     }
 
@@ -402,65 +394,6 @@ impl Core {
         drop(answer.give(result));
     }
 
-    /// Fires what is due. Renewals are sent as one batch. `Err`: the engine itself has panicked.
-    fn fire_timers(self: &Arc<Self>) -> Result<(), Panicked> {
-        let now = clock::now();
-        let fired = contained(|| self.engine.on_every_machine(|machine, out| machine.timer(now, out)));
-        let effects = fired.inspect_err(|_| self.io.rearm())?;
-        self.perform_batched(effects);
-        Ok(())
-    }
-
-    fn perform_batched(self: &Arc<Self>, effects: Effects<Requester>) {
-        let mut renewals = Vec::new();
-        let mut batch = Vec::new();
-        let mut rest = Effects { rearm: effects.rearm, ..Effects::default() };
-        for effect in effects.list {
-            match effect {
-                Effect::Send(context, Command::Renew(asked, op)) => {
-                    batch.push((context.key.clone(), op));
-                    renewals.push((context, asked));
-                }
-                other => rest.list.push(other),
-            }
-        }
-        self.perform(rest, None);
-        if batch.is_empty() {
-            return;
-        }
-        // Nobody waits for them, and they change nothing about locks.
-        let mut notes = batch.iter().filter_map(|(key, renew)| self.hold_note(key, renew));
-        if let Ok(Some(noted)) = contained(|| self.backend.note_holds(&mut notes)) {
-            self.aside(noted);
-        }
-        match contained(|| begin(self.backend.send_renew_all(batch))) {
-            Ok(Begun::Answered(results)) => self.all_renewed(renewals, results),
-            Ok(Begun::UnderWay(answers)) => {
-                let core = self.clone();
-                self.on_io_thread(async move {
-                    let count = renewals.len();
-                    let results = in_flight::answer(answers).await;
-                    let results = results.unwrap_or_else(|panicked| all_unanswered(count, panicked));
-                    core.all_renewed(renewals, results);
-                });
-            }
-            Err(panicked) => {
-                let results = all_unanswered(renewals.len(), panicked);
-                self.all_renewed(renewals, results);
-            }
-        }
-    }
-
-    fn all_renewed(
-        self: &Arc<Self>,
-        renewals: Vec<(Context, RenewPurpose)>,
-        results: Vec<OpResult<RenewReply>>,
-    ) {
-        for ((context, asked), result) in pair(renewals, results) {
-            self.answered(Answered::One(context, Answer::Renew(asked, result)), None);
-        }
-    }
-
     /// Work on the I/O thread that nobody waits for at the manager's end.
     pub(crate) fn aside(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.io.spawn(work);
@@ -469,38 +402,6 @@ impl Core {
     /// Becomes ready after `d`. Needs no runtime of the caller.
     pub(crate) async fn sleep(&self, d: Duration) {
         self.io.sleep(d).await;
-    }
-
-    /// Waits up to `d` until the link is up; shorter if the server refuses permanently. Returns the last
-    /// state seen.
-    pub(crate) async fn link_within(&self, d: Duration) -> LinkSeen {
-        let mut seen = self.link.subscribe();
-        let reached = async {
-            let found = seen.wait_for(|link| match link {
-                LinkSeen::NotYet => false,
-                LinkSeen::Up => true,
-                LinkSeen::Down(cause) => cause.kind == Failure::Refused,
-            });
-            found.await.map(|link| link.clone()).unwrap_or(LinkSeen::NotYet)
-        };
-        tokio::select! {
-            link = reached => link,
-            () = self.sleep(d) => self.link.borrow().clone(),
-        }
-    }
-
-    /// Becomes ready when a connection to the store has come up since this was called.
-    pub(crate) fn connected_anew(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut seen = self.link.subscribe();
-        async move {
-            while seen.changed().await.is_ok() {
-                if matches!(*seen.borrow_and_update(), LinkSeen::Up) {
-                    return;
-                }
-            }
-            // The manager has ended.
-            std::future::pending().await
-        }
     }
 
     /// The key was, or may have been, taken away from its holder.

@@ -56,11 +56,25 @@ impl AwaitedConfirmation {
     }
 }
 
-fn released(confirmation: Confirmation) -> Result<(), Failed> {
+fn confirmed(confirmation: Confirmation) -> Result<(), Failed> {
     match confirmation {
         Confirmation::None | Confirmation::Fine => Ok(()),
         Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
         Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
+    }
+}
+
+/// `fine`: the outcome of a release that was confirmed.
+fn report_end(
+    report: &mut EndReport,
+    (core, cell): (&Core, &LeaseCell),
+    result: &Result<(), Failed>,
+    fine: ReleaseOutcome<'_>,
+) {
+    match result {
+        Ok(()) => report.finish(core, cell, fine),
+        Err(Failed::Lost(reason)) => report.finish_lost(core, cell, *reason),
+        Err(Failed::Unconfirmed(error)) => report.finish(core, cell, ReleaseOutcome::Unconfirmed(error)),
     }
 }
 
@@ -160,7 +174,7 @@ impl Released {
         let (result, fine) = match &mut self.word {
             Word::Known(result) => (result.clone(), ReleaseOutcome::HandedOn),
             Word::Awaited(awaited) if !awaited.command.is_under_way() => {
-                (released(awaited.answer()), ReleaseOutcome::Confirmed)
+                (confirmed(awaited.answer()), ReleaseOutcome::Confirmed)
             }
             Word::Awaited(_) => return None,
         };
@@ -171,7 +185,7 @@ impl Released {
     pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), Failed>> {
         if let Word::Awaited(awaited) = &mut self.word {
             let confirmation = ready!(awaited.poll_confirmation(cx));
-            return Poll::Ready(self.end(released(confirmation), ReleaseOutcome::Confirmed));
+            return Poll::Ready(self.end(confirmed(confirmation), ReleaseOutcome::Confirmed));
         }
         self.now().map_or(Poll::Pending, Poll::Ready)
     }
@@ -200,13 +214,7 @@ impl Released {
 
     fn end(&mut self, result: Result<(), Failed>, fine: ReleaseOutcome<'_>) -> Result<(), Failed> {
         let (core, cell) = (self.lease_handle.alive.core(), &self.lease_handle.cell);
-        match &result {
-            Ok(()) => self.report.finish(core, cell, fine),
-            Err(Failed::Lost(reason)) => self.report.finish_lost(core, cell, *reason),
-            Err(Failed::Unconfirmed(error)) => {
-                self.report.finish(core, cell, ReleaseOutcome::Unconfirmed(error));
-            }
-        }
+        report_end(&mut self.report, (core, cell), &result, fine);
         result
     }
 }
@@ -252,13 +260,12 @@ impl Unawaited {
     async fn confirmed(mut self) {
         poll_fn(|cx| self.command.poll(&self.core, cx)).await;
         let confirmation = self.command.confirmation.take().unwrap_or(Confirmation::None);
-        match released(confirmation) {
-            Ok(()) => self.report.finish(&self.core, &self.cell, ReleaseOutcome::Confirmed),
-            Err(Failed::Lost(reason)) => self.report.finish_lost(&self.core, &self.cell, reason),
-            Err(Failed::Unconfirmed(error)) => {
-                self.report.finish(&self.core, &self.cell, ReleaseOutcome::Unconfirmed(&error));
-            }
-        }
+        report_end(
+            &mut self.report,
+            (&self.core, &self.cell),
+            &confirmed(confirmation),
+            ReleaseOutcome::Confirmed,
+        );
     }
 }
 
@@ -302,10 +309,6 @@ impl Extending<'_> {
         if !held {
             return lost(Err(Failed::Lost(LostReason::Expired)));
         }
-        match awaited.confirmation().await {
-            Confirmation::None | Confirmation::Fine => lost(Ok(())),
-            Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
-            Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
-        }
+        confirmed(awaited.confirmation().await).and_then(|()| lost(Ok(())))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::driver::{self, LeaseHandle, NestedReport};
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::{CellState, LeaseCell};
-use crate::release::{Releasing, lost_error};
+use crate::release::{LockRelease, lost_error};
 use distlock_store::clock;
 use distlock_store::engine::Time;
 
@@ -24,13 +24,13 @@ impl Drop for HeldLock {
 }
 
 impl HeldLock {
-    pub(super) fn release(&self) -> Releasing {
+    pub(super) fn release(&self) -> LockRelease {
         let cell = &*self.lease_handle.cell;
         if self.nested.is_some() {
             self.leave();
-            return Releasing::Nested(check(cell, clock::now()));
+            return LockRelease::Nested(check(cell, clock::now()));
         }
-        Releasing::Own(driver::release(&self.lease_handle))
+        LockRelease::Own(driver::release(&self.lease_handle))
     }
 
     /// A section that was entered again ends.

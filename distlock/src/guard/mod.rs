@@ -3,8 +3,8 @@
 mod ended;
 mod hand_over;
 mod held_lock;
+mod in_section;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::pending;
 use std::pin::Pin;
@@ -13,8 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::backend::{Demand, LockKind};
-use crate::driver::{self, LeaseHandle, NestedReport};
-use crate::engine::Want;
+use crate::driver::{self, LeaseHandle};
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::lease_cell::{CellState, LeaseCell};
@@ -74,54 +73,6 @@ impl Guard {
         }
     }
 
-    /// Acquires `key` again inside the section that holds it by this guard.
-    pub(crate) fn nested(&self, key: &str, label: Cow<'static, str>) -> Option<Self> {
-        let lock = self.locks().find(|lock| &*lock.lease_handle.cell.key == key)?;
-        Some(Guard {
-            rest: Rest::default(),
-            first: HeldLock {
-                lease_handle: lock.lease_handle.clone(),
-                nested: Some(NestedReport::new(label)),
-            },
-        })
-    }
-
-    /// The exclusive locks of that manager that are held by this guard now.
-    pub(crate) fn exclusive_cells(&self, manager: u64) -> impl Iterator<Item = Arc<LeaseCell>> {
-        let now = clock::now();
-        let handles = self.locks().map(|lock| &lock.lease_handle);
-        let cells =
-            handles.filter(move |handle| handle.alive.core().id == manager).map(|handle| &handle.cell);
-        cells.filter(move |cell| cell.kind == LockKind::Exclusive && is_held(cell, now)).cloned()
-    }
-
-    /// The kind of lock that `key` is held as.
-    pub(crate) fn kind_of(&self, key: &str) -> Option<LockKind> {
-        self.cells().find(|cell| &*cell.key == key).map(|cell| cell.kind)
-    }
-
-    /// All of the locks are acquired: the time limits in `want` count from now on.
-    pub(crate) fn begin(&self, want: &Want) {
-        for lock in self.locks().filter(|lock| lock.nested.is_none()) {
-            driver::begin_hold(&lock.lease_handle, want);
-        }
-    }
-
-    /// `Ok` if no outer section has lost one of the locks that were acquired again.
-    pub(crate) fn check_nested(&self) -> Result<(), LockError> {
-        let now = clock::now();
-        self.locks()
-            .filter(|lock| lock.nested.is_some())
-            .try_for_each(|lock| check(&lock.lease_handle.cell, now))
-    }
-
-    /// Adds the locks of another guard, which were acquired after these.
-    pub(crate) fn join(&mut self, mut other: Guard) {
-        let behind = std::mem::take(&mut other.rest.0);
-        self.rest.0.push(other.first);
-        self.rest.0.extend(behind);
-    }
-
     fn locks(&self) -> impl DoubleEndedIterator<Item = &HeldLock> {
         std::iter::once(&self.first).chain(&self.rest.0)
     }
@@ -135,32 +86,9 @@ impl Guard {
         self.first.lease_handle.is_forked()
     }
 
-    /// The section was dropped or has panicked. Releases the locks that the section itself acquired, in the background,
-    /// even if other handles to them exist.
-    pub(crate) fn abandon(&self) {
-        for lock in self.locks().rev() {
-            match lock.nested {
-                Some(_) => lock.leave(),
-                None => lock.lease_handle.abandon(),
-            }
-        }
-    }
-
     /// The first of the locks.
     pub(crate) fn cell(&self) -> &LeaseCell {
         &self.first.lease_handle.cell
-    }
-
-    /// Whether `key` of that manager is held by this guard now.
-    pub(crate) fn covers(&self, manager: Option<u64>, key: &str) -> bool {
-        let is_it = |lock: &HeldLock| {
-            manager.is_none_or(|id| lock.lease_handle.alive.core().id == id)
-                && &*lock.lease_handle.cell.key == key
-        };
-        let now = clock::now();
-        self.locks().any(|lock| {
-            is_it(lock) && !lock.lease_handle.is_forked() && is_held(&lock.lease_handle.cell, now)
-        })
     }
 
     /// The key, without the manager's prefix. If there are several keys, the first one in order.
@@ -410,7 +338,7 @@ impl Guard {
         if self.is_forked() {
             return Err(forked(self.cell()));
         }
-        let demand = Demand { kind: LockKind::Exclusive, ttl, fenced: false, min_hold: None };
+        let demand = Demand::plain(LockKind::Exclusive, ttl);
         self.first.lease_handle.alive.core().backend.check(&demand)?;
         let begun: Vec<_> = self
             .locks()
@@ -454,36 +382,6 @@ impl Guard {
     /// have been sent when this returns.
     pub(crate) fn begin_release(&self) -> Releases {
         Releases::of(self.locks().rev().map(HeldLock::release))
-    }
-
-    /// The end of a section: the result of the release is reported and does not replace the body's result.
-    pub(crate) async fn release_and_report(&self) {
-        drop(self.begin_release().await);
-    }
-
-    /// All of the locks are lost, as if no renewal had succeeded.
-    pub(crate) fn lose(&self) {
-        for lock in self.locks() {
-            lock.lease_handle.alive.core().lose_key(&lock.lease_handle.cell.key);
-        }
-    }
-
-    /// Warns when one of the locks is held for longer than `limit`.
-    pub(crate) fn warn_of_long_hold(&self, limit: Duration) {
-        for lock in self.locks().filter(|lock| lock.nested.is_none()) {
-            lock.lease_handle.warn_of_long_hold(limit);
-        }
-    }
-
-    /// Of each of the locks, in the order of acquisition.
-    pub(crate) fn report_acquired(&self, waited: Duration) {
-        for HeldLock { lease_handle, nested } in self.locks() {
-            let (core, cell) = (lease_handle.alive.core(), &lease_handle.cell);
-            match nested {
-                Some(report) => report.acquired(core, cell, waited),
-                None => driver::report_acquired(core, cell, waited),
-            }
-        }
     }
 }
 

@@ -376,7 +376,7 @@ impl Candidate {
     /// for a moment. On a store without shared locks, the watchers poll.
     async fn mark_term(&self, guard: &Guard) -> Option<Guard> {
         let core = self.manager.core();
-        let reader = Demand { kind: LockKind::Shared, ttl: guard.remaining(), fenced: false, min_hold: None };
+        let reader = Demand::plain(LockKind::Shared, guard.remaining());
         core.backend.check(&reader).ok()?;
         let request = self
             .manager

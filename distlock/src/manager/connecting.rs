@@ -86,12 +86,9 @@ impl LockManagerBuilder {
 
     pub(super) fn build(self, connect: ConnectOn) -> Result<Built, LockError> {
         let (lingers, breaks) = (self.defaults.linger.is_some(), self.defaults.break_deadlocks);
-        let fenced = self.requires_fencing_tokens.then_some(Demand {
-            kind: LockKind::Exclusive,
-            ttl: self.defaults.ttl,
-            fenced: true,
-            min_hold: None,
-        });
+        let fenced = self
+            .requires_fencing_tokens
+            .then_some(Demand { fenced: true, ..Demand::plain(LockKind::Exclusive, self.defaults.ttl) });
         let built = self.open(connect)?;
         let backend = &built.manager.core().backend;
         if lingers {

@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 
 use super::{Defaults, LockManager, connecting};
 use crate::backend::memory::{Memory, MemoryStore};
-use crate::driver::Core;
+use crate::driver::{Core, Executor, SHARDS};
 use crate::observe::Observers;
 
 impl LockManager {
@@ -21,7 +21,10 @@ impl LockManager {
         let memory = Memory::new(&client, String::new(), store);
         LockManager::using_memory(client, memory, Defaults::default(), |client, memory, tuning, seed| {
             match runtime {
-                Some(runtime) => Core::start_on(runtime, client, memory, tuning, seed, observers),
+                Some(runtime) => {
+                    let executor = Executor::Runtime(runtime);
+                    Core::start_on(executor, client, memory, (tuning, SHARDS), seed, observers)
+                }
                 None => Core::start(client, memory, tuning, seed, observers),
             }
         })

@@ -12,11 +12,11 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::LockManager;
 use super::lock_info::{LockClient, LockEntry, OwnAccount, client};
-use crate::backend::{BoxFuture, Others};
-use crate::driver::{Core, LinkSeen};
+use crate::backend::Others;
+use crate::driver::Core;
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::protocol::{Failure, LONGEST_PATTERN, ListPage, Pattern, StoreError, StoredLocks};
+use crate::protocol::{LONGEST_PATTERN, ListPage, Pattern, StoreError, StoredLocks};
 
 /// The number of entries that are read ahead.
 const AHEAD: usize = 16;
@@ -265,21 +265,6 @@ impl Items {
         }
     }
 
-    /// If there was no link, tries again for as long as a request may take.
-    async fn reaching<T>(
-        &self,
-        operation: impl Fn() -> BoxFuture<Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        match operation().await {
-            Err(error) if error.kind == Failure::NotSent => {}
-            other => return other,
-        }
-        match self.core.link_within(self.unavailable_after).await {
-            LinkSeen::Down(error) => Err(error),
-            LinkSeen::Up | LinkSeen::NotYet => operation().await,
-        }
-    }
-
     async fn send(&self, item: ListEvent) -> Result<(), Unread> {
         self.sender.send(item).await.map_err(|_| Unread)
     }
@@ -313,7 +298,10 @@ impl Items {
         self.send(ListEvent::Client(client(&core.client, &core.who()))).await?;
         let (mut after, mut silent) = (None, HashSet::new());
         loop {
-            let page = match self.reaching(|| core.backend.list(&beginning, after.clone())).await {
+            let page = match core
+                .reaching(self.unavailable_after, || core.backend.list(&beginning, after.clone()))
+                .await
+            {
                 Ok(page) => page,
                 Err(error) => return Ok(ListEvent::Failed(unavailable(error))),
             };
@@ -327,7 +315,8 @@ impl Items {
             self.locks(locks, pattern, &mut silent).await?;
             let keys: Vec<Arc<str>> = keys.into_iter().filter(|key| pattern.matches(key)).collect();
             for some in keys.chunks(TOGETHER) {
-                match self.reaching(|| core.backend.inspect_all(some.to_vec())).await {
+                match core.reaching(self.unavailable_after, || core.backend.inspect_all(some.to_vec())).await
+                {
                     Ok(locks) => self.locks(locks, pattern, &mut silent).await?,
                     Err(error) => return Ok(ListEvent::Failed(unavailable(error))),
                 }

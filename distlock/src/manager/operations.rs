@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use crate::backend::{BoxFuture, Failure, StoreError};
-use crate::driver::{Core, LinkSeen};
+use crate::backend::{BoxFuture, StoreError};
+use crate::driver::Core;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use distlock_store::clock;
@@ -203,14 +203,8 @@ impl LockManager {
         if let Some(error) = core.refusal() {
             return Err(unavailable(error));
         }
-        match operation(core, key).await {
-            Err(error) if error.kind == Failure::NotSent => {}
-            other => return other.map_err(unavailable),
-        }
-        match core.link_within(self.0.defaults().unavailable_after).await {
-            LinkSeen::Down(error) => Err(unavailable(error)),
-            LinkSeen::Up | LinkSeen::NotYet => operation(core, key).await.map_err(unavailable),
-        }
+        let unavailable_after = self.0.defaults().unavailable_after;
+        core.reaching(unavailable_after, || operation(core, key)).await.map_err(unavailable)
     }
 
     /// Shuts the manager down. New and waiting requests fail with [`LockError::Closed`] at once. Holders may continue

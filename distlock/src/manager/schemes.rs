@@ -25,7 +25,7 @@ type OpenStore = dyn Fn(&str, &ConnectionOptions) -> Result<StoreSlot, String> +
 
 /// How a scheme is opened.
 #[derive(Clone)]
-enum Open {
+enum Opener {
     /// A manager from the options, the URL and the name of the process.
     Manager(fn(LockManagerBuilder, Url, &Arc<str>, ConnectOn) -> Result<Built, LockError>),
     /// A store on the public contract, from its URL and the builder's options.
@@ -39,7 +39,7 @@ struct Scheme {
     /// The feature of distlock that it needs.
     feature: Option<&'static str>,
     /// `None`: built without that feature.
-    open: fn() -> Option<Open>,
+    open: fn() -> Option<Opener>,
 }
 
 /// `None` where the feature is switched off.
@@ -60,12 +60,12 @@ macro_rules! built_with {
 
 /// All schemes that come with this crate. To add a store, add a line.
 const SCHEMES: &[Scheme] = &[
-    Scheme { names: &["memory"], feature: None, open: || Some(Open::Manager(open_memory)) },
-    Scheme { names: REDIS, feature: Some("redis"), open: built_with!("redis", Open::Manager(open_redis)) },
+    Scheme { names: &["memory"], feature: None, open: || Some(Opener::Manager(open_memory)) },
+    Scheme { names: REDIS, feature: Some("redis"), open: built_with!("redis", Opener::Manager(open_redis)) },
     Scheme {
         names: REDIS_OVER_TLS,
         feature: Some("tls"),
-        open: built_with!("tls", Open::Manager(open_redis)),
+        open: built_with!("tls", Opener::Manager(open_redis)),
     },
     Scheme {
         names: &["etcd", "etcds"],
@@ -103,12 +103,12 @@ const SCHEMES: &[Scheme] = &[
 const HOSTLESS: &[&str] = &["memory", "sqlite"];
 
 /// Those that a program has registered.
-static REGISTERED: Locked<Vec<(&'static str, Open)>> = Locked::new(Vec::new());
+static REGISTERED: Locked<Vec<(&'static str, Opener)>> = Locked::new(Vec::new());
 
 fn store<S: LockStore>(
     open: impl Fn(&str, &ConnectionOptions) -> Result<S, String> + Send + Sync + 'static,
-) -> Open {
-    Open::Store(Arc::new(move |url, options| open(url, options).map(StoreSlot::new)))
+) -> Opener {
+    Opener::Store(Arc::new(move |url, options| open(url, options).map(StoreSlot::new)))
 }
 
 /// Registers your own store for these URL schemes, in this process. After that, [`connect`](LockManager::connect),
@@ -171,7 +171,7 @@ pub fn register<S: LockStore>(
     Ok(())
 }
 
-fn registered(name: &str) -> Option<Open> {
+fn registered(name: &str) -> Option<Opener> {
     let registered = REGISTERED.lock();
     registered.iter().find(|(other, _)| *other == name).map(|(_, open)| open.clone())
 }
@@ -221,8 +221,8 @@ pub(super) fn open(
         None => registered(&name).ok_or_else(|| LockError::options(unknown(&name)))?,
     };
     match open {
-        Open::Manager(open) => open(builder, url, client, connect),
-        Open::Store(open) => {
+        Opener::Manager(open) => open(builder, url, client, connect),
+        Opener::Store(open) => {
             let options =
                 ConnectionOptions { default_ttl: builder.defaults.ttl, ..builder.connection.clone() };
             let slot = open(&url.0, &options).map_err(LockError::options)?;

@@ -12,10 +12,10 @@ use distlock_store::kit::sync::Locked;
 
 /// A store that no manager uses yet. Clones of a builder share it.
 #[derive(Clone)]
-pub(super) struct StoreSlot(Arc<Locked<Option<Open>>>);
+pub(super) struct StoreSlot(Arc<Locked<Option<MakeBackend>>>);
 
 /// Opens the store for a client, with a key prefix.
-type Open = Box<dyn FnOnce(Arc<str>, String, ConnectOn) -> Opened + Send>;
+type MakeBackend = Box<dyn FnOnce(Arc<str>, String, ConnectOn) -> Opened + Send>;
 
 /// A store as a manager uses it.
 pub(super) struct Opened {

@@ -8,6 +8,7 @@ pub(crate) mod clocks;
 pub(crate) mod digest;
 pub(crate) mod kernel;
 pub(crate) mod tasks;
+pub(crate) mod wakes;
 
 pub(crate) use kernel::{Account, Kernel};
 

@@ -1,11 +1,12 @@
 //! The meaning of an error of etcd or of its connection for a command, and the remedy.
 
-use std::error::Error;
+use std::error::Error as _;
 
 use etcd_client::Error as ClientError;
 use tonic::{Code, Status};
 
 use distlock_store::StoreError;
+use distlock_store::engine::with_causes;
 
 /// An error, and whether the connection can still be used.
 #[derive(Clone, Debug)]
@@ -132,31 +133,19 @@ pub(super) fn needs_no_login(error: &ClientError) -> bool {
 
 /// The server's own words, and what is behind them.
 fn status_text(status: &Status) -> String {
-    let mut text = match status.message() {
+    let text = match status.message() {
         "" => status.code().to_string(),
         message => message.to_owned(),
     };
-    append_sources(&mut text, status.source());
-    text
+    with_causes(text, status.source())
 }
 
 fn chain(error: &ClientError) -> String {
-    let mut text = error.to_string();
-    if let ClientError::TransportError(inner) = error {
-        append_sources(&mut text, inner.source());
-    }
-    text
-}
-
-fn append_sources(text: &mut String, mut source: Option<&(dyn Error + 'static)>) {
-    while let Some(error) = source {
-        let words = error.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        source = error.source();
-    }
+    let source = match error {
+        ClientError::TransportError(inner) => inner.source(),
+        _ => None,
+    };
+    with_causes(error.to_string(), source)
 }
 
 #[cfg(test)]

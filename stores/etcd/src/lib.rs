@@ -26,13 +26,14 @@ mod waiting;
 
 use std::fmt;
 use std::future::pending;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::Txn;
 use tokio::sync::Notify;
 
 use config::Config;
+use distlock_store::engine::room;
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
@@ -42,7 +43,7 @@ use distlock_store::{
 };
 use errors::LinkError;
 use link::Link;
-use places::{Place, QueueState, room};
+use places::{Place, QueueState};
 use seats::{Seat, TakenOver};
 use transactions::{GuardedReply, Left, TxnReply, Wanted};
 use waiting::{WaitState, Waiters};
@@ -81,25 +82,13 @@ impl EtcdStore {
         })
     }
 
-    fn link(&self) -> MutexGuard<'_, Option<Link>> {
-        self.link.lock()
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiters> {
-        self.waiting.lock()
-    }
-
-    fn taken_over(&self) -> MutexGuard<'_, TakenOver> {
-        self.taken_over.lock()
-    }
-
     /// The place of an owner of this process.
     fn seat(&self, key: &Arc<str>, owner: &str) -> Seat {
-        self.taken_over().seat(&self.config.names, key, owner)
+        self.taken_over.lock().seat(&self.config.names, key, owner)
     }
 
     fn linked(&self) -> Result<Link, StoreError> {
-        let link = self.link().clone();
+        let link = self.link.lock().clone();
         link.ok_or_else(|| StoreError::not_sent(format!("not connected to {}", self.config.describe())))
     }
 
@@ -198,7 +187,8 @@ impl EtcdStore {
             let in_the_way = seen.in_the_way(behind, kind);
             let before = in_the_way.map(|place| (place.creator.clone(), place.create_revision)).collect();
             let since = (owner, own.create_revision);
-            if self.waiting().stands_behind(&request.key, since, before, room(kind)) == WaitState::Comes {
+            if self.waiting.lock().stands_behind(&request.key, since, before, room(kind)) == WaitState::Comes
+            {
                 return Ok(Tried::TurnCame);
             }
         }
@@ -275,7 +265,7 @@ impl LockStore for EtcdStore {
         for _ in 0..MOST_ATTEMPTS {
             if request.queue.is_some() {
                 // Before it is sent: those before us may go before the answer is here.
-                self.waiting().asks(&request.key, owner);
+                self.waiting.lock().asks(&request.key, owner);
             }
             match self.try_acquire(request, newest).await {
                 Ok(Tried::TurnCame) => (newest, has_place) = (0, true),
@@ -283,7 +273,7 @@ impl LockStore for EtcdStore {
                 Ok(Tried::Answered(reply)) => {
                     // Otherwise it waits, and is told.
                     if !matches!(reply, AcquireReply::Busy(_)) {
-                        self.waiting().goes(&request.key, owner);
+                        self.waiting.lock().goes(&request.key, owner);
                     }
                     return Ok(reply);
                 }
@@ -293,7 +283,7 @@ impl LockStore for EtcdStore {
                 }
             }
         }
-        self.waiting().goes(&request.key, owner);
+        self.waiting.lock().goes(&request.key, owner);
         let too_fast = || format!("{}: others come and go faster than distlock can ask", self.describe());
         let error = failed.unwrap_or_else(|| StoreError::later(too_fast()));
         // A place that was taken before is there, whatever the last transaction has come to.
@@ -317,7 +307,7 @@ impl LockStore for EtcdStore {
                 return RenewReply::Renewed;
             }
             // A lock that was taken away is not released.
-            self.taken_over().forget(key, owner.as_str());
+            self.taken_over.lock().forget(key, owner.as_str());
             RenewReply::NotHeld
         };
         Ok(held.into_iter().zip(requests).map(reply).collect())
@@ -337,7 +327,7 @@ impl LockStore for EtcdStore {
             let kept = |seen: &QueueState| seen.holders().iter().find(|holder| holder.kept).cloned();
             return Ok(released(self.evict(&request.key, |seen| kept(seen).into_iter().collect()).await?));
         }
-        self.waiting().goes(&request.key, owner);
+        self.waiting.lock().goes(&request.key, owner);
         let released = match request.keep {
             Some(time) => self.keep(&request.key, owner, time).await?,
             None => {
@@ -352,7 +342,7 @@ impl LockStore for EtcdStore {
                 }
             }
         };
-        self.taken_over().forget(&request.key, owner);
+        self.taken_over.lock().forget(&request.key, owner);
         Ok(released)
     }
 
@@ -398,9 +388,9 @@ impl LockStore for EtcdStore {
     async fn run(&self, events: StoreEvents) {
         events.wanted().await;
         // After a panic it is called again.
-        *self.link() = None;
-        self.waiting().clear();
-        self.taken_over().clear();
+        *self.link.lock() = None;
+        self.waiting.lock().clear();
+        self.taken_over.lock().clear();
         tokio::select! {
             () = self.supervise(&events) => {}
             () = self.closed.notified() => {}
@@ -410,7 +400,7 @@ impl LockStore for EtcdStore {
     }
 
     async fn close(&self) {
-        let link = self.link().take();
+        let link = self.link.lock().take();
         self.closed.notify_one();
         if let Some(link) = link {
             // If this fails, the session ends by itself, since nobody keeps it alive.

@@ -3,6 +3,7 @@
 use etcd_client::{GetResponse, KeyValue};
 
 use super::keys::Names;
+use distlock_store::engine::{go_together, room};
 use distlock_store::{Busy, KEPT, LockKind, StoredLock};
 
 /// The value of a place that is kept after its owner has released it, and the end of one that is not exclusive.
@@ -45,20 +46,6 @@ fn kind(value: &str) -> LockKind {
         Some(max_holders) => LockKind::Limited { max_holders },
         None if value.starts_with('s') => LockKind::Shared,
         None => LockKind::Exclusive,
-    }
-}
-
-/// Whether places of both kinds may stand in one queue.
-fn go_together(one: LockKind, other: LockKind) -> bool {
-    let is_limited = |kind| matches!(kind, LockKind::Limited { .. });
-    one == other || !(is_limited(one) || is_limited(other))
-}
-
-/// A place of this kind holds the lock if fewer than this many places exclude it.
-pub(super) fn room(kind: LockKind) -> usize {
-    match kind {
-        LockKind::Exclusive | LockKind::Shared => 1,
-        LockKind::Limited { max_holders } => usize::try_from(max_holders).unwrap_or(usize::MAX),
     }
 }
 

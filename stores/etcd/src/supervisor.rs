@@ -105,7 +105,7 @@ impl EtcdStore {
     ) -> LinkError {
         let Established { link, watch, keep_alive, batches, interval, mut link_errors } = established;
         let name = link.epoch.name.clone();
-        *self.link() = Some(link.clone());
+        *self.link.lock() = Some(link.clone());
         events.up(EarlierCommands::Ended);
         let error = tokio::select! {
             error = link_errors.recv() => error.unwrap_or_else(|| LinkError::unknown("the connection was closed")),
@@ -113,8 +113,8 @@ impl EtcdStore {
             error = session.keep_alive(keep_alive, interval, events) => error,
             () = link.send_batches(batches) => LinkError::unknown("no more batches are sent"),
         };
-        *self.link() = None;
-        self.waiting().clear();
+        *self.link.lock() = None;
+        self.waiting.lock().clear();
         error
     }
 
@@ -133,7 +133,7 @@ impl EtcdStore {
             }
             for (name, revision) in &deleted {
                 if let Some(PlaceName { key, owner }) = self.config.names.read(name) {
-                    let news = self.waiting().gone(&key, &owner, *revision);
+                    let news = self.waiting.lock().gone(&key, &owner, *revision);
                     for (owner, news) in news {
                         events.granted(&key, &owner, grant(news, *revision));
                     }

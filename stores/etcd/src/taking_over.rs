@@ -19,7 +19,7 @@ impl EtcdStore {
         let answer = self.ask(&link, transactions::hand_over(&link.epoch, &seat, lease)).await?;
         let left = self.counts(&link, transactions::left(&answer, &link.epoch, names))?;
         // It is not of this process any more. Where it has to be released after all, it is found by its owner.
-        self.taken_over().forget(key, owner.as_str());
+        self.taken_over.lock().forget(key, owner.as_str());
         Ok(match left {
             Left::Done => RenewReply::Renewed,
             Left::Found(_) => RenewReply::NotHeld,
@@ -61,12 +61,12 @@ impl EtcdStore {
         seen: &Place,
     ) -> Result<Option<i64>, StoreError> {
         // Before it is sent: if the reply is lost, a release finds the place.
-        self.taken_over().take(key, owner.as_str(), String::from_utf8_lossy(&seen.name).into_owned());
+        self.taken_over.lock().take(key, owner.as_str(), String::from_utf8_lossy(&seen.name).into_owned());
         let seat = self.seat(key, owner.as_str());
         let answer = self.ask(link, transactions::replace(&link.epoch, seen, &seat)).await?;
         let written = self.counts(link, transactions::replaced(&answer, &link.epoch))?;
         if written.is_none() {
-            self.taken_over().forget(key, owner.as_str());
+            self.taken_over.lock().forget(key, owner.as_str());
         }
         Ok(written)
     }

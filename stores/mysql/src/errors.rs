@@ -5,6 +5,7 @@ use std::error::Error as _;
 use mysql_async::{DriverError, Error, ServerError};
 
 use distlock_store::StoreError;
+use distlock_store::engine::with_causes;
 use distlock_store::kit::certificates;
 
 /// When an error came.
@@ -49,16 +50,7 @@ pub(super) fn words(error: &Error) -> String {
     if let Error::Server(ServerError { code, message, state }) = error {
         return format!("{message}, error {code}, SQLSTATE {state}");
     }
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
+    with_causes(error.to_string(), error.source())
 }
 
 /// What it means, and what to do.

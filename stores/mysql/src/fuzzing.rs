@@ -23,12 +23,14 @@ pub fn server(data: &[u8]) {
     if kind != LockKind::Exclusive {
         assert_eq!(kind_of(&written(kind).0), kind);
     }
-    of_settings(&text.lines().filter_map(|line| line.split_once('=')).map(owned).collect());
+    of_settings(
+        &text
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+    );
     error(text);
-}
-
-fn owned((name, value): (&str, &str)) -> (String, String) {
-    (name.to_owned(), value.to_owned())
 }
 
 /// An error: its number, and what the server says.

@@ -8,6 +8,7 @@ use tokio_postgres::Error as ClientError;
 use tokio_postgres::error::SqlState;
 
 use distlock_store::StoreError;
+use distlock_store::engine::with_causes;
 use distlock_store::kit::certificates;
 
 /// When an error came.
@@ -66,16 +67,7 @@ pub(super) fn words(error: &ClientError) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{}, SQLSTATE {}", said.message(), said.code().code());
     }
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
+    with_causes(error.to_string(), error.source())
 }
 
 /// The same, with where it was.

@@ -26,11 +26,14 @@ pub fn server(data: &[u8]) {
         read_name(line);
         notification(line);
     }
-    of_settings(&text.lines().filter_map(|line| line.split_once('=')).map(owned).collect(), None);
-}
-
-fn owned((name, value): (&str, &str)) -> (String, String) {
-    (name.to_owned(), value.to_owned())
+    of_settings(
+        &text
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        None,
+    );
 }
 
 /// One that may be a grant for an owner who waits.

@@ -22,7 +22,7 @@ impl ZooKeeperStore {
     pub(super) async fn enter(&self, link: &Link, request: &Acquire) -> Result<Tried, StoreError> {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
         let prefix = PlaceName::prefix(owner.as_str(), link.session, request.kind);
-        self.places().asks(key, owner, link.session);
+        self.places.lock().asks(key, owner, link.session);
         // Both are sent at once, and carried out in this order.
         let options = CreateMode::EphemeralSequential.with_acls(self.config.acls());
         let path = format!("{lock}/{prefix}");
@@ -33,7 +33,7 @@ impl ZooKeeperStore {
             Ok(created) => created,
             Err(error) => {
                 if !may_be_done(&error) {
-                    self.places().goes(key, owner, link.session);
+                    self.places.lock().goes(key, owner, link.session);
                 }
                 if error != Error::NoNode {
                     return Err(self.error(&lock, &error));
@@ -43,19 +43,19 @@ impl ZooKeeperStore {
             }
         };
         let name = PlaceName::of(&prefix, request.kind, sequence, sequence.into_i64());
-        self.places().stands(key, owner, link.session, &name);
+        self.places.lock().stands(key, owner, link.session, &name);
         if name.number > LAST_NUMBER {
             return self.is_used_up(link, request, &lock).await;
         }
         let (names, parent) = listed.map_err(|error| self.error(&lock, &error))?;
         let seen = QueueState::read(names);
         let Some(behind) = seen.position(&name) else {
-            self.places().goes(key, owner, link.session);
+            self.places.lock().goes(key, owner, link.session);
             return Ok(Tried::Changed);
         };
         match seen.standing(behind, name.kind) {
             Standing::Holds => {
-                self.places().comes(key, owner, Came::AtOnce);
+                self.places.lock().comes(key, owner, Came::AtOnce);
                 let fence = fence(request.fences, parent.pzxid.max(stat.czxid));
                 Ok(Tried::Answered(AcquireReply::Acquired { fence }))
             }
@@ -69,24 +69,24 @@ impl ZooKeeperStore {
         let seen = self.list(link, &lock).await?;
         let found = seen.places.iter().position(|place| place.is_of(owner.as_str(), link.session));
         let Some((behind, name)) = found.and_then(|at| Some((at, seen.places.get(at)?.clone()))) else {
-            self.places().goes(key, owner, link.session);
+            self.places.lock().goes(key, owner, link.session);
             return Ok(Tried::Changed);
         };
-        self.places().stands(key, owner, link.session, &name);
+        self.places.lock().stands(key, owner, link.session, &name);
         match seen.standing(behind, name.kind) {
             Standing::Holds => {
                 // A member that lags behind may not have heard yet that the place was taken away.
                 let Some(number) =
                     self.confirm(link, &name.path(&lock), Confirmed::of(request.fences)).await?
                 else {
-                    self.places().goes(key, owner, link.session);
+                    self.places.lock().goes(key, owner, link.session);
                     return Ok(Tried::Changed);
                 };
-                self.places().comes(key, owner, Came::AtOnce);
+                self.places.lock().comes(key, owner, Came::AtOnce);
                 Ok(Tried::Answered(AcquireReply::AlreadyHeld { fence: fence(request.fences, number) }))
             }
             // Its turn came after the queue was read, and it was told: it is not told the contrary now.
-            _ if self.places().has_come(key, owner) => Ok(Tried::Changed),
+            _ if self.places.lock().has_come(key, owner) => Ok(Tried::Changed),
             standing => self.is_kept_out(link, request, name, (seen, behind, standing)).await,
         }
     }
@@ -137,8 +137,8 @@ impl ZooKeeperStore {
         if request.queue.is_none() || standing != Standing::Waits {
             self.delete(link, &name.path(&lock)).await?;
             // Not before: as long as the place may be there, the owner that asks again stands at it, and at no other.
-            self.places().goes(key, owner, link.session);
-        } else if !self.places().is_awaited(key, owner) {
+            self.places.lock().goes(key, owner, link.session);
+        } else if !self.places.lock().is_awaited(key, owner) {
             let in_the_way = seen.in_the_way(behind, name.kind);
             let follower = Follower {
                 client: link.client.clone(),
@@ -151,7 +151,7 @@ impl ZooKeeperStore {
                 is_fenced: request.fences > 0,
             };
             let task = tokio::spawn(follower.follow(in_the_way));
-            self.places().awaits(key, owner, task.abort_handle());
+            self.places.lock().awaits(key, owner, task.abort_handle());
         }
         Ok(tried)
     }

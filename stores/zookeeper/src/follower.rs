@@ -14,7 +14,8 @@ use zookeeper_client::{Client, Error, EventType};
 
 use super::names::PlaceName;
 use super::places::{Came, Places};
-use super::queue::{QueueState, room};
+use super::queue::QueueState;
+use distlock_store::engine::room;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{Grant, LockKind, Owner, StoreEvents};
 

@@ -23,7 +23,7 @@ mod tickets;
 
 use std::fmt;
 use std::future::pending;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 use zookeeper_client::{Client, Error, Stat};
@@ -100,20 +100,8 @@ impl ZooKeeperStore {
         })
     }
 
-    fn link(&self) -> MutexGuard<'_, Option<Link>> {
-        self.link.lock()
-    }
-
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock()
-    }
-
-    fn tickets(&self) -> MutexGuard<'_, Tickets> {
-        self.tickets.lock()
-    }
-
     fn linked(&self) -> Result<Link, StoreError> {
-        let link = self.link().clone();
+        let link = self.link.lock().clone();
         link.ok_or_else(|| self.place().not_connected())
     }
 
@@ -164,7 +152,7 @@ impl ZooKeeperStore {
     /// Deletes the place of an owner, wherever it stands. Whether there was one.
     async fn give_up(&self, link: &Link, request: &Release) -> Result<bool, StoreError> {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
-        let known = self.places().goes(key, owner, link.session);
+        let known = self.places.lock().goes(key, owner, link.session);
         match known {
             // Of a reader or of one of several, others may be there that keep the next one out.
             Some(Left { name, came: Some(Came::InTurn) }) if name.kind == LockKind::Exclusive => {
@@ -222,7 +210,7 @@ impl LockStore for ZooKeeperStore {
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let link = self.linked()?;
         for _ in 0..MOST_ATTEMPTS {
-            let known = self.places().known(&request.key, &request.owner, link.session);
+            let known = self.places.lock().known(&request.key, &request.owner, link.session);
             let tried = match known {
                 Known::Nothing => self.enter(&link, request).await?,
                 Known::Asked | Known::Stands(_) => self.ask_again(&link, request).await?,
@@ -246,7 +234,9 @@ impl LockStore for ZooKeeperStore {
         let asked: Vec<_> = requests
             .iter()
             .map(|Renew { key, owner, .. }| {
-                let Known::Stands(name) = self.places().known(key, owner, link.session) else { return None };
+                let Known::Stands(name) = self.places.lock().known(key, owner, link.session) else {
+                    return None;
+                };
                 let path = name.path(&self.config.names.lock(key));
                 Some((link.client.check_stat(&path), path))
             })
@@ -296,7 +286,7 @@ impl LockStore for ZooKeeperStore {
 
     async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
         let (link, lock) = (self.linked()?, self.config.names.lock(&request.key));
-        let Known::Stands(name) = self.places().known(&request.key, &request.owner, link.session) else {
+        let Known::Stands(name) = self.places.lock().known(&request.key, &request.owner, link.session) else {
             return Ok(());
         };
         let text = format!("{}\n{}", request.owner, request.value);
@@ -340,9 +330,9 @@ impl LockStore for ZooKeeperStore {
     async fn run(&self, events: StoreEvents) {
         events.wanted().await;
         // After a panic it is called again, and the session has ended with the first call.
-        *self.link() = None;
-        self.tickets().clear();
-        if self.places().clear() {
+        *self.link.lock() = None;
+        self.tickets.lock().clear();
+        if self.places.lock().clear() {
             events.session_lost();
         }
         tokio::select! {
@@ -354,10 +344,10 @@ impl LockStore for ZooKeeperStore {
     }
 
     async fn close(&self) {
-        let link = self.link().take();
-        let _some_were_left: bool = self.places().clear();
+        let link = self.link.lock().take();
+        let _some_were_left: bool = self.places.lock().clear();
         self.closed.notify_one();
-        let (left_tickets, Some(link)) = (self.tickets().leave(), link) else { return };
+        let (left_tickets, Some(link)) = (self.tickets.lock().leave(), link) else { return };
         if left_tickets {
             // What was handed over stays until the session is over.
             return;

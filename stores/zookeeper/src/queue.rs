@@ -6,24 +6,11 @@
 //! holder has seen all other holders before it, so they are compatible.
 
 use super::names::PlaceName;
+use distlock_store::engine::{go_together, room};
 use distlock_store::{Busy, LockKind, StoredLock};
 
 /// The largest number of waiters that are named for operators.
 const MOST_NAMED: usize = 1_000;
-
-/// Whether places of both kinds may stand in one queue.
-fn go_together(one: LockKind, other: LockKind) -> bool {
-    let is_limited = |kind| matches!(kind, LockKind::Limited { .. });
-    one == other || !(is_limited(one) || is_limited(other))
-}
-
-/// A place of this kind holds the lock if fewer than this many places exclude it.
-pub(super) fn room(kind: LockKind) -> usize {
-    match kind {
-        LockKind::Exclusive | LockKind::Shared => 1,
-        LockKind::Limited { max_holders } => usize::try_from(max_holders).unwrap_or(usize::MAX),
-    }
-}
 
 /// The owners of places, in order.
 #[derive(Debug, PartialEq, Eq)]

@@ -21,9 +21,9 @@ impl ZooKeeperStore {
                 Ok(session) => {
                     backoff = Backoff::default();
                     let cause = self.serve(session, events).await;
-                    let _had_some: bool = self.places().clear();
+                    let _had_some: bool = self.places.lock().clear();
                     // If the session is left on the server, it is ended now, and nothing keeps it.
-                    self.tickets().clear();
+                    self.tickets.lock().clear();
                     events.session_lost();
                     cause
                 }
@@ -46,11 +46,11 @@ impl ZooKeeperStore {
     async fn serve(&self, mut session: Session, events: &StoreEvents) -> StoreError {
         let mut states = session.client.state_watcher();
         loop {
-            *self.link() = Some(Link::new(&session, events));
+            *self.link.lock() = Some(Link::new(&session, events));
             events.up(EarlierCommands::Ended);
             let ended = session.keep_alive(&mut states, events).await;
-            *self.link() = None;
-            self.places().watch_nothing();
+            *self.link.lock() = None;
+            self.places.lock().watch_nothing();
             match ended {
                 SessionEnd::Session(cause) => return cause,
                 SessionEnd::Connection(cause) => events.down(cause),

@@ -19,7 +19,7 @@ impl ZooKeeperStore {
     pub(super) async fn detach(&self, request: &Renew) -> Result<RenewReply, StoreError> {
         let Renew { key, owner, ttl, .. } = request;
         let (link, lock) = (self.linked()?, self.config.names.lock(key));
-        let Known::Stands(name) = self.places().known(key, owner, link.session) else {
+        let Known::Stands(name) = self.places.lock().known(key, owner, link.session) else {
             return Ok(RenewReply::NotHeld);
         };
         let path = name.path(&lock);
@@ -29,8 +29,8 @@ impl ZooKeeperStore {
             Err(error) => return Err(self.error(&path, &error)),
         };
         // Where it has to be released after all, it is found by its name.
-        self.places().goes(key, owner, link.session);
-        self.tickets().add(end_of_ticket(link.client, path, watcher, *ttl));
+        self.places.lock().goes(key, owner, link.session);
+        self.tickets.lock().add(end_of_ticket(link.client, path, watcher, *ttl));
         Ok(RenewReply::Renewed)
     }
 
@@ -43,13 +43,13 @@ impl ZooKeeperStore {
                 return Ok(ReplaceReply::NotHeld);
             };
             if first.is_of(owner.as_str(), link.session) {
-                self.places().stands(key, owner, link.session, &first);
+                self.places.lock().stands(key, owner, link.session, &first);
                 let confirmed = self.confirm(&link, &first.path(&lock), Confirmed::of(*fences)).await?;
                 if let Some(number) = confirmed {
-                    self.places().comes(key, owner, Came::InTurn);
+                    self.places.lock().comes(key, owner, Came::InTurn);
                     return Ok(ReplaceReply::AlreadyHeld { fence: fence(*fences, number) });
                 }
-                self.places().goes(key, owner, link.session);
+                self.places.lock().goes(key, owner, link.session);
                 continue;
             }
             if first.owner() != holder.as_str() || first.kind != LockKind::Exclusive {
@@ -57,17 +57,17 @@ impl ZooKeeperStore {
             }
             let name = first.taken_over(owner.as_str(), link.session);
             // Before it is sent: if the reply is lost, a release looks for the place.
-            self.places().asks(key, owner, link.session);
+            self.places.lock().asks(key, owner, link.session);
             match self.write_over(&link, (&first, &name), &lock).await {
                 Ok(number) => {
-                    self.places().stands(key, owner, link.session, &name);
+                    self.places.lock().stands(key, owner, link.session, &name);
                     // Others may stand behind it.
-                    self.places().comes(key, owner, Came::InTurn);
+                    self.places.lock().comes(key, owner, Came::InTurn);
                     return Ok(ReplaceReply::Replaced { fence: fence(*fences, number) });
                 }
                 Err(error) => {
                     if !may_be_done(&error) {
-                        self.places().goes(key, owner, link.session);
+                        self.places.lock().goes(key, owner, link.session);
                     }
                     if error != Error::NoNode {
                         return Err(self.error(&lock, &error));

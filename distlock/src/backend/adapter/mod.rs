@@ -140,8 +140,8 @@ impl<S: LockStore> StoreBackend<S> {
         ServerTime(last.map_or(now, later))
     }
 
-    /// Gives a command its place in the order. `call` is made when it has its turn, and told when that was; what
-    /// the store says later than in time goes to `late`.
+    /// Gives a command its place in the order. `call` is made when it has its turn. A reply that is not in time goes to
+    /// `late`.
     fn submit<T, C, L>(
         &self,
         keys: Arc<[Arc<str>]>,
@@ -151,7 +151,7 @@ impl<S: LockStore> StoreBackend<S> {
     ) -> Result<impl Future<Output = TimedReply<T>> + Send + use<S, T, C, L>, StoreError>
     where
         T: Send + 'static,
-        C: FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
+        C: FnOnce(Arc<Self>) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
         L: FnOnce(&Self, T) + Send + 'static,
     {
         if let Some(error) = self.refusal(need) {
@@ -172,7 +172,7 @@ impl<S: LockStore> StoreBackend<S> {
                 };
                 let turn = Turn::new(id, keys, &self.lanes, &self.start);
                 let asked = self.ask();
-                let call = call(this.clone(), asked);
+                let call = call(this.clone());
                 let late = move |said| late(&this, said);
                 let io_thread = io_thread.clone();
                 let called = Called { call, turn, late, io_thread, submitted, asked };
@@ -189,6 +189,16 @@ impl<S: LockStore> StoreBackend<S> {
         }
     }
 
+    /// A command that no caller polls. Its result changes nothing if it is late.
+    fn on_io_thread<T, C>(&self, keys: Arc<[Arc<str>]>, call: C) -> BoxFuture<Result<T, StoreError>>
+    where
+        T: Send + 'static,
+        C: FnOnce(Arc<Self>) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
+    {
+        let answer = self.submit(keys, (Need::Connection, PolledBy::IoThread), call, |_, _| {});
+        Box::pin(async { answer?.await.map(|(said, _)| said) })
+    }
+
     fn answer<T: Send, L: FnOnce(T) + Send>(&self, from: AnswerFrom<T, L>) -> StoreAnswer<T, L> {
         StoreAnswer { made_in: self.made_in.clone(), from }
     }
@@ -203,7 +213,7 @@ impl<S: LockStore> StoreBackend<S> {
     ) -> (Work, oneshot::Receiver<TimedReply<T>>)
     where
         T: Send + 'static,
-        C: FnOnce(Arc<Self>, ServerTime) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
+        C: FnOnce(Arc<Self>) -> BoxFuture<Result<T, StoreError>> + Send + 'static,
         L: FnOnce(&Self, T) + Send + 'static,
     {
         let (sender, answer) = oneshot::channel();
@@ -218,7 +228,7 @@ impl<S: LockStore> StoreBackend<S> {
             }
             let asked = self.ask();
             let tell = |said: Result<T, StoreError>| drop(sender.send(said.map(|said| (said, asked))));
-            let call = call(self.clone(), asked);
+            let call = call(self.clone());
             in_time(call, LATE_COMMANDS, turn, tell, |said| late(&self, said)).await;
         };
         (Box::new(move |turn| Box::pin(work(turn))), answer)
@@ -232,7 +242,7 @@ impl<S: LockStore> StoreBackend<S> {
         let (token, request) = (op.token(), self.translator.ask(key, op));
         let (queue, name, sent) = (request.queue, key.clone(), request.clone());
         let late = move |this: &Self, reply| this.late(&name, token, queue.as_ref(), &reply);
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire(&sent).await });
+        let call = |this: Arc<Self>| boxed(async move { this.store.acquire(&sent).await });
         let answer = self.submit(Arc::new([key.clone()]), (Need::Session, PolledBy::Caller), call, late)?;
         Ok(Box::pin(async move {
             let (reply, asked) = answer.await?;
@@ -252,7 +262,7 @@ impl<S: LockStore> StoreBackend<S> {
                 this.undo(&name, token);
             }
         };
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.replace(&sent).await });
+        let call = |this: Arc<Self>| boxed(async move { this.store.replace(&sent).await });
         let answer = self.submit(Arc::new([key.clone()]), (Need::Session, PolledBy::Caller), call, late)?;
         Ok(Box::pin(async move {
             let (reply, asked) = answer.await?;
@@ -266,7 +276,7 @@ impl<S: LockStore> StoreBackend<S> {
         op: op::Release,
     ) -> Result<Coming<protocol::ReleaseReply>, StoreError> {
         let request = self.translator.release(key, op);
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
+        let call = |this: Arc<Self>| boxed(async move { this.store.release(&request).await });
         let answer =
             self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::Caller), call, |_, _| {})?;
         Ok(Box::pin(async { answer.await.map(|(reply, _)| Translator::released(reply)) }))
@@ -274,7 +284,7 @@ impl<S: LockStore> StoreBackend<S> {
 
     fn begin_renew(&self, key: &Arc<str>, op: op::Renew) -> Result<Coming<protocol::RenewReply>, StoreError> {
         let (request, is_last) = (self.translator.renew(key, op), op.last);
-        let call = move |this: Arc<Self>, _| {
+        let call = move |this: Arc<Self>| {
             boxed(async move {
                 if is_last { this.store.hand_over(&request).await } else { this.store.renew(&request).await }
             })
@@ -361,10 +371,10 @@ impl<S: LockStore> Backend for StoreBackend<S> {
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
         let full = self.translator.full(key);
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.inspect(&full).await });
+        let call = |this: Arc<Self>| boxed(async move { this.store.inspect(&full).await });
         // It waits for no other command, so it may show the state before one that is in progress.
-        let answer = self.submit(Arc::new([]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
-        Box::pin(async { answer?.await.map(|(found, _)| found.map(StoredLock::longest_first)) })
+        let answer = self.on_io_thread(Arc::new([]), call);
+        Box::pin(async { answer.await.map(|found| found.map(StoredLock::longest_first)) })
     }
 
     fn others(&self) -> Others {
@@ -375,11 +385,11 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         let beginning = self.translator.full(beginning).to_string();
         let after = after.map(|after| self.translator.full(&after).to_string());
         let request = List::new(beginning, after, LISTED_TOGETHER);
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.list(&request).await });
-        let answer = self.submit(Arc::new([]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
+        let call = |this: Arc<Self>| boxed(async move { this.store.list(&request).await });
+        let answer = self.on_io_thread(Arc::new([]), call);
         let this = self.this.clone();
         Box::pin(async move {
-            let (page, _) = answer?.await?;
+            let page = answer.await?;
             let this = this.upgrade().ok_or_else(ended)?;
             Ok(this.translator.page(page))
         })
@@ -393,9 +403,8 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         let HoldNote { key, hold, value, .. } = note;
         let owner = Owner::of(&self.translator.client, hold.token);
         let request = Publish::new(self.translator.full(&key), &owner, value.unwrap_or_default());
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.publish(&request).await });
-        let answer = self.submit(Arc::new([key]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
-        Box::pin(async { answer?.await.map(|((), _)| ()) })
+        let call = |this: Arc<Self>| boxed(async move { this.store.publish(&request).await });
+        self.on_io_thread(Arc::new([key]), call)
     }
 
     fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
@@ -404,18 +413,16 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         }
         let owner = Owner::of(&self.translator.client, note.hold.token);
         let request = Publish::new(self.translator.full(&note.key), &owner, "");
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.unpublish(&request).await });
-        let answer =
-            self.submit(Arc::new([note.key]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
-        Box::pin(async { answer?.await.map(|((), _)| ()) })
+        let call = |this: Arc<Self>| boxed(async move { this.store.unpublish(&request).await });
+        self.on_io_thread(Arc::new([note.key]), call)
     }
 
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.diagnose().await });
-        let answer = self.submit(Arc::new([]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
+        let call = |this: Arc<Self>| boxed(async move { this.store.diagnose().await });
+        let answer = self.on_io_thread(Arc::new([]), call);
         let place = self.store.describe();
         Box::pin(async move {
-            let (mut found, _) = answer?.await?;
+            let mut found = answer.await?;
             if found.is_empty() {
                 return Ok(vec![not_examined()]);
             }
@@ -428,18 +435,15 @@ impl<S: LockStore> Backend for StoreBackend<S> {
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let full = self.translator.full(key);
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.force_release(&full).await });
-        let answer =
-            self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
-        Box::pin(async { answer?.await.map(|(held, _)| held) })
+        let call = |this: Arc<Self>| boxed(async move { this.store.force_release(&full).await });
+        self.on_io_thread(Arc::new([key.clone()]), call)
     }
 
     fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let request = Release::new(self.translator.full(key), &Owner::of_text(owner));
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.release(&request).await });
-        let answer =
-            self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::IoThread), call, |_, _| {});
-        Box::pin(async { answer?.await.map(|(reply, _)| reply == ReleaseReply::Released) })
+        let call = |this: Arc<Self>| boxed(async move { this.store.release(&request).await });
+        let answer = self.on_io_thread(Arc::new([key.clone()]), call);
+        Box::pin(async { answer.await.map(|reply| reply == ReleaseReply::Released) })
     }
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {

@@ -56,7 +56,7 @@ impl<S: LockStore> StoreBackend<S> {
         }
         let (keys, requests): (Vec<Arc<str>>, Vec<Renew>) = renewals.drain(..).unzip();
         let count = keys.len();
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.renew_all(&requests).await });
+        let call = |this: Arc<Self>| boxed(async move { this.store.renew_all(&requests).await });
         let answer = self.submit(keys.into(), (Need::Connection, PolledBy::Caller), call, |_, _| {});
         parts.push(Box::pin(async move {
             let replies = match answer {
@@ -88,7 +88,7 @@ impl<S: LockStore> StoreBackend<S> {
             }
         };
         let sent = requests.clone();
-        let call = |this: Arc<Self>, _| boxed(async move { this.store.acquire_all(&sent).await });
+        let call = |this: Arc<Self>| boxed(async move { this.store.acquire_all(&sent).await });
         let answer = self.submit(keys, (Need::Session, PolledBy::Caller), call, late);
         Box::pin(async move {
             let replies = match answer {

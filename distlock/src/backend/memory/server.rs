@@ -2,70 +2,27 @@
 //! simulation. It has no clock: the time is passed in, and may jump.
 
 mod key_entry;
+mod note;
 #[cfg(test)]
 mod probe;
+mod serving;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use key_entry::{HOLD, Sender};
+pub(crate) use note::{News, Note};
 #[cfg(test)]
 pub(crate) use probe::Queued;
 
 use crate::backend::{
-    AcquireMode, AcquireReply, BatchReply, LockKind, Push, ReleaseReply, Remaining, RenewReply, ServerTime,
-    StoredLock, Token, Tuning, kind_of, op, parse_owner, shared_token_text, token_text,
+    AcquireMode, AcquireReply, BatchReply, LockKind, ReleaseReply, Remaining, RenewReply, ServerTime,
+    StoredLock, Tuning, kind_of, op, token_text,
 };
 use crate::protocol::mutated;
 use distlock_store::kit::shrink::shrink;
 use key_entry::{Admission, KeyEntry, QueueEntry, Value, plus, text};
-
-/// A push and its receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Note {
-    pub(crate) client: Arc<str>,
-    pub(crate) key: Arc<str>,
-    pub(crate) token: Token,
-    pub(crate) news: News,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    Grant {
-        server_time: ServerTime,
-        handoffs_began: ServerTime,
-        fence: Option<u64>,
-    },
-    Gap,
-    /// To a holder whose lease may linger, and to readers when a writer queues behind them.
-    Wanted,
-}
-
-impl Note {
-    /// As its receiver hears it.
-    pub(crate) fn push(self) -> Push {
-        let Note { key, token, news, .. } = self;
-        match news {
-            News::Grant { server_time, handoffs_began, fence } => {
-                Push::Grant { key, token, server_time, handoffs_began, fence }
-            }
-            News::Gap => Push::Gap { key, token },
-            News::Wanted => Push::Wanted { key, token },
-        }
-    }
-
-    /// For the holder, if its lease may linger.
-    fn wanted(holder: &str, key: &Arc<str>) -> Option<Note> {
-        Note::wanted_from(holder, key).filter(|note| note.token.linger().is_some())
-    }
-
-    fn wanted_from(holder: &str, key: &Arc<str>) -> Option<Note> {
-        // A place that `min_hold` keeps reads like a token of a client with a colon in its name.
-        let (client, token) = parse_owner(holder).filter(|(client, _)| !client.contains(':'))?;
-        Some(Note { client: client.into(), key: key.clone(), token, news: News::Wanted })
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct ModelServer {
@@ -322,97 +279,6 @@ impl ModelServer {
         self.hand_over(server_time, from.key, handoffs_began, notes)
     }
 
-    /// Frees the key, for the queue or (in a gap) for any client.
-    fn hand_over(
-        &mut self,
-        server_time: ServerTime,
-        key: &Arc<str>,
-        handoffs_began: Option<ServerTime>,
-        notes: &mut Vec<Note>,
-    ) -> ReleaseReply {
-        let handoffs_began = handoffs_began.unwrap_or(server_time);
-        let slot = self.slot(key);
-        slot.value = None;
-        slot.members.clear();
-        let is_gap = self.tuning.poll_gap_is_due(handoffs_began.0, server_time.0);
-        let offer = if is_gap { Offer::Gap } else { Offer::Lock };
-        self.serve_run(server_time, key, handoffs_began, offer, notes)
-    }
-
-    fn serve(
-        &mut self,
-        server_time: ServerTime,
-        key: &Arc<str>,
-        handoffs_began: Option<ServerTime>,
-        notes: &mut Vec<Note>,
-    ) {
-        let handoffs_began = handoffs_began.unwrap_or(server_time);
-        self.serve_run(server_time, key, handoffs_began, Offer::Lock, notes);
-    }
-
-    /// Grants the lock to as many from the front of the queue as are compatible with the holders; or tells
-    /// the first that there is a gap.
-    fn serve_run(
-        &mut self,
-        server_time: ServerTime,
-        key: &Arc<str>,
-        handoffs_began: ServerTime,
-        offer: Offer,
-        notes: &mut Vec<Note>,
-    ) -> ReleaseReply {
-        while let Some(entry) = self.slot(key).queue.pop_front() {
-            if entry.until <= server_time && !mutated!(DeadEntriesNotSkipped) {
-                continue;
-            }
-            let (client, token, kind) = (entry.client.clone(), entry.token, entry.kind);
-            if !self.slot(key).has_room(server_time, kind) {
-                self.slot(key).queue.push_front(entry);
-                break;
-            }
-            // A waiter that polls gets its fencing token when it asks.
-            let fences = if entry.listens { entry.fences } else { 0 };
-            if !self.is_heard(&entry) {
-                // The script learns this only after it has reserved the tokens.
-                self.mint(server_time, if offer == Offer::Gap { 0 } else { fences });
-                continue;
-            }
-            let mut note = |news| {
-                if entry.listens {
-                    notes.push(Note { client: client.clone(), key: key.clone(), token, news });
-                }
-            };
-            if offer == Offer::Gap {
-                if self.tuning.poll_gap_interval.is_zero() {
-                    if !entry.listens {
-                        continue;
-                    }
-                    note(News::Grant { server_time, handoffs_began, fence: None });
-                    let holder = shared_token_text(&client, token);
-                    self.slot(key).put(server_time, kind, holder, plus(server_time, entry.claim));
-                } else {
-                    note(News::Gap);
-                    self.slot(key).queue.push_front(entry);
-                }
-                return ReleaseReply::Released { gap: true };
-            }
-            let fence = entry.minted.or_else(|| self.mint(server_time, fences));
-            note(News::Grant { server_time, handoffs_began, fence });
-            let holder = shared_token_text(&client, token);
-            self.slot(key).put(server_time, kind, holder, plus(server_time, entry.claim));
-        }
-        ReleaseReply::Released { gap: false }
-    }
-
-    /// Whether a grant would reach its client, as far as can be known.
-    fn is_heard(&self, entry: &QueueEntry) -> bool {
-        if mutated!(DeadEntriesNotSkipped) {
-            return true;
-        }
-        let counts = self.counts || mutated!(PublishCountTrusted);
-        let heard = !counts || (self.counts && self.listeners.contains(&entry.client));
-        if entry.listens { heard } else { !mutated!(PollWaiterDropped) }
-    }
-
     fn prolong(&mut self, server_time: ServerTime, from: &Sender<'_>, op: op::Renew) -> RenewReply {
         let op::Renew { token, ttl, .. } = op;
         let text = text(from, token);
@@ -533,12 +399,4 @@ impl ModelServer {
         shrink(&mut self.slots);
         self.sweep_at = FIRST_SWEEP.max(self.slots.len() * 2);
     }
-}
-
-/// What the queue is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Offer {
-    Lock,
-    /// The key is left free for plain pollers.
-    Gap,
 }

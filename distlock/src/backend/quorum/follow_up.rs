@@ -78,7 +78,7 @@ impl Coordinator {
                 self.schedule_release(now, node, key, token, id);
             }
             (RoundOp::Ask(_), ServerReply::Failed(_)) if succeeded && latest => {
-                self.repair_later(now, token);
+                self.repair_again(now, token, None);
             }
             _ => {}
         }

@@ -75,12 +75,8 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn repair_later(&mut self, now: Now, token: Token) {
-        self.repair_again(now, token, None);
-    }
-
     /// Asks again after a pause, or sooner if the other token's lock expires there sooner.
-    fn repair_again(&mut self, now: Now, token: Token, expires: Option<Time>) {
+    pub(super) fn repair_again(&mut self, now: Now, token: Token, expires: Option<Time>) {
         let Some(entry) = self.tokens.get(token) else { return };
         let planned = entry.missing.due.unwrap_or_else(|| {
             let longest = (entry.ttl / LONGEST_PART).min(LONGEST_PAUSE);

@@ -170,7 +170,7 @@ impl Worker<'_> {
                         self.follow(node, sending, move |result| MemberReply::Renew(round, result)).await;
                     }
                     MemberCommand::Fence(job, op) => {
-                        let sending = backend.send_fence(&key, op);
+                        let sending = backend.send(&key, op);
                         self.follow(node, sending, move |result| MemberReply::Fence(job, result)).await;
                     }
                 }

@@ -39,6 +39,14 @@ pub(crate) struct Wire {
     pushes_by_slot: AtomicBool,
 }
 
+/// The command by which scripts push.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PushCommand {
+    #[default]
+    Publish,
+    Spublish,
+}
+
 /// How a command names its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScriptRef {
@@ -63,7 +71,7 @@ impl Wire {
     pub(super) fn new(names: Names, client: String, tuning: &Tuning) -> Wire {
         // If PUBLISH counts all subscribers, a count of zero proves that there is none. In a cluster it
         // counts only those of one node.
-        let counts = if names.is_clustered() { "0" } else { "1" };
+        let counts = if names.clustered { "0" } else { "1" };
         let gap = millis_or_none(tuning.poll_gap);
         let every = u64::try_from(tuning.poll_gap_interval.as_micros()).unwrap_or(u64::MAX);
         let settings = format!("{counts} {gap} {every} {}", names.channel(Tag::none(), ""));
@@ -71,9 +79,8 @@ impl Wire {
         Wire { names, client, queue_entry_ttl, counts, settings, pushes_by_slot: AtomicBool::new(false) }
     }
 
-    /// Takes in what a node of a cluster can do.
-    pub(super) fn push_by_slot(&self, known: bool) {
-        self.pushes_by_slot.store(known, Ordering::Relaxed);
+    pub(super) fn push_with(&self, command: PushCommand) {
+        self.pushes_by_slot.store(command == PushCommand::Spublish, Ordering::Relaxed);
     }
 
     pub(super) fn pushes_by_slot(&self) -> bool {

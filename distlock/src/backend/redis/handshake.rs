@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Pipeline, RedisError, ServerError, Value};
 
-use super::command::Wire;
+use super::command::{PushCommand, Wire};
 use super::config::Address;
 use super::errors;
 use super::info::{field, text};
@@ -27,8 +27,8 @@ pub(super) struct ServerInfo {
     pub(super) identity: Option<Identity>,
     /// Its name among the nodes of a cluster.
     pub(super) node_id: Option<String>,
-    /// It is a node of a cluster that knows SPUBLISH, and permits it.
-    pub(super) pushes_by_slot: bool,
+    /// SPUBLISH on a node of a cluster that knows and permits it.
+    pub(super) push_command: PushCommand,
     /// The eviction policy, if it may drop lock keys.
     pub(super) evicts: Option<String>,
     /// It is known to be a single server, not a proxy that may spread keys over several.
@@ -303,7 +303,7 @@ fn read(answers: &HandshakeReplies, role: Role) -> ServerInfo {
             .filter(|_| role == Role::ClusterNode)
             .and_then(|id| id.get(..12))
             .map(str::to_owned),
-        pushes_by_slot: answers.to(HandshakeStep::SlotPush).is_some_and(knows_slot_push),
+        push_command: answers.to(HandshakeStep::SlotPush).map(push_command).unwrap_or_default(),
         evicts: evicts(answers).map(str::to_owned),
         run_id: field(server, "run_id").map(str::to_owned),
         is_whole: false,
@@ -311,8 +311,9 @@ fn read(answers: &HandshakeReplies, role: Role) -> ServerInfo {
 }
 
 /// A node that knows SPUBLISH may not serve the slot of that channel, or none for the moment.
-fn knows_slot_push(answer: &Value) -> bool {
-    error(answer).is_none_or(|error| matches!(error.code(), "MOVED" | "ASK" | "CLUSTERDOWN" | "TRYAGAIN"))
+fn push_command(answer: &Value) -> PushCommand {
+    let knows_it = |error: &ServerError| matches!(error.code(), "MOVED" | "ASK" | "CLUSTERDOWN" | "TRYAGAIN");
+    if error(answer).is_none_or(knows_it) { PushCommand::Spublish } else { PushCommand::Publish }
 }
 
 /// The reply to ROLE begins with the role.
@@ -344,15 +345,16 @@ mod tests {
 
     #[test]
     fn a_node_pushes_by_slot_if_it_knows_the_command_and_permits_it() {
-        for (reply, knows) in [
-            (":0", true),
-            ("-MOVED 7 10.0.0.1:7000", true),
-            ("-CLUSTERDOWN Hash slot not served", true),
-            ("-ERR unknown command 'SPUBLISH', with args beginning with: 'dl1:c:a' '' ", false),
-            ("-NOPERM this user has no permissions to run the 'spublish' command", false),
+        use PushCommand::{Publish, Spublish};
+        for (reply, expected) in [
+            (":0", Spublish),
+            ("-MOVED 7 10.0.0.1:7000", Spublish),
+            ("-CLUSTERDOWN Hash slot not served", Spublish),
+            ("-ERR unknown command 'SPUBLISH', with args beginning with: 'dl1:c:a' '' ", Publish),
+            ("-NOPERM this user has no permissions to run the 'spublish' command", Publish),
         ] {
             let answer = redis::parse_redis_value(format!("{reply}\r\n").as_bytes()).unwrap();
-            assert_eq!(knows_slot_push(&answer), knows, "{reply}");
+            assert_eq!(push_command(&answer), expected, "{reply}");
         }
     }
 }

@@ -235,11 +235,13 @@ fn describe(
     found.silent = silent.into_iter().collect();
 }
 
+pub(super) async fn inspect_one(store: impl Batches, key: Arc<str>) -> OpResult<Option<StoredLock>> {
+    inspect(&store, &[key]).await.pop().unwrap_or(Ok(None))
+}
+
 /// The locks among these keys. What is none, or what the user may not read, is left out.
-pub(super) fn locks(
-    keys: Vec<Arc<str>>,
-    looks: Vec<OpResult<Option<StoredLock>>>,
-) -> Result<StoredLocks, StoreError> {
+pub(super) async fn inspect_all(store: impl Batches, keys: Vec<Arc<str>>) -> Result<StoredLocks, StoreError> {
+    let looks = inspect(&store, &keys).await;
     let mut locks = Vec::new();
     for (key, look) in keys.into_iter().zip(looks) {
         match look {

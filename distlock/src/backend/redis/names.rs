@@ -17,7 +17,7 @@ const PROCESS: &str = "dl1:i:";
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     prefix: String,
-    clustered: bool,
+    pub(super) clustered: bool,
     /// The slot of all keys, if the prefix decides it.
     slot: Option<u16>,
 }
@@ -76,10 +76,6 @@ impl Names {
     pub(super) fn clustered(prefix: String) -> Names {
         let slot = hash_tag(&prefix).map(|_| slot_of(&prefix, ""));
         Names { prefix, clustered: true, slot }
-    }
-
-    pub(super) fn is_clustered(&self) -> bool {
-        self.clustered
     }
 
     /// The slot of the lock, and of everything that belongs to it, in a cluster.

@@ -52,7 +52,7 @@ impl SendTo<RedisBackend> for op::Fence {
     type Reply = FenceReply;
 
     fn send_to(self, backend: &RedisBackend, key: &Arc<str>) -> Sending<FenceReply> {
-        backend.send_fence(key, self)
+        backend.send(key, self)
     }
 }
 

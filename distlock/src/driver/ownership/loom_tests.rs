@@ -150,7 +150,7 @@ struct Runtime {
 struct Shared {
     ownership: Mutex<Ownership<Command, Said>>,
     runtime: Mutex<Runtime>,
-    /// WithIoThread has something to do: also if the turn is over.
+    /// The I/O thread has something to do: also if the turn is over.
     bell: Arc<Bell>,
 }
 
@@ -201,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// WithIoThread works until the turn is over: waits for ever if it does not learn that it has something to do.
+    /// The I/O thread works until the turn is over: waits for ever if it does not learn that it has something to do.
     fn work(&self, account: &Account) {
         while read(&account.executed) + read(&account.lost) == 0 {
             self.bell.wait();
@@ -422,7 +422,7 @@ fn loom_a_caller_is_answered_whoever_executes_its_command() {
     }
 }
 
-/// WithIoThread waits for the turn in this model: it would wait for ever for a caller that keeps the command.
+/// The I/O thread waits for the turn in this model: it would wait for ever for a caller that keeps the command.
 #[test]
 fn loom_others_do_not_wait_for_a_caller_that_is_not_polled() {
     meet(IoThread::CallsAndWorks, StoreIs::Ready, is_not_polled_for_long);

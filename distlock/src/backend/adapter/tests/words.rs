@@ -238,7 +238,7 @@ async fn what_the_store_cannot_do_is_refused_with_the_reason() {
             .keys(KeyRules::any().at_most(5).without(|c| c == ' ', "spaces")),
     );
     let backend = StoreBackend::new(store, "c".into(), "p:".into(), ConnectOn::Start);
-    let least = Demand { kind: LockKind::Exclusive, ttl: TTL, fenced: false, min_hold: None };
+    let least = Demand::plain(LockKind::Exclusive, TTL);
     backend.check(&least).unwrap();
     for (demand, reason) in [
         (Demand { kind: LockKind::Shared, ..least }, "a shared lock"),

@@ -294,8 +294,7 @@ impl Backend for ClusterBackend {
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
-        let (this, key) = (self.clone(), Arc::clone(key));
-        Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
+        Box::pin(listing::inspect_one(self.clone(), Arc::clone(key)))
     }
 
     fn others(&self) -> Others {
@@ -311,11 +310,7 @@ impl Backend for ClusterBackend {
     }
 
     fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<StoredLocks, StoreError>> {
-        let this = self.clone();
-        Box::pin(async move {
-            let looks = listing::inspect(&this, &keys).await;
-            listing::locks(keys, looks)
-        })
+        Box::pin(listing::inspect_all(self.clone(), keys))
     }
 
     fn note_holds(&self, notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {

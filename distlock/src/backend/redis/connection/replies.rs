@@ -196,20 +196,8 @@ impl Replies {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
     use super::*;
-
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::simulation::wakes::Wakes;
 
     fn answer(replies: &mut Replies, number: i64) -> bool {
         let mut woken = Vec::new();
@@ -274,17 +262,17 @@ mod tests {
 
     #[test]
     fn the_last_waker_is_woken_once() {
-        let (one, other) = (Arc::<Count>::default(), Arc::<Count>::default());
+        let (one, other) = (Wakes::default(), Wakes::default());
         let mut replies = Replies::default();
         let slot = replies.expect(Expected::One);
-        for count in [&one, &other] {
-            let waker = Waker::from(count.clone());
+        for wakes in [&one, &other] {
+            let waker = wakes.waker();
             assert!(matches!(replies.poll(slot, &waker), SlotPoll::NewWaker));
             drop(replies.set_waker(slot, waker.clone()));
             assert!(matches!(replies.poll(slot, &waker), SlotPoll::SameWaker));
         }
         assert!(answer(&mut replies, 1));
-        assert_eq!([&one, &other].map(|count| count.0.load(Ordering::Relaxed)), [0, 1]);
+        assert_eq!([&one, &other].map(Wakes::count), [0, 1]);
     }
 
     #[test]

@@ -10,8 +10,16 @@ use super::super::test_server::TestServer;
 /// The last command of a run.
 const END: &str = "the end of the run";
 
-/// One of this number of pushed grants is published twice.
+/// So many pushed grants for one that is published twice.
 const DOUBLED: usize = 20;
+
+/// How often a grant is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Published {
+    Once,
+    /// One of [`DOUBLED`] is published again.
+    SomeTwice,
+}
 
 pub(super) struct Monitor {
     thread: JoinHandle<Vec<String>>,
@@ -40,7 +48,7 @@ impl Executed {
 
 impl Monitor {
     /// Returns when the server sends what it executes.
-    pub(super) fn start(server: &TestServer, key: &str, doubles: bool) -> Monitor {
+    pub(super) fn start(server: &TestServer, key: &str, published: Published) -> Monitor {
         for script in SCRIPTS.all() {
             drop(server.text(&["SCRIPT", "LOAD", script.code]));
         }
@@ -50,7 +58,8 @@ impl Monitor {
         let mut first = String::new();
         lines.read_line(&mut first).unwrap();
         assert_eq!(first.trim_end(), "+OK");
-        let again = doubles.then(|| TcpStream::connect(("127.0.0.1", server.port)).unwrap());
+        let again = (published == Published::SomeTwice)
+            .then(|| TcpStream::connect(("127.0.0.1", server.port)).unwrap());
         let key = key.to_owned();
         Monitor { thread: thread::spawn(move || read(lines, &key, again)) }
     }

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::super::test_server::TestServer;
 use super::faults::inject;
-use super::monitor::Monitor;
+use super::monitor::{Monitor, Published};
 use crate::engine::record::Recorder;
 use crate::protocol::mutant::Mutant;
 use crate::{Guard, LockError, LockManager};
@@ -57,7 +57,8 @@ pub(super) fn record(plan: &Plan) -> Run {
     let server = TestServer::start(&[]);
     let name = format!("traced{}", NAMES.fetch_add(1, Ordering::Relaxed));
     let recorder = Recorder::start(&name, KEY, plan.mutant);
-    let monitor = Monitor::start(&server, KEY, plan.faults);
+    let published = if plan.faults { Published::SomeTwice } else { Published::Once };
+    let monitor = Monitor::start(&server, KEY, published);
     let proxies: Vec<_> = (0..PROCESSES + 1).map(|_| Proxy::to(&server.address())).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let sections = Arc::new(AtomicUsize::new(0));

@@ -29,6 +29,6 @@ end
 serve(keys, {
   now = now, held = held, waiter = redis.call('LPOP', keys.queue),
   handoffs_began = 0, poll_gap = 0, poll_gap_interval = 0,
-  count = ARGV[2] == '1', channels = ARGV[1], from = ARGV[3] or '',
+  count = ARGV[2] == '1', channels = ARGV[1], from = (ARGV[3] or '') ~= '' and '@' .. ARGV[3] or '',
 })
 return {'RELEASED', owner, 0}

@@ -19,13 +19,10 @@
 --        {NOT_YOURS, token}   neither was
 
 local keys = {lock = KEYS[1], queue = KEYS[2], entries = KEYS[3], counter = KEYS[4], members = KEYS[5]}
-local token, settings = ARGV[1], ARGV[4] or ARGV[2]
-local keep_taken_for, handoffs_began = ARGV[4] and tonumber(ARGV[2]) or 0, tonumber(ARGV[3] or 0)
-local count, poll_gap, poll_gap_interval, channels = string.match(settings, '^(%d) (%d+) (%d+) (.*)$')
+local token, keep_taken_for = ARGV[1], ARGV[4] and tonumber(ARGV[2]) or 0
 local run = {
   now = server_time(), held = '', waiter = waiter, handoffs_began = handoffs_began,
-  poll_gap = tonumber(poll_gap), poll_gap_interval = tonumber(poll_gap_interval),
-  count = count == '1', channels = channels, from = ARGV[5] or '',
+  poll_gap = poll_gap, poll_gap_interval = poll_gap_interval, count = count == '1', channels = channels, from = from,
 }
 local reply = {'RELEASED', token, 0}
 

@@ -23,13 +23,13 @@ end
 -- keys: lock, queue, entries, counter, members
 -- run:  now; held: the lock's value, '' if it is to be free or handed on; waiter: popped from the queue, or nothing;
 --       handoffs_began: when the run of hand-offs began, 0: now; poll_gap, poll_gap_interval: as for leave;
---       channels: as for push; count: PUBLISH counts every subscriber; from: as for leave
+--       channels: as for push; count: PUBLISH counts every subscriber; from: `@<from>`, or ''
 -- Returns whether the lock was left free for plain pollers; with the interval 0, whether it was handed on.
 local function serve(keys, run)
   local lock, entries, members = keys.lock, keys.entries, keys.members
   local now, held, waiter = run.now, run.held, run.waiter
   local handoffs_began = run.handoffs_began == 0 and now or run.handoffs_began
-  local granted_at = text(now) .. (run.from ~= '' and '@' .. run.from or '')
+  local granted_at = text(now) .. run.from
   local gap_is_now = gap_is_due(run.poll_gap, run.poll_gap_interval, handoffs_began, now)
 
   -- Returns whether the waiter received it, as far as can be known. A failed PUBLISH (no permission) must not

@@ -25,9 +25,8 @@ use super::{ConfigError, errors};
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, FenceReply, HoldNote, ListPage,
-    Notifications, OpResult, Others, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks,
-    op,
+    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, HoldNote, ListPage, Notifications,
+    OpResult, Others, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, op,
 };
 use distlock_store::Finding;
 use distlock_store::kit::sync::Locked;
@@ -65,13 +64,8 @@ impl RedisBackend {
         Box::pin(async move { exec.note(link?, note).await })
     }
 
-    /// Raises the counter of fencing tokens, if the lock is ours.
-    pub(crate) fn send_fence(&self, key: &Arc<str>, op: op::Fence) -> Sending<FenceReply> {
-        self.send(key, op)
-    }
-
     /// An operation that does not acquire.
-    fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
+    pub(crate) fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
         match self.shared.link_or_connect() {
             Ok(link) => {
                 let exec = Arc::clone(&self.shared.exec);
@@ -309,8 +303,7 @@ impl Backend for RedisBackend {
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
-        let (this, key) = (self.clone(), Arc::clone(key));
-        Box::pin(async move { listing::inspect(&this, &[key]).await.pop().unwrap_or(Ok(None)) })
+        Box::pin(listing::inspect_one(self.clone(), Arc::clone(key)))
     }
 
     fn others(&self) -> Others {
@@ -326,11 +319,7 @@ impl Backend for RedisBackend {
     }
 
     fn inspect_all(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<StoredLocks, StoreError>> {
-        let this = self.clone();
-        Box::pin(async move {
-            let looks = listing::inspect(&this, &keys).await;
-            listing::locks(keys, looks)
-        })
+        Box::pin(listing::inspect_all(self.clone(), keys))
     }
 
     fn note_holds(&self, notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {

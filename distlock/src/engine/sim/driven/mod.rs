@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::Config;
-use crate::driver::{AcquireResult, Alive, Core, Failed, LeaseHandle};
+use crate::driver::{AcquireResult, Alive, Core, Executor, Failed, LeaseHandle};
 use crate::engine::Outcome;
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
@@ -74,10 +74,13 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(name: &Arc<str>, cfg: &Config, seed: u64) -> Driver {
-        let (tasks, store, losses) = (Arc::default(), SimulatedStore::default(), Arc::<Losses>::default());
+        let (tasks, store, losses) =
+            (Arc::<Tasks>::default(), SimulatedStore::default(), Arc::<Losses>::default());
         let observers = Observers::default().and(losses.clone());
         let backend = Arc::new(store.clone());
-        let alive = Core::simulate(name.clone(), backend, (&cfg.tuning, cfg.shards), seed, observers, &tasks);
+        let executor = Executor::Simulated(Arc::clone(&tasks));
+        let alive =
+            Core::start_on(executor, name.clone(), backend, (&cfg.tuning, cfg.shards), seed, observers);
         Driver {
             alive,
             tasks,

@@ -81,7 +81,7 @@ impl LinkOwner for NodeLink {
     async fn up(&self, found: &Connected) {
         self.node.exec.handshake_done(&found.server);
         self.node.exec.call_it(found.server.node_id.as_deref().map(Arc::from));
-        self.supervisor.wire.push_by_slot(found.server.pushes_by_slot);
+        self.supervisor.wire.push_with(found.server.push_command);
         self.node.up(Arc::clone(&found.link));
         if self.supervisor.shards.is_some() {
             // No other connection hears the pushes of this server.

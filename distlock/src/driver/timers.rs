@@ -1,0 +1,72 @@
+//! What is due: timers that fire, and the renewals that are sent as one batch.
+
+use std::sync::Arc;
+
+use super::in_flight::{self, Answered, Begun, all_unanswered, begin, pair};
+use super::shards::Effects;
+use super::{Core, Requester};
+use crate::contained::{Panicked, contained};
+use crate::engine::{Answer, Command, Context, Effect, RenewPurpose};
+use crate::protocol::{OpResult, RenewReply};
+use distlock_store::clock;
+
+impl Core {
+    /// Fires what is due. Renewals are sent as one batch. `Err`: the engine itself has panicked.
+    pub(super) fn fire_timers(self: &Arc<Self>) -> Result<(), Panicked> {
+        let now = clock::now();
+        let fired = contained(|| self.engine.on_every_machine(|machine, out| machine.timer(now, out)));
+        let effects = fired.inspect_err(|_| self.io.rearm())?;
+        self.perform_batched(effects);
+        Ok(())
+    }
+
+    pub(super) fn perform_batched(self: &Arc<Self>, effects: Effects<Requester>) {
+        let mut renewals = Vec::new();
+        let mut batch = Vec::new();
+        let mut rest = Effects { rearm: effects.rearm, ..Effects::default() };
+        for effect in effects.list {
+            match effect {
+                Effect::Send(context, Command::Renew(asked, op)) => {
+                    batch.push((context.key.clone(), op));
+                    renewals.push((context, asked));
+                }
+                other => rest.list.push(other),
+            }
+        }
+        self.perform(rest, None);
+        if batch.is_empty() {
+            return;
+        }
+        // Nobody waits for them, and they change nothing about locks.
+        let mut notes = batch.iter().filter_map(|(key, renew)| self.hold_note(key, renew));
+        if let Ok(Some(noted)) = contained(|| self.backend.note_holds(&mut notes)) {
+            self.aside(noted);
+        }
+        match contained(|| begin(self.backend.send_renew_all(batch))) {
+            Ok(Begun::Answered(results)) => self.all_renewed(renewals, results),
+            Ok(Begun::UnderWay(answers)) => {
+                let core = self.clone();
+                self.on_io_thread(async move {
+                    let count = renewals.len();
+                    let results = in_flight::answer(answers).await;
+                    let results = results.unwrap_or_else(|panicked| all_unanswered(count, panicked));
+                    core.all_renewed(renewals, results);
+                });
+            }
+            Err(panicked) => {
+                let results = all_unanswered(renewals.len(), panicked);
+                self.all_renewed(renewals, results);
+            }
+        }
+    }
+
+    fn all_renewed(
+        self: &Arc<Self>,
+        renewals: Vec<(Context, RenewPurpose)>,
+        results: Vec<OpResult<RenewReply>>,
+    ) {
+        for ((context, asked), result) in pair(renewals, results) {
+            self.answered(Answered::One(context, Answer::Renew(asked, result)), None);
+        }
+    }
+}
