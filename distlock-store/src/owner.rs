@@ -1,6 +1,6 @@
 //! Owner tokens: the value of a lock's key.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,16 +76,16 @@ pub fn token_text(client: &str, token: Token) -> String {
     format!("{MARK}{client}:{token}")
 }
 
-/// The same, to be shared. Made on the stack, because every acquisition needs one.
+/// The same, to be shared. Made on the stack and without formatting, because every acquisition needs one.
 pub fn shared_token_text(client: &str, token: Token) -> Arc<str> {
-    let mut text = ShortText { bytes: [0; ShortText::LONGEST], length: 0 };
-    match write!(text, "{MARK}{client}:{token}") {
-        Ok(()) => String::from_utf8_lossy(&text.bytes[..text.length]).into(),
-        Err(fmt::Error) => token_text(client, token).into(),
+    let plain = token.linger().is_none().then(|| ShortText::of_token(client, token)).flatten();
+    match plain.as_ref().and_then(ShortText::as_str) {
+        Some(text) => text.into(),
+        None => token_text(client, token).into(),
     }
 }
 
-/// Text on the stack. Writing fails if it would be too long.
+/// Text on the stack.
 struct ShortText {
     bytes: [u8; ShortText::LONGEST],
     length: usize,
@@ -94,14 +94,38 @@ struct ShortText {
 impl ShortText {
     /// More than a token with a client's name and a random part has.
     const LONGEST: usize = 128;
-}
+    /// Digits of the largest number.
+    const DIGITS: usize = 20;
 
-impl fmt::Write for ShortText {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.length + text.len();
-        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+    /// `None`: it would be too long.
+    fn of_token(client: &str, token: Token) -> Option<ShortText> {
+        let mut text = ShortText { bytes: [0; ShortText::LONGEST], length: 0 };
+        text.push(MARK.as_bytes())?;
+        text.push(client.as_bytes())?;
+        text.push(b":")?;
+        let (mut digits, mut first, mut rest) =
+            ([b'0'; ShortText::DIGITS], ShortText::DIGITS, token.number());
+        for digit in digits.iter_mut().rev() {
+            *digit += u8::try_from(rest % 10).unwrap_or(0);
+            (first, rest) = (first - 1, rest / 10);
+            if rest == 0 {
+                break;
+            }
+        }
+        text.push(digits.get(first..)?)?;
+        Some(text)
+    }
+
+    /// `None`: it would be too long.
+    fn push(&mut self, part: &[u8]) -> Option<()> {
+        let end = self.length + part.len();
+        self.bytes.get_mut(self.length..end)?.copy_from_slice(part);
         self.length = end;
-        Ok(())
+        Some(())
+    }
+
+    fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(self.bytes.get(..self.length)?).ok()
     }
 }
 
@@ -139,7 +163,7 @@ mod tests {
     #[test]
     fn a_shared_text_is_the_same_text_however_long() {
         for client in ["", "c", "Zürich-1", &"long".repeat(25), &"longer".repeat(25)] {
-            for token in [0, 7, u64::MAX].map(Token) {
+            for token in [0, 7, 10, Token::NUMBERS - 1, u64::MAX].map(Token) {
                 assert_eq!(*shared_token_text(client, token), token_text(client, token));
                 assert_eq!(parse_token(client, &shared_token_text(client, token)), Some(token));
             }

@@ -1,13 +1,13 @@
 //! Shrinks the buffers of maps that have been much larger.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 
 /// Smaller buffers are kept.
 const SMALL: usize = 256;
 
 /// After a removal. What it costs is paid for by the removals since the last time.
-pub fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+pub fn shrink<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     if map.capacity() > SMALL && map.len() < map.capacity() / 8 {
         map.shrink_to(map.len() * 2);
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::rules;
+use super::state::hashed::{AlreadyHashed, HashedKey, KeyHash};
 use super::state::{Env, KeyState, PendingRelease, PendingReleases, SpareQueue};
 use super::step::Step;
 use super::{EffectList, Outcome, Outstanding};
@@ -19,7 +20,9 @@ use distlock_store::kit::shrink::shrink;
 #[derive(Debug)]
 pub(crate) struct Machine<W> {
     env: Env,
-    keys: HashMap<Arc<str>, KeyState<W>>,
+    /// Of the hashes of keys.
+    seed: u64,
+    keys: HashMap<HashedKey, KeyState<W>, AlreadyHashed>,
     timers: BTreeSet<(Time, Arc<str>)>,
     pending: PendingReleases,
     spare: SpareQueue<W>,
@@ -30,7 +33,8 @@ impl<W> Machine<W> {
         let env = Env::new(client, tuning, index, count, seed);
         Machine {
             env,
-            keys: HashMap::new(),
+            seed,
+            keys: HashMap::default(),
             timers: BTreeSet::new(),
             pending: PendingReleases::default(),
             spare: SpareQueue::default(),
@@ -43,14 +47,27 @@ impl<W> Machine<W> {
         timer.into_iter().chain(pending).min()
     }
 
+    fn hashed(&self, key: &Arc<str>) -> HashedKey {
+        HashedKey { key: key.clone(), hash: KeyHash::of(self.seed, key) }
+    }
+
+    fn state(&self, key: &Arc<str>) -> Option<&KeyState<W>> {
+        self.keys.get(&self.hashed(key))
+    }
+
+    fn state_mut(&mut self, key: &Arc<str>) -> Option<&mut KeyState<W>> {
+        let hashed = self.hashed(key);
+        self.keys.get_mut(&hashed)
+    }
+
     pub(crate) fn waiting(&self, key: &Arc<str>) -> usize {
-        self.keys.get(key).map_or(0, |state| state.waiters.len())
+        self.state(key).map_or(0, |state| state.waiters.len())
     }
 
     /// How many wait here, if a request that has just joined them waits for another one of this process: one that holds
     /// the lock, or that came first.
     pub(crate) fn waiting_behind_others(&self, key: &Arc<str>) -> Option<usize> {
-        let state = self.keys.get(key)?;
+        let state = self.state(key)?;
         let waiting = state.waiters.len();
         (waiting > 1 || (waiting == 1 && !state.leases.is_empty())).then_some(waiting)
     }
@@ -58,11 +75,11 @@ impl<W> Machine<W> {
     /// Those that are held or waited for, in no order.
     pub(crate) fn keys_in_use(&self) -> impl Iterator<Item = &Arc<str>> {
         let is_in_use = |state: &KeyState<W>| !state.leases.is_empty() || !state.waiters.is_empty();
-        self.keys.iter().filter(move |(_, state)| is_in_use(state)).map(|(key, _)| key)
+        self.keys.iter().filter(move |(_, state)| is_in_use(state)).map(|(hashed, _)| &hashed.key)
     }
 
     pub(crate) fn account(&self, now: Time, key: &Arc<str>) -> Option<Account> {
-        self.keys.get(key)?.account(key, now)
+        self.state(key)?.account(key, now)
     }
 
     pub(crate) fn outstanding(&self) -> Outstanding {
@@ -73,12 +90,12 @@ impl<W> Machine<W> {
     /// No task of this process waits for the key or holds it, and no other process is known to want it.
     pub(crate) fn is_untouched(&self, now: Time, key: &Arc<str>) -> bool {
         let able = self.env.refusal.is_none() && !self.env.link.is_down();
-        able && !self.keys.contains_key(key) && !self.env.hints.is_contended(key, now)
+        able && self.state(key).is_none() && !self.env.hints.is_contended(key, now)
     }
 
     /// True if the lease of `token` is ours and has a holder.
     pub(crate) fn holds(&mut self, key: &Arc<str>, token: Token) -> bool {
-        self.keys.get_mut(key).is_some_and(|state| state.lease(token).is_some_and(|lease| lease.is_held()))
+        self.state_mut(key).is_some_and(|state| state.lease(token).is_some_and(|lease| lease.is_held()))
     }
 
     pub(crate) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut EffectList<W>) {
@@ -137,7 +154,7 @@ impl<W> Machine<W> {
     }
 
     pub(crate) fn has_leases(&self, key: &Arc<str>) -> bool {
-        self.keys.get(key).is_some_and(|state| !state.leases.is_empty())
+        self.state(key).is_some_and(|state| !state.leases.is_empty())
     }
 
     pub(crate) fn timer(&mut self, now: Time, out: &mut EffectList<W>) {
@@ -146,7 +163,7 @@ impl<W> Machine<W> {
         let mut due = Vec::new();
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, key)) = self.timers.pop_first() else { break };
-            if let Some(state) = self.keys.get_mut(&key) {
+            if let Some(state) = self.state_mut(&key) {
                 state.timer = None;
             }
             due.push(key);
@@ -175,7 +192,7 @@ impl<W> Machine<W> {
     /// True if `token` belongs to an attempt or a lease of this process.
     #[cfg(test)]
     pub(crate) fn knows(&mut self, key: &Arc<str>, token: Token) -> bool {
-        self.keys.get_mut(key).is_some_and(|state| {
+        self.state_mut(key).is_some_and(|state| {
             state.attempt.as_ref().is_some_and(|attempt| attempt.token == token)
                 || state.lease(token).is_some()
         })
@@ -202,7 +219,19 @@ impl<W> Machine<W> {
         out: &mut EffectList<W>,
         event: impl FnOnce(&mut Step<'_, W>) -> R,
     ) -> R {
-        let mut entry = match self.keys.entry(key.clone()) {
+        let hash = KeyHash::of(self.seed, key);
+        self.step_hashed(now, (key, hash), out, event)
+    }
+
+    /// The same for a key whose hash is known.
+    pub(crate) fn step_hashed<R>(
+        &mut self,
+        now: Time,
+        (key, hash): (&Arc<str>, KeyHash),
+        out: &mut EffectList<W>,
+        event: impl FnOnce(&mut Step<'_, W>) -> R,
+    ) -> R {
+        let mut entry = match self.keys.entry(HashedKey { key: key.clone(), hash }) {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => entry.insert_entry(KeyState::default()),
         };
@@ -242,7 +271,7 @@ impl<W> Machine<W> {
 
     /// Handles the same event on every key, in an order that does not depend on the map.
     pub(crate) fn each(&mut self, now: Time, out: &mut EffectList<W>, event: impl Fn(&mut Step<'_, W>)) {
-        let mut keys: Vec<Arc<str>> = self.keys.keys().cloned().collect();
+        let mut keys: Vec<Arc<str>> = self.keys.keys().map(|hashed| hashed.key.clone()).collect();
         keys.sort_unstable();
         for key in keys {
             self.step(now, &key, out, &event);

@@ -163,14 +163,23 @@ impl LockManagerBuilder {
     }
 }
 
-/// The part of the tokens that identifies this process: unique, with the chosen name in front.
-pub(super) fn client_id(name: Option<&str>) -> Arc<str> {
-    let mut random = [0_u8; 12];
+/// For jitter, and for the hashes of keys, which no client may foresee.
+pub(super) fn seed() -> u64 {
+    u64::from_ne_bytes(random())
+}
+
+fn random<const BYTES: usize>() -> [u8; BYTES] {
+    let mut random = [0; BYTES];
     if getrandom::fill(&mut random).is_err() {
         // No source of randomness: the time and the process id make a name that is unique enough.
         fastrand::fill(&mut random);
     }
-    let random = random.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    random
+}
+
+/// The part of the tokens that identifies this process: unique, with the chosen name in front.
+pub(super) fn client_id(name: Option<&str>) -> Arc<str> {
+    let random = random::<12>().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match name {
         Some(name) => format!("{name}.{random}").into(),
         None => random.into(),

@@ -60,7 +60,7 @@ impl LockManager {
         defaults: Defaults,
         start: impl FnOnce(Arc<str>, Arc<Memory>, &Tuning, u64) -> Arc<Alive>,
     ) -> Self {
-        let alive = start(client, memory.clone(), &LockManager::memory_tuning(), fastrand::u64(..));
+        let alive = start(client, memory.clone(), &LockManager::memory_tuning(), connecting::seed());
         memory.deliver_to(alive.core());
         ManagerHandle::new(alive, defaults).into()
     }

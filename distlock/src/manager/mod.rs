@@ -76,7 +76,7 @@ impl From<ManagerHandle> for LockManager {
 
 impl LockManager {
     fn start(client: Arc<str>, backend: Arc<dyn Backend>, tuning: &Tuning, defaults: Defaults) -> Self {
-        let alive = Core::start(client, backend, tuning, fastrand::u64(..), Observers::standard());
+        let alive = Core::start(client, backend, tuning, connecting::seed(), Observers::standard());
         ManagerHandle::new(alive, defaults).into()
     }
 

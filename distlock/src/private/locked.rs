@@ -1,6 +1,7 @@
 //! An annotated async function as one future: it acquires, runs the body while the lease is watched, and releases. Each
 //! separate await would cost compile time in every annotated function.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -22,11 +23,14 @@ pub fn ask_current(request: &dyn Fn(&LockManager) -> LockRequest) -> Asked {
     super::current().map(|manager| Some(request(&manager)))
 }
 
-/// A lock that is being acquired, and its place.
-#[derive(Debug)]
-pub struct Entered {
-    entry: Entry,
-    slot: Slot,
+/// A lock that is being acquired, and its place. Behind a trait, because for every annotated function the compiler
+/// proves anew that each part of its future can be sent, and how it is dropped.
+pub struct Entered(Box<dyn Around + Send + Sync>);
+
+impl fmt::Debug for Entered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entered").finish_non_exhaustive()
+    }
 }
 
 /// Begins to acquire. The expansion calls [`section`] next, and awaits that at once.
@@ -34,7 +38,7 @@ pub struct Entered {
 #[inline(never)]
 pub fn enter(asked: Asked, on_lost: OnLost) -> Entered {
     let slot = Slot::new();
-    Entered { entry: Entry::begin(&slot, asked, on_lost), slot }
+    Entered(Box::new(Place { entry: Entry::begin(&slot, asked, on_lost), slot }))
 }
 
 /// Acquires, runs the body, drops the rest of it, and releases.
@@ -50,7 +54,7 @@ pub fn section_in<'a, F: Future>(
     on_lost: OnLost,
     body: Pin<&'a mut Option<F>>,
 ) -> LockedIn<'a, F> {
-    LockedIn { entry: Entry::begin(slot, asked, on_lost), slot, body, result: None }
+    LockedIn { place: Place { entry: Entry::begin(slot, asked, on_lost), slot }, body, result: None }
 }
 
 pin_project! {
@@ -69,7 +73,7 @@ pin_project! {
     impl<F: Future> PinnedDrop for Locked<F> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            this.entered.entry.leave(&mut || this.body.set(None));
+            this.entered.0.leave(&mut || this.body.set(None));
         }
     }
 }
@@ -85,24 +89,22 @@ impl<F: Future> Future for Locked<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let Entered { entry, slot } = this.entered;
-        poll(slot, entry, this.body, this.result, cx)
+        poll(&mut *this.entered.0, this.body, this.result, cx)
     }
 }
 
 /// The future of [`section_in`].
 #[must_use = "futures do nothing unless polled"]
 pub struct LockedIn<'a, F: Future> {
-    entry: Entry,
-    slot: &'a Slot,
+    place: Place<&'a Slot>,
     body: Pin<&'a mut Option<F>>,
     result: Option<Result<F::Output, LockError>>,
 }
 
 impl<F: Future> Drop for LockedIn<'_, F> {
     fn drop(&mut self) {
-        let LockedIn { entry, body, .. } = self;
-        entry.leave(&mut || body.set(None));
+        let LockedIn { place, body, .. } = self;
+        place.leave(&mut || body.set(None));
     }
 }
 
@@ -119,19 +121,18 @@ impl<F: Future> Future for LockedIn<'_, F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let LockedIn { entry, slot, body, result } = self.get_mut();
-        poll(slot, entry, body.as_mut(), result, cx)
+        let LockedIn { place, body, result } = self.get_mut();
+        poll(place, body.as_mut(), result, cx)
     }
 }
 
 fn poll<F: Future>(
-    slot: &Slot,
-    entry: &mut Entry,
+    around: &mut dyn Around,
     mut body: Pin<&mut Option<F>>,
     result: &mut Option<Result<F::Output, LockError>>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<F::Output, LockError>> {
-    let ended = entry.poll(slot, cx, &mut |cx| {
+    let ended = around.poll(cx, &mut |cx| {
         if let Some(Poll::Ready(output)) = body.as_mut().as_pin_mut().map(|body| body.poll(cx)) {
             *result = Some(Ok(output));
         }
@@ -144,9 +145,49 @@ fn poll<F: Future>(
         return Poll::Pending;
     }
     // Whatever the body has is gone before the lock is released.
-    entry.leave(&mut || body.set(None));
-    ready!(entry.poll_release(slot, cx));
+    around.leave(&mut || body.set(None));
+    ready!(around.poll_release(cx));
     result.take().map_or(Poll::Pending, Poll::Ready)
+}
+
+/// What happens around a body.
+trait Around {
+    /// Polls the body, which says whether it has completed, once the lock is held. Returns the error that came first.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut dyn FnMut(&mut Context<'_>) -> bool,
+    ) -> Option<LockError>;
+
+    /// Drops the rest of the body.
+    fn leave(&mut self, drop_body: &mut dyn FnMut());
+
+    /// Releases, once the body is over.
+    fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// A lock with its slot, or with a reference to it.
+struct Place<S> {
+    entry: Entry,
+    slot: S,
+}
+
+impl<S: Borrow<Slot>> Around for Place<S> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut dyn FnMut(&mut Context<'_>) -> bool,
+    ) -> Option<LockError> {
+        self.entry.poll(self.slot.borrow(), cx, body)
+    }
+
+    fn leave(&mut self, drop_body: &mut dyn FnMut()) {
+        self.entry.leave(drop_body);
+    }
+
+    fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.entry.poll_release(self.slot.borrow(), cx)
+    }
 }
 
 /// What does not depend on the body's type, so it is compiled only once.
@@ -162,12 +203,6 @@ enum Stage {
     Releasing(Releasing),
 }
 
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("on_lost", &self.on_lost).finish_non_exhaustive()
-    }
-}
-
 impl Entry {
     #[inline(never)]
     fn begin(slot: &Slot, asked: Asked, on_lost: OnLost) -> Self {
@@ -179,7 +214,6 @@ impl Entry {
         Entry { on_lost, stage }
     }
 
-    /// Polls the body, which says whether it has completed, once the lock is held. Returns the error that came first.
     #[inline(never)]
     fn poll(
         &mut self,
@@ -201,7 +235,6 @@ impl Entry {
         }
     }
 
-    /// Drops the rest of the body.
     fn leave(&mut self, drop_body: &mut dyn FnMut()) {
         match &mut self.stage {
             Stage::Inside(section) => Section::leave(section, drop_body),
@@ -209,7 +242,6 @@ impl Entry {
         }
     }
 
-    /// Releases, once the body is over.
     #[inline(never)]
     fn poll_release(&mut self, slot: &Slot, cx: &mut Context<'_>) -> Poll<()> {
         if !matches!(self.stage, Stage::Releasing(_)) {

@@ -112,6 +112,7 @@ const PURE: &[(&str, &[&str])] = &[
             "std::borrow",
             "std::cmp",
             "std::collections",
+            "std::hash::BuildHasherDefault",
             "std::hash::DefaultHasher",
             "std::hash::Hash",
             "std::hash::Hasher",

@@ -7,6 +7,7 @@ mod note;
 mod probe;
 mod serving;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,8 +147,11 @@ impl ModelServer {
 
     /// Forgets a key that is free and has no queue.
     fn tidy(&mut self, key: &Arc<str>) {
-        if self.slots.get(key).is_some_and(|slot| slot.value.is_none() && slot.queue.is_empty()) {
-            self.slots.remove(key);
+        if let Entry::Occupied(slot) = self.slots.entry(key.clone())
+            && slot.get().value.is_none()
+            && slot.get().queue.is_empty()
+        {
+            slot.remove();
             shrink(&mut self.slots);
         }
     }

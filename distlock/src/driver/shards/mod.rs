@@ -6,12 +6,13 @@
 mod accounts;
 mod acquire_all;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use crate::engine::{Answer, Confirmation, Context, EffectList, Machine, Outcome, Outstanding, Step};
+use crate::engine::{
+    Answer, Confirmation, Context, EffectList, KeyHash, Machine, Outcome, Outstanding, Step,
+};
 #[cfg(test)]
 use crate::lease_cell::LeaseCell;
 #[cfg(test)]
@@ -185,12 +186,9 @@ impl<W> Shards<W> {
         self.shards.iter().map(|shard| shard.lock().rest()).sum()
     }
 
-    fn shard(&self, key: &Arc<str>) -> &Locked<Machine<W>> {
-        let count = u64::try_from(self.shards.len()).unwrap_or(1);
-        let mut hasher = DefaultHasher::new();
-        (self.seed, key).hash(&mut hasher);
-        let index = usize::try_from(hasher.finish() % count).unwrap_or(0);
-        &self.shards[index]
+    fn shard(&self, key: &Arc<str>) -> (&Locked<Machine<W>>, KeyHash) {
+        let hash = KeyHash::of(self.seed, key);
+        (&self.shards[hash.share_of(self.shards.len())], hash)
     }
 
     /// Handles an event of one key.
@@ -201,8 +199,9 @@ impl<W> Shards<W> {
         event: impl FnOnce(&mut Step<'_, W>) -> R,
     ) -> (R, Effects<W>) {
         let mut effects = Effects::default();
+        let (shard, hash) = self.shard(key);
         let result =
-            self.enter(self.shard(key), &mut effects, |machine, out| machine.step(now, key, out, event));
+            self.enter(shard, &mut effects, |machine, out| machine.step_hashed(now, (key, hash), out, event));
         (result, effects)
     }
 
@@ -225,7 +224,7 @@ impl<W> Shards<W> {
 
     /// Looks at the machine of `key`.
     pub(crate) fn look<R>(&self, key: &Arc<str>, look: impl FnOnce(&mut Machine<W>) -> R) -> R {
-        look(&mut self.shard(key).lock())
+        look(&mut self.shard(key).0.lock())
     }
 
     fn enter<R>(

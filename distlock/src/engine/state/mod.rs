@@ -5,6 +5,7 @@ mod attempt;
 mod door;
 mod env;
 mod few;
+pub(super) mod hashed;
 mod hints;
 mod key;
 mod lease;
