@@ -52,7 +52,7 @@ use held_lock::{HeldLock, check, is_held};
 #[must_use = "a guard that is dropped at once protects nothing"]
 pub struct Guard {
     rest: Rest,
-    /// Acquired before the others. Declared last, because fields are dropped in the order of declaration.
+    /// The lock that was acquired first. It is declared last, because fields are dropped in the order of declaration.
     first: HeldLock,
 }
 
@@ -100,7 +100,7 @@ impl Guard {
         self.cells().find(|cell| &*cell.key == key).map(|cell| cell.kind)
     }
 
-    /// All of the locks are acquired: the time limits in `want` count from now on.
+    /// Starts the time limits of `want`, because all locks are acquired.
     pub(crate) fn begin(&self, want: &Want) {
         for lock in self.locks().filter(|lock| lock.nested.is_none()) {
             driver::begin_hold(&lock.lease_handle, want);
@@ -130,7 +130,7 @@ impl Guard {
         self.locks().map(|lock| &*lock.lease_handle.cell)
     }
 
-    /// True if `fork` has copied the guard into a child process, which does not hold the lock.
+    /// Whether `fork` has copied the guard into a child process, which does not hold the lock.
     fn is_forked(&self) -> bool {
         self.first.lease_handle.is_forked()
     }
@@ -450,18 +450,18 @@ impl Guard {
         ReleaseOwned { guard: Some(self), release: None }
     }
 
-    /// Releases in reverse order, and sends each release without waiting for the previous reply. All of them
+    /// Releases the locks in reverse order. Each release is sent without a wait for the previous reply, and all of them
     /// have been sent when this returns.
     pub(crate) fn begin_release(&self) -> Releases {
         Releases::of(self.locks().rev().map(HeldLock::release))
     }
 
-    /// The end of a section: the result of the release is reported and does not replace the body's result.
+    /// Ends a section. The result of the release is reported, and does not replace the result of the body.
     pub(crate) async fn release_and_report(&self) {
         drop(self.begin_release().await);
     }
 
-    /// All of the locks are lost, as if no renewal had succeeded.
+    /// Ends all locks as lost, as if no renewal had succeeded.
     pub(crate) fn lose(&self) {
         for lock in self.locks() {
             lock.lease_handle.alive.core().lose_key(&lock.lease_handle.cell.key);
@@ -475,7 +475,7 @@ impl Guard {
         }
     }
 
-    /// Of each of the locks, in the order of acquisition.
+    /// Reports each of the locks, in the order of acquisition.
     pub(crate) fn report_acquired(&self, waited: Duration) {
         for HeldLock { lease_handle, nested } in self.locks() {
             let (core, cell) = (lease_handle.alive.core(), &lease_handle.cell);
