@@ -13,16 +13,16 @@ pub struct Adapter {
     pub store: Store,
 }
 
-/// What runs an adapter.
+/// The language of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// This program.
     BuiltIn,
     /// A program next to this one: `adapters/rust`.
     Rust,
-    /// `adapters/python`, in an environment of its own.
+    /// `adapters/python`, in a separate environment.
     Python,
-    /// `adapters/node`, copied to where its libraries are.
+    /// `adapters/node`, copied to the folder of its libraries.
     Node,
     /// `adapters/java`, compiled, with Debian's libraries. Only Curator is there.
     Java,
@@ -45,7 +45,7 @@ impl Language {
     }
 }
 
-/// The name, what runs it, and the server that it needs.
+/// The name, the language, and the server that it needs.
 type Row = (&'static str, Language, Store);
 
 /// All adapters.
@@ -72,7 +72,7 @@ pub const ADAPTERS: &[Row] = &[
     ("mutex", Language::BuiltIn, Store::Memory),
 ];
 
-/// Finds an adapter by its name. `store` is for distlock, which knows several. `program` is this program.
+/// Finds an adapter by its name. `store` is for distlock, which supports several. `program` is this program.
 #[must_use]
 pub fn find(name: &str, store: Option<Store>, program: &Path) -> Option<Adapter> {
     let (_, language, needs) = *ADAPTERS.iter().find(|(known, ..)| *known == name)?;

@@ -1,4 +1,4 @@
-//! PostgreSQL, which keeps what it has committed. Half of the clients reach it over a link.
+//! PostgreSQL, which keeps committed data. Half of the clients reach it over a link.
 
 use std::{sync::Arc, time::Duration};
 
@@ -73,7 +73,7 @@ fn strike(server: &mut PostgresServer, rng: &mut Rng) {
             block_on(server.run(sql));
         }
         7 => {
-            // All of them are ended then, because what they share may be broken.
+            // The server then ends all of its processes, because their shared memory may be damaged.
             if signal_one(server, rng, Signal::KILL).is_some() {
                 eventually_blocking("PostgreSQL has recovered", || block_on(server.lets_in()));
             }
@@ -81,7 +81,7 @@ fn strike(server: &mut PostgresServer, rng: &mut Rng) {
         8 => {
             if let Some(stopped) = signal_one(server, rng, Signal::STOP) {
                 sleep(rng, 20..SILENCE_MS);
-                // Its server may have ended it.
+                // The server may have ended it.
                 kill_process(stopped, Signal::CONT).ok();
             }
         }
@@ -99,13 +99,13 @@ fn strike(server: &mut PostgresServer, rng: &mut Rng) {
     }
 }
 
-/// Does something in a transaction that goes on for a while.
+/// Executes statements in a transaction that stays open for a while.
 fn hold(server: &PostgresServer, rng: &mut Rng, sql: &str) {
     let time = Duration::from_millis(rng.u64(20..1_500)).as_secs_f64();
     block_on(server.run(&format!("BEGIN; {sql}; SELECT pg_sleep({time}); COMMIT")));
 }
 
-/// Of the processes that serve our clients.
+/// Sends a signal to one of the processes that serve the clients.
 fn signal_one(server: &PostgresServer, rng: &mut Rng, signal: Signal) -> Option<Pid> {
     let backends = block_on(server.backends());
     let pid = Pid::from_raw(rng.choice(backends)?.cast_signed())?;
