@@ -1,4 +1,4 @@
-//! What tests of programs do to a manager: see [`testing`](crate::testing).
+//! The operations of programs' tests on a manager: see [`testing`](crate::testing).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::observe::Observers;
 use crate::protocol::Tuning;
 
 impl Core {
-    /// Starts a manager's engine. In place of an I/O thread, tasks of `runtime` do its work.
+    /// Starts a manager's engine. Tasks of `runtime` do the work of the I/O thread.
     pub(crate) fn start_on(
         runtime: Handle,
         client: Arc<str>,
@@ -25,7 +25,7 @@ impl Core {
         Arc::new(Alive::new(core))
     }
 
-    /// Every lease that this process has of `key` is lost, as if no renewal had got through in time.
+    /// Every lease of this process for `key` is lost, as if no renewal had been confirmed in time.
     pub(crate) fn lose_key(self: &Arc<Self>, key: &Arc<str>) {
         let expired = |engine: &Shards<Requester>, now| {
             engine.on_key(now, key, |step| step.lose_all(LostReason::Expired)).1
