@@ -23,7 +23,7 @@ pub(crate) struct PendingAcquire {
     command: AwaitedCommand,
     answer: AnswerReceiver<AcquireResult>,
     answered: bool,
-    /// It waits inside sections.
+    /// The number of the nested wait, if it waits inside sections.
     nested: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ impl PendingAcquire {
         self.command.is_under_way()
     }
 
-    /// It waits inside sections.
+    /// Registers that this request waits inside sections.
     pub(crate) fn waits_inside(&mut self, wait: NestedWait) {
         self.nested = Some(self.core.nested_wait_begins(wait, self.key.clone(), self.ticket));
     }

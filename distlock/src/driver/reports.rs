@@ -94,7 +94,7 @@ impl EndReport {
         EndReport { left: LeftToReport::Nothing, held: Duration::ZERO }
     }
 
-    /// Of effect once.
+    /// Reports the end of the hold. Only the first call has an effect.
     pub(super) fn finish(&mut self, core: &Core, cell: &LeaseCell, outcome: ReleaseOutcome<'_>) {
         if std::mem::replace(&mut self.left, LeftToReport::Nothing) != LeftToReport::Nothing {
             let (lock, held) = (Lock::of(cell), self.held);
@@ -145,7 +145,7 @@ impl NestedReport {
         Lock { label: &self.label, ..Lock::of(cell) }
     }
 
-    /// Of effect once.
+    /// Reports the release. Only the first call has an effect.
     pub(crate) fn released(&self, core: &Core, cell: &LeaseCell) {
         if !core.observers.want_nothing() && self.reported.released() != LeftToReport::Nothing {
             let held = clock::now().duration_since(self.since);
