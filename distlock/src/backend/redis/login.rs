@@ -1,4 +1,4 @@
-//! Our credentials: a fixed user and password, or a function that returns them when they are needed.
+//! The credentials: a fixed user and password, or a function that returns them when they are needed.
 //!
 //! Credentials that expire are renewed on open connections: AUTH takes effect after the commands that were
 //! sent before it, and none of them is lost. A connection that cannot send AUTH (a subscription with RESP2)
@@ -60,7 +60,7 @@ impl Login {
         Login { protocol, ..self.clone() }
     }
 
-    /// Where user and password come from.
+    /// The source of the user and the password.
     pub(super) fn source(&self) -> CredentialsFrom {
         match self.provider {
             Some(_) => CredentialsFrom::Provider,
@@ -124,7 +124,7 @@ impl Login {
     }
 }
 
-/// Runs in a task of its own: a panic of the function ends only that task.
+/// Runs in a separate task, so a panic of the function ends only that task.
 async fn given_by(provider: &Provider) -> io::Result<Credentials> {
     let provider = provider.clone();
     // Ends when this future is dropped.

@@ -1,4 +1,4 @@
-//! Certificates of our own, and servers that use them.
+//! Certificates for tests, and servers that use them.
 
 use std::fs;
 use std::process::Command;

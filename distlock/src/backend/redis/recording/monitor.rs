@@ -1,4 +1,4 @@
-//! What the server has executed, in its order: MONITOR.
+//! The commands that the server has executed, in its order, by MONITOR.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
