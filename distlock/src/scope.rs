@@ -151,7 +151,7 @@ impl<F: Future> Future for Scoped<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let _entered = this.scope.enter();
-        // It is there until the drop.
+        // The scope lasts until this value is dropped.
         this.work.as_pin_mut().map_or(Poll::Pending, |work| work.poll(cx))
     }
 }

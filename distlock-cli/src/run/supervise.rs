@@ -148,7 +148,7 @@ impl Watch<'_> {
         let group = self.group;
         let ended = async {
             let status = child.wait().await;
-            // Its other processes in the group are under the lock, too.
+            // The other processes of the group are protected by the lock, too.
             until_gone(group).await;
             status
         };

@@ -1,4 +1,4 @@
-//! A shell with job control on a terminal, which `script` creates, and typed input.
+//! A shell with job control on a terminal, which `script` creates. Its input is typed.
 
 use std::io::{Read, Write};
 use std::path::Path;

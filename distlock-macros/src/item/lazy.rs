@@ -172,7 +172,7 @@ pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<Leaf<'a>>) {
     if asked_through.is_some() {
         return;
     }
-    // An error is not worked on.
+    // An error is not expanded.
     let worked_on = if name == "Result" { 1 } else { usize::MAX };
     inner.into_iter().take(worked_on).for_each(|ty| leaves(ty, found));
 }

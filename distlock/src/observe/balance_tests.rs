@@ -196,7 +196,7 @@ fn the_panic_of_an_observer_is_contained_and_the_others_are_told() {
     assert_eq!(recorder.under("it"), [Seen::Abandoned]);
 }
 
-/// Each manager's own observers are told of what its connections meet, and no others.
+/// What happens to the connections of a manager is reported to the observers of this manager only.
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn what_a_redis_store_notices_reaches_the_observers_of_its_manager() {

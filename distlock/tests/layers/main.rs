@@ -202,7 +202,7 @@ fn circles(imports: &Imports) -> BTreeSet<String> {
     in_one.map(|file| format!("a circle of {}", ring(file).join(", "))).collect()
 }
 
-/// Those of a crate, which has its folder beside that of this one.
+/// The files of a crate, whose folder is next to the folder of this crate.
 fn all_sources(of: &str) -> io::Result<BTreeMap<String, String>> {
     fn read(folder: &Path, before: &str, files: &mut BTreeMap<String, String>) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {

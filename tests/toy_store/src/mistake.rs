@@ -19,7 +19,7 @@ pub enum Mistake {
     ClockIsTwoPercentFast,
     /// The server's clock is 10 % fast.
     ClockIsTenPercentFast,
-    /// `Acquired`, whoever had the lock before.
+    /// `Acquired`, even if another owner has the lock.
     HeldIsAcquired,
     /// `AlreadyHeld`, although the lock was lost meanwhile.
     AcquiredIsHeld,

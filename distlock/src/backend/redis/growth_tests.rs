@@ -162,7 +162,7 @@ impl Bench {
         println!("{{\"memory\":\"{what}\",\"count\":{count},\"bytes_each\":{each:.1}}}");
     }
 
-    /// `commands`: so many, the first time to send them together, the second time one by one.
+    /// Sends `commands` commands, the first time together, the second time one by one.
     fn print_cpu<I: Iterator<Item = Cmd>>(
         &mut self,
         what: &str,

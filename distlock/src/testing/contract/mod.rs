@@ -103,7 +103,7 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     /// The store.
     type Store: LockStore;
 
-    /// Makes a place for locks.
+    /// Creates a store of the locks for one test.
     fn start() -> impl Future<Output = Self> + Send;
 
     /// A place on a server that no other test uses, for rules that [restart](Fixture::restart) it.

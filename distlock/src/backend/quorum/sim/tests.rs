@@ -261,8 +261,7 @@ fn queue_forgotten(c: &mut Config) {
     c.stall = Some(3_000);
 }
 
-/// The queue server has forgotten the holder and the waiters, and has so many waiters that not all of them can fail
-/// between two repairs.
+/// The queue server has forgotten the holder and the waiters, and has more waiters than can fail between two repairs.
 fn queue_forgotten_by_many(c: &mut Config) {
     queue_forgotten(c);
     (c.processes, c.requests, c.longest_hold, c.stall) = (30, 90, 8_000, None);
