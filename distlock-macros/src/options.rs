@@ -26,7 +26,7 @@ macro_rules! options {
                 }
             }
 
-            /// With a value to copy.
+            /// The option with an example value, to copy.
             pub(crate) fn example(self) -> &'static str {
                 match self {
                     $(Opt::$option => $example,)*

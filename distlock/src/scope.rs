@@ -151,7 +151,7 @@ impl<F: Future> Future for Scoped<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let _entered = this.scope.enter();
-        // The scope lasts until this value is dropped.
+        // The work exists until the drop.
         this.work.as_pin_mut().map_or(Poll::Pending, |work| work.poll(cx))
     }
 }

@@ -28,7 +28,7 @@ impl Holding {
         &self.held
     }
 
-    /// The end of the section. Every release has been sent when this returns.
+    /// The end of the section. Every release has been started when this returns.
     pub(crate) fn begin_release(&self) -> Releases {
         let mut releases = self.held.begin_release();
         if self.release == Release::Background {

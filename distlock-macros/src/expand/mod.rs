@@ -17,8 +17,8 @@
 //! parameters drop.
 //!
 //! Every generated name has mixed-site hygiene, so that no name of the user can mean one of ours. That is not enough
-//! for variables that a pattern in our own code binds: a static, a constant or a unit struct of that name would be
-//! found. So those begin with `__distlock_`; in the text above they do not.
+//! for a name that a generated pattern binds: a static, a constant or a unit struct of that name would be found. So
+//! such names begin with `__distlock_`, which the text above leaves out.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};

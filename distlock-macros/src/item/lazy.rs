@@ -47,7 +47,7 @@ const FINISHED: [&str; 26] = [
     "LockError",
 ];
 
-/// What is worked on later.
+/// A returned value whose work is done later, after the body has returned.
 pub(super) enum Lazy<'a> {
     /// A future, with what it yields, if that is written.
     Future(Option<&'a Type>),
@@ -172,7 +172,7 @@ pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<Leaf<'a>>) {
     if asked_through.is_some() {
         return;
     }
-    // An error is not expanded.
+    // The error type of a `Result` is not checked.
     let worked_on = if name == "Result" { 1 } else { usize::MAX };
     inner.into_iter().take(worked_on).for_each(|ty| leaves(ty, found));
 }

@@ -1,4 +1,4 @@
-//! The validated attribute: everything that can be checked has been, so that the expansion cannot fail.
+//! The validated attribute. All checks are done, so the expansion cannot fail.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;

@@ -54,7 +54,8 @@ async fn end_of(client: Client, place: PlaceName, path: String) -> (PlaceName, R
 }
 
 impl Follower {
-    /// Reports the grant when enough of the places in `before`, which exclude it, are gone.
+    /// Reports the grant when enough of the places in `before`, which exclude this one, are gone for this one to hold
+    /// the lock.
     pub(super) async fn follow(self, before: Vec<PlaceName>) {
         let grant = match self.turn(before).await {
             PlaceOutcome::Comes if self.is_fenced => self.fenced().await,

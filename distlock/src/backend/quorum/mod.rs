@@ -35,16 +35,17 @@
 //!   either. To detect it, every reply to an acquisition contains the server's time. A process that starts later
 //!   compares each server's clock with those of a majority. If a clock differs by more than a second, the server counts
 //!   for this process only after the longest ttl.
-//! - **Waiters queue on one server**: the first server, in an order that depends on the key, that is connected,
-//!   replies, and can push to this process. A release grants the lock to the first waiter on that server only. That
-//!   waiter then asks all servers, and keeps the queue server's lock until the release has reached the others. No other
-//!   waiter asks them during this time. The queue is only a place to wait: a majority decides who holds the lock, with
-//!   or without that server. A waiter asks all servers at every heartbeat, and immediately when the queue server is
-//!   lost. If the queue server is silent, the waiter asks the others.
+//! - **Waiters queue on one server.** Each key has an order of the servers. The queue is on the first server in this
+//!   order that is connected, replies, and can push to this process. A release grants the lock to the first waiter on
+//!   that server only. That waiter then asks all servers, and keeps the queue server's lock until the release has
+//!   reached the others. No other waiter asks them during this time. The queue is only a place to wait: a majority
+//!   decides who holds the lock, with or without that server. A waiter asks all servers at every heartbeat, and
+//!   immediately when the queue server is lost. If the queue server is silent, the waiter asks the others.
 //! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its clock, or
-//!   one more than the highest token it knows. If no server of a majority knew a token that is as high, the proposal is
-//!   the token. Otherwise the token is one more than the highest among them, as soon as a majority that still has the
-//!   lock for this process has stored it. Any two majorities share a server, so tokens rise whatever the clocks do.
+//!   one more than the highest token it knows. If all servers of a majority know only lower tokens, the proposal is the
+//!   token. Otherwise the token is one more than the highest that they know. It is valid as soon as it is stored on a
+//!   majority that still has the lock for this process. Any two majorities share a server, so tokens rise whatever the
+//!   clocks do.
 
 mod coordinator;
 mod effect;

@@ -162,7 +162,7 @@ impl Bench {
         println!("{{\"memory\":\"{what}\",\"count\":{count},\"bytes_each\":{each:.1}}}");
     }
 
-    /// Sends `commands` commands, the first time together, the second time one by one.
+    /// `commands` returns `count` commands. The first time they are sent together, the second time one by one.
     fn print_cpu<I: Iterator<Item = Cmd>>(
         &mut self,
         what: &str,

@@ -165,7 +165,7 @@ impl Request {
         matches!(self.waits, Waits::For(_)) && local.after(slack) < self.until
     }
 
-    /// Its time is up at `local`, whatever the engine says.
+    /// Whether its waiting time is over at the local time `local`, independent of the engine.
     pub(super) fn should_have_ended(&self, local: Time, slack: Duration) -> bool {
         matches!(self.waits, Waits::For(_)) && local > self.until.after(slack)
     }
