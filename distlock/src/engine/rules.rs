@@ -12,7 +12,7 @@ use crate::collection::KeyCollection;
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Failure, Fences, ServerTime, Time, mutated};
 
-/// How far ahead of the server's clock a pushed fencing token is believed.
+/// How far ahead of the server's clock a pushed fencing token may be to be believed.
 const FENCES_AHEAD: Duration = Duration::from_secs(60);
 
 // Replies and their order.
@@ -96,9 +96,10 @@ pub(super) fn made_after(known: ServerTime, granted: ServerTime) -> Option<u64> 
     granted.0.checked_sub(known.0).or(if mutated!(StalePushSaturates) { Some(0) } else { None })
 }
 
-/// A fencing token of a push is believed if it lies no further ahead of the time in the push than this. The data would
-/// refuse all honest tokens behind a larger one, and every client that may publish can forge pushes; the server is
-/// asked then. It lies ahead at all only after the server's clock was set back, and where very many are reserved.
+/// Whether the fencing token of a push is believed: it must not be further ahead of the time in the push than
+/// [`FENCES_AHEAD`]. Every client that may publish can forge pushes, and after one larger token the data would refuse
+/// all real ones. So about any other token the server is asked. A real token is ahead only if the server's clock was
+/// set back, or if very many tokens are reserved.
 pub(super) fn fence_is_plausible(fence: Option<u64>, granted: ServerTime, fences: Fences) -> bool {
     let latest = granted.0.saturating_add(FENCES_AHEAD.as_micros() as u64);
     fences == Fences::OfTheStore || fence.is_none_or(|fence| fence <= latest) || mutated!(FarFenceBelieved)

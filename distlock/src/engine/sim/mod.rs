@@ -61,7 +61,7 @@ impl Violation {
         format!("{config:#?}\n{}\n{}", trace.join("\n"), self.line())
     }
 
-    /// What happened, and how to see it again.
+    /// The violation, and the command that shows it again.
     fn line(&self) -> String {
         let Violation { seed, search, config, what, .. } = self;
         let profile = config.profile;
