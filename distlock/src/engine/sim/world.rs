@@ -156,7 +156,7 @@ pub(super) struct World {
     pub(super) fault_at: u64,
     /// The latest step of the server's clock.
     pub(super) stepped_at: u64,
-    /// Since when the run has been quiet: no request is left, and no event is planned.
+    /// Since when all faults and all requests of the run have ended.
     pub(super) quiet_since: Option<u64>,
     pub(super) stats: Stats,
 }

@@ -24,7 +24,7 @@ pub(crate) const MAX_PENDING_RELEASES: usize = 2048;
 pub(crate) struct PendingRelease {
     pub(crate) key: Arc<str>,
     pub(crate) token: Token,
-    /// How often it was sent.
+    /// How often the release was sent.
     pub(crate) sends: u32,
     pub(crate) at: When,
     /// When nothing of the token can be left on the server; `None`: not while the session lives.
