@@ -43,7 +43,7 @@ pub(crate) enum News {
 }
 
 impl Note {
-    /// As its receiver hears it.
+    /// The message, as its receiver gets it.
     pub(crate) fn push(self) -> Push {
         let Note { key, token, news, .. } = self;
         match news {
@@ -259,7 +259,7 @@ impl ModelServer {
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
             slot.remove(from.client, token);
         }
-        // They asked before it was there, and nothing else tells its client of them.
+        // The waiters asked before this lease existed, and its client learns of them in no other way.
         if !slot.queue.is_empty() {
             notes.extend(Note::wanted(&text(from, token), from.key));
         }
@@ -350,8 +350,8 @@ impl ModelServer {
         self.serve_run(server_time, key, handoffs_began, Offer::Lock, notes);
     }
 
-    /// Grants the lock to as many from the front of the queue as are compatible with the holders; or tells
-    /// the first that there is a gap.
+    /// Grants the lock to all waiters at the front of the queue that are compatible with the holders, or tells the
+    /// first one that there is a gap.
     fn serve_run(
         &mut self,
         server_time: ServerTime,
@@ -535,7 +535,7 @@ impl ModelServer {
     }
 }
 
-/// What the queue is offered.
+/// The offer to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offer {
     Lock,

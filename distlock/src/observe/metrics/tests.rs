@@ -1,4 +1,4 @@
-//! What is counted, and under which label.
+//! Which events are counted, and under which label.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};

@@ -104,7 +104,7 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     /// Whether [`LockInfo::waiters`](crate::LockInfo::waiters) counts the waiters of other processes.
     const QUEUE: Queue = Queue::Hidden;
 
-    /// Makes a place: a separate server or table, or a key prefix that no other test uses.
+    /// Creates the store of one test: a separate server or table, or a key prefix that no other test uses.
     fn start() -> impl Future<Output = Self> + Send;
 
     /// Options of a manager for this place.

@@ -9,7 +9,7 @@ use super::{Fixture, Processes, Queue};
 use crate::manager::{LockManager, LockManagerBuilder};
 use crate::testing::{BOUND, eventually};
 
-/// A fixture in use. The rules are compiled once, whatever they run on.
+/// A fixture in use. The rules are compiled once, for all fixtures.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Place(Box<dyn Erased>);
@@ -121,8 +121,8 @@ impl Place {
         .await;
     }
 
-    /// Waits until this many wait for `key`, which is held: requests of `waiting`, which `observer` sees in
-    /// the store's queue, if that is shown. (A process stands there once.)
+    /// Waits until this many requests of `waiting` wait for `key`, which is held. If the store shows its queue,
+    /// `observer` must see them there. (The queue has one entry for each process.)
     pub(super) async fn until_waiting(
         &self,
         observer: &LockManager,

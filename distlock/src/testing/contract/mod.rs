@@ -241,7 +241,7 @@ pub fn run<F: Fixture>(rule: &str, lacks: &[Word]) {
 /// How the rule is broken.
 ///
 /// # Panics
-/// If there is no such rule.
+/// If no rule has this name.
 #[doc(hidden)]
 pub fn check<F: Fixture>(rule: &str, lacks: &[Word]) -> Result<(), Broken> {
     let Some(rule) = RULES.iter().find(|known| known.name == rule) else {

@@ -1,4 +1,4 @@
-//! Reports that come on a connection of their own, which may be lost while commands can be sent.
+//! Reports that arrive on a separate connection, which may be lost while commands can be sent.
 
 use super::*;
 use distlock_store::{EarlierCommands, LeaseRule, Notifications};

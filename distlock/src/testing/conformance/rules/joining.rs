@@ -7,14 +7,14 @@ use crate::testing::conformance::Place;
 use crate::testing::eventually;
 use crate::{LockError, LockRequest};
 
-/// Of a request: which kind of lock it asks for.
+/// The kind of lock of a request.
 type LockKind = fn(LockRequest) -> LockRequest;
 
 const EXCLUSIVE: LockKind = |request| request;
 const SHARED: LockKind = LockRequest::shared;
 const LIMITED: LockKind = |request| request.max_holders(2);
 
-/// What becomes of the one who came first.
+/// The fate of the first request.
 #[derive(Clone, Copy)]
 enum First {
     /// Its lease ends, not renewed and not released.

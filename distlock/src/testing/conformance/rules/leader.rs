@@ -15,7 +15,7 @@ use crate::{FencingToken, LockError, LostReason};
 /// Much longer than any test runs: no candidate leads because a lease has expired.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// What a leader believed: both instants lie within its term.
+/// The belief of a leader: both instants lie within its term.
 #[derive(Debug)]
 struct Belief {
     term: FencingToken,
