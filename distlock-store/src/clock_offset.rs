@@ -29,7 +29,7 @@ struct Bounds {
 #[derive(Debug, Default)]
 pub struct ClockOffset {
     bounds: Option<Bounds>,
-    /// Of the commands with a reply, the time at which the latest one was sent.
+    /// The time at which the latest command with a reply was sent.
     newest: Option<Time>,
     /// When the command was sent whose reply showed the latest step.
     stepped: Option<Time>,

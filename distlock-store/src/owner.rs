@@ -55,7 +55,7 @@ impl Token {
     }
 }
 
-/// As it is written behind the client.
+/// The text after the client.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 >> Token::NUMBER_BITS {
@@ -116,7 +116,7 @@ pub fn parse_owner(text: &str) -> Option<(&str, Token)> {
     Some((client, Token::parse(token)?))
 }
 
-/// The client of a token; `None` if it is none of ours.
+/// The client of a token; `None` if the token was not created by this library.
 pub fn client_of(token: &str) -> Option<&str> {
     let (client, number) = token.strip_prefix(MARK)?.rsplit_once(':')?;
     // Neither what `min_hold` leaves behind nor the marker of a limited lock.

@@ -147,7 +147,7 @@ fn number(value: &i64) -> Parameter<'_> {
     (value, Type::INT8)
 }
 
-/// Dropped, the transaction sends ROLLBACK before whatever the client sends next.
+/// When it is dropped, the transaction sends ROLLBACK before the next message of the client.
 async fn begin<'c>(client: &'c mut Client, fence: &Fence) -> Result<Transaction<'c>, FenceError> {
     client.transaction().await.map_err(|error| FenceError::not_committed(fence, error))
 }

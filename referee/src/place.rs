@@ -1,4 +1,4 @@
-//! A place for a process of the adapter, with its link to the server.
+//! A slot for a process of the adapter, with its link to the server.
 
 use std::{
     io,
@@ -23,7 +23,7 @@ const START_PAUSE: Duration = Duration::from_millis(20);
 /// How long a process may fail to start.
 const MAX_START_TIME: Duration = Duration::from_secs(10);
 
-/// A place for a process. If the process is killed, another one replaces it.
+/// A slot for a process. If the process is killed, another one is started in the same slot.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) index: usize,

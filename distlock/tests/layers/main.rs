@@ -1,4 +1,4 @@
-//! Who may import whom, read from the sources.
+//! Checks the imports between the parts of the crates, which it reads from the sources.
 //!
 //! The rooms of the crate lie in layers. A file imports from its own room and from rooms in layers below, never
 //! upwards or sideways; the pure rooms use nothing but what is listed for them; and no files import each other in a
@@ -75,7 +75,7 @@ const CRATES: &[&str] = &[
     "stores/zookeeper",
 ];
 
-/// What the pure rooms use of the world, and of no other crate anything.
+/// The items of other crates that the pure rooms may use. Everything else is forbidden.
 const PURE: &[(&str, &[&str])] = &[
     (
         "protocol",
@@ -161,7 +161,7 @@ fn violations(imports: &Imports, exceptions: &[(&str, &str, &str)]) -> Vec<Strin
     }
     for (file, path) in &imports.outside {
         let pure = room(file).and_then(|room| PURE.iter().find(|(pure, _)| *pure == room.0));
-        // Types lead nowhere: they were imported, or are those of the language.
+        // Types are skipped: they were imported, or belong to the language.
         if let Some((name, used)) = pure
             && path.contains("::")
             && path.starts_with(|c: char| c.is_lowercase())
@@ -249,7 +249,7 @@ fn a_store_depends_on_nothing_of_the_project_but_its_contract() {
     }
 }
 
-/// Of the command and of the stores: they have no layers, but no circles either.
+/// The command and the stores have no layers, but no circles either.
 #[test]
 fn no_files_of_the_other_crates_import_each_other_in_a_circle() {
     let mut found = Vec::new();

@@ -24,7 +24,7 @@ impl fmt::Debug for Parameters {
 }
 
 impl Parts<'_> {
-    /// To be read first: an error here may say that a password was not encoded.
+    /// Must be read first: an error here may say that a password was not encoded.
     ///
     /// `known` are the names that this URL may have. For some other names, `instead` returns the right spelling.
     ///

@@ -68,7 +68,7 @@ pub(super) struct KeyWatch {
     pub(super) room_since: Option<u64>,
     /// A push was lost or something else happened that waiters only find out by their heartbeat.
     pub(super) slow: bool,
-    /// For locks with several holders: until when.
+    /// The same for locks with several holders: waiters may be late until this time.
     pub(super) slow_until: u64,
     /// An abandoned command arrived late.
     pub(super) late_until: u64,

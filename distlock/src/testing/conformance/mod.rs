@@ -68,7 +68,7 @@ use crate::manager::{LockManager, LockManagerBuilder};
 pub use crate::__conformance as conformance;
 pub use place::Place;
 
-/// Makes a place for locks. Each test has its own place, and must not see the locks of other tests.
+/// Creates the store of one test. A test must not see the locks of other tests.
 ///
 /// If several tests share a server, as in this example, each of them needs its own prefix:
 ///
