@@ -10,8 +10,8 @@
 //!   its last holder acquires again while the others sleep has a good total, but long waits.
 //! - **Hand-off**: from the instant before the release that makes room is sent, to the instant at which the next holder
 //!   has the lock. Only holders that had asked before that release count. With n holders at once, the k-th release
-//!   makes room for entry number n + k. The last release before its entry makes room for a writer, and the last release
-//!   of a writer makes room for a reader.
+//!   makes room for entry number n + k. A writer gets room by the last release before it enters, and a reader by the
+//!   release of the last writer.
 //! - **Commands**: all commands of clients for each section, in a separate run.
 
 mod alone;

@@ -24,7 +24,7 @@ const THINK: Duration = Duration::from_millis(1);
 /// The results of one contender.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Of all processes together.
+    /// The sections of all processes together.
     pub sections_per_second: f64,
     /// The commands of clients for each section.
     pub commands: f64,

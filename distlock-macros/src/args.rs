@@ -170,7 +170,7 @@ impl RawArgs {
     }
 }
 
-/// What may follow a value: nothing, or a comma.
+/// Only a comma, or nothing, may follow a value.
 fn end_of_option(input: ParseStream<'_>, errors: &mut Errors) {
     if input.is_empty() {
         return;

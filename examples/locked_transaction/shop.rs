@@ -6,7 +6,7 @@ use distlock::{FencingToken, LockError, LockManager, distributed_lock};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls};
 
-/// What a gift costs.
+/// The price of a gift.
 pub(crate) const PRICE: i64 = 100;
 
 const TABLES: &str = "

@@ -7,7 +7,7 @@ use distlock_examples::{Side, table};
 
 use crate::{args::Compare, load::Answers, shop::PRICE, store::Account};
 
-/// What one run did to the account.
+/// The effect of one run on the account.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) answers: Answers,

@@ -7,7 +7,7 @@ use sqlx::SqliteConnection;
 
 use crate::store::{Account, Store, account, give_gift};
 
-/// What a gift costs.
+/// The price of a gift.
 pub(crate) const PRICE: i64 = 100;
 
 #[derive(Debug, Clone)]

@@ -32,7 +32,7 @@ struct Options {
 }
 
 const INSTANCES: usize = 4;
-/// What the contract with the provider allows.
+/// The limit in the contract with the provider.
 const AT_A_TIME: u32 = 3;
 
 #[derive(Debug, thiserror::Error)]

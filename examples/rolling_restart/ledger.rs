@@ -12,7 +12,7 @@ use std::{
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger(PathBuf);
 
-/// What was done, in order: the job, the generation of the process, and the fencing token.
+/// The jobs that were done, in order: the job, the generation of the process, and the fencing token.
 #[derive(Debug)]
 pub(crate) struct Record(Vec<(usize, usize, u64)>);
 

@@ -12,7 +12,7 @@ pub type AnyError = Box<dyn Error + Send + Sync>;
 /// The results of the unguarded function and of the guarded one.
 #[derive(Debug)]
 pub struct Comparison {
-    /// What was done.
+    /// What both functions did.
     pub title: String,
     /// One row for each function.
     pub table: Table,

@@ -36,7 +36,7 @@ pub(crate) trait Server: Sized {
     fn cont(&self);
 }
 
-/// What a restart of the server does to its locks.
+/// The effect of a restart of the server on its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Restart {
     /// They survive.

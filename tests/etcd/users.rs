@@ -27,7 +27,7 @@ async fn a_user_needs_one_role_for_one_range_of_keys() {
     let kept = one.lock("kept").min_hold(std::time::Duration::from_secs(1)).acquire().await.unwrap();
     kept.release().await.unwrap();
     assert!(other.force_release("kept").await.unwrap());
-    // So many that some are sent in batches.
+    // Enough that some are sent in batches.
     let mut asking = tokio::task::JoinSet::new();
     for number in 0..30 {
         asking.spawn(one.lock(format!("k{number}")).acquire());

@@ -1,4 +1,4 @@
-//! Whole processes: processes that fork, that end, and that have many managers.
+//! Tests of whole processes, which fork, end, and have many managers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

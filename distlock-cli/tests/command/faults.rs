@@ -200,7 +200,7 @@ fn a_run_that_is_killed_while_it_ends_its_command_gives_it_no_further_time() {
     // `sleep` ends when asked to, and the shell does not.
     assert_eq!(running.line(), "asked");
     let asked = Instant::now();
-    // So late that a new period would end after the lease.
+    // This is so late that a new period would end after the lease.
     eventually_blocking("half of its time is over", || asked.elapsed() > Duration::from_secs(2));
     running.signal(Signal::KILL);
     until_dead(&child);

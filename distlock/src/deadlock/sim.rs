@@ -355,7 +355,8 @@ fn run(seed: u64) -> Result<usize, String> {
     if let Some(broken) = &at.broken {
         return Err(broken.clone());
     }
-    // All that did not wait has released its locks since. What waits now is in a deadlock, or behind one.
+    // All tasks that did not wait have released their locks since. A task that still waits is in a deadlock, or behind
+    // one.
     let stuck = at.tasks.iter().filter(|task| task.wait.is_some()).count();
     if stuck > 0 { Err(format!("{stuck} requests are stuck for ever")) } else { Ok(at.reported) }
 }

@@ -1,4 +1,5 @@
-//! What engines do, as lines. `spec/Trace.tla` holds them, and those of the server, against the specification.
+//! The actions of engines, as lines. `spec/Trace.tla` checks these lines and those of the server against the
+//! specification.
 //!
 //! A machine whose client has a recorder writes a line about each event of the recorder's key while its mutex is held,
 //! so the lines of a client are in the order of its events. `scripts/trace.py` describes the lines.

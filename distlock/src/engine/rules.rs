@@ -38,7 +38,7 @@ pub(super) fn leases_that_are_handed_over_stay() -> bool {
     !mutated!(HandedOverReleased)
 }
 
-/// What was handed over is not released by a grant or a reply that comes late.
+/// A late grant or reply does not release a lease that was handed over.
 pub(super) fn handed_over_leases_are_remembered() -> bool {
     !mutated!(HandedOverForgotten)
 }

@@ -121,7 +121,7 @@ impl<T: Stream + ?Sized> TypeOf<T> {
 /// The same for every other type, which is not changed. The inherent methods take precedence. The names are long
 /// because traits of other crates have methods for all types, too: diesel-async has `first`.
 pub trait AnyType: Sized {
-    /// Nothing that is looked into.
+    /// A type whose contents are not checked.
     #[must_use]
     fn inside(self) -> Self {
         self

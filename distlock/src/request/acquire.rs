@@ -325,7 +325,7 @@ enum Nesting {
     WrongKind,
 }
 
-/// The one rule for a call inside a section that holds its key.
+/// The rule for a call inside a section that holds its key.
 fn nesting(held: LockKind, wanted: LockKind) -> Nesting {
     match (held, wanted) {
         (LockKind::Exclusive, LockKind::Exclusive | LockKind::Shared)

@@ -1,9 +1,9 @@
 //! Checks the imports between the parts of the crates, which it reads from the sources.
 //!
-//! The rooms of the crate lie in layers. A file imports from its own room and from rooms in layers below, never
-//! upwards or sideways; the pure rooms use nothing but what is listed for them; and no files import each other in a
-//! circle. (A folder's `mod.rs` and the files of the folder are one thing here, and so are `lib.rs` and all files.)
-//! What tests alone use does not count.
+//! The rooms of the crate lie in layers. A file imports from its own room and from rooms in layers below, never upwards
+//! or sideways; the pure rooms use nothing but what is listed for them; and no files import each other in a circle. (A
+//! folder's `mod.rs` and the files of the folder are one thing here, and so are `lib.rs` and all files.) Imports that
+//! only tests use do not count.
 
 mod sources;
 
@@ -146,8 +146,7 @@ fn are_one(a: &str, b: &str) -> bool {
     is_front(a, b) || is_front(b, a)
 }
 
-/// All that breaks a rule.
-/// `exceptions`: like [`EXCEPTIONS`].
+/// Returns the imports that break a rule. `exceptions`: like [`EXCEPTIONS`].
 fn violations(imports: &Imports, exceptions: &[(&str, &str, &str)]) -> Vec<String> {
     let is_exception = |from, to| exceptions.iter().any(|(a, b, _)| (*a, *b) == (from, to));
     let mut found = Vec::new();

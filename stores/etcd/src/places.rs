@@ -143,7 +143,7 @@ impl QueueState {
         self.places.iter().position(|place| place.owner == owner)
     }
 
-    /// Those of the first `behind` places that exclude this kind. Only writers exclude a reader.
+    /// The places among the first `behind` that exclude this kind. Only writers exclude a reader.
     pub(super) fn in_the_way(&self, behind: usize, kind: LockKind) -> impl Iterator<Item = &Place> {
         let is_in_the_way = move |place: &&Place| kind != LockKind::Shared || place.kind != kind;
         self.places.iter().take(behind).filter(is_in_the_way)

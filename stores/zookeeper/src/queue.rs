@@ -75,7 +75,7 @@ impl QueueState {
         }
     }
 
-    /// Those of the first `behind` places that exclude this kind. Only writers exclude a reader.
+    /// The places among the first `behind` that exclude this kind. Only writers exclude a reader.
     pub(super) fn in_the_way(&self, behind: usize, kind: LockKind) -> Vec<PlaceName> {
         let is_in_the_way = |place: &&PlaceName| kind != LockKind::Shared || place.kind != kind;
         self.places.iter().take(behind).filter(is_in_the_way).cloned().collect()

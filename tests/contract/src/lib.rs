@@ -190,7 +190,7 @@ impl Server for MemcachedServer {
     }
 }
 
-/// So long that no session ends because the machine is slow.
+/// Long enough that no session ends because the machine is slow.
 const SESSION: &str = "session_timeout=60s";
 
 impl Server for EtcdServers {

@@ -55,7 +55,7 @@ impl StoreLink {
     }
 }
 
-/// Where the store's reports arrive.
+/// The receiver of the store's reports.
 #[derive(Debug)]
 pub(super) struct Reports {
     receiver: mpsc::UnboundedReceiver<Report>,

@@ -97,7 +97,7 @@ pub(super) enum Occasion {
 /// The state of a server's memory, from its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerMemory {
-    /// Nothing new.
+    /// The server has kept its memory.
     Kept,
     /// It may have forgotten locks.
     Lost,

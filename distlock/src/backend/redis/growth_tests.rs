@@ -263,7 +263,7 @@ fn an_idle_manager_and_its_sentinels() {
     let each = (commands() - before - 1.0) / SECONDS as f64;
     println!("{{\"idle_manager\":\"one server\",\"commands_per_s\":{each:.3}}}");
 
-    // What the sentinels ask each other, and what managers ask of them as well.
+    // The questions that sentinels ask each other, and that managers ask sentinels.
     const MANAGERS: usize = 40;
     let guarded = Guarded::start();
     let commands = |sentinel: &Sentinel| sentinel.commands();

@@ -16,7 +16,7 @@ use super::test_operations::SendTo;
 use super::{RedisBackend, RedisConfig};
 use crate::backend::{Backend, EarlierCommands, Events, LinkEvent, Notifications, OpResult, Push, Sending};
 
-/// Nothing here takes nearly as long, unless it never comes.
+/// A bound for every wait, much longer than any wait that succeeds.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same where several servers have to agree first.
 pub(super) const LONG: Duration = Duration::from_secs(30);

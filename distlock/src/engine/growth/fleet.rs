@@ -48,7 +48,7 @@ struct Costs {
 const MEASURED: Costs =
     Costs { take: 6 * MICRO, ask: 27 * MICRO, renew: 19 * MICRO, release: 11 * MICRO, hand_over: 25 * MICRO };
 
-/// What the processes do.
+/// The work of the processes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
     /// All processes want the same key, again as soon as they have released it.

@@ -83,7 +83,7 @@ pub(super) const PROFILES: [Profile; 22] = [
     Profile::Mixed,
 ];
 
-/// What one key is used for.
+/// The use of one key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Use {
     Exclusive,
@@ -120,7 +120,7 @@ impl Use {
     }
 }
 
-/// What the keys of a run are used for.
+/// The uses of the keys of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Uses {
     All(Use),

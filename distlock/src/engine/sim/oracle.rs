@@ -40,7 +40,7 @@ pub(super) struct Lease {
     pub(super) until: ServerTime,
 }
 
-/// What the oracle knows of a key.
+/// The oracle's knowledge of a key.
 #[derive(Debug)]
 pub(super) struct KeyWatch {
     pub(super) name: Arc<str>,

@@ -62,7 +62,7 @@ impl Search {
     }
 }
 
-/// What [`Search::from_environment`] reads.
+/// Writes the variables that [`Search::from_environment`] reads.
 impl fmt::Display for Search {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (uses, several) = match self {

@@ -95,7 +95,7 @@ impl World {
             hands_over: self.chance(0.5),
             replaces: Some(owner),
             waits: Waits::Forever,
-            // Nobody waits before it.
+            // No request waits before it.
             max_waiters: None,
             state: State::Planned,
             life: None,

@@ -118,7 +118,7 @@ fn there_are_never_more_than_can_be_remembered() {
     }
     let left = desk.engine.pending_releases();
     assert_eq!(left.len(), MAX_PENDING_RELEASES);
-    // Those whose locks end first were given up.
+    // The releases of the locks that end first were given up.
     assert!(left.iter().all(|(_, token)| token.0 >= 1_100));
 }
 

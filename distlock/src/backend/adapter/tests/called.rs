@@ -153,7 +153,7 @@ async fn a_forced_release_keeps_nobody_waiting_whose_caller_is_not_polled() {
     io_thread.shutdown_background();
 }
 
-/// By the whole manager: its I/O thread takes the command over.
+/// With a whole manager: its I/O thread takes the command over.
 #[tokio::test]
 async fn others_do_not_wait_for_a_caller_that_is_not_polled() {
     let (manager, mut script, _events) = manager(Abilities::default()).await;

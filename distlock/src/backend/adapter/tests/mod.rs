@@ -136,7 +136,7 @@ impl Script {
         self.events.recv().await.expect("the store runs")
     }
 
-    /// Nothing is asked until everything has come to rest.
+    /// Checks that the store gets no operation until no task can run.
     async fn is_quiet(&mut self) {
         for _ in 0..20 {
             tokio::task::yield_now().await;

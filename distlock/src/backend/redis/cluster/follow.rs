@@ -36,7 +36,7 @@ pub(super) struct NodeReply<T> {
 
 /// The redirection in an error reply.
 enum Redirect {
-    /// To the node that serves the slot from now on.
+    /// Another node serves the slot from now on.
     Moved(u16, Address),
     /// Once, to the node that is taking the slot over.
     Ask(Address),

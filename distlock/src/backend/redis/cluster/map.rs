@@ -22,7 +22,7 @@ pub(super) struct View {
     pub(super) members: HashSet<Address>,
 }
 
-/// What to ask a node for its view.
+/// The command that asks a node for its view.
 pub(super) fn questions() -> [Cmd; 2] {
     ["SLOTS", "INFO"].map(|what| {
         let mut question = cmd("CLUSTER");

@@ -23,7 +23,7 @@ enum First {
     IsKept,
 }
 
-/// The one that joins holds it for much longer: none of these `others` gets in meanwhile.
+/// The request that joins holds it for much longer. None of these `others` gets the lock meanwhile.
 async fn outlives(place: &Place, kind: LockKind, first: First, others: &[LockKind]) {
     let (one, other) = (place.manager().await, place.manager().await);
     let request = kind(one.lock("k"));

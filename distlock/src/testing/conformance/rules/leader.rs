@@ -208,7 +208,7 @@ pub async fn a_watch_shows_who_leads(place: Place) {
     work.abort();
 }
 
-/// Wherever it is, nothing of it stays.
+/// Nothing of a candidate stays, in whatever state it is dropped.
 pub async fn a_candidacy_may_be_dropped_anywhere(place: Place) {
     let manager = place.manager().await;
     for polls in 0..40 {

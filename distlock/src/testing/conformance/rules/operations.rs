@@ -86,7 +86,7 @@ pub async fn force_release_from_leaves_the_lock_to_its_next_holder(place: Place)
     place.is_clean("k").await;
 }
 
-/// By a process that does not hold it, and although others wait.
+/// The lock is removed by a process that does not hold it, although other processes wait.
 pub async fn force_release_from_takes_the_lock_from_the_holder_that_is_named(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let lost = one.lock("k").ttl(LONG).acquire().await.unwrap();
