@@ -41,7 +41,7 @@ impl fmt::Display for OwnLines {
 
 impl Error for OwnLines {}
 
-/// Whether `error` is what was passed to [`told`] as a `T`.
+/// Whether `error` was passed to [`told`], as a `T`.
 pub fn is_told<T: Error + 'static>(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     error.downcast_ref::<Told>().is_some_and(|told| told.error.is::<T>())
 }

@@ -43,7 +43,7 @@ impl Token {
         self.0 % Token::NUMBERS
     }
 
-    /// Reads what is written behind the client.
+    /// Reads the text after the client.
     fn parse(text: &str) -> Option<Token> {
         let plain = |number: &str| number.parse().ok().filter(|number| *number < Token::NUMBERS).map(Token);
         let Some(marked) = text.strip_prefix('0').filter(|rest| rest.len() > Token::DIGITS) else {

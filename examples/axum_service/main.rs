@@ -94,7 +94,7 @@ async fn ready(State(app): State<App>) -> StatusCode {
     if app.locks.health().is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-/// Requests of one client are served one after the other, whatever they ask for.
+/// Requests of one client are served one after the other, for all paths.
 fn client(request: &Parts) -> Option<String> {
     let client = request.headers.get("x-client")?.to_str().ok()?;
     Some(format!("client:{client}"))

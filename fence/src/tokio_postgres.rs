@@ -181,7 +181,7 @@ async fn commit(transaction: Transaction<'_>, fence: &Fence) -> Result<(), Fence
     Ok(())
 }
 
-/// Commits what is open on this client, by one message.
+/// Commits the open transaction of this client, by one message.
 pub(crate) async fn commit_on(client: &Client, fence: &Fence) -> Result<(), FenceError> {
     if client.is_closed() {
         return Err(FenceError::not_committed(fence, "the connection was closed before the commit was sent"));

@@ -2,7 +2,7 @@
 //!
 //! A section begins when its holder knows that it has the lock. It ends at the first of these events: the holder begins
 //! to release, it notices the loss, it is killed, or its local deadline passes. All of them are inside the true lease.
-//! So if two sections overlap that must not, there were two holders at the same time, whatever delays there were.
+//! So if two sections overlap that must not, there were two holders at the same time, with any delays.
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 

@@ -115,8 +115,7 @@ impl Load {
         }
     }
 
-    /// Stops the first process (SIGSTOP) until the others have worked until its leases have expired, and then resumes
-    /// it.
+    /// Stops the first process (SIGSTOP), lets the others work until its leases have expired, and then resumes it.
     pub(crate) fn one_stands_still(&mut self) {
         self.writers[0].stop();
         // The slow keys, all of which it may hold, must have got another holder, too.

@@ -49,7 +49,7 @@ const FINISHED: [&str; 26] = [
 
 /// A returned value whose work is done later, after the body has returned.
 pub(super) enum Lazy<'a> {
-    /// A future, with what it yields, if that is written.
+    /// A future, with its output type, if the type is written.
     Future(Option<&'a Type>),
     Stream,
 }

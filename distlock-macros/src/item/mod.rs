@@ -37,7 +37,7 @@ pub(crate) struct Function {
     pub(crate) defaultness: Option<Ident>,
     /// Its signature, which is never changed but for parameter patterns.
     pub(crate) sig: Signature,
-    /// Its braces and what is between them.
+    /// Its braces and their content.
     pub(crate) body: Group,
     /// How its value comes about.
     pub(crate) shape: Shape,
@@ -94,7 +94,7 @@ pub(crate) struct Binding {
 pub(crate) struct Argument {
     /// The name.
     pub(crate) ident: Ident,
-    /// `#[cfg(..)]`, and, for one that is never mentioned, what it says about lints.
+    /// `#[cfg(..)]`, and for an argument that is never mentioned also its attributes about lints.
     pub(crate) attrs: Vec<Attribute>,
     /// Whether the body or an option may use it.
     pub(crate) mention: Mention,
@@ -140,7 +140,7 @@ pub(crate) struct Rebinding {
     pub(crate) pat: Option<Pat>,
     /// `mut`, which the signature then does without.
     pub(crate) mutability: Option<Token![mut]>,
-    /// `#[cfg(..)]`, and, for one that is never mentioned, what it says about lints.
+    /// `#[cfg(..)]`, and for an argument that is never mentioned also its attributes about lints.
     pub(crate) attrs: Vec<Attribute>,
 }
 

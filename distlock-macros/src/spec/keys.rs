@@ -61,7 +61,7 @@ pub(super) fn keys(
                 None
             }
             value if is_collection(value, function) => {
-                // At its place, like what is wrong with it.
+                // The reference has the span of the value, like the errors about the value.
                 let and = syn::Token![&](value.span());
                 Some((Keys::Iter(parse_quote!(#and #value)), None))
             }

@@ -174,7 +174,7 @@ impl World {
         Some(WaitRecord { number: wait.number, beat, began: wait.began, breaks: true, key })
     }
 
-    /// Publishes the wait of a task next to what it believes to hold.
+    /// Publishes the wait of a task next to the locks that it believes it holds.
     fn publish(&mut self, task: usize) {
         let now = self.now;
         let Some(record) = self.record(task, now) else { return };
@@ -304,7 +304,7 @@ fn begin_look(world: &Arc<Mutex<World>>, task: usize) -> Option<Look> {
     Some((now, task, number, Box::pin(looks)))
 }
 
-/// Returns what is broken. `Ok`: how many deadlocks were reported.
+/// Returns the violation. `Ok`: the number of reported deadlocks.
 fn run(seed: u64) -> Result<usize, String> {
     let task = |index: usize| Task { client: format!("c{}", index % PROCESSES), ..Task::default() };
     let world = Arc::new(Mutex::new(World {

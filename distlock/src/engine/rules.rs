@@ -63,7 +63,7 @@ pub(super) fn wrong_kind_is_compensated() -> bool {
     !mutated!(WrongKindLeavesEntry)
 }
 
-/// If a command for several keys missed a key, what it did for the keys behind that one is released.
+/// If a command for several keys missed a key, its effects on the keys after that one are released.
 pub(super) fn followers_are_compensated() -> bool {
     !mutated!(FollowerNotCompensated)
 }
@@ -302,7 +302,7 @@ pub(super) fn late_keepers_are_asked(planned: u32, most: u32) -> bool {
     planned < if mutated!(LateKeeperLeftAlone) { most - 2 } else { most }
 }
 
-/// A lease lingers only while this process hears that others want it.
+/// A lease lingers only while this process gets the pushes that report that others want it.
 pub(super) fn lingering_takes_pushes() -> bool {
     !mutated!(LingersWithoutPushes)
 }
@@ -384,7 +384,7 @@ pub(super) fn releases_are_repeated() -> bool {
     !mutated!(NoCompensationAfterLinkChange)
 }
 
-/// A release is repeated until nothing of its lease can be left, whatever the server says.
+/// A release is repeated until nothing of its lease can be left, for every error of the server.
 pub(super) fn is_given_up(failure: Failure, sends: u32) -> bool {
     let refused_for_now = failure == Failure::Later && mutated!(LaterReleaseGivenUp);
     let refused = failure == Failure::Refused && mutated!(RefusedReleaseGivenUp);

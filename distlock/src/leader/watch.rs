@@ -21,7 +21,7 @@ use distlock_store::engine::Time;
 /// one may follow: a leader, or the value of a leader.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL_AFTER_CHANGE: Duration = Duration::from_millis(50);
-/// How often, while the end of the term is awaited: for what becomes known of the leader later.
+/// How often the store is polled while the end of the term is awaited: facts about the leader may become known later.
 const WHILE_TOLD: Duration = Duration::from_secs(15);
 /// The label of the watchers' requests.
 const LABEL: &str = "leader watch";

@@ -397,7 +397,7 @@ pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: LockKind) -> LockEr
             "lock `{key}` is not held by the process that handed it over: the ticket was used, or its lease \
              has ended; acquire the lock like any other"
         )),
-        // Only exclusive holders publish for what they wait.
+        // Only exclusive holders publish the locks that they wait for.
         Outcome::Deadlock(deadlock) => LockError::WouldDeadlock {
             key,
             held: LockKind::Exclusive,

@@ -81,7 +81,7 @@ impl Tasks {
         }
     }
 
-    /// Drops a task wherever it waits.
+    /// Drops a task at any point at which it waits.
     pub(crate) fn abort(&self, id: TaskId) {
         let task = self.inner().tasks.remove(&id);
         drop(task);

@@ -138,7 +138,7 @@ fn room(file: &str) -> Option<&'static Room> {
     ROOMS.iter().filter(|room| fits(room) > 0).max_by_key(|room| fits(room))
 }
 
-/// A folder's `mod.rs` and what is in the folder; `lib.rs` and all files.
+/// A folder's `mod.rs` with the files in the folder; `lib.rs` with all files.
 fn are_one(a: &str, b: &str) -> bool {
     let is_front = |front: &str, file: &str| {
         front == "lib.rs" || front.strip_suffix("mod.rs").is_some_and(|f| file.starts_with(f))
@@ -270,7 +270,7 @@ fn every_exception_is_still_needed() {
     }
 }
 
-/// A small tree of sources, and what is found in it.
+/// A small tree of sources, and the violations in it.
 fn found_in(files: &[(&str, &str)]) -> Vec<String> {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     violations(&imports(&files), &[])

@@ -117,7 +117,7 @@ fn behind(tokens: &[Token], mut i: usize) -> usize {
     i
 }
 
-/// Without what is there for tests only.
+/// Without the parts that are only for tests.
 fn production(tokens: &[Token]) -> Vec<Token> {
     let (mut kept, mut i) = (Vec::new(), 0);
     while i < tokens.len() {
@@ -149,7 +149,7 @@ struct Module {
     file: String,
     /// The folder in which it looks for the files of its own modules.
     folder: String,
-    /// Everything that it names by a path, in its own words: with the module inside the file that says so.
+    /// Every path in the file as it is written, with the module of the file that contains it.
     paths: Vec<(Names, Names)>,
     /// Names that it imports: a name (or `*`), and its path.
     imports: Vec<(String, Names)>,

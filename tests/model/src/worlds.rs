@@ -116,7 +116,7 @@ pub fn gaps(size: Size) -> Bounds {
     }
 }
 
-/// No message is late, but a push may be lost and a process may crash. Tests how long the others wait.
+/// No message is late, but a push may be lost and a process may crash. Tests how long the other processes wait.
 pub fn progress(size: Size) -> Bounds {
     Bounds {
         faults: Faults { lost_pushes: 1, crashes: size.pick(0, 1), ..Faults::default() },

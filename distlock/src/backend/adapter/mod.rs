@@ -166,7 +166,7 @@ impl<S: LockStore> StoreBackend<S> {
                 let io_thread = self.io_thread.get().filter(|_| polled_by == PolledBy::Caller);
                 let Some(io_thread) = io_thread else {
                     let (work, answer) = this.queue(submitted, need, call, late);
-                    // Fails at the end of the manager: the answer says so.
+                    // Fails at the end of the manager, which the answer reports.
                     drop(self.start.send((id, QueuedCommand { keys, work })));
                     return Ok(self.answer(AnswerFrom::IoThread(answer)));
                 };

@@ -257,7 +257,7 @@ impl Wire {
         self.set_record(self.names.process(&self.client), &text, PROCESS_RECORD_TTL)
     }
 
-    /// Writes what others may learn of a lease.
+    /// Writes the part of a lease that other processes may read.
     pub(super) fn note(&self, note: &HoldNote) -> Cmd {
         let HoldNote { key, hold, ttl, value } = note;
         let token = format!("{MARK}{}:{}", self.client, hold.token);

@@ -1,7 +1,7 @@
 //! Which locks there are, who holds them and who waits, and what these have written about themselves.
 //!
-//! Another program may have written what is read here: texts are cut and lists are bounded on the server
-//! (`scripts/look.lua`, `scripts/scan.lua`), and what is kept of a search has a bound, too.
+//! Another program may have written the data that is read here. So texts are cut and lists are bounded on the server
+//! (`scripts/look.lua`, `scripts/scan.lua`), and the results of a search have a bound, too.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const MOST_CLIENTS: usize = 10_000;
 /// The memory limit for the keys of one search, and the memory of each key in addition to its text.
 const MAX_SEARCH_BYTES: usize = 4 << 20;
 const BYTES_PER_KEY: usize = 64;
-/// A search ends after this time, wherever it is.
+/// A search ends after this time, even if it is not complete.
 const LONGEST_SEARCH: Duration = Duration::from_secs(60);
 
 /// A store that executes many operations at once.

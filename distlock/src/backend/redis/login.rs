@@ -23,7 +23,7 @@ const LONGEST_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 /// Credentials are not renewed more often than this, however soon they expire.
 const SHORTEST_RENEWAL_PAUSE: Duration = Duration::from_millis(250);
 
-/// User, password and database. (Its `Debug` hides what is secret.)
+/// User, password and database. (Its `Debug` hides the password.)
 #[derive(Clone, Default)]
 pub(super) struct Login {
     pub(super) user: Option<String>,

@@ -52,7 +52,7 @@ pub(crate) trait Encode: Send + Sync {
     }
 }
 
-/// An operation, and what it can be answered.
+/// An operation, and its possible replies.
 pub(crate) trait Operation: Send + Sync + 'static {
     type Reply: Send;
 

@@ -108,7 +108,7 @@ impl<K: LinkOwner> Drop for EndOnDrop<'_, K> {
     }
 }
 
-/// A link, and what was learned while it was made.
+/// A link, and the facts that its handshake has shown.
 #[derive(Debug)]
 pub(super) struct Connected {
     pub(super) address: Address,

@@ -1,4 +1,4 @@
-//! A server of each test's own, a backend running against it, and a record of what it reports.
+//! A separate server for each test, a backend that uses it, and a record of the backend's reports.
 
 use std::future::Future;
 use std::ops::Deref;

@@ -65,7 +65,7 @@ impl World {
         Some(kind)
     }
 
-    /// A script that is refused for good may have done something before.
+    /// A script that is refused permanently may have done something before.
     fn refuse_script(&mut self, job: usize, kind: Failure) {
         let followers = self.jobs[job].followers.clone();
         let all: Vec<usize> = std::iter::once(job).chain(followers).collect();

@@ -109,7 +109,7 @@ impl PendingReleases {
         }
     }
 
-    /// Takes out what is due, in order. Forgets those of which nothing can be left on the server.
+    /// Takes out the releases that are due, in order. Forgets those of which nothing can be left on the server.
     pub(crate) fn take_due(&mut self, now: Time) -> Vec<PendingRelease> {
         let mut due = Vec::new();
         while self.by_due.first().is_some_and(|(due, ..)| due.has_come(now)) {

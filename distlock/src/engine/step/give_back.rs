@@ -30,7 +30,7 @@ pub(crate) struct ReleaseRequest {
 }
 
 impl<W> Step<'_, W> {
-    /// Releases whatever may be left of a token that no request wants.
+    /// Releases everything that may be left of a token that no request wants.
     pub(super) fn compensate(&mut self, token: Token, longest: Duration) {
         self.compensate_and_keep(token, longest, None);
     }

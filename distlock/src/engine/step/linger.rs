@@ -23,8 +23,8 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Until when a lease may stay whose last holder here has just released it. It counts from the first release
-    /// since the server gave the lease: so others get it in that time even if no push arrives and sections follow
+    /// Until when a lease may stay whose last holder here has just released it. It counts from the first release since
+    /// the server gave the lease: so other processes get it in that time even if no push arrives and sections follow
     /// each other.
     pub(super) fn stays_until(&self, grant: &mut Grant, linger: Option<Duration>) -> Option<Time> {
         let from_now = self.now.after(rules::time_without_a_section(linger?));

@@ -169,7 +169,7 @@ impl fmt::Display for Broken {
 
 type Checked = Pin<Box<dyn Future<Output = Result<(), Broken>>>>;
 
-/// A rule, and what it needs.
+/// A rule, and its requirements.
 struct Rule {
     name: &'static str,
     needs: &'static [Word],

@@ -136,7 +136,7 @@ fn a_caller_that_is_left_by_the_io_thread_learns_of_it() {
     }
 }
 
-/// The driver takes over only what it awaits itself.
+/// The driver takes over only commands that it awaits itself.
 #[tokio::test]
 async fn a_forced_release_keeps_nobody_waiting_whose_caller_is_not_polled() {
     let backend = StoreBackend::new(Counting::default(), "c".into(), "p:".into(), ConnectOn::Start);
@@ -166,7 +166,7 @@ async fn others_do_not_wait_for_a_caller_that_is_not_polled() {
     let next = tokio::spawn(manager.lock("k").acquire());
     script.next_acquire().await.1.send(acquired()).unwrap();
     let _next = next.await.unwrap().unwrap();
-    // The caller learns what it was answered, however late it is polled.
+    // The caller gets the answer, however late it is polled.
     releasing.await.unwrap_err();
 }
 

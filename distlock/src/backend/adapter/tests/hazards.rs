@@ -1,4 +1,4 @@
-//! A whole manager on a store that does what it must not, or what it may at the worst moment.
+//! A whole manager on a store that breaks a rule, or that does a permitted thing at the worst moment.
 
 use std::time::Instant;
 

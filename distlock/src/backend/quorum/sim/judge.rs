@@ -180,7 +180,7 @@ impl World {
         if ttl < SHORT || self.cfg.later > 0.0 || self.cfg.slow.is_some() || self.cfg.unrepaired {
             return;
         }
-        // Servers may have forgotten since then what they replied during the request.
+        // Servers may have forgotten their replies to the request since then.
         let since = since.max(self.now.saturating_sub(ttl * MILLI + SECOND)).saturating_sub(ASKING);
         let text = token_text(&self.processes[process].name, token);
         let good = (0..self.nodes.len()).filter(|node| {

@@ -64,7 +64,7 @@ pub(crate) async fn a_lease_lasts_for_its_ttl_from_the_call_and_then_ends(
         one.takes(&Acquire::new(key.clone(), &owner, ttl)).await?;
         let Ok(Some(left)) = other.remaining(&key, &owner).await else { break };
         let now = clock::now();
-        // The store rounds down what it says.
+        // The store rounds its report down.
         let latest_end = now.after(left).after(granularity);
         ensure!(
             latest_end >= lease_end(asked, ttl),
