@@ -221,7 +221,7 @@ impl Plan {
     }
 
     /// Holders that others join, and that leave before these: with a `min_hold`, by an expired lease, or by a release.
-    /// Some of those that have joined are not renewed, and stay for most of their leases.
+    /// Some of the holders that have joined are not renewed, and stay for most of their leases.
     fn stay(&mut self, rng: &mut Rng, offer: Offer) {
         match rng.u32(..8) {
             0 if offer.min_hold => self.keep(rng),

@@ -1,4 +1,4 @@
-//! Operations as this store carries them out: each is written as a command, and reads the reply to it.
+//! The operations of this store. Each one is written as a command, and reads the reply to it.
 
 use std::sync::Arc;
 use std::time::Duration;
