@@ -1,5 +1,4 @@
-//! What `diagnose` finds on servers that are set up badly, and on servers that are set up well. Redis has tests of its
-//! own.
+//! The findings of `diagnose` on servers with a bad and with a good configuration. Redis has separate tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -8,7 +7,8 @@ use std::time::Duration;
 use distlock::{LockManager, Severity};
 use distlock_fixtures::{EtcdServers, MariaDbServer, MemcachedServer, PostgresServer, ZooKeeperServers};
 
-/// What was examined, without the place before it, and how bad it is. Everything that is not fine has a remedy.
+/// The subjects of the findings, without the place, and their severities. Checks that every finding that is not fine
+/// has a remedy.
 async fn examined(url: &str) -> Vec<(String, Severity)> {
     let manager =
         LockManager::builder().url(url).unavailable_after(crate::each_store::LONG).connect().await.unwrap();
@@ -23,7 +23,7 @@ async fn examined(url: &str) -> Vec<(String, Severity)> {
     all
 }
 
-/// How bad it is.
+/// The severity of the finding for a subject.
 async fn of(url: &str, subject: &str) -> Severity {
     let all = examined(url).await;
     let found = all.iter().find(|(about, _)| about == subject);
@@ -37,7 +37,7 @@ async fn nothing_is_wrong(url: &str) {
 
 #[tokio::test]
 async fn postgres() {
-    // The last of the same name counts.
+    // The last setting of a name counts.
     let well = PostgresServer::with(&["fsync=on"]);
     nothing_is_wrong(&well.url()).await;
     let commit = "synchronous_commit";
@@ -59,7 +59,7 @@ async fn postgres() {
     assert_eq!(of(&format!("{}?listen=off", badly.url()), "waiters").await, Severity::Note);
 }
 
-/// A role sees the sessions of others, but not of what kind they are.
+/// A role sees the sessions of other roles, but not their kinds.
 #[tokio::test]
 async fn postgres_as_an_ordinary_role_while_another_one_keeps_dead_rows() {
     let server = PostgresServer::start();
@@ -97,7 +97,7 @@ async fn memcached() {
     let server = MemcachedServer::with_login("user", "pw");
     let url = format!("memcached://user:pw@{}", server.address());
     assert_eq!(of(&url, "evictions").await, Severity::Note);
-    // Full of items, so that it evicts.
+    // So full of items that it evicts some.
     let full = MemcachedServer::with(&["-m", "1", "-I", "512k"]);
     let filled = || {
         let stats = full.ask("stats", &["END"]);
@@ -143,7 +143,7 @@ async fn sqlite() {
     assert_eq!(of(&url, "durability").await, Severity::Fine);
 }
 
-/// It is bounded, and holders are not disturbed.
+/// The time of the diagnosis is limited, and holders are not disturbed.
 #[tokio::test]
 async fn a_server_that_stands_still_is_an_error() {
     let server = PostgresServer::start();

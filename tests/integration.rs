@@ -1,4 +1,4 @@
-//! All tests that can live in one process: one module for each folder.
+//! All tests that can run in one process, with one module for each folder.
 
 mod axum;
 mod conformance;

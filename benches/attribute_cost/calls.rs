@@ -1,4 +1,4 @@
-//! One call on the memory backend: bare, through the runtime, through the attribute.
+//! One call on the memory backend: without a lock, with the library's functions, and with the attribute.
 
 use std::alloc::System;
 use std::hint::black_box;
@@ -44,7 +44,7 @@ fn annotated_on_a_thread(manager: &LockManager, user_id: u64) -> Result<u64, Loc
     Ok(black_box(user_id) + 1)
 }
 
-/// What a call takes: the best of some rounds.
+/// The cost of a call: the best of some rounds.
 #[derive(Clone, Copy)]
 struct Taken {
     nanos: f64,

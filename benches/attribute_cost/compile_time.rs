@@ -1,7 +1,7 @@
-//! Compile time: the macro crate from nothing, and a generated crate with and without locks.
+//! Compile time: a full build of the macro crate, and of a generated crate with and without locks.
 //!
-//! The functions are polled: each is boxed by another function. The compiler makes no code of a future that nobody
-//! polls, and the wrapper is such code.
+//! The functions are polled: another function boxes each of them. The compiler generates no code for a future that is
+//! never polled, and the wrapper is such code.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use distlock_benches::options::Length;
 
-/// One function shows what every crate pays that uses the library, many show what each function costs.
+/// One function shows the cost for every crate that uses the library. Many functions show the cost of each function.
 const FUNCTIONS: [usize; 2] = [1, 200];
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -21,7 +21,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 enum Locked {
     Not,
     ByAttribute,
-    /// With a guard, acquired and released by hand.
+    /// With a guard, acquired and released explicitly.
     ByHand,
 }
 
@@ -65,7 +65,7 @@ impl Locked {
     }
 }
 
-/// A function as services have it, a few calls, a loop, two await points; and a caller that polls it.
+/// A typical function of a service, with a few calls, a loop and two await points, and a caller that polls it.
 fn function(index: usize, locked: Locked) -> String {
     let (attribute, acquire, release) = (locked.attribute(), locked.acquire(), locked.release());
     format!(
@@ -129,16 +129,16 @@ fn write_crate(root: &Path, name: &str, functions: usize, locked: Locked) -> Out
     Ok(())
 }
 
-/// The CPU time of all children that have ended, from `/proc/self/stat`: other work on the machine does not count.
+/// The CPU time of all children that have ended, from `/proc/self/stat`. Other work on the machine does not count.
 fn children_cpu() -> Outcome<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    // Fields 16 and 17 of the line, in clock ticks; the name is the second.
+    // Fields 16 and 17 of the line, in clock ticks. The name is the second field.
     let ticks: u64 = after_name.split_whitespace().skip(13).take(2).flat_map(str::parse::<u64>).sum();
     Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
-/// Runs cargo; how much CPU time it took.
+/// Runs cargo, and returns its CPU time.
 fn cargo(folder: &Path, target: &Path, arguments: &[&str]) -> Outcome<Duration> {
     let started = children_cpu()?;
     let status = Command::new(env!("CARGO"))
@@ -154,7 +154,7 @@ fn cargo(folder: &Path, target: &Path, arguments: &[&str]) -> Outcome<Duration> 
     Ok(children_cpu()?.saturating_sub(started))
 }
 
-/// The shortest of some rounds, each compiling nothing but the generated crate.
+/// The shortest of some rounds. Each compiles only the generated crate.
 fn rebuilt(root: &Path, name: &str, arguments: &[&str], rounds: usize) -> Outcome<f64> {
     let (folder, target) = (root.join(name), root.join("target"));
     cargo(&folder, &target, arguments)?;

@@ -1,4 +1,4 @@
-//! Nobody else wants the lock: each kind against an exclusive lock on one key.
+//! Uncontended locks: each kind compared with an exclusive lock on one key.
 
 use distlock_benches::Result;
 use distlock_benches::options::Length;

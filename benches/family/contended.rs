@@ -14,24 +14,24 @@ use tokio::time::timeout;
 use crate::members::{Ask, Local, Member};
 use crate::record::{Record, Taken};
 
-/// How long each task means to hold the lock.
+/// The intended duration of each hold.
 const HOLD: Duration = Duration::from_millis(2);
 
-/// Who wants the key.
+/// The tasks that request the key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crowd {
-    /// What so many tasks ask for.
+    /// The kinds of requests, each with its number of tasks.
     pub(crate) asks: &'static [(Ask, usize)],
-    /// How often each of them takes the lock.
+    /// How often each of them acquires the lock.
     pub(crate) sections: usize,
 }
 
-/// How one contender did.
+/// The results of one contender.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
-    /// Total time ÷ that of tokio's own locks right before, median over the runs.
+    /// The total time ÷ the time of tokio's own locks just before. The median over the runs.
     pub(crate) total: f64,
-    /// The longest time from asking to holding, likewise.
+    /// The longest time from the request to the lock, divided in the same way.
     pub(crate) longest_wait: f64,
     pub(crate) commands: f64,
     /// Nanoseconds, median over all runs.
@@ -44,7 +44,7 @@ struct Run {
     record: Record,
 }
 
-/// Holds for two milliseconds. (tokio's timers round up to a whole millisecond more: the thread sleeps.)
+/// Holds for two milliseconds. (The thread sleeps, because tokio's timers would take up to a millisecond longer.)
 async fn hold() -> Result<()> {
     Ok(spawn_blocking(|| std::thread::sleep(HOLD)).await?)
 }
@@ -63,7 +63,7 @@ async fn task<M: Member>(locks: M, ask: Ask, key: String, sections: usize) -> Re
     Ok(taken)
 }
 
-/// Everybody takes the key as often as meant; nothing if that takes longer than `limit`.
+/// All tasks acquire the key as often as planned. `None`: it takes longer than `limit`.
 async fn one_run<M: Member>(managers: &[M], crowd: Crowd, limit: Duration) -> Result<Option<Run>> {
     let key = format!("bench:{}", monotonic());
     let mut tasks = JoinSet::new();
@@ -84,7 +84,7 @@ async fn one_run<M: Member>(managers: &[M], crowd: Crowd, limit: Duration) -> Re
     run.ok().transpose()
 }
 
-/// Runs it `times` times for the clock and once more for the commands; nothing if a run takes longer than `limit`.
+/// Runs it `times` times for the time, and once more to count the commands. `None`: a run takes longer than `limit`.
 pub(crate) async fn measure<M: Member>(
     server: &Server,
     managers: usize,
@@ -95,7 +95,7 @@ pub(crate) async fn measure<M: Member>(
     let mut connected = Vec::new();
     for number in 0..managers {
         let locks = M::connect(&server.url()).await?;
-        // Connections that are made on first use, and scripts that are loaded then.
+        // Makes connections and loads scripts before the measurement.
         for (ask, _) in crowd.asks {
             M::release(locks.acquire(*ask, &format!("bench:warm:{number}:{ask:?}")).await?).await?;
         }

@@ -1,18 +1,18 @@
-//! What shared and limited locks and locks on several keys cost, side by side with other libraries in one run.
+//! The cost of shared and limited locks, and of locks on several keys, compared with other libraries in one run.
 //!
 //! `cargo bench -p distlock-benches --bench family [-- [--quick] [shared] [limited] [keys] [alone]]`
 //!
-//! Every task takes the lock again and again and holds it for 2 ms. The tasks share one manager, or are spread
-//! over four (each with connections, a queue and a thread of its own, as in four processes).
+//! Every task acquires the lock repeatedly, and holds it for 2 ms. The tasks share one manager, or use four managers
+//! (each with its own connections, queue and thread, as in four processes).
 //!
-//! - **Total ÷ ideal**: the ideal is what the same tasks take with tokio's own locks, which are fair and ask no
-//!   server, measured right before. **Longest wait**: from asking to holding, likewise: a lock that its last
-//!   holder takes again while the others sleep is quick, but not for them.
-//! - **Hand-off**: from the instant before the release is sent that makes room, to the instant at which the next
-//!   holder has the lock; only of holders that had asked before that release. Where n may hold at once, the k-th
-//!   release makes room for the entry number n + k. A writer's room is made by the last release before it enters,
-//!   a reader's by the last release of a writer.
-//! - **Commands**: all that clients sent per section, in a run of its own.
+//! - **Total ÷ ideal**: the ideal is the time of the same tasks with tokio's own locks, which are fair and need no
+//!   server, measured just before. **Longest wait**: from the request to the lock, divided in the same way. A lock that
+//!   its last holder acquires again while the others sleep has a good total, but long waits.
+//! - **Hand-off**: from the instant before the release that makes room is sent, to the instant at which the next holder
+//!   has the lock. Only holders that had asked before that release count. With n holders at once, the k-th release
+//!   makes room for entry number n + k. A writer gets room by the last release before it enters, and a reader by the
+//!   release of the last writer.
+//! - **Commands**: all commands of clients for each section, in a separate run.
 
 mod alone;
 mod contended;
@@ -31,7 +31,7 @@ use distlock_benches::table::{Table, Verdicts, say};
 use members::{Ask, AsyncRedisLock, Distlock, DistributedLock, Member, Rlock};
 use tokio::runtime::Runtime;
 
-/// What one table is about.
+/// The subject of one table.
 struct Part {
     name: &'static str,
     title: &'static str,

@@ -1,4 +1,4 @@
-//! The libraries that offer more than an exclusive lock on one key, behind one trait.
+//! The libraries with more than an exclusive lock on one key, behind one trait.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use rlock::async_lock::{RLock, RLockGuard, RMultiKeyLockGuard, RReadLockGuard, R
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
 
-/// What a task wants of the key of a run.
+/// The request of a task for the key of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// Nobody else.
+    /// No other holder.
     Alone,
     /// Other readers, but no writer.
     Read,
-    /// Nobody else; the others may be readers.
+    /// No other holder, while the other tasks may be readers.
     Write,
-    /// Fewer than so many others.
+    /// Fewer than this many other holders.
     Limited(u32),
-    /// Nobody else, on two keys.
+    /// No other holder, on two keys.
     Both,
 }
 
-/// A library, connected, cheap to clone.
+/// A connected library, cheap to clone.
 pub(crate) trait Member: Clone + Send + Sync + 'static {
     type Guard: Send + 'static;
 
@@ -49,7 +49,7 @@ pub(crate) trait Member: Clone + Send + Sync + 'static {
     fn release(guard: Self::Guard) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// In a cluster they would share a slot.
+/// Two keys. In a cluster, they would share a slot.
 fn both(key: &str) -> [String; 2] {
     [format!("{{{key}}}:a"), format!("{{{key}}}:b")]
 }
@@ -156,7 +156,7 @@ impl Member for DistributedLock {
         match ask {
             Ask::Read => {
                 let lock = self.0.create_reader_writer_lock(key);
-                // Its `acquire_read` does not wait: it ends with `Timeout` when a writer is there.
+                // Its `acquire_read` does not wait. It ends with `Timeout` if there is a writer.
                 loop {
                     if let Some(handle) = lock.try_acquire_read().await? {
                         return Ok(DistributedLockGuard::Read(handle));
@@ -216,11 +216,11 @@ impl Member for AsyncRedisLock {
     }
 }
 
-/// tokio's own locks, which know of one process only: what the same tasks take without a server.
+/// tokio's own locks, which work in one process only. They show the time of the same tasks without a server.
 #[derive(Clone)]
 pub(crate) struct Local {
     read_write: Arc<RwLock<()>>,
-    /// Made for as many as the first one asks for.
+    /// The limit is that of the first request.
     limited: Arc<std::sync::OnceLock<Arc<Semaphore>>>,
     both: [Arc<Mutex<()>>; 2],
 }

@@ -1,10 +1,10 @@
-//! Who held what when, and what follows from it.
+//! The sections of a run, and the figures that follow from them.
 
 use distlock_benches::sections::Section;
 
 use crate::members::Ask;
 
-/// One section: what was asked for, and when it was held.
+/// One section: its request, and when the lock was held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) ask: Ask,
@@ -25,12 +25,13 @@ impl Record {
         self.0.len()
     }
 
-    /// The longest time from asking to holding, nanoseconds.
+    /// The longest time from the request to the lock, in nanoseconds.
     pub(crate) fn longest_wait(&self) -> u64 {
         self.0.iter().map(|one| one.section.start - one.section.asked).max().unwrap_or(0)
     }
 
-    /// Hand-offs, nanoseconds: see the bench's documentation. Only of those who had asked before there was room.
+    /// Hand-offs, in nanoseconds. See the documentation of the bench. Only holders that had asked before there was room
+    /// count.
     pub(crate) fn hand_offs(&self) -> Vec<u64> {
         match self.capacity() {
             Some(capacity) => self.hand_offs_of(capacity),
@@ -38,7 +39,7 @@ impl Record {
         }
     }
 
-    /// How many may hold at once; nothing if it depends on who.
+    /// How many may hold the lock at once. `None`: it depends on their kinds.
     fn capacity(&self) -> Option<usize> {
         match self.0.first()?.ask {
             Ask::Read | Ask::Write => None,
@@ -76,7 +77,7 @@ impl Record {
             .collect()
     }
 
-    /// How many sections began while too many others held the lock: should be zero.
+    /// How many sections began while too many others held the lock. It should be zero.
     pub(crate) fn intrusions(&self) -> usize {
         match self.capacity() {
             Some(capacity) => {

@@ -1,10 +1,10 @@
-//! What a fence costs in a transaction, side by side with the same transaction without, with one statement more, and
-//! with `SELECT … FOR UPDATE`; and what a replay of a stored result costs beside a lock and one query.
+//! The cost of a fence in a transaction, compared with the same transaction without a fence, with one more statement,
+//! and with `SELECT … FOR UPDATE`. Also the cost of a replay of a stored result, compared with a lock and one query.
 //!
 //! `cargo bench -p distlock-benches --bench fenced [-- --quick]`: a minute, or twenty seconds.
 //!
-//! The servers are on this machine, and PostgreSQL waits for no disk: what is left are messages and statements. SQLite
-//! is a file in write-ahead mode.
+//! The servers are on this machine, and PostgreSQL does not flush to the disk. So only messages and statements take
+//! time. SQLite is a file in write-ahead mode.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -26,7 +26,7 @@ use tokio_postgres::NoTls;
 
 /// The number of different keys, and of accounts.
 const KEYS: usize = 100;
-/// Results are kept for so long.
+/// How long results are kept.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 const TABLES: &str = "
@@ -36,7 +36,7 @@ const TABLES: &str = "
     INSERT INTO result VALUES ('k', '7')";
 const TAKE: &str = "UPDATE account SET points = points - 1 WHERE id = $1";
 const LOOK: &str = "SELECT points FROM account WHERE id = $1 FOR UPDATE";
-/// Like the one of the fence.
+/// A statement like that of the fence.
 const MORE: &str = "INSERT INTO other (name, token) VALUES ($1, $2)
                     ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE other.token <= excluded.token
                     RETURNING token";
@@ -62,14 +62,14 @@ impl From<sqlx::Error> for Failed {
     }
 }
 
-/// The account of a section, its key and its token: each larger than those before.
+/// The account, the key and the token of a section. Each token is larger than the previous ones.
 fn place(at: usize) -> (i64, String, i64) {
     static TOKEN: AtomicI64 = AtomicI64::new(1);
     let number = i64::try_from(at % KEYS).unwrap_or(0);
     (number, format!("points:{number}"), TOKEN.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The same transaction four times over, or three times where rows cannot be locked.
+/// The same transaction in four variants, or in three if the database cannot lock rows.
 macro_rules! transactions {
     ($pool:expr $(, $look:expr)?) => {{
         let pool = $pool;
@@ -125,7 +125,7 @@ macro_rules! transactions {
     }};
 }
 
-/// The same through `deadpool-postgres`: a transaction, one statement more, and a fence.
+/// The variants with `deadpool-postgres`: a transaction, one more statement, and a fence.
 fn through_deadpool(pool: &Pool) -> Vec<Contender> {
     let mine = pool.clone();
     let alone = Contender::new("transaction", move |at| {
@@ -188,7 +188,7 @@ fn replays(pool: &sqlx::PgPool, locks: &LockManager) -> Vec<Contender> {
     vec![query, replay]
 }
 
-/// Prints the contenders of one run; the first one is what the others are compared with.
+/// Prints the contenders of one run. The others are compared with the first one.
 fn show(title: &str, rounds: &Rounds) {
     let mut table = Table::new(&["", "p50", "÷ the first"]);
     for (at, name) in rounds.names().iter().enumerate() {

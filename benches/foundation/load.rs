@@ -1,4 +1,4 @@
-//! So many tasks, each of which takes one lock after the other.
+//! A number of tasks, each of which acquires one lock after the other.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use distlock_benches::stats::quantile;
 use distlock_benches::{Result, join};
 use tokio::runtime::Handle;
 
-/// Takes a lock that nobody else wants, does nothing, gives it back.
+/// Acquires and releases an uncontended lock.
 pub(crate) trait Section: Clone + Send + Sync + 'static {
     fn section(&self) -> impl Future<Output = Result<()>> + Send;
 }
@@ -17,7 +17,7 @@ pub(crate) trait Section: Clone + Send + Sync + 'static {
 /// One contender with one number of tasks in one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
-    /// Time of one lock, nanoseconds.
+    /// The time of one lock, in nanoseconds.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) per_second: f64,
@@ -26,12 +26,12 @@ pub(crate) struct Figures {
     pub(crate) server_cpu: f64,
 }
 
-/// What distinguishes a row from the others.
+/// The properties of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) tasks: usize,
     pub(crate) cores: Cores,
-    /// How long the link to the server takes, each way: nothing on the loopback.
+    /// The delay of the link to the server, each way. Zero on the loopback.
     pub(crate) each_way: Duration,
 }
 
@@ -47,23 +47,23 @@ impl Shape {
         tasks + cores + &link
     }
 
-    /// Whether the server is on another machine, as it were.
+    /// Whether the link simulates a server on another machine.
     pub(crate) fn is_far(self) -> bool {
         !self.each_way.is_zero()
     }
 }
 
-/// Which tasks, and for how long.
+/// The tasks, and their duration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) shape: Shape,
-    /// Where the server is reached: directly, or through a link.
+    /// The URL of the server, directly or through a link.
     pub(crate) url: &'a str,
     pub(crate) span: Duration,
     pub(crate) server: &'a Server,
 }
 
-/// What one task did: the time of each lock, nanoseconds.
+/// Runs one task. Returns the time of each lock, in nanoseconds.
 async fn one_task<S: Section>(contender: S, until: Instant) -> Result<Vec<u64>> {
     let mut samples = Vec::with_capacity(4096);
     while Instant::now() < until {
@@ -79,8 +79,7 @@ pub(crate) async fn run<S: Section>(contender: &S, load: &Load<'_>, runtime: &Ha
     let server = load.server.cpu_time()?;
     let (start, cpu) = (Instant::now(), cpu_time());
     let until = start + load.span;
-    // Spawned also if there is one only: that is how programs run, and it costs a wake-up less than the main
-    // thread.
+    // A single task is spawned, too. Programs do this, and it costs one wake-up less than on the main thread.
     let tasks: Vec<_> =
         (0..load.shape.tasks).map(|_| runtime.spawn(one_task(contender.clone(), until))).collect();
     let mut samples = Vec::new();

@@ -1,19 +1,18 @@
-//! What a lock costs when nobody else wants it: against the raw client and other libraries, in one process
-//! and one run, with 1, 16, 64 and 1 000 tasks that each lock keys of their own. One task is measured twice: with
-//! the server on a core of its own, and on the client's (see [`Cores`]).
+//! The cost of an uncontended lock, compared with the raw client and other libraries in one process and one run, with
+//! 1, 16, 64 and 1 000 tasks. Each task locks its own keys. One task is measured twice: with the server on a separate
+//! core, and on the client's core (see [`Cores`]).
 //!
 //! `cargo bench -p distlock-benches --bench foundation [-- --quick] [loopback] [links] [readers]`
 //!
-//! `links`: the same through links that take time (see [`SlowLink`]), as between two machines.
+//! `links`: the same through links with a delay (see [`SlowLink`]), as between two machines.
 //!
-//! `readers`: what distlock gains where the callers' runtime reads replies. It is measured on a runtime that was
-//! declared to have I/O, and on one that was not, for which the manager's I/O thread reads all replies.
+//! `readers`: the gain if the callers' runtime reads replies. It is measured on a runtime that was declared to have
+//! I/O, and on one that was not, for which the manager's I/O thread reads all replies.
 //!
-//! The raw client is measured with both settings of its socket, and the better one of each row is what all
-//! others are compared with. Every round measures every contender, in an order that changes; a ratio is taken
-//! within a round, and the median over the rounds is what counts. So a busy machine makes the rounds differ,
-//! not the ratio. CPU time is that of the whole process of the client, and that of the server (`INFO cpu`),
-//! divided by the number of locks.
+//! The raw client is measured with both settings of its socket. In each row, all others are compared with the better
+//! one. Every round measures every contender, in an order that changes. A ratio is computed within a round, and the
+//! result is the median over the rounds. So a busy machine changes the rounds, but not the ratio. CPU time is that of
+//! the whole client process, and that of the server (`INFO cpu`), divided by the number of locks.
 
 mod load;
 mod results;
@@ -35,14 +34,14 @@ use sections::Contender;
 const LOOPBACK: [(usize, Cores); 5] =
     [(1, Cores::Apart), (1, Cores::Shared), (16, Cores::Any), (64, Cores::Any), (1_000, Cores::Any)];
 const FAR: [usize; 4] = [1, 8, 64, 1_000];
-/// How long a link takes, each way.
+/// The delay of a link, each way.
 const LINKS: [Duration; 4] = [
     Duration::from_micros(100),
     Duration::from_micros(500),
     Duration::from_millis(2),
     Duration::from_millis(50),
 ];
-/// How often a contender that fails is measured once more.
+/// How often the measurement of a failed contender is repeated.
 const ATTEMPTS: usize = 3;
 
 #[tokio::main]
@@ -114,7 +113,7 @@ async fn one_round(contenders: &[Contender], loads: &[Load<'_>]) -> Result<Vec<V
     Ok(all)
 }
 
-/// Some libraries give up when a busy machine keeps them waiting for half a second: they are measured again.
+/// Some libraries time out if a busy machine delays them for half a second. Their measurement is repeated.
 async fn measured(contender: Contender, loads: &[Load<'_>]) -> Result<Vec<Figures>> {
     for _ in 0..ATTEMPTS {
         match contender.measure(loads).await {

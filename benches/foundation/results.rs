@@ -1,4 +1,4 @@
-//! What came out, as tables, verdicts and JSON.
+//! The results, as tables, verdicts and JSON.
 
 use distlock_benches::Result;
 use distlock_benches::cores::Cores;
@@ -22,7 +22,7 @@ pub(crate) struct Row {
     pub(crate) rounds: Vec<Vec<Figures>>,
 }
 
-/// What is aimed at in a row.
+/// The targets of a row.
 struct Targets {
     per_second: f64,
     client_cpu: f64,
@@ -47,7 +47,7 @@ impl Row {
         median(&mut self.of(contender, of))
     }
 
-    /// Raw at its better setting in this row: the one with the higher throughput.
+    /// The raw client with its better setting in this row, that is, with the higher throughput.
     fn raw(&self) -> Contender {
         let throughput = |contender| self.median(contender, |f| f.per_second);
         let (defaults, no_delay) = (Contender::RawDefaults, Contender::RawNoDelay);
@@ -121,7 +121,7 @@ impl Row {
         verdicts.at_least(format!("{}: throughput ÷ best peer", self.shape.name()), least, 1.0);
     }
 
-    /// No request may wait for a reply that is not its own.
+    /// No request may wait for the reply to another one.
     fn judge_far(&self, verdicts: &mut Verdicts) {
         let raw = self.raw();
         for one in Contender::OURS {
@@ -155,7 +155,7 @@ impl Row {
     }
 }
 
-/// `readers`: of the part of that name.
+/// `readers` has the rows of the part of that name.
 pub(crate) fn report(rows: &[Row], readers: &[Row], machine: &str, length: Length) -> Result<()> {
     let mut verdicts = Verdicts::default();
     for row in rows {

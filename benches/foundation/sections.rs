@@ -1,4 +1,4 @@
-//! The contenders: take a lock, do nothing, give it back.
+//! The contenders, which acquire and release a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +25,7 @@ impl<L: Locks> Section for ByHand<L> {
     }
 }
 
-/// The same as an annotated method.
+/// An annotated method.
 #[derive(Clone)]
 struct Annotated {
     locks: LockManager,
@@ -44,7 +44,7 @@ impl Section for Annotated {
     }
 }
 
-/// The same, which returns as soon as its release is on its way.
+/// An annotated method that returns as soon as its release is sent.
 #[derive(Clone)]
 struct InBackground {
     locks: LockManager,
@@ -63,7 +63,7 @@ impl Section for InBackground {
     }
 }
 
-/// Everybody who is measured. The first two are what all others are compared with.
+/// All contenders. The others are compared with the first two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contender {
     RawDefaults,
@@ -89,7 +89,7 @@ impl Contender {
         Contender::Rlock,
         Contender::AsyncRedisLock,
     ];
-    /// Those who are measured through links that take time.
+    /// The contenders that are measured through links with a delay.
     pub(crate) const FAR: [Contender; 5] = [
         Contender::RawDefaults,
         Contender::RawNoDelay,
@@ -97,7 +97,7 @@ impl Contender {
         Contender::Annotated,
         Contender::InBackground,
     ];
-    /// Those of whom one has its replies read by the callers' runtime, and one by the I/O thread.
+    /// Pairs of contenders. The callers' runtime reads the replies of one, and the I/O thread those of the other.
     pub(crate) const READERS: [Contender; 4] =
         [Contender::RawDefaults, Contender::RawNoDelay, Contender::Distlock, Contender::IoThreadReads];
     pub(crate) const OURS: [Contender; 2] = [Contender::Distlock, Contender::Annotated];
@@ -134,7 +134,7 @@ impl Contender {
                 let runtime = Builder::new_multi_thread().enable_all().build()?;
                 let contender = ByHand(connected::<Distlock>(loads).await?);
                 let figures = all(&contender, loads, runtime.handle()).await;
-                // Not dropped: that would block this runtime's thread.
+                // It is not dropped, which would block this runtime's thread.
                 runtime.shutdown_background();
                 figures
             }
@@ -153,10 +153,10 @@ async fn by_hand<L: Locks>(loads: &[Load<'_>]) -> Result<Vec<Figures>> {
     all(&ByHand(connected::<L>(loads).await?), loads, &Handle::current()).await
 }
 
-/// With tasks on `runtime`.
+/// Runs each of the loads with tasks on `runtime`.
 async fn all<S: Section>(contender: &S, loads: &[Load<'_>], runtime: &Handle) -> Result<Vec<Figures>> {
     let first = contender.clone();
-    // Connections that are made on first use, and scripts that are loaded then.
+    // Makes connections and loads scripts before the measurement.
     join(runtime.spawn(async move {
         for _ in 0..20 {
             first.section().await?;

@@ -1,5 +1,5 @@
-//! What a request inside a section costs that does not wait, or waits for less than a second, compared with the same
-//! request outside: in memory, on one thread, so that nothing else takes time.
+//! The cost of a request inside a section that does not wait, or waits for less than a second, compared with the same
+//! request outside. It runs in memory on one thread, so nothing else takes time.
 //!
 //! `cargo bench -p distlock-benches --bench nested`
 
@@ -38,12 +38,12 @@ fn median(mut times: Vec<Duration>) -> Duration {
 fn main() -> Result<(), LockError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| LockError::unavailable("runtime", error))?;
-    // Otherwise the polls of this task would soon return at once, so that other tasks run.
+    // Otherwise the cooperative budget of tokio would soon make the polls of this task return immediately.
     runtime.block_on(tokio::task::unconstrained(async {
         let manager = LockManager::in_memory();
         let _busy = manager.lock("busy").acquire().await?;
         let (mut outside, mut inside) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        // In turns, so that both meet the same machine.
+        // In turns, so that both run under the same conditions.
         for _ in 0..ROUNDS {
             let found = measure(&manager).await?;
             outside.iter_mut().zip(found).for_each(|(times, time)| times.push(time));

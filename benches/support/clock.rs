@@ -10,7 +10,7 @@ pub fn monotonic() -> u64 {
     nanos(ClockId::Monotonic)
 }
 
-/// CPU time that this process has used, all threads together.
+/// The CPU time of all threads of this process.
 #[must_use]
 pub fn cpu_time() -> Duration {
     Duration::from_nanos(nanos(ClockId::ProcessCPUTime))
@@ -26,7 +26,7 @@ fn nanos(clock: ClockId) -> u64 {
 /// Resident memory of this process, in bytes.
 ///
 /// # Errors
-/// Where there is no `/proc`.
+/// If there is no `/proc`.
 pub fn resident() -> crate::Result<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 =

@@ -8,20 +8,20 @@ use distlock_fixtures::RedisServer;
 use crate::Result;
 use crate::server::Server;
 
-/// How many masters there are.
+/// The number of masters.
 pub const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
 
-/// The masters. Killed when dropped.
+/// The masters. They are killed when this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     servers: Vec<Server>,
-    /// The first slot of each.
+    /// The first slot of each master.
     firsts: Vec<u16>,
 }
 
 impl Cluster {
-    /// Starts it and waits until every node serves its slots.
+    /// Starts the cluster, and waits until every node serves its slots.
     ///
     /// # Errors
     /// If that does not happen within 20 s.
@@ -70,17 +70,17 @@ impl Cluster {
         &self.servers
     }
 
-    /// How distlock is told of it.
+    /// The URL for distlock.
     #[must_use]
     pub fn url(&self) -> String {
         let addresses: Vec<_> = self.servers.iter().map(|server| server.address().to_string()).collect();
         format!("redis+cluster://{}", addresses.join(","))
     }
 
-    /// For each key, which of the masters serves it.
+    /// The master of each key.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// If the server does not reply.
     pub fn places(&self, keys: &[String]) -> Result<Vec<usize>> {
         let mut control = self.servers[0].control()?;
         keys.iter()

@@ -1,4 +1,4 @@
-//! The lock libraries that are compared, behind one trait.
+//! The compared lock libraries, behind one trait.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use redis::aio::MultiplexedConnection;
 
 use crate::Result;
 
-/// How long every lock lives unless it is renewed.
+/// The ttl of every lock.
 pub const TTL: Duration = Duration::from_secs(30);
 /// Longer than any bench.
 const NEVER: Duration = Duration::from_secs(3_600);
 
-/// Something that locks: connected, cheap to clone.
+/// A connected lock library, cheap to clone.
 pub trait Locks: Clone + Send + Sync + 'static {
     /// A lock that is held.
     type Guard: Send + 'static;
 
-    /// What tables call it.
+    /// Its name in tables.
     const NAME: &'static str;
 
-    /// Connects with what the library recommends.
+    /// Connects with the recommended settings of the library.
     fn connect(url: &str) -> impl Future<Output = Result<Self>> + Send;
 
     /// Waits until the lock is held.
     fn acquire(&self, key: &str) -> impl Future<Output = Result<Self::Guard>> + Send;
 
-    /// Gives it back and waits for the server's word.
+    /// Releases the lock, and waits for the server's reply.
     fn release(guard: Self::Guard) -> impl Future<Output = Result<()>> + Send;
 }
 
@@ -55,7 +55,7 @@ impl Locks for Distlock {
     }
 }
 
-/// [`Distlock`] without the gaps that let plain pollers in.
+/// [`Distlock`] without the gaps for clients that poll.
 #[derive(Clone, Debug)]
 pub struct WithoutGaps(Distlock);
 
@@ -77,7 +77,7 @@ impl Locks for WithoutGaps {
     }
 }
 
-/// What one would write without a library: `SET NX PX`, a loop that polls, compare-and-delete.
+/// Simple code without a library: `SET NX PX`, a loop that polls, compare-and-delete.
 #[derive(Clone, Debug)]
 pub struct Raw {
     connection: MultiplexedConnection,
@@ -86,12 +86,12 @@ pub struct Raw {
     count: Arc<AtomicU64>,
 }
 
-/// Whether the kernel holds back small writes until earlier ones were acknowledged (`TCP_NODELAY` not set).
+/// Whether the kernel holds small writes back until earlier ones were acknowledged (`TCP_NODELAY` not set).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nagle {
-    /// redis-rs's default. It collects commands under load; with many tasks this is the better setting.
+    /// The default of redis-rs. It collects commands under load, so it is the better setting with many tasks.
     On,
-    /// With few tasks this is the better setting.
+    /// The better setting with few tasks.
     Off,
 }
 
@@ -99,7 +99,7 @@ impl Raw {
     /// Connects with one of the two settings.
     ///
     /// # Errors
-    /// If the server cannot be reached.
+    /// If the server is unreachable.
     pub async fn connect_with(url: &str, nagle: Nagle) -> Result<Raw> {
         let info: redis::ConnectionInfo = url.parse()?;
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(nagle == Nagle::Off);

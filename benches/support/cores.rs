@@ -1,8 +1,8 @@
-//! On which cores the client and its server run.
+//! The cores of the client and its server.
 //!
-//! One task and a server wake each other in turn. The kernel puts both on one core, or each on its own, and leaves
-//! them there for seconds; a lock takes several times as long in one case as in the other. So what is measured with
-//! one task is measured in both cases, each for all contenders.
+//! One task and a server wake each other in turn. The kernel puts both on one core, or each on its own core, and leaves
+//! them there for seconds. A lock takes several times as long in one case as in the other. So measurements with one
+//! task are made in both cases, each for all contenders.
 
 use std::fs;
 
@@ -12,18 +12,18 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::Result;
 
-/// Where the threads of the client and those of the server run.
+/// The cores of the client's threads and of the server's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cores {
-    /// Wherever the kernel puts them.
+    /// The kernel chooses.
     Any,
-    /// All of the client on one core, all of the server on another.
+    /// All threads of the client on one core, and all threads of the server on another one.
     Apart,
-    /// Everything on one core.
+    /// All threads on one core.
     Shared,
 }
 
-/// Undone when dropped.
+/// The former cores are restored when this is dropped.
 #[derive(Debug)]
 pub struct Pinned {
     server: u32,
@@ -31,7 +31,7 @@ pub struct Pinned {
 }
 
 impl Cores {
-    /// Moves this process and `server` there.
+    /// Moves this process and `server` to these cores.
     ///
     /// # Errors
     /// If there are not enough cores, or the kernel refuses.
@@ -74,7 +74,7 @@ fn pin_threads(process: u32, to: &CpuSet) -> Result<()> {
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
         let thread: i32 = thread?.file_name().to_string_lossy().parse()?;
         match sched_setaffinity(Pid::from_raw(thread), to) {
-            // It has ended since.
+            // The thread has ended since then.
             Ok(()) | Err(Errno::SRCH) => {}
             Err(error) => return Err(error.into()),
         }

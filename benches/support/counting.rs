@@ -1,9 +1,9 @@
 //! Counts the commands that clients send.
 //!
-//! `INFO commandstats` and `total_commands_processed` cannot tell: since 7.0 they include what scripts call.
-//! MONITOR shows every command with the address of its client, and `lua` in its place for those inside
-//! scripts. It costs the server time, so nothing else is measured while it runs, except where the lock is
-//! held so long that it does not matter.
+//! `INFO commandstats` and `total_commands_processed` are not enough, because since 7.0 they include the commands of
+//! scripts. MONITOR shows every command with the address of its client, or with `lua` for commands inside scripts. It
+//! takes time of the server, so nothing else is measured meanwhile, unless the lock is held so long that it does not
+//! matter.
 
 use std::thread::{self, JoinHandle};
 
@@ -12,17 +12,17 @@ use crate::server::{Control, Server};
 
 const MARKER: &str = "end-of-count";
 
-/// A count on some servers that goes on until it is ended.
+/// A running count on some servers.
 #[derive(Debug)]
 pub struct Counting {
     servers: Vec<(Control, JoinHandle<Result<u64>>)>,
 }
 
 impl Counting {
-    /// Begins to count what clients send to `servers`.
+    /// Starts to count the commands of clients to `servers`.
     ///
     /// # Errors
-    /// If one does not answer.
+    /// If one does not reply.
     pub fn begin<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Result<Counting> {
         let one = |server: &Server| {
             let mut monitor = server.control()?;
@@ -32,12 +32,12 @@ impl Counting {
         Ok(Counting { servers: servers.into_iter().map(one).collect::<Result<_>>()? })
     }
 
-    /// Ends the count, and tells how many commands were sent since it began.
+    /// Ends the count, and returns the number of commands since its begin.
     ///
     /// # Errors
-    /// If a server does not answer.
+    /// If a server does not reply.
     pub fn end(mut self) -> Result<u64> {
-        // All at once first: so that the count ends everywhere at about the same time.
+        // First on all servers, so that the count ends everywhere at about the same time.
         for (control, _) in &mut self.servers {
             control.call(&format!("ECHO {MARKER}"))?;
         }

@@ -1,9 +1,9 @@
-//! How fast a process can hear of another one by way of the server: the floor of every hand-off between
+//! The time of a message from one process to another through the server. It is the floor of every hand-off between
 //! processes.
 //!
-//! Two processes with blocking sockets and without any library: one publishes, the other hears. The publisher
-//! sleeps between two messages for as long as a section of [`processes`](crate::processes) lasts, so that
-//! both are scheduled like processes that hand a lock over.
+//! There are two processes with blocking sockets and without any library: a publisher and a subscriber. Between two
+//! messages, the publisher sleeps for as long as a section of [`processes`](crate::processes) lasts. So both are
+//! scheduled like processes that pass a lock to each other.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -16,13 +16,13 @@ use crate::clock::monotonic;
 use crate::server::Server;
 use crate::stats::quantile;
 
-/// The first argument of the process that hears.
+/// The first argument of the subscriber process.
 pub const COMMAND: &str = "--hear";
 const CHANNEL: &str = "bench:floor";
 const PAUSE: Duration = Duration::from_micros(500);
 const LAST: &str = "last";
 
-/// From the instant before a message is sent until another process has it.
+/// The time from the instant before a message is sent until another process has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Floor {
     /// The median, nanoseconds.
@@ -31,10 +31,10 @@ pub struct Floor {
     pub p99: u64,
 }
 
-/// The whole life of the process that hears. Prints median and 99th percentile.
+/// The whole life of the subscriber. Prints the median and the 99th percentile.
 ///
 /// # Errors
-/// If the server does not answer as expected.
+/// If the server does not reply as expected.
 pub fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
     let address = args.next().ok_or("no address")?;
     let stream = TcpStream::connect(address)?;
@@ -71,7 +71,7 @@ fn read_line(reader: &mut impl BufRead) -> Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-/// Measures it with `messages` messages.
+/// Measures the floor with `messages` messages.
 ///
 /// # Errors
 /// If the server or the other process fails.
@@ -94,7 +94,7 @@ pub fn measure(server: &Server, messages: u32) -> Result<Floor> {
 
 fn publish(server: &Server, messages: u32) -> Result<()> {
     let mut control = server.control()?;
-    // Until the other process has subscribed.
+    // Repeats until the other process has subscribed.
     while control.call(&format!("PUBLISH {CHANNEL} {}", monotonic()))? == "0" {
         thread::sleep(Duration::from_millis(5));
     }

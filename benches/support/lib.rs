@@ -1,7 +1,6 @@
 //! Support for the benches: servers, the contenders behind one trait, workers, clocks, counters and tables.
 //!
-//! The figures of one run are compared with each other, never with those of another run: on a busy machine
-//! only the ratios mean something.
+//! Compare only figures of the same run. On a busy machine, only the ratios are meaningful.
 
 pub mod clock;
 pub mod cluster;
@@ -19,13 +18,13 @@ pub mod stats;
 pub mod table;
 pub mod worker;
 
-/// Whatever goes wrong ends the bench.
+/// Every error ends the bench.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Unwraps what a task returned.
+/// Returns the result of a task.
 ///
 /// # Errors
-/// The task's own, or that it panicked.
+/// The error of the task, or its panic.
 pub async fn join<T>(task: tokio::task::JoinHandle<Result<T>>) -> Result<T> {
     task.await?
 }

@@ -1,11 +1,11 @@
-//! What the command line says.
+//! The options on the command line.
 
-/// Whether to take the time that the figures of the README need.
+/// Whether to run long enough for the figures of the README.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// Every figure, with all repetitions.
     Full,
-    /// Everything once, shortly.
+    /// Every figure once, with short runs.
     Quick,
 }
 
@@ -25,7 +25,7 @@ impl Length {
     }
 }
 
-/// The parts named on the command line; all if none is named.
+/// The parts on the command line. If there are none, all parts.
 #[derive(Clone, Debug)]
 pub struct Parts(Vec<String>);
 

@@ -1,11 +1,10 @@
 //! Several processes on one key: commands, the time of a hand-off, fairness.
 //!
-//! Each process takes the key, holds it for 0.5 ms, and thinks for 1 ms, again and again; it is the program of
-//! the bench itself, started as a worker. A hand-off is the time from the instant before a holder sends its
-//! release until the next holder's section begins, in whichever process. The yardstick is the round trip of a
-//! PING of one quiet client, measured in the same run before and after, and like a hand-off after a pause:
-//! a client that pings without pauses keeps the cores awake and gets its answers in half the time. That is
-//! measured too.
+//! Each process repeatedly acquires the key, holds it for 0.5 ms, and thinks for 1 ms. It is the program of the bench
+//! itself, started as a worker. A hand-off is the time from the instant before a holder sends its release until the
+//! next holder's section begins, in any process. It is compared with the round trip of a PING of one quiet client,
+//! measured in the same run before and after. Like a hand-off, each PING comes after a pause, because a client that
+//! pings without pauses keeps the cores awake and gets its replies in half the time. That is measured, too.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -22,12 +21,12 @@ use crate::worker::Job;
 const HOLD: Duration = Duration::from_micros(500);
 const THINK: Duration = Duration::from_millis(1);
 
-/// What one contender did.
+/// The results of one contender.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Of all processes together.
+    /// The sections of all processes together.
     pub sections_per_second: f64,
-    /// Sent by clients, per section.
+    /// The commands of clients for each section.
     pub commands: f64,
     /// Time of a hand-off, median, nanoseconds.
     pub p50: u64,
@@ -35,20 +34,20 @@ pub struct Figures {
     pub p99: u64,
     /// The longest hand-off, nanoseconds.
     pub longest_gap: u64,
-    /// Time from asking to holding, 99th percentile, nanoseconds.
+    /// The time from the request to the lock, 99th percentile, in nanoseconds.
     pub wait_p99: u64,
-    /// The longest time from asking to holding, divided by the mean.
+    /// The longest time from the request to the lock, divided by the mean.
     pub longest_wait_to_mean: f64,
     /// Jain's index over the numbers of sections.
     pub fairness: f64,
-    /// The yardstick.
+    /// The PINGs for comparison.
     pub ping: Ping,
 }
 
 /// Round trips of a PING, nanoseconds, median.
 #[derive(Clone, Copy, Debug)]
 pub struct Ping {
-    /// Each after as long a pause as a section.
+    /// Each after a pause that is as long as a section.
     pub paced: u64,
     /// One after the other.
     pub rapid: u64,
@@ -74,25 +73,25 @@ impl Figures {
     }
 }
 
-/// What the processes do, and where.
+/// The work of the processes, and their server.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// Where the workers connect to.
+    /// The URL for the workers.
     pub url: &'a str,
-    /// The servers behind `url`, to count commands on; PINGs go to the first.
+    /// The servers of `url`, whose commands are counted. PINGs go to the first one.
     pub servers: &'a [Server],
     /// The contender's name.
     pub name: &'a str,
-    /// How many processes.
+    /// The number of processes.
     pub processes: usize,
-    /// How long hand-offs are timed; commands are counted for half as long after that.
+    /// How long hand-offs are measured. After that, commands are counted for half of this time.
     pub span: Duration,
 }
 
 /// The median round trip of a PING on one multiplexed connection.
 ///
 /// # Errors
-/// If the server does not answer.
+/// If the server does not reply.
 pub fn ping(server: &Server) -> Result<Ping> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
@@ -114,12 +113,12 @@ pub fn ping(server: &Server) -> Result<Ping> {
     })
 }
 
-/// Ends with its owner, whatever happens.
+/// A process that is killed when this is dropped.
 struct Worker(Child);
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Usually it has ended by itself.
+        // Usually it has ended already.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -139,16 +138,17 @@ impl Worker {
     }
 }
 
-/// Starts the processes, waits for their end, and tells what came out.
+/// Starts the processes, waits for their end, and returns the results.
 ///
 /// # Errors
-/// Those of the workers, or no answer from a server.
+/// The errors of the workers, or a server that does not reply.
 pub fn run(plan: &Plan<'_>) -> Result<Figures> {
     let Plan { url, servers, name, processes, span } = *plan;
     let server = servers.first().ok_or("no server")?;
     let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
     let before = ping(server)?;
-    // Time to start and connect; then, to settle; the timed window; and one in which commands are counted.
+    // First comes the time to start and connect, then the time to settle, then the measured window, and then the window
+    // in which commands are counted.
     let from = monotonic()
         + nanos(Duration::from_millis(300) + Duration::from_millis(50) * u32::try_from(processes)?);
     let timed = from + nanos(Duration::from_millis(500));

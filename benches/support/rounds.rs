@@ -1,9 +1,9 @@
-//! Nobody else wants the locks: what taking and giving back one costs, contender by contender.
+//! The cost of an uncontended lock, for each contender.
 //!
-//! Within a round the contenders take turns after a few locks, in an order that changes, so that they find the
-//! same machine. A ratio is taken within a round, and the median over the rounds is what counts: so a busy
-//! machine makes the rounds differ, not the ratio. Every round connects anew: whether a connection's thread and
-//! its server share a core is decided once for each and is worth tens of microseconds.
+//! Within a round, the contenders take turns after a few locks, in an order that changes, so that they run under the
+//! same conditions. A ratio is computed within a round, and the result is the median over the rounds. So a busy machine
+//! changes the rounds, but not the ratio. Every round makes new connections, because whether a connection's thread and
+//! its server share a core is decided once for each connection, and changes the time by tens of microseconds.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use crate::stats::{median, quantile};
 
 type Section = Box<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<()>> + Send>> + Send + Sync>;
 
-/// Takes a lock, does nothing, gives it back.
+/// Acquires and releases a lock.
 pub struct Contender {
     name: String,
-    /// How many locks it takes before it is the next one's turn.
+    /// The number of locks in one turn.
     slice: usize,
     section: Section,
 }
@@ -31,7 +31,7 @@ impl fmt::Debug for Contender {
 }
 
 impl Contender {
-    /// `section` is given a number that rises by one from call to call.
+    /// `section` gets a number that rises by one with each call.
     pub fn new<F>(name: impl Into<String>, section: impl Fn(usize) -> F + Send + Sync + 'static) -> Contender
     where
         F: Future<Output = Result<()>> + Send + 'static,
@@ -39,7 +39,7 @@ impl Contender {
         Contender { name: name.into(), slice: 25, section: Box::new(move |at| Box::pin(section(at))) }
     }
 
-    /// Takes the `keys` in turn.
+    /// Locks the `keys` in turn.
     pub fn on<L: Locks>(name: impl Into<String>, locks: L, keys: Arc<[String]>) -> Contender {
         Contender::new(name, move |at| {
             let (locks, keys) = (locks.clone(), Arc::clone(&keys));
@@ -47,23 +47,23 @@ impl Contender {
         })
     }
 
-    /// Takes its turn after `locks` locks, for those that are slow.
+    /// Ends its turn after `locks` locks, for slow contenders.
     #[must_use]
     pub fn slice(mut self, locks: usize) -> Contender {
         self.slice = locks;
         self
     }
 
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// One lock; how long that took, nanoseconds.
+    /// Runs one lock. Returns its time, in nanoseconds.
     ///
     /// # Errors
-    /// The contender's.
+    /// The error of the contender.
     pub async fn section(&self, number: usize) -> Result<u64> {
         let start = monotonic();
         (self.section)(number).await?;
@@ -71,16 +71,16 @@ impl Contender {
     }
 }
 
-/// How much is measured.
+/// The extent of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// How often all is connected anew.
+    /// How often all contenders connect again.
     pub rounds: usize,
-    /// How many turns everybody takes in a round.
+    /// The number of turns of each contender in a round.
     pub turns: usize,
 }
 
-/// Medians of nanoseconds: one for each contender in each round.
+/// The medians in nanoseconds, one for each contender in each round.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
     names: Vec<String>,
@@ -88,23 +88,23 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Measures what `connect` makes.
+    /// Measures the contenders of `connect`.
     ///
     /// # Errors
-    /// Those of `connect` and of the contenders.
+    /// The errors of `connect` and of the contenders.
     pub async fn run(extent: Extent, connect: impl AsyncFn() -> Result<Vec<Contender>>) -> Result<Rounds> {
         let mut all = Rounds::default();
         for _ in 0..extent.rounds {
             let contenders = connect().await?;
             all.names = contenders.iter().map(|contender| contender.name.clone()).collect();
-            // Connections that are made on first use, and scripts that are loaded then.
+            // Makes connections and loads scripts before the measurement.
             one_round(&contenders, 2).await?;
             all.rounds.push(one_round(&contenders, extent.turns).await?);
         }
         Ok(all)
     }
 
-    /// What they are called.
+    /// Their names.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
@@ -116,7 +116,7 @@ impl Rounds {
         median(&mut self.rounds.iter().map(|round| round[contender]).collect::<Vec<_>>())
     }
 
-    /// How much longer one takes than the other.
+    /// The time of `contender`, divided by that of `base`.
     #[must_use]
     pub fn ratio(&self, contender: usize, base: usize) -> f64 {
         median(&mut self.rounds.iter().map(|round| round[contender] / round[base]).collect::<Vec<_>>())

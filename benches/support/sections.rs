@@ -1,13 +1,13 @@
-//! What happened to a lock: who held it when.
+//! The sections of a lock: their holders and times.
 
 /// One section: `CLOCK_MONOTONIC`, nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// The lock was asked for.
+    /// When the lock was requested.
     pub asked: u64,
-    /// It was held.
+    /// When it was acquired.
     pub start: u64,
-    /// The release is about to be sent.
+    /// Just before the release is sent.
     pub end: u64,
 }
 
@@ -22,7 +22,7 @@ impl Section {
         bytes
     }
 
-    /// Reads what a worker wrote.
+    /// Reads the output of a worker.
     pub(crate) fn read_all(bytes: &[u8]) -> Vec<Section> {
         let number = |part: &[u8]| part.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         let section = |part: &[u8]| Section {

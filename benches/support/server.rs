@@ -1,4 +1,4 @@
-//! A redis-server of our own.
+//! A separate redis-server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -9,15 +9,15 @@ use distlock_fixtures::{RedisServer, ServerOptions};
 
 use crate::Result;
 
-/// A server on a free port of the loopback, without persistence. Killed when dropped.
+/// A server on a free port of the loopback, without persistence. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Server(RedisServer);
 
 impl Server {
-    /// Starts it and waits until it answers.
+    /// Starts it, and waits until it replies.
     ///
     /// # Panics
-    /// If there is no `redis-server`, or it does not answer.
+    /// If there is no `redis-server`, or it does not reply.
     #[must_use]
     pub fn start() -> Server {
         Server::with(RedisServer::options())
@@ -32,13 +32,13 @@ impl Server {
         self.0.bus_port()
     }
 
-    /// Where it listens.
+    /// The URL of the server.
     #[must_use]
     pub fn url(&self) -> String {
         self.0.url()
     }
 
-    /// Of its process.
+    /// The id of its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.pid()
@@ -50,24 +50,24 @@ impl Server {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.0.port()))
     }
 
-    /// Stops the process: connections stay, answers do not come.
+    /// Stops the process: connections stay open, and no replies arrive.
     pub fn freeze(&self) {
         self.0.stop();
     }
 
-    /// Lets the process go on, and waits until it answers.
+    /// Resumes the process, and waits until it replies.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// If it does not reply.
     pub fn thaw(&self) -> Result<()> {
         self.0.cont();
         self.control()?.call("PING").map(drop)
     }
 
-    /// A connection that measures nothing.
+    /// A connection outside of the measurement.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot connect.
     pub fn control(&self) -> Result<Control> {
         let stream = TcpStream::connect(self.address())?;
         stream.set_nodelay(true)?;
@@ -75,10 +75,10 @@ impl Server {
         Ok(Control { reader: BufReader::with_capacity(1 << 16, stream) })
     }
 
-    /// CPU time that the server has used so far.
+    /// The CPU time of the server so far.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// If the server does not reply.
     pub fn cpu_time(&self) -> Result<Duration> {
         let info = self.control()?.call("INFO cpu")?;
         let seconds = |name: &str| -> Result<f64> {
@@ -91,7 +91,7 @@ impl Server {
     /// Cores and the server's version, in one line.
     ///
     /// # Errors
-    /// If the server does not answer.
+    /// If the server does not reply.
     pub fn machine(&self) -> Result<String> {
         let info = self.control()?.call("INFO server")?;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("?");
@@ -100,17 +100,17 @@ impl Server {
     }
 }
 
-/// A blocking connection for a few questions.
+/// A blocking connection for a few commands.
 #[derive(Debug)]
 pub struct Control {
     reader: BufReader<TcpStream>,
 }
 
 impl Control {
-    /// Sends one line and returns a simple or bulk reply.
+    /// Sends one line, and returns a simple or bulk reply.
     ///
     /// # Errors
-    /// An error reply, or none.
+    /// An error reply, or no reply.
     pub fn call(&mut self, line: &str) -> Result<String> {
         self.reader.get_mut().write_all(format!("{line}\r\n").as_bytes())?;
         let head = self.line()?;
@@ -125,7 +125,7 @@ impl Control {
         }
     }
 
-    /// One line that the server sends without being asked.
+    /// Reads one line that the server sends without a command.
     pub(crate) fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         if self.reader.read_line(&mut line)? == 0 {

@@ -21,7 +21,7 @@ pub fn mean(samples: &[u64]) -> f64 {
     samples.iter().sum::<u64>() as f64 / samples.len().max(1) as f64
 }
 
-/// Jain's index of fairness: 1 if all got the same, 1/n if one got everything.
+/// Jain's index of fairness: 1 if all got the same share, 1/n if one got all.
 #[must_use]
 pub fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|share| *share as f64).sum();

@@ -54,11 +54,11 @@ impl Table {
     }
 }
 
-/// What is aimed at and what came out.
+/// The targets and the results.
 #[derive(Debug)]
 pub struct Verdicts {
     table: Table,
-    /// What was measured, by its name.
+    /// The results, by their names.
     measured: Vec<(String, f64)>,
     /// Tables of all contenders, by their names, for charts.
     tables: Map<String, Value>,
@@ -98,7 +98,7 @@ impl Verdicts {
         self.table.row([what, format!("{value:.digits$}"), target, met.to_owned()]);
     }
 
-    /// All of them, with the machine and the command that repeats the run.
+    /// All results, with the machine and the command that repeats the run.
     #[must_use]
     pub fn to_json(&self, machine: &str, command: &str) -> Value {
         let measured: Vec<Value> =
@@ -110,7 +110,7 @@ impl Verdicts {
         Value::Object(all)
     }
 
-    /// Prints all of them, with the machine and the command that repeats the run.
+    /// Prints all results, with the machine and the command that repeats the run.
     pub fn print(&self, machine: &str, command: &str) {
         self.table.print("Targets");
         println!("\nMachine: {machine}. Repeat with: `{command}`.");

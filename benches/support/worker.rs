@@ -1,4 +1,4 @@
-//! A process that takes one key again and again, and writes down when.
+//! A process that acquires one key repeatedly, and records the times.
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::sections::Section;
 /// The first argument of a process that is a worker.
 pub const COMMAND: &str = "--worker";
 
-/// What a worker does.
+/// The work of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) name: String,
@@ -19,7 +19,7 @@ pub(crate) struct Job {
     pub(crate) key: String,
     pub(crate) hold: Duration,
     pub(crate) think: Duration,
-    /// When to begin and to end.
+    /// The begin and the end.
     pub(crate) from: u64,
     pub(crate) until: u64,
 }
@@ -56,10 +56,10 @@ impl Job {
 /// The whole life of a worker.
 ///
 /// # Errors
-/// Whatever goes wrong there.
+/// Any error of the worker.
 pub fn run(args: impl Iterator<Item = String>) -> Result<()> {
     let job = Job::from_args(args)?;
-    // The main thread runs the sections and sleeps in them; connections are served by the other one.
+    // The main thread runs the sections and sleeps in them. The other thread serves the connections.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let sections = runtime.block_on(async {
         match job.name.as_str() {
@@ -81,10 +81,10 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<()> {
 
 async fn work<L: Locks>(job: &Job) -> Result<Vec<Section>> {
     let locks = L::connect(&job.url).await?;
-    // Connections that are made on first use, and scripts that are loaded then.
+    // Makes connections and loads scripts before the measurement.
     L::release(locks.acquire(&format!("{}:{}", job.key, std::process::id())).await?).await?;
     let mut sections = Vec::new();
-    // Not all at the same instant.
+    // The workers do not all begin at the same instant.
     sleep_until(job.from + fastrand::u64(0..1_000_000));
     while monotonic() < job.until {
         let asked = monotonic();

@@ -1,8 +1,8 @@
-//! A cluster of three masters against one server.
+//! A cluster of three masters, compared with one server.
 //!
-//! A client that turns to three servers in turn finds each of them asleep, on whichever core it was last; one
-//! that stays with one server finds it awake and its own thread well placed. What that costs has nothing to do
-//! with a cluster: three separate servers with a manager each show it, too, and so does the raw loop.
+//! A client that uses three servers in turn finds each of them asleep, on its last core. A client that uses one server
+//! finds it awake, and its own thread on a good core. This cost has nothing to do with a cluster: three separate
+//! servers with one manager each show it, too, and so does the raw loop.
 
 use std::slice;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use distlock_benches::server::Server;
 use distlock_benches::stats::micros;
 use distlock_benches::table::{Table, Verdicts, say};
 
-/// Each node serves a third of them, and neighbours lie on different nodes.
+/// Each node serves a third of them, and neighbours are on different nodes.
 const KEYS: usize = 999;
 
 struct Keys {
     spread: Arc<[String]>,
-    /// Those of them that the first node serves, as often as needed for the same number.
+    /// The keys that the first node serves, repeated to get the same number.
     of_one_node: Arc<[String]>,
 }
 
@@ -45,7 +45,7 @@ impl Keys {
     }
 }
 
-/// Connects to each of `urls`; the n-th lock is taken on the n-th of them.
+/// Connects to each of `urls`. The n-th lock is acquired on the n-th of them.
 async fn in_turn<L: Locks>(name: &str, urls: &[String], keys: &Arc<[String]>) -> Result<Contender> {
     let mut all = Vec::new();
     for url in urls {

@@ -1,4 +1,4 @@
-//! Many processes on one key: a quorum of five servers against one server.
+//! Many processes on one key: a quorum of five servers, compared with one server.
 
 use std::slice;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::quorum::Five;
 
 const PROCESSES: usize = 20;
 
-/// One contender's figure of every round, and their median.
+/// The median over the rounds of one contender's figure.
 fn median_of(rounds: &[Figures], figure: impl Fn(&Figures) -> f64) -> f64 {
     median(&mut rounds.iter().map(figure).collect::<Vec<_>>())
 }
 
-/// The median over the rounds of one figure of the quorum, divided by the same of one server in the same round.
+/// The median over the rounds of one figure of the quorum, divided by that of one server in the same round.
 fn ratio(quorum: &[Figures], alone: &[Figures], figure: impl Fn(&Figures) -> f64) -> f64 {
     let pairs = quorum.iter().zip(alone);
     median(&mut pairs.map(|(five, one)| figure(five) / figure(one)).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! What a lock costs where there is more than one server, side by side with one server in one run.
+//! The cost of a lock on several servers, compared with one server in one run.
 //!
 //! `cargo bench -p distlock-benches --bench topologies [-- [--quick] [cluster] [quorum] [crowd]]`
 //!
@@ -19,7 +19,7 @@ use distlock_benches::table::Verdicts;
 use distlock_benches::worker;
 
 fn main() -> Result<()> {
-    // The bench starts itself as a process that locks.
+    // The bench starts itself as a worker process.
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() == Some(worker::COMMAND) {
         return worker::run(args);

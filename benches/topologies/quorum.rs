@@ -1,4 +1,4 @@
-//! A quorum of five servers against one server.
+//! A quorum of five servers, compared with one server.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct Five {
     urls: Vec<String>,
 }
 
-/// Nobody has had them before: a server that is late may still hold what its last user has given back.
+/// Unused keys, because a late server may still have a lock that its last user has released.
 fn keys() -> Arc<[String]> {
     let number = fastrand::u64(..);
     (0..KEYS).map(|at| format!("bench:{number:x}:{at}")).collect()
@@ -44,7 +44,7 @@ impl Five {
         &self.servers
     }
 
-    /// All of them in one URL.
+    /// One URL with all servers.
     pub(super) fn url(&self) -> String {
         let addresses: Vec<String> = self.servers.iter().map(|server| server.address().to_string()).collect();
         format!("redis+quorum://{}", addresses.join(","))
@@ -78,7 +78,7 @@ impl Five {
     }
 }
 
-/// How many commands clients send to any of `servers` for one lock.
+/// The number of commands that clients send to `servers` for one lock.
 async fn commands_per_lock<'a>(
     contender: &Contender,
     servers: impl IntoIterator<Item = &'a Server>,
@@ -119,7 +119,7 @@ pub(super) async fn uncontended(
         "commands per lock",
     ]);
     for (at, contender) in connect().await?.iter().enumerate() {
-        // Connections that are made on first use, and scripts that are loaded then.
+        // Makes connections and loads scripts before the measurement.
         contender.section(0).await?;
         let commands = commands_per_lock(contender, five.servers.iter().chain([alone])).await?;
         table.row([

@@ -1,6 +1,6 @@
-//! A majority of several servers without a library: `SET NX PX` and compare-and-delete, each sent to all of
-//! them at once and decided by the first answers that make a majority. Whatever has not been sent by then is not
-//! sent at all, nothing is cleaned up and no fault survived: nobody can do with less.
+//! A majority of several servers without a library: `SET NX PX` and compare-and-delete, each sent to all of them at
+//! once, and decided by the first replies that are a majority. Commands that were not sent by then are never sent.
+//! There is no clean-up, and no fault is tolerated. So this is the minimum.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ impl RawQuorum {
         Ok(RawQuorum { connections: connections.into(), release: release.into() })
     }
 
-    /// Takes a key that nobody has had before, and gives it back.
+    /// Acquires and releases an unused key.
     pub(super) async fn section(&self) -> Result<()> {
         let token = fastrand::u64(..);
         let key = format!("bench:{token}");

@@ -1,4 +1,4 @@
-//! The crate redlock: blocking, a new connection for every command.
+//! The crate redlock, which blocks, and makes a new connection for every command.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ impl Redlock {
         Redlock(Arc::new(RedLock::new(urls.iter().map(String::as_str).collect())))
     }
 
-    /// Takes `key` and gives it back. Does not end before the servers answer, even if nobody waits for it.
+    /// Acquires and releases `key`. It ends only after the servers have replied, even if the caller is dropped.
     pub(super) async fn section(&self, key: &str) -> Result<()> {
         let (locks, key) = (Arc::clone(&self.0), key.to_owned());
         let section = move || {

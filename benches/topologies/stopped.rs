@@ -1,4 +1,4 @@
-//! A quorum of five servers, of which one has stopped: it is connected, and does not answer.
+//! A quorum of five servers, one of which is stopped: it stays connected, and does not reply.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use tokio::time::timeout;
 
 use crate::quorum::Five;
 
-/// When to stop waiting for a section.
+/// The time limit for a section.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// How one contender did, round by round.
+/// The results of one contender in each round.
 #[derive(Default)]
 struct Record {
     name: String,
-    /// Median with a stopped server ÷ without.
+    /// The median with a stopped server, divided by that without.
     ratios: Vec<f64>,
-    /// Nanoseconds, all rounds.
+    /// In nanoseconds, over all rounds.
     slowest: u64,
-    /// Sections with a stopped server.
+    /// The number of sections with a stopped server.
     tried: usize,
-    /// Of these, how many had not ended after [`LIMIT`].
+    /// How many of these had not ended after [`LIMIT`].
     given_up: usize,
 }
 
-/// How many sections without and with a stopped server.
+/// The numbers of sections without and with a stopped server.
 struct Share {
     well: usize,
     stopped: usize,
 }
 
-/// How long `count` sections took, each; those that did not end are not among them.
+/// The time of each of `count` sections, without those that did not end.
 async fn sections(contender: &Contender, count: usize) -> Result<Vec<u64>> {
     let mut samples = Vec::new();
     for number in 0..count {
@@ -73,7 +73,7 @@ impl Record {
 
 pub(super) async fn measure(five: &Five, length: Length, verdicts: &mut Verdicts) -> Result<()> {
     say("a quorum of five servers, one of them stopped …");
-    // A stopped server costs the others a second or more per section.
+    // With a stopped server, the other libraries need a second or more for each section.
     let shares =
         [Share { well: 400, stopped: 400 }, Share { well: 100, stopped: 2 }, Share { well: 10, stopped: 1 }];
     let mut records = <[Record; 3]>::default();
@@ -81,7 +81,7 @@ pub(super) async fn measure(five: &Five, length: Length, verdicts: &mut Verdicts
         let contenders = [five.ours().await?, five.rslock(), five.redlock()];
         for ((contender, record), share) in contenders.iter().zip(&mut records).zip(&shares) {
             record.name = contender.name().to_owned();
-            // Connections that are made on first use, and scripts that are loaded then.
+            // Makes connections and loads scripts before the measurement.
             sections(contender, share.well / 10).await?;
             let well = sections(contender, share.well).await?;
             five.server(round).freeze();

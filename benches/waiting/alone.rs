@@ -1,4 +1,4 @@
-//! Nobody else wants the lock: the figure of the bench `foundation` once more, shortly.
+//! An uncontended lock: the figure of the bench `foundation` again, in a short run.
 
 use distlock_benches::Result;
 use distlock_benches::clock::monotonic;

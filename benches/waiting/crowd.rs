@@ -1,4 +1,4 @@
-//! A hundred thousand tasks of one process wait for one key, with nothing to do inside.
+//! A hundred thousand tasks of one process wait for one key, with empty sections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ pub(super) async fn measure(server: &Server, length: Length, verdicts: &mut Verd
     Ok(())
 }
 
-/// From the release for which all of them wait until the last of them has released: microseconds for each.
+/// The time from the release that all of them wait for until the last of them has released, in microseconds for each.
 async fn one_run(locks: &Distlock) -> Result<f64> {
     let first = locks.acquire(KEY).await?;
     let begun = Arc::new(AtomicUsize::new(0));
@@ -39,7 +39,7 @@ async fn one_run(locks: &Distlock) -> Result<f64> {
             })
         })
         .collect();
-    // A task that has begun queues before it first waits.
+    // A task that has begun is in the queue before its first wait.
     while begun.load(Ordering::Relaxed) < WAITERS {
         tokio::task::yield_now().await;
     }

@@ -1,5 +1,5 @@
-//! One process: 64 tasks on one key, nothing to do inside. Beside it the least that such a hand-off can cost: tokio's
-//! own mutex, which is fair, too, and keeps nothing anywhere else.
+//! One process: 64 tasks on one key, with empty sections. It is compared with the minimum for such a hand-off: tokio's
+//! own mutex, which is fair, too, and has no state elsewhere.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A process keeps a lock between its sections (`linger`): what a section costs that comes back, and how soon others
-//! get in: another process, another process that nobody tells anything, and a client that polls.
+//! A process keeps a lock between its sections (`linger`). This measures the cost of its next section, and how soon
+//! others get the lock: another process, another process without pushes, and a client that polls.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use distlock_benches::table::{Table, Verdicts, say};
 use distlock_benches::{Result, join};
 
 const LINGER: Duration = Duration::from_millis(50);
-/// The longest that there is.
+/// The maximum of the option.
 const LONG: Duration = Duration::from_secs(10);
-/// As long as a section of `processes`: others are at rest when somebody asks.
+/// As long as a section of `processes`, so the others are idle at a request.
 const PAUSE: Duration = Duration::from_micros(500);
-/// How often the client asks that only polls.
+/// How often the client polls.
 const POLL: Duration = Duration::from_millis(1);
 
 async fn connect(url: &str) -> Result<LockManager> {
@@ -29,7 +29,7 @@ async fn section(manager: &LockManager, key: &str, linger: Duration) -> Result<(
     Ok(manager.lock(key).linger(linger).acquire().await?.release().await?)
 }
 
-/// One section after the other, from one task: how long each took, and sections per second.
+/// Runs one section after the other, from one task. Returns the time of each, and the sections per second.
 async fn sections(
     manager: LockManager,
     key: &'static str,
@@ -46,7 +46,7 @@ async fn sections(
     Ok((samples, count as f64 / began.elapsed().as_secs_f64()))
 }
 
-/// The same with a plain client, for comparison.
+/// The sections of a plain client, for comparison.
 async fn raw(server: &Server, count: usize) -> Result<(Vec<u64>, f64)> {
     let raw = Raw::connect(&server.url()).await?;
     let mut samples = Vec::with_capacity(count);
@@ -59,7 +59,7 @@ async fn raw(server: &Server, count: usize) -> Result<(Vec<u64>, f64)> {
     Ok((samples, count as f64 / began.elapsed().as_secs_f64()))
 }
 
-/// How long another process waits for a lock that lingers, and the round trips of PINGs in between.
+/// How long another process waits for a lock that lingers, and the round trips of PINGs meanwhile.
 async fn hand_over(
     (one, other): (&LockManager, &LockManager),
     server: &Server,
@@ -84,7 +84,7 @@ async fn hand_over(
     Ok((waits, pings))
 }
 
-/// A user who may not publish: nobody hears of any push that is made in its name.
+/// A user without the permission to publish, so no client receives its pushes.
 fn silenced(server: &Server) -> Result<String> {
     server.control()?.call("ACL SETUSER silenced on nopass allkeys allchannels +@all -publish")?;
     Ok(format!("redis://silenced:any@{}", server.address()))
@@ -112,7 +112,7 @@ async fn polled(one: &LockManager, server: &Server, rounds: usize) -> Result<Vec
     Ok(waits)
 }
 
-/// Commands of a thousand sections that follow one within the time for which the lock lingers.
+/// The number of commands of a thousand sections, each within the linger time of the previous one.
 async fn commands(manager: &LockManager, server: &Server) -> Result<u64> {
     sections(manager.clone(), "bench:linger:count", LONG, 1).await?;
     let counting = Counting::begin([server])?;

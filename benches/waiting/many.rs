@@ -13,12 +13,12 @@ use distlock_benches::table::{Verdicts, say};
 use distlock_benches::{Result, join};
 use tokio::sync::Semaphore;
 
-/// The first argument of the process that holds them: its memory is nobody else's.
+/// The first argument of the process that holds the locks. It is separate, so that its memory can be measured.
 pub(super) const COMMAND: &str = "--hold-many";
 
 const LOCKS: usize = 100_000;
 const TTL: Duration = Duration::from_secs(30);
-/// Acquired at the same time.
+/// The number of locks that are acquired at the same time.
 const AT_ONCE: usize = 64;
 
 pub(super) fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) -> Result<()> {
@@ -59,7 +59,7 @@ pub(super) fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
     let mut lost = guards.iter().filter(|guard| !guard.is_held()).count();
     lost += runtime.block_on(foreign(&url))?;
     say(format!("{lost} {share} {bytes}"));
-    // Giving back so many one by one is not what is measured.
+    // The release of this many locks is not measured.
     drop((guards, manager));
     Ok(())
 }
@@ -87,7 +87,7 @@ async fn acquire_all(manager: &LockManager) -> Result<Vec<Guard>> {
     Ok(guards)
 }
 
-/// How many of a sample of the locks the server does not have.
+/// The number of locks of a sample that the server does not have.
 async fn foreign(url: &str) -> Result<usize> {
     let mut connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
     let mut missing = 0;

@@ -1,9 +1,8 @@
-//! How long clients that merely poll wait for a key that distlock's processes keep busy, and what the gaps that let
-//! them in cost.
+//! How long clients that poll wait for a key that distlock's processes keep busy, and the cost of the gaps for them.
 //!
-//! Two processes take one key again and again, hold it for 2 ms and do not think. On the same key plain clients
-//! poll with `SET NX PX`, one for each interval, and hold it as long when they have it. No wait is given up: those
-//! longer than a time-out of 10 s are counted.
+//! Two processes repeatedly acquire one key, and hold it for 2 ms, without a pause. On the same key, plain clients poll
+//! with `SET NX PX`, one for each interval, and hold it for the same time. No wait is cancelled. Waits longer than a
+//! time-out of 10 s are counted.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ const INTERVALS: [Duration; 4] = [
     Duration::from_millis(200),
     Duration::from_millis(250),
 ];
-/// What other languages' clients wait before they give up.
+/// The time-out of clients in other languages.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn measure(server: &Server, length: Length, runtime: &tokio::runtime::Runtime) -> Result<()> {
@@ -62,7 +61,7 @@ pub(super) fn measure(server: &Server, length: Length, runtime: &tokio::runtime:
     Ok(())
 }
 
-/// How long the key is left free.
+/// How long a gap leaves the key free.
 #[derive(Clone, Copy, Debug)]
 enum Gap {
     None,
@@ -87,11 +86,11 @@ impl std::fmt::Display for Gap {
     }
 }
 
-/// What came out.
+/// The results.
 struct Seen {
-    /// Of all processes, in a second.
+    /// The sections of all processes in a second.
     sections: f64,
-    /// Of the clients that poll, in the order of [`INTERVALS`], nanoseconds.
+    /// The waits of the clients that poll, in the order of [`INTERVALS`], in nanoseconds.
     waits: Vec<Vec<u64>>,
 }
 
@@ -121,7 +120,7 @@ fn keep_busy(
     Ok(Seen { sections, waits })
 }
 
-/// The process: prints how many sections it had.
+/// The process, which prints its number of sections.
 pub(super) fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
     let mut next = || args.next().ok_or("a process's arguments are incomplete");
     let (url, gap, span) = (next()?, next()?, Duration::from_millis(next()?.parse()?));
@@ -158,7 +157,7 @@ async fn poll_all(url: &str, span: Duration) -> Result<Vec<Vec<u64>>> {
     Ok(waits)
 }
 
-/// Takes the key as often as it can get it. A wait that is not over at the end counts as long as it was.
+/// Acquires the key as often as possible. A wait that is not over at the end counts with its length so far.
 async fn poll(url: String, interval: Duration, until: Instant) -> Result<Vec<u64>> {
     let mut connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
     let token = format!("poller:{}", interval.as_millis());
@@ -180,7 +179,7 @@ async fn poll(url: String, interval: Duration, until: Instant) -> Result<Vec<u64
         if taken {
             tokio::time::sleep(HOLD).await;
             let _done: Option<i64> = release.key(KEY).arg(&token).invoke_async(&mut connection).await?;
-            // At another point of its interval than the one that was good.
+            // Continues at another point of its interval than the successful one.
             tokio::time::sleep(interval.mul_f64(fastrand::f64())).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Several processes on one key, contender by contender.
+//! Several processes on one key, for each contender.
 
 use std::slice;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One process: n tasks that each take the same key once.
+//! One process: n tasks that each acquire the same key once.
 
 use std::time::{Duration, Instant};
 
@@ -14,21 +14,21 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// How long each task means to hold the lock.
+/// The intended duration of each hold.
 const HOLD: Duration = Duration::from_millis(2);
 const MANY: u32 = 5_000;
 
-/// Holds for two milliseconds. (tokio's timers round up to a whole millisecond more: the thread sleeps.)
+/// Holds for two milliseconds. (The thread sleeps, because tokio's timers would take up to a millisecond longer.)
 async fn hold() -> Result<()> {
     Ok(spawn_blocking(|| std::thread::sleep(HOLD)).await?)
 }
 
-/// What a hold really takes, one after the other, without any lock.
+/// The real duration of a hold, one after the other, without any lock.
 async fn bare_hold() -> Result<Duration> {
     const TIMES: u32 = 100;
     let start = Instant::now();
     for _ in 0..TIMES {
-        // In a task of its own, as with a lock.
+        // In a separate task, as with a lock.
         join(tokio::spawn(hold())).await?;
     }
     Ok(start.elapsed() / TIMES)
@@ -36,13 +36,13 @@ async fn bare_hold() -> Result<Duration> {
 
 struct Outcome {
     total: Duration,
-    /// Commands that the clients sent; the connections' own greetings are not among them.
+    /// The number of commands that the clients sent, without the handshakes of the connections.
     commands: u64,
 }
 
 async fn one_run<L: Locks>(server: &Server, n: u32, limit: Duration) -> Result<Option<Outcome>> {
     let locks = L::connect(&server.url()).await?;
-    // Connections that are made on first use, and scripts that are loaded then.
+    // Makes connections and loads scripts before the measurement.
     L::release(locks.acquire("bench:warm").await?).await?;
     let key = format!("bench:once:{}", monotonic());
     let counting = Counting::begin([server])?;
@@ -77,7 +77,7 @@ struct Report<'a> {
     limit: Duration,
     bare: Duration,
     table: Table,
-    /// The same for charts.
+    /// The results for charts.
     all: Vec<Value>,
 }
 
@@ -110,7 +110,7 @@ impl Report<'_> {
 pub(super) async fn measure(server: &Server, length: Length, verdicts: &mut Verdicts) -> Result<()> {
     say("one process, n tasks, each takes one key once …");
     let sizes = length.pick(&[20, 100, 500, MANY][..], &[20, 100, 500][..]);
-    // At 5 000 tasks the others would take minutes each.
+    // With 5 000 tasks, each of the other libraries would take minutes.
     let most = length.pick(500, 100);
     let limit = length.pick(Duration::from_secs(60), Duration::from_secs(3));
     let mut head = vec!["total ÷ (n × hold), commands per section".to_owned()];

@@ -11,7 +11,7 @@ const URL: &str = "DISTLOCK_URL";
 const URL_FILE: &str = "DISTLOCK_URL_FILE";
 
 impl General {
-    /// Where the locks are kept. Read once: a file may be a pipe.
+    /// The URL of the store. It is read once, because a file may be a pipe.
     pub(crate) fn url(&self) -> Result<&str, Exit> {
         if let Some(found) = self.found.get() {
             return Ok(found);
@@ -39,7 +39,7 @@ impl General {
     }
 }
 
-/// Never prints what the file contains.
+/// Never prints the content of the file.
 fn read(file: &Path, named_by: &str) -> Result<String, Exit> {
     match std::fs::read_to_string(file) {
         Ok(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
@@ -62,7 +62,7 @@ fn missing() -> String {
     text
 }
 
-/// Connects, or says why not.
+/// Connects, or prints the reason of the failure.
 pub(crate) async fn connect(general: &General) -> Result<LockManager, Exit> {
     let url = general.url()?;
     let name = general.name.clone().unwrap_or_else(|| format!("cli-{}", std::process::id()));

@@ -17,7 +17,7 @@ const TTL: Duration = Duration::from_secs(5);
 const TIMES: usize = 20;
 /// If the store has more locks than are read in this time, deadlocks are not examined.
 const LONGEST_SEARCH: Duration = Duration::from_secs(30);
-/// A hand-off that takes longer was not notified, but found by polling.
+/// If a hand-off takes longer, the waiter was not notified, but has polled.
 const PROMPT: Duration = Duration::from_millis(500);
 
 pub(crate) async fn doctor(general: &General) -> Result<Exit, Exit> {
@@ -37,7 +37,7 @@ pub(crate) async fn doctor(general: &General) -> Result<Exit, Exit> {
     Ok(if report.worst == Severity::Fault { Exit::No } else { Exit::Success })
 }
 
-/// Takes a lock of each kind.
+/// Acquires a lock of each kind.
 async fn locks(manager: &LockManager, key: &str, report: &mut Report) {
     let mut times = Vec::new();
     for _ in 0..TIMES {
@@ -59,7 +59,7 @@ async fn locks(manager: &LockManager, key: &str, report: &mut Report) {
     for (name, request) in kinds {
         match take(request).await {
             Ok(()) => report.fine(name, "work"),
-            // Not offered by this store: nothing is wrong.
+            // The store does not have this ability, which is not a fault.
             Err(LockError::InvalidOptions { reason, .. }) => report.note(name, &reason),
             Err(error) => report.fault(name, &error),
         }
@@ -70,7 +70,7 @@ async fn take(request: LockRequest) -> Result<(), LockError> {
     request.ttl(TTL).wait(TTL).label("distlock doctor").acquire().await?.release().await
 }
 
-/// Hands a lock on to another client.
+/// Checks that a lock passes to another client.
 async fn hand_off(
     general: &General,
     manager: &LockManager,
@@ -80,7 +80,7 @@ async fn hand_off(
     let other = connect(general).await?;
     let Ok(guard) = manager.lock(key).ttl(TTL).wait(TTL).acquire().await else { return Ok(()) };
     let waiter = tokio::spawn(other.lock(key).ttl(TTL).wait(TTL * 2).acquire());
-    // A store that shows no waiters is given a moment.
+    // If the store shows no waiters, this waits for a moment instead.
     let until = Instant::now() + PROMPT;
     while Instant::now() < until
         && manager.inspect(key).await.is_ok_and(|info| info.is_none_or(|info| info.waiters == 0))
@@ -135,11 +135,11 @@ async fn listing(manager: &LockManager, key: &str, report: &mut Report) {
     }
 }
 
-/// Holders that wait for each other, in all processes.
+/// Searches for holders of all processes that wait for each other.
 async fn deadlocks(manager: &LockManager, report: &mut Report) {
     let found = match tokio::time::timeout(LONGEST_SEARCH, manager.deadlocks()).await {
         Ok(Ok(found)) => found,
-        // Not offered by this store: nothing is wrong.
+        // The store does not have this ability, which is not a fault.
         Ok(Err(LockError::InvalidOptions { reason, .. })) => return report.note("deadlocks", &reason),
         Ok(Err(error)) => return report.note("deadlocks", &error.to_string()),
         Err(_late) => {
@@ -176,7 +176,7 @@ impl Report {
         self.tell_all(Severity::Note, about, text, None);
     }
 
-    /// Errors of the library say what to do.
+    /// Reports an error of the library, which names the remedy.
     fn fault(&mut self, about: &str, error: &LockError) {
         self.tell_all(Severity::Fault, about, &error.to_string(), None);
     }

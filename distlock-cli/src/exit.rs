@@ -7,13 +7,13 @@ use distlock::LockError;
 
 use crate::out::complain;
 
-/// How the command `distlock` ends.
+/// The exit status of the command `distlock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success,
-    /// The answer is no: a lock that was to be shown or released is free.
+    /// The lock to show or to release is free.
     No,
-    /// EX_USAGE: options that make no sense.
+    /// EX_USAGE: invalid options.
     Usage,
     /// EX_UNAVAILABLE: the store is unreachable.
     Unavailable,
@@ -29,7 +29,7 @@ pub(crate) enum Exit {
     NotExecutable,
     /// The command was not found.
     NotFound,
-    /// A signal has ended it, or the command.
+    /// A signal has ended `distlock`, or the command.
     Signal(i32),
     /// The status of the command, or the status that the user has chosen.
     Status(u8),
@@ -53,13 +53,13 @@ impl Exit {
         }
     }
 
-    /// Says why on standard error.
+    /// Prints the reason on standard error.
     pub(crate) fn because(self, why: &str) -> Exit {
         complain(why);
         self
     }
 
-    /// What an error of the library means.
+    /// The status for an error of the library.
     pub(crate) fn of(error: &LockError) -> Exit {
         match error {
             LockError::Busy { .. } | LockError::InvalidTicket { .. } => Exit::Busy,
@@ -71,13 +71,13 @@ impl Exit {
         }
     }
 
-    /// The same, and says it.
+    /// The status for an error of the library, which is also printed.
     pub(crate) fn told(error: &LockError) -> Exit {
         Exit::of(error).because(&error.to_string())
     }
 }
 
-/// The library names what a server says about users, passwords and permissions, in these words.
+/// The library uses these words for a server's errors about users, passwords and permissions.
 fn is_refused(error: &LockError) -> bool {
     let text = error.to_string();
     ["NOPERM", "NOAUTH", "WRONGPASS", "AuthenticationFailed", "asks for a password"]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use distlock::LockHolder;
 
-/// How many are remembered that an incomplete look did not list.
+/// How many holders are remembered that an incomplete look did not list.
 const MOST_KEPT: usize = 10_000;
 
 /// The key and the token.
@@ -50,7 +50,7 @@ impl KnownHolder {
         KnownHolder { holder, at: Instant::now() }
     }
 
-    /// The rest of its lease now, if it was not renewed.
+    /// The present rest of its lease, if it was not renewed.
     pub(crate) fn left(&self) -> Duration {
         self.holder.remaining.unwrap_or(Duration::MAX).saturating_sub(self.at.elapsed())
     }

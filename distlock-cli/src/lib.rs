@@ -64,19 +64,19 @@ use exit::Exit;
 pub fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
-        // The error would list the subcommands, hidden ones too.
+        // The error would list the subcommands, including hidden ones.
         Err(error) if error.kind() == ErrorKind::MissingSubcommand => {
             eprint!("{}", Args::command().render_help());
             return leave(Exit::Usage);
         }
         Err(error) => {
             let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            // If the text cannot be written, the status says it.
+            // If the text cannot be written, the exit status is enough.
             drop(error.print());
             return leave(if asked_for { Exit::Success } else { Exit::Usage });
         }
     };
-    // Without a runtime: what becomes of this process inherits nothing of it.
+    // Without a runtime, so that the program that this process becomes inherits nothing of it.
     match &args.command {
         Command::Begin(options) => return leave(run::begin(options)),
         Command::Guardian(options) => return leave(run::guard(options)),
@@ -91,7 +91,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Ends this process so: by the signal that has ended the command, if it was one.
+/// Ends this process with this status. If a signal has ended the command, this process ends by the same signal.
 fn leave(exit: Exit) -> ExitCode {
     if let Exit::Signal(number) = exit {
         run::die_of(number);

@@ -14,7 +14,7 @@ use crate::out::{complain, json_line, say_json};
 use crate::rates::host;
 use crate::words::{Parties, kind, shown, time_or_dash};
 
-/// The columns, and how wide they are at least.
+/// The columns, and their minimum widths.
 const COLUMNS: [(&str, usize); 7] =
     [("KEY", 32), ("KIND", 12), ("HOLDERS", 7), ("AGE", 7), ("LEFT", 7), ("WAITERS", 7), ("OWNER", 0)];
 
@@ -29,7 +29,7 @@ pub(crate) async fn ls(general: &General, options: Ls) -> Result<Exit, Exit> {
     };
     let mut out = Out { json: general.json, begun: false };
     let rank: fn(&LockEntry) -> u128 = match options.sort {
-        // As they come: however many there are.
+        // Printed as they arrive, for any number of locks.
         Sort::Key => {
             while let Some(entry) = next(&mut locks).await? {
                 if wanted(&entry) && out.print(&out.line(&entry)).is_err() {
@@ -55,7 +55,7 @@ pub(crate) async fn ls(general: &General, options: Ls) -> Result<Exit, Exit> {
     Ok(Exit::Success)
 }
 
-/// Lines, those with the highest rank first: as many as have room.
+/// The lines that have room, those with the highest rank first.
 #[derive(Default)]
 struct Sorted {
     lines: Vec<(u128, String)>,
@@ -64,7 +64,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    /// At most this many bytes of lines are shown: a hundred thousand lines and more of text.
+    /// At most this many bytes of lines are kept, which is more than a hundred thousand lines.
     const ROOM: usize = 16 << 20;
 
     fn add(&mut self, rank: u128, line: String) {
@@ -75,7 +75,7 @@ impl Sorted {
         }
     }
 
-    /// Puts them in order, and leaves out what has no room.
+    /// Sorts the lines, and drops those that have no room.
     fn cut(&mut self) {
         self.lines.sort_by_key(|(rank, _)| Reverse(*rank));
         let (mut bytes, before) = (0, self.lines.len());
@@ -101,7 +101,7 @@ struct Out {
 }
 
 impl Out {
-    /// A lock in a line.
+    /// The line of a lock.
     fn line(&self, entry: &LockEntry) -> String {
         let parties = Parties::from(entry);
         if self.json {
@@ -126,7 +126,7 @@ impl Out {
         writeln!(out, "{text}")
     }
 
-    /// Who is silent, and what is missing.
+    /// Prints the silent clients and the missing parts of the list.
     fn end(&self, locks: &Locks, hidden: usize) {
         let (unanswered, unread) = (locks.unanswered(), locks.unread());
         if self.json {
@@ -157,7 +157,7 @@ fn line(cells: &[String; COLUMNS.len()]) -> String {
 mod tests {
     use super::*;
 
-    /// However many there are: what is kept has a bound, and is what comes first.
+    /// For any number of lines, only a limited number is kept, and these are the first ones.
     #[test]
     fn of_very_many_lines_the_first_in_the_order_are_shown() {
         let mut sorted = Sorted::default();

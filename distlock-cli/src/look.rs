@@ -30,7 +30,7 @@ fn client(token: &str) -> &str {
     of_ours.map_or(token, |(client, _)| client)
 }
 
-/// The clients of these owners.
+/// The names of these owners' clients.
 pub(crate) fn clients(owners: &[String]) -> String {
     owners.iter().map(|owner| shown(client(owner))).collect::<Vec<_>>().join(", ")
 }
@@ -42,7 +42,7 @@ fn left(remaining: Option<Duration>) -> String {
     }
 }
 
-/// Who holds a lock.
+/// Shows the holders of a lock.
 pub(crate) async fn show(general: &General, options: Key) -> Result<Exit, Exit> {
     let manager = connect(general).await?;
     let found = inspect(&manager, &options.key).await?;
@@ -139,7 +139,7 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
             say(format_args!("{key} was taken from {}", clients(&owners)));
             Ok(Exit::Success)
         }
-        // No question about a holder was asked, and none was named.
+        // The user was not asked about a holder, and named none.
         Ok(_) if options.force && options.token.is_none() => {
             match manager.force_release(&options.key).await {
                 Ok(true) => {
@@ -159,7 +159,7 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
     }
 }
 
-/// Asks a person, if there is one.
+/// Asks the user, if there is a terminal.
 fn confirmed(question: &str) -> Result<bool, Exit> {
     if !std::io::stdin().is_terminal() {
         return Err(Exit::Usage

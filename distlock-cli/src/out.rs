@@ -13,7 +13,7 @@ pub(crate) fn say(line: impl Display) {
     drop(writeln!(io::stdout().lock(), "{}", Escaped(line)));
 }
 
-/// The same of a value, in the escapes of JSON.
+/// Prints a JSON value in one line. Special characters are escaped.
 pub(crate) fn say_json(value: &Value) {
     drop(writeln!(io::stdout().lock(), "{}", json_line(value)));
 }
@@ -23,7 +23,7 @@ pub(crate) fn json_line(value: &Value) -> String {
     let text = value.to_string();
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        // They can stand in texts only: anything else of JSON is plain ASCII.
+        // Such characters occur only in strings, because all other parts of JSON are plain ASCII.
         if matches!(c, ' '..='~') || Escaped(c).to_string().chars().eq([c]) {
             line.push(c);
         } else {
@@ -33,7 +33,7 @@ pub(crate) fn json_line(value: &Value) -> String {
     line
 }
 
-/// Says on standard error what is wrong.
+/// Prints an error on standard error.
 pub(crate) fn complain(line: impl Display) {
     drop(writeln!(io::stderr().lock(), "distlock: {}", Escaped(line)));
 }

@@ -8,14 +8,14 @@ use distlock::LockClient;
 /// The time over which the rates are computed: a client writes its counters every five seconds.
 const RATES_OVER: Duration = Duration::from_secs(15);
 
-/// The number in a second.
+/// Numbers for each second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) busy: f64,
     pub(crate) lost: f64,
 }
 
-/// What all clients together have met between two looks.
+/// The counts of all clients between two looks.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     time: Duration,
@@ -23,10 +23,10 @@ struct Interval {
     lost: u64,
 }
 
-/// What one client had met at a look.
+/// The counts of one client at a look: busy requests and lost holds.
 type Met = (u64, u64);
 
-/// Looks at the counters of the clients again and again.
+/// Computes rates from repeated looks at the counters of the clients.
 #[derive(Debug)]
 pub(crate) struct Meter {
     /// A rate covers the last listings within this time, and at least the last two.
@@ -46,8 +46,8 @@ impl Meter {
         Meter { window, last: None, steps: VecDeque::new() }
     }
 
-    /// Takes in what the clients tell now. `None`: it is the first listing, or no client has counters. A client that
-    /// has just come counts from its first look on; this process, which only looks, does not count.
+    /// Records the present counters of the clients. `None`: it is the first listing, or no client has counters. A new
+    /// client counts from its first look on. This process does not count, because it only looks.
     pub(crate) fn look(&mut self, at: Instant, clients: &[LockClient]) -> Option<Rates> {
         let others = clients.iter().filter(|client| !is_here(client));
         let met: HashMap<String, Met> =
@@ -66,7 +66,7 @@ impl Meter {
         self.rates()
     }
 
-    /// Leaves what the window covers.
+    /// Removes intervals that are older than the window.
     fn forget(&mut self) {
         let mut time: Duration = self.steps.iter().map(|step| step.time).sum();
         while let Some(first) = self.steps.front()
@@ -87,12 +87,12 @@ impl Meter {
     }
 }
 
-/// Whether it is this process.
+/// Whether the client is this process.
 fn is_here(client: &LockClient) -> bool {
     client.pid == Some(std::process::id()) && client.host.as_ref() == Some(&host())
 }
 
-/// The name of this machine, as clients tell it.
+/// The name of this machine, as clients report it.
 pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(rates, [None, Some(8.0), Some(4.0), Some(8.0 / 3.0), Some(2.0), Some(0.0)]);
     }
 
-    /// Where the store lists the locks, no client but this one tells anything.
+    /// On this store, only this client has counters.
     #[tokio::test]
     async fn what_this_process_meets_says_nothing() {
         let (one, begin) = (client().await, Instant::now());

@@ -1,4 +1,4 @@
-//! Times as people write them: `250ms`, `30s`, `5m`, `2h`, `1d`; a number alone counts seconds.
+//! Times with a unit: `250ms`, `30s`, `5m`, `2h`, `1d`. A number without a unit counts seconds.
 
 use std::str::FromStr;
 use std::time::Duration;

@@ -2,12 +2,12 @@
 
 use distlock::{ForcedRelease, LockError, LockManager};
 
-/// What became of it.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It was taken from these owners.
+    /// The leases of these owners have ended.
     From(Vec<String>),
-    /// None of them holds it; this one does.
+    /// None of the owners holds the lock. This one does.
     HeldByAnother(String),
     NotHeld,
 }

@@ -12,7 +12,8 @@ pub(crate) struct Parties<'a> {
     pub(crate) kind: LockKind,
     pub(crate) holders: &'a [LockHolder],
     pub(crate) waiting: &'a [LockWaiter],
-    /// How many processes wait: more than are named, if the user may not read the queue.
+    /// The number of waiting processes. It may be larger than the number of named ones, if the user may not read the
+    /// queue.
     pub(crate) waiters: u64,
 }
 
@@ -39,12 +40,12 @@ impl Parties<'_> {
         holders.chain(self.waiting.iter().filter_map(|waiter| waiter.client.as_ref()))
     }
 
-    /// For how long it has been held.
+    /// How long the lock has been held.
     pub(crate) fn age(&self) -> Option<Duration> {
         self.holders.iter().filter_map(|holder| holder.since).max()
     }
 
-    /// How long the longest lease lasts.
+    /// The remaining time of the longest lease.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.holders.iter().filter_map(|holder| holder.remaining).max()
     }
@@ -67,7 +68,7 @@ pub(crate) fn kind(kind: LockKind) -> String {
     }
 }
 
-/// Where a process runs, and what: `host:pid program`.
+/// A process in one text: `host:pid program`.
 pub(crate) fn process(client: &LockClient) -> Option<String> {
     let host = client.host.as_deref()?;
     let pid = client.pid.map_or_else(String::new, |pid| format!(":{pid}"));
@@ -80,7 +81,7 @@ pub(crate) fn holder(holder: &LockHolder) -> String {
     one_of(holder.client.as_ref(), Some(&holder.token), holder.label.as_deref())
 }
 
-/// The same of a waiter.
+/// A waiter in one line, in the form of a holder.
 pub(crate) fn waiter(waiter: &LockWaiter) -> String {
     one_of(waiter.client.as_ref(), waiter.token.as_deref(), waiter.label.as_deref())
 }
@@ -88,14 +89,14 @@ pub(crate) fn waiter(waiter: &LockWaiter) -> String {
 fn one_of(client: Option<&LockClient>, token: Option<&str>, label: Option<&str>) -> String {
     let who = client.map(|client| process(client).unwrap_or_else(|| shown(&client.id)));
     let who = who.or_else(|| token.map(shown)).unwrap_or_else(|| "?".to_owned());
-    // Requests without a label all have this one.
+    // All requests without a label have this one.
     match label.filter(|label| *label != "lock") {
         Some(label) => format!("{who} ({})", shown(label)),
         None => who,
     }
 }
 
-/// A time in two digits or three: `350ms`, `12.3s`, `4m05s`, `3h07m`, `2d04h`.
+/// A time with two or three digits: `350ms`, `12.3s`, `4m05s`, `3h07m`, `2d04h`.
 pub(crate) fn time(time: Duration) -> String {
     let (millis, seconds) = (time.as_millis(), time.as_secs());
     match seconds {
@@ -107,12 +108,12 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-/// The same where it may be unknown.
+/// A time, or a dash if it is unknown.
 pub(crate) fn time_or_dash(known: Option<Duration>) -> String {
     known.map_or_else(|| "-".to_owned(), time)
 }
 
-/// Text of others, as it may be printed.
+/// Foreign text, without characters that act on a terminal.
 pub(crate) fn shown(text: &str) -> String {
     Escaped(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! The attribute's options as they were written: names, values, spans; nothing is judged here but the form.
+//! The attribute's options as they were written: names, values, spans. Only their form is checked here.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -14,7 +14,7 @@ use crate::options::Opt;
 pub(crate) struct Given {
     /// Which one.
     pub(crate) option: Opt,
-    /// Where its name stands.
+    /// The place of its name.
     pub(crate) span: Span,
     /// The variable in front of `in`, where the option has one.
     pub(crate) variable: Option<Ident>,
@@ -28,9 +28,9 @@ pub(crate) struct RawArgs {
     given: Vec<Given>,
     /// Options that were meant, but are not written as they should be.
     broken: Vec<Opt>,
-    /// Names that are no options and have no value, as in `key = "order:{}", user_id`.
+    /// Names without a value that are not options, as in `key = "order:{}", user_id`.
     stray: Vec<Ident>,
-    /// Where options have the names that they had once.
+    /// The places at which options have their former names.
     former: Vec<Span>,
 }
 
@@ -65,12 +65,12 @@ impl RawArgs {
         self.get(option).is_some() || self.broken.contains(&option)
     }
 
-    /// Names without a value that are no options.
+    /// Names without a value that are not options.
     pub(crate) fn stray(&self) -> &[Ident] {
         &self.stray
     }
 
-    /// Where options have the names that they had once.
+    /// The places at which options have their former names.
     pub(crate) fn former(&self) -> &[Span] {
         &self.former
     }
@@ -170,7 +170,7 @@ impl RawArgs {
     }
 }
 
-/// What may follow a value: nothing, or a comma.
+/// Only a comma, or nothing, may follow a value.
 fn end_of_option(input: ParseStream<'_>, errors: &mut Errors) {
     if input.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The attribute's way from what was written to what is compiled.
+//! The steps from the written attribute to the generated code.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;

@@ -1,6 +1,6 @@
 //! Durations written as a number and a unit: `"250ms"`, `"10s"`, `"5m"`, `"1h"`, `"2d"`.
 //!
-//! A pure function from text to whole milliseconds; its errors carry what a message needs.
+//! A pure function from text to whole milliseconds. Its errors contain the parts of the message.
 
 /// The units, longest first, with their length in milliseconds.
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
@@ -30,7 +30,7 @@ pub(crate) enum DurationError {
     },
     /// A number followed by something that is not a unit.
     UnknownUnit {
-        /// What stands in the unit's place.
+        /// The text at the place of the unit.
         unit: String,
         /// The whole duration with the unit that was probably meant.
         suggestion: Option<String>,
@@ -130,7 +130,7 @@ pub(crate) fn in_largest_unit(total: u64) -> String {
     format!("{}{unit}", total / length)
 }
 
-/// What was probably meant by an unknown unit.
+/// The unit that was probably meant by an unknown one.
 fn probable_unit(unit: &str) -> Option<&'static str> {
     let unit = unit.to_ascii_lowercase();
     Some(match unit.as_str() {

@@ -26,21 +26,21 @@ macro_rules! options {
                 }
             }
 
-            /// With a value to copy.
+            /// The option with an example value, to copy.
             pub(crate) fn example(self) -> &'static str {
                 match self {
                     $(Opt::$option => $example,)*
                 }
             }
 
-            /// What other lock libraries call it.
+            /// Its names in other lock libraries.
             fn aliases(self) -> &'static [&'static str] {
                 match self {
                     $(Opt::$option => &[$($alias),*],)*
                 }
             }
 
-            /// What it says or does, in a few words.
+            /// Its effect, in a few words.
             fn effect(self) -> &'static str {
                 match self {
                     $(Opt::$option => $effect,)*
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// The help of a message may not spell an option: the table does.
+    /// Help texts take the names of options from the table, and do not write them.
     #[test]
     fn no_message_spells_an_option_itself() {
         let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

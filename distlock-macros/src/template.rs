@@ -32,20 +32,20 @@ pub(crate) struct Placeholder {
 pub(crate) enum Rendering {
     /// So that it cannot forge another key.
     Escaped,
-    /// `<root:raw>`: as it is.
+    /// `<root:raw>`: unchanged.
     Raw,
 }
 
 /// A mistake in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TemplateError {
-    /// What is wrong.
+    /// The kind of the mistake.
     pub(crate) kind: TemplateErrorKind,
-    /// Where.
+    /// The place of the mistake.
     pub(crate) range: Range<usize>,
 }
 
-/// What is wrong with a template.
+/// The kinds of mistakes in a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TemplateErrorKind {
     /// No text and no placeholder.
@@ -69,12 +69,12 @@ pub(crate) enum TemplateErrorKind {
     Underscore,
     /// `<1a>`, `<a..b>`.
     NotAnIdentifier {
-        /// The part that is no name.
+        /// The part that is not a name.
         part: String,
     },
     /// `<a:hex>`.
     UnknownFormat {
-        /// What stands after the colon.
+        /// The text after the colon.
         format: String,
     },
     /// `<a>-<b>`: two values could run into each other.

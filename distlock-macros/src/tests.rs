@@ -216,7 +216,7 @@ fn key_macro() {
     expected.assert_eq(&tokens.to_string());
 }
 
-/// Found by fuzzing: what stands in braces or in a placeholder may be no name at all.
+/// Found by fuzzing: the text in braces or in a placeholder may not be a name at all.
 #[test]
 fn key_macro_without_names() {
     for template in [

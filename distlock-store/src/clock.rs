@@ -58,7 +58,7 @@ pub mod of_tokio {
     }
 }
 
-/// Where a simulated world says what time it is.
+/// The time of a simulated world.
 #[cfg(feature = "testing")]
 pub mod simulated {
     use std::cell::Cell;

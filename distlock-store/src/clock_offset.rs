@@ -29,7 +29,7 @@ struct Bounds {
 #[derive(Debug, Default)]
 pub struct ClockOffset {
     bounds: Option<Bounds>,
-    /// Of the commands with a reply, the time at which the latest one was sent.
+    /// The time at which the latest command with a reply was sent.
     newest: Option<Time>,
     /// When the command was sent whose reply showed the latest step.
     stepped: Option<Time>,
@@ -200,7 +200,7 @@ mod tests {
         assert!(matches!(forward, Some(Step::Forward(_))), "{forward:?}");
         let mut clock = ClockOffset::default();
         assert_eq!(clock.observe(server_ms(1_060_025), ms(24), ms(26)), None);
-        // Sent and answered before the clock was set forward: what it grants ends earlier.
+        // Sent and answered before the clock was set forward: the granted lease ends earlier.
         let before = clock.observe(server_ms(1_000_012), ms(10), ms(27));
         assert!(matches!(before, Some(Step::Before(d)) if d > Duration::from_secs(59)), "{before:?}");
     }

@@ -24,7 +24,7 @@ impl<T: Display> Display for Escaped<T> {
     }
 }
 
-/// Escapes what is written to it.
+/// Escapes the text that is written to it.
 #[doc(hidden)]
 pub struct Escaping<'a, 'b>(pub &'a mut Formatter<'b>);
 

@@ -23,7 +23,7 @@ pub enum Failure {
     Refused,
 }
 
-/// What a server or the system says, as it may be printed: [`Escaped`], and the errors below it likewise.
+/// An error of a server or of the system, made safe to print: [`Escaped`], with the errors below it.
 pub fn told(error: Box<dyn Error + Send + Sync>) -> Arc<dyn Error + Send + Sync> {
     let below = Below::of(error.source());
     Arc::new(Told { error, below })
@@ -53,12 +53,12 @@ impl fmt::Display for OwnLines {
 
 impl Error for OwnLines {}
 
-/// Whether `error` is what was passed to [`told`] as a `T`.
+/// Whether `error` was passed to [`told`], as a `T`.
 pub fn is_told<T: Error + 'static>(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     error.downcast_ref::<Told>().is_some_and(|told| told.error.is::<T>())
 }
 
-/// What was passed to [`told`].
+/// The error that was passed to [`told`].
 pub(crate) struct Told {
     error: Box<dyn Error + Send + Sync>,
     below: Option<Box<Below>>,

@@ -204,8 +204,8 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
         ready(Err(error))
     }
 
-    /// The last renewal of a lock that is handed over: from now on its lease lasts for the ttl without this process,
-    /// which may end, until [`replace`](Self::replace) moves the lock to an owner of another process, or of the same
+    /// The last renewal of a lock that is handed over. From now on its lease lasts for the ttl without this process,
+    /// which may end. Then [`replace`](Self::replace) moves the lock to an owner of another process, or of the same
     /// one. If it fails, or if its future is dropped, the manager releases the lock. After it, the manager never renews
     /// the lease. Called only if [`Abilities::replaces`] is declared, for exclusive locks.
     ///

@@ -119,7 +119,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(10);
 
-    /// This many seconds after some moment, whatever the wall clocks say.
+    /// The remaining time this many seconds after a fixed moment. Wall clocks do not matter.
     fn at(seconds: u64, leases: &ObservedLeases, version: &str) -> u64 {
         let now = Time(0).after(Duration::from_secs(1_000 + seconds));
         clock::simulated::at(now, || leases.remaining("k", version, TTL).as_secs())
@@ -136,7 +136,7 @@ mod tests {
     fn a_renewal_is_another_version_and_begins_anew() {
         let leases = ObservedLeases::new();
         assert_eq!([at(0, &leases, "a"), at(9, &leases, "b"), at(12, &leases, "b")], [10, 10, 7]);
-        // What was read before the renewal, and comes late, ends nothing.
+        // A value that was read before the renewal, and comes late, does not end the lease.
         assert_eq!([at(13, &leases, "a"), at(14, &leases, "b")], [10, 10]);
     }
 

@@ -43,7 +43,7 @@ impl Token {
         self.0 % Token::NUMBERS
     }
 
-    /// Reads what is written behind the client.
+    /// Reads the text after the client.
     fn parse(text: &str) -> Option<Token> {
         let plain = |number: &str| number.parse().ok().filter(|number| *number < Token::NUMBERS).map(Token);
         let Some(marked) = text.strip_prefix('0').filter(|rest| rest.len() > Token::DIGITS) else {
@@ -55,7 +55,7 @@ impl Token {
     }
 }
 
-/// As it is written behind the client.
+/// The text after the client.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 >> Token::NUMBER_BITS {
@@ -140,7 +140,7 @@ pub fn parse_owner(text: &str) -> Option<(&str, Token)> {
     Some((client, Token::parse(token)?))
 }
 
-/// The client of a token; `None` if it is none of ours.
+/// The client of a token; `None` if the token was not created by this library.
 pub fn client_of(token: &str) -> Option<&str> {
     let (client, number) = token.strip_prefix(MARK)?.rsplit_once(':')?;
     // Neither what `min_hold` leaves behind nor the marker of a limited lock.

@@ -135,7 +135,7 @@ impl Asking<'_> {
     /// assert_ne!(clock.grant(Duration::from_secs(1_000)), Grant::new());
     /// ```
     pub fn answered(self, server_time: Duration) {
-        // A step that it shows changes what is known; nothing else counts on the former bounds.
+        // If the reply shows a clock step, the bounds change. Nothing else depends on the former bounds.
         let _ = self.clock.0.lock().observe(self::server_time(server_time), self.sent, clock::now());
     }
 }
@@ -150,7 +150,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// By our own clock, so that nothing depends on how fast the test runs.
+    /// The time on our own clock, so that the test does not depend on its speed.
     fn now() -> Duration {
         Duration::from_nanos(clock::now().0)
     }

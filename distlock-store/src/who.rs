@@ -14,7 +14,7 @@ pub struct Who {
     pub host: Option<String>,
     pub pid: Option<u32>,
     pub program: Option<String>,
-    /// Of this library.
+    /// The version of this library.
     pub version: Option<String>,
     pub met: Option<Met>,
 }

@@ -26,7 +26,7 @@ impl KeyCollection {
         self.answered();
     }
 
-    /// Whether one of the keys was acquired, now or before: so the store has answered since the request began.
+    /// Whether one of the keys was acquired, now or before. Then the store has answered since the request began.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Relaxed)
     }

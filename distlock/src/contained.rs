@@ -74,7 +74,7 @@ impl Wake for ContainedWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // The panic hook has reported it. The program has to deal with its task.
+        // The panic hook has reported it. Its consequences for the task are the concern of the program.
         drop(contained(|| self.0.wake_by_ref()));
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, in one type.
+//! All errors, in one type.
 
 use std::error::Error;
 use std::fmt::{self, Write};
@@ -122,7 +122,7 @@ pub enum LockError {
     /// prefix or store, or its text is not that of a ticket. Nothing was changed.
     #[non_exhaustive]
     InvalidTicket {
-        /// What is wrong with it, and with which key.
+        /// The reason, and the key.
         reason: Arc<str>,
     },
     /// An annotated function was called without a manager: see [`init`](crate::init) and

@@ -1,7 +1,7 @@
 //! Entry points for the fuzz targets (`fuzz/`): those of the Redis store, and what other processes have written:
 //! tickets, and locks as any store shows them.
 //!
-//! Nothing may panic, whatever is read. The other requirements are asserted.
+//! No input may cause a panic. The other requirements are asserted.
 
 use std::time::Duration;
 

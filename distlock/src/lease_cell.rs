@@ -90,7 +90,7 @@ pub(crate) struct LeaseCell {
     pub(crate) reported: Reported,
 }
 
-/// The word for "no limit": no clock reaches it.
+/// The value for "no limit": no clock reaches it.
 const NO_CAP: u64 = u64::MAX;
 
 impl Deref for LeaseCell {

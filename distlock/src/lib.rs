@@ -91,7 +91,7 @@
 
 // The documentation's labels of features.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// What one store, one observer, or the test kit alone uses is not dead: the lints also run with all of them.
+// Code that only one store, one observer, or the test kit uses is not dead: the lints also run with all of them.
 #![cfg_attr(
     not(all(feature = "redis", feature = "tls", feature = "tracing", feature = "testing")),
     allow(dead_code, unused_imports)

@@ -28,12 +28,12 @@ impl Process {
         }
     }
 
-    /// This process was forked from the one that is meant. To be asked before any mutex is locked: the thread
-    /// that may hold it does not exist here.
+    /// Whether this process was forked from the process that created this value. Must be checked before any mutex is
+    /// locked, because the thread that may hold the mutex does not exist here.
     #[cfg(unix)]
     pub(crate) fn is_another(&self) -> bool {
         match &self.forks {
-            // Of the copy: a guard tells of each fork only once.
+            // Asks a copy, because a guard reports each fork only once.
             Some(forks) => forks.clone().detected_fork(),
             None => self.id != std::process::id(),
         }

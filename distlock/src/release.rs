@@ -123,7 +123,7 @@ impl Future for Releases {
 const NOT_RELEASED: &str = "the release was not confirmed, and is repeated in the background; the lock ends \
                             with its lease at the latest";
 
-/// The state of a lock when the server did not do what was asked, and the reason.
+/// The state of a lock after a release that was not confirmed, and the reason.
 #[derive(Debug)]
 struct Unconfirmed {
     what: &'static str,

@@ -138,7 +138,7 @@ pin_project! {
     impl<F> PinnedDrop for Scoped<F> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            // What the work still has may lock something when it is dropped.
+            // The remaining values of the work may lock something when they are dropped.
             let _entered = this.scope.enter();
             this.work.set(None);
         }
@@ -151,13 +151,13 @@ impl<F: Future> Future for Scoped<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         let _entered = this.scope.enter();
-        // It is there until the drop.
+        // The work exists until the drop.
         this.work.as_pin_mut().map_or(Poll::Pending, |work| work.poll(cx))
     }
 }
 
-/// Runs `work` with an addition to its scope. It inherits at its first poll, from where it runs, not from
-/// where it was created: a spawned task inherits nothing.
+/// Runs `work` with an addition to its scope. It inherits the scope in which it is first polled, not the one in which
+/// it was created. So a spawned task inherits nothing.
 pub(crate) fn scoped<F: Future>(add: Add, work: F) -> impl Future<Output = F::Output> {
     Scoped { work: Some(work), scope: Inherited::with(add) }
 }

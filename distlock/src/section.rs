@@ -28,7 +28,7 @@ impl Holding {
         &self.held
     }
 
-    /// The end of the section. Every release is on its way when this returns.
+    /// The end of the section. Every release has been started when this returns.
     pub(crate) fn begin_release(&self) -> Releases {
         let mut releases = self.held.begin_release();
         if self.release == Release::Background {
@@ -153,9 +153,9 @@ impl Drop for Section {
     }
 }
 
-/// A body that runs while the lease is watched, or just runs if there is no lock. Yields [`LockError::Lost`] if
-/// the lock was lost and the body has to be dropped because of it. The body is pinned by the caller, so that its
-/// size is paid for once, and dropped with this.
+/// A body that runs while the lease is watched, or just runs if there is no lock. Yields [`LockError::Lost`] if the
+/// lock was lost and the body has to be dropped because of it. The caller pins the body, so that it exists only once in
+/// memory. It is dropped with this future.
 #[must_use = "futures do nothing unless polled"]
 pub struct Hold<'a, F> {
     section: Option<Section>,

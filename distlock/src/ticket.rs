@@ -10,7 +10,7 @@ use crate::lock_key::LockKey;
 use crate::protocol::{LockKind, kind_of, parse_owner};
 use distlock_store::FencingToken;
 
-/// What every ticket begins with: its version.
+/// The beginning of every ticket, with its version.
 const MARK: &str = "dlt1";
 
 /// A lock that was [handed over](crate::Guard::hand_over), as one line of text: print it, store it in a job, pass it on

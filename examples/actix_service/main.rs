@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Look at `buy` (a handler under a lock), at `ResponseError for ApiError`, and at the end of `main`: actix ends at
-//! SIGTERM when its requests have, and then the manager is shut down, so that no lock is left behind.
+//! SIGTERM after its last request has ended, and then the manager is shut down, so that no lock is left behind.
 
 #![allow(clippy::print_stdout)]
 
@@ -23,7 +23,7 @@ use clap::Parser;
 use distlock::{LockError, LockManager, distributed_lock};
 use distlock_examples::{AnyError, Store};
 
-/// How long requests may go on when the service ends, in seconds.
+/// How long running requests may take when the service ends, in seconds.
 const GRACE: u64 = 10;
 
 /// A web service on actix-web whose handlers run under locks
@@ -72,7 +72,7 @@ impl ResponseError for ApiError {
 
 struct Shop {
     locks: LockManager,
-    /// What a request has to do takes so long.
+    /// How long the work of a request takes.
     work: Duration,
     /// Stands for a table in a database.
     stock: Mutex<u32>,
@@ -82,7 +82,7 @@ struct Shop {
 #[distributed_lock(key = "item:<item>", wait = "2s", manager = shop.locks)]
 async fn buy(shop: Data<Shop>, item: Path<u64>) -> Result<String, ApiError> {
     let left = *shop.stock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // Here others would read the same number, if they could.
+    // Without the lock, other requests would read the same number here.
     actix_web::rt::time::sleep(shop.work).await;
     let left = left.checked_sub(1).ok_or(ApiError::SoldOut)?;
     *shop.stock.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = left;
@@ -104,7 +104,8 @@ async fn main() -> Result<(), AnyError> {
     for address in server.addrs() {
         println!("listening on http://{address}");
     }
-    // Ends at SIGTERM or Ctrl-C, when its requests have; then what is left of their locks is released.
+    // Ends at SIGTERM or Ctrl-C, after the running requests have ended. Then the locks that they still hold are
+    // released.
     server.run().await?;
     let report = locks.shutdown(Duration::from_secs(1)).await;
     println!("{report:?}");

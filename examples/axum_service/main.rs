@@ -1,5 +1,5 @@
 //! A web service on axum: handlers under locks, errors as responses, a layer that serves one request of each client at
-//! a time, readiness, and an end that leaves no lock behind.
+//! a time, readiness, and a shutdown that leaves no lock behind.
 //!
 //! ```text
 //! cargo run --release --example axum_service                              embedded, nothing to install
@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Look at `add_points` (a handler under a lock), `router` (the layer), `ready` (for a load balancer), and at `serve`:
-//! at SIGTERM the server accepts no more, requests under way end, then the manager is shut down, and no lock is left.
+//! at SIGTERM the server accepts no more requests, those that run end, then the manager is shut down, and no lock is
+//! left.
 
 #![allow(clippy::print_stdout)]
 
@@ -34,9 +35,9 @@ use tokio::{
     sync::oneshot,
 };
 
-/// How long requests may go on when the service ends; `terminationGracePeriodSeconds` has to be longer.
+/// How long running requests may take when the service ends; `terminationGracePeriodSeconds` has to be longer.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long sections may go on that have not ended with their requests.
+/// How long sections may take that still run after that.
 const LAST_GRACE: Duration = Duration::from_secs(1);
 
 /// A web service whose handlers run under locks
@@ -55,7 +56,7 @@ struct Options {
 #[derive(Clone)]
 struct App {
     locks: LockManager,
-    /// What a request has to do takes so long.
+    /// How long the work of a request takes.
     work: Duration,
     /// Stands for a table in a database.
     accounts: Arc<Mutex<HashMap<u64, i64>>>,
@@ -82,18 +83,18 @@ async fn add_points(
     Path((account, points)): Path<(u64, i64)>,
 ) -> Result<String, LockError> {
     let before = app.points(account);
-    // Here others would read the same number, if they could.
+    // Without the lock, other requests would read the same number here.
     tokio::time::sleep(app.work).await;
     app.set_points(account, before + points);
     Ok(format!("{}\n", before + points))
 }
 
-/// For a load balancer: no requests, please, while no lock can be acquired.
+/// For a load balancer: it sends no requests to this instance while the store of the locks is unreachable.
 async fn ready(State(app): State<App>) -> StatusCode {
     if app.locks.health().is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-/// Requests of one client are served one after the other, whatever they ask for.
+/// Requests of one client are served one after the other, for all paths.
 fn client(request: &Parts) -> Option<String> {
     let client = request.headers.get("x-client")?.to_str().ok()?;
     Some(format!("client:{client}"))
@@ -109,7 +110,7 @@ fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Serves until `stop`. First the server ends, when its requests have; then the manager, when their locks are released.
+/// Serves until `stop`. First the server ends, after its last request. Then the manager ends, after the last release.
 async fn serve(
     listener: TcpListener,
     app: App,
@@ -119,7 +120,7 @@ async fn serve(
     let (stopping, stopped) = oneshot::channel();
     let server = axum::serve(listener, router(app)).with_graceful_shutdown(async {
         stop.await;
-        // Fails only if the server has ended by itself.
+        // Fails only if the server has ended for another reason.
         stopping.send(()).ok();
     });
     let overdue = async {
@@ -128,7 +129,7 @@ async fn serve(
     };
     tokio::select! {
         served = server.into_future() => served?,
-        // Requests that go on for longer lose their locks below, and so are stopped.
+        // Requests that take longer lose their locks below, which stops them.
         () = overdue => {}
     }
     Ok(locks.shutdown(LAST_GRACE).await)
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(post(url.clone(), Some("a")).await.status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(post(url.clone(), Some("a")).await.status, StatusCode::OK);
 
-        // One request is under way when the service is told to end.
+        // One request runs when the service is asked to end.
         let holder = app.locks.lock("account:7").acquire().await.unwrap();
         let last = tokio::spawn(post(url, None));
         let waits =

@@ -6,9 +6,9 @@
 //! cargo run --release --example cron_job -- --url redis://127.0.0.1/  as if they were processes, through Redis
 //! ```
 //!
-//! Look at `write_report`. The key names the firing. With `wait = "0s"` and `on_busy`, an instance that comes second
-//! does not wait. `min_hold` keeps the key for longer than the clocks of the machines differ: an instance whose clock
-//! is late finds it taken.
+//! Look at `write_report`. The key names the firing. With `wait = "0s"` and `on_busy`, the second instance does not
+//! wait. `min_hold` keeps the key for longer than the clocks of the machines differ: an instance whose clock is late
+//! finds it taken.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -53,7 +53,7 @@ impl Reports {
     }
 }
 
-/// Whether this instance has written it.
+/// Returns whether this instance has written the report.
 #[distributed_lock(
     key = "report:<second>",
     label = "report",

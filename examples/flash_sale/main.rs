@@ -57,7 +57,7 @@ impl Shop {
         self.buy_unguarded(product).await
     }
 
-    /// The same without the lock: everybody who asks before the first has paid sees a piece that is left.
+    /// The same without the lock: all customers who ask before the first one has paid see the same piece as available.
     async fn buy_unguarded(&self, product: &str) -> Result<(), BuyError> {
         if self.warehouse.left(product) < 1 {
             return Err(BuyError::SoldOut);

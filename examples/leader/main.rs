@@ -5,8 +5,8 @@
 //! cargo run --release --example leader -- --url redis://127.0.0.1/  through Redis
 //! ```
 //!
-//! The functions to copy are `Instance::lead` and `Outbox::mark_sent`: the second refuses what a former leader sends
-//! that has not noticed the end of its term.
+//! The functions to copy are `Instance::lead` and `Outbox::mark_sent`. The second one refuses a former leader that has
+//! not noticed the end of its term.
 
 use std::{
     process::ExitCode,
@@ -32,7 +32,7 @@ struct Options {
     mails: usize,
 }
 
-/// Who sends mails.
+/// Which instances send mails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Senders {
     Everybody,
@@ -52,7 +52,7 @@ enum MailError {
 struct Instance {
     locks: LockManager,
     outbox: Outbox,
-    /// After so many mails it is restarted.
+    /// It is restarted after this number of mails.
     lives_for: usize,
 }
 
@@ -67,7 +67,7 @@ impl Instance {
     async fn send_what_is_due(&self, lead: Option<&Lead>) -> Result<(), MailError> {
         for _ in 0..self.lives_for {
             let Some(mail) = self.outbox.next() else { return Ok(()) };
-            // Here it talks to the mail server, and others may do so too.
+            // Here it talks to the mail server, and other instances may do the same.
             tokio::time::sleep(Duration::from_millis(1)).await;
             self.outbox.mark_sent(mail, lead.map(Lead::term))?;
         }

@@ -5,8 +5,8 @@
 //! cargo run --example locked_transaction -- --url postgres://user@127.0.0.1/database
 //! ```
 //!
-//! The functions to copy are `Shop::redeem` and `Shop::give_gift`. The tables of the example are made in a schema
-//! `distlock_example`, which is removed in the end; the lock's own stay in `distlock`.
+//! The functions to copy are `Shop::redeem` and `Shop::give_gift`. The example creates its tables in the schema
+//! `distlock_example`, and removes it at the end. The tables of the lock are in the schema `distlock`, and stay.
 
 mod shop;
 
@@ -33,7 +33,7 @@ struct Options {
 }
 
 const USER: i64 = 42;
-/// What the account begins with pays for so many gifts.
+/// The number of gifts that the points of the new account pay for.
 const ALLOWED: i64 = 5;
 
 #[tokio::main]
@@ -85,7 +85,7 @@ enum Write {
     Asserted,
 }
 
-/// Gifts that were given, and redemptions that the database has refused because the lock was not held any more.
+/// Gifts that were given, and redemptions that the database has refused because the lock was no longer held.
 async fn at_once(shops: &[Shop], requests: usize) -> Result<(i64, usize), AnyError> {
     shops[0].open_account(USER, ALLOWED * PRICE).await?;
     let mut redeeming = JoinSet::new();
@@ -104,15 +104,15 @@ async fn at_once(shops: &[Shop], requests: usize) -> Result<(i64, usize), AnyErr
     Ok((shops[0].gifts(USER).await?, refused))
 }
 
-/// A holder reads the balance, and stands still for longer than its lease: somebody else gets the lock, and redeems.
-/// Then the first goes on, and writes what it has made up its mind to.
+/// A holder reads the balance, and is paused for longer than its lease: another instance gets the lock, and redeems.
+/// Then the first one resumes, and writes the result that it computed before.
 async fn comes_late(shops: &[Shop], write: Write) -> Result<(i64, usize), AnyError> {
     let (slow, other) = (&shops[0], &shops[shops.len() - 1]);
     slow.open_account(USER, PRICE).await?;
     let guard = slow.locks.lock(Shop::key(USER)).fenced().acquire().await?;
     let token = guard.fencing_token().ok_or("a fenced lock has a token")?;
     let points = slow.points(USER).await?;
-    // Stands for the end of its lease, which nobody waits for in an example.
+    // Stands for the end of the lease, so that the example need not wait for it.
     take_away(&other.locks).await?;
     other.redeem(USER).await?;
     let written = slow.give_gift(USER, points - PRICE, (write == Write::Asserted).then_some(token)).await;
@@ -121,7 +121,7 @@ async fn comes_late(shops: &[Shop], write: Write) -> Result<(i64, usize), AnyErr
         Err(RedeemError::NotHeld) => 1,
         Err(error) => return Err(error.into()),
     };
-    // It was lost, and says so.
+    // The lock was lost, and the release reports it.
     drop(guard.release().await);
     Ok((slow.gifts(USER).await?, refused))
 }

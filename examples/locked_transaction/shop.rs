@@ -6,7 +6,7 @@ use distlock::{FencingToken, LockError, LockManager, distributed_lock};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls};
 
-/// What a gift costs.
+/// The price of a gift.
 pub(crate) const PRICE: i64 = 100;
 
 const TABLES: &str = "
@@ -49,12 +49,12 @@ pub(crate) struct Shop {
 impl Shop {
     pub(crate) async fn open(url: &str, locks: LockManager) -> Result<Self, tokio_postgres::Error> {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-        // Ends with the client; what goes wrong with it, statements say.
+        // The task ends with the client. Errors of the connection are reported by the statements.
         tokio::spawn(connection);
         Ok(Shop { locks, database: Arc::new(Mutex::new(client)) })
     }
 
-    /// As it stands in the attribute, and with the manager's prefix, of which there is none here.
+    /// The key of the attribute, after the manager's prefix, which is empty here.
     pub(crate) fn key(user_id: i64) -> String {
         format!("points:{user_id}")
     }
@@ -71,8 +71,8 @@ impl Shop {
         Ok(points - PRICE)
     }
 
-    /// Writes a gift and the points that are left. With a token the transaction fails unless that token's owner holds
-    /// the lock, and nobody else gets the lock before it has ended.
+    /// Writes a gift and the points that are left. With a token the transaction fails unless the owner of the token
+    /// holds the lock, and no other instance gets the lock before the transaction has ended.
     pub(crate) async fn give_gift(
         &self,
         user_id: i64,
@@ -105,7 +105,7 @@ impl Shop {
         self.database.lock().await.query_one(sql, &[&user_id]).await?.try_get(0)
     }
 
-    /// A fresh account: so many points, no gifts.
+    /// Creates an account with `points` and without gifts.
     pub(crate) async fn open_account(&self, user_id: i64, points: i64) -> Result<(), tokio_postgres::Error> {
         let database = self.database.lock().await;
         database.execute("DELETE FROM distlock_example.gifts WHERE user_id = $1", &[&user_id]).await?;

@@ -70,7 +70,7 @@ struct Lottery {
 }
 
 impl Lottery {
-    /// Draws once. A second tap while the wheel turns does not wait: it has its answer already.
+    /// Draws once. A second tap while the wheel turns does not wait: it is answered at once.
     #[distributed_lock(
         key = "lottery:<user>:<day>",
         ttl = "10s",
@@ -82,7 +82,7 @@ impl Lottery {
         self.draw_unguarded(user, day).await
     }
 
-    /// The same without the lock: taps that come before the wheel stands still all find that nothing was drawn.
+    /// The same without the lock: every tap before the wheel stops finds that nothing was drawn.
     async fn draw_unguarded(&self, user: u64, day: Day) -> Result<(), DrawError> {
         if self.draws.of(user, day) > 0 {
             return Err(DrawError::DrawnAlready);
@@ -166,7 +166,7 @@ async fn tap(managers: &[LockManager], users: usize, taps: usize, side: Side) ->
         for user in 0..users as u64 {
             let lottery = Lottery { locks: locks.clone(), draws: draws.clone() };
             flying.spawn(async move {
-                // As fast as fingers in a hurry.
+                // The user taps once per millisecond.
                 tokio::time::sleep(Duration::from_millis(number as u64)).await;
                 match side {
                     Side::Guarded => lottery.draw(user, today).await,

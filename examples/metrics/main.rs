@@ -6,8 +6,8 @@
 //! curl http://127.0.0.1:9464/metrics
 //! ```
 //!
-//! It works for 10 seconds (or `--seconds`) on locks that some find busy. The functions to copy are `install` and
-//! `routes`; `docs/grafana.json` is a dashboard for what they serve.
+//! It works for 10 seconds (or `--seconds`) on locks that are sometimes busy. The functions to copy are `install` and
+//! `routes`. `docs/grafana.json` is a dashboard for the metrics that they serve.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,5 +1,5 @@
-//! What a lock alone cannot do: a holder that stands still for longer than its lease, and a client that repeats its
-//! request because the answer was lost.
+//! Two faults that a lock alone does not prevent: a holder that is paused for longer than its lease, and a client that
+//! repeats its request because the answer was lost.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -14,12 +14,12 @@ use crate::{
     store::Store,
 };
 
-/// Others get the lock after this time from a process that stands still.
+/// After this time other processes get the lock of a paused process.
 const TTL: Duration = Duration::from_millis(500);
-/// It stands still for so long at most.
+/// The longest pause.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Prints one row for each fault. It fails if there is a gift too many in spite of fence and stored result.
+/// Prints one row for each fault. Fails if there is a gift too many in spite of the fence and the stored result.
 pub(crate) async fn compare(options: &Faults) -> Result<ExitCode, AnyError> {
     let directory = tempfile::tempdir()?;
     let store = Store::open(&directory.path().join("points.db")).await?;
@@ -50,8 +50,8 @@ enum Fence {
     Checked,
 }
 
-/// Two redemptions of points for one gift. The first one stands still between reading and writing, until the second one
-/// has ended, which has got the lock meanwhile. How many gifts there are.
+/// Two redemptions of points for one gift. The first one is paused between reading and writing. Meanwhile the second
+/// one gets the lock, and ends. Returns the number of gifts.
 async fn paused(shop: &Shop, fence: Fence) -> Result<i64, AnyError> {
     shop.store.open_account(USER, PRICE).await?;
     let (has_read, until_read) = oneshot::channel();
@@ -63,7 +63,7 @@ async fn paused(shop: &Shop, fence: Fence) -> Result<i64, AnyError> {
     let first = tokio::spawn({
         let shop = shop.clone();
         async move {
-            // A process that stands still renews nothing, and notices nothing.
+            // A paused process does not renew its lock, and does not notice the loss.
             let lock = shop.locks.lock(format!("points:{USER}")).ttl(TTL).no_renew().fenced();
             let guard = lock.acquire().await?;
             match fence {
@@ -84,7 +84,7 @@ async fn paused(shop: &Shop, fence: Fence) -> Result<i64, AnyError> {
         Fence::Checked => shop.redeem_fenced(USER).await,
     };
     let _ = goes_on.send(());
-    // One of them is refused, where it is right.
+    // With the fence, one of them is refused.
     for refused in [second, first.await?] {
         if let Err(error @ (RedeemError::Lock(_) | RedeemError::Database(_))) = refused {
             return Err(error.into());
@@ -93,7 +93,7 @@ async fn paused(shop: &Shop, fence: Fence) -> Result<i64, AnyError> {
     gifts(shop).await
 }
 
-/// One request, which comes twice. How many gifts there are.
+/// One request, which is sent twice. Returns the number of gifts.
 async fn repeated(shop: &Shop, fence: Fence) -> Result<i64, AnyError> {
     shop.store.open_account(USER, 2 * PRICE).await?;
     for _ in 0..2 {

@@ -32,7 +32,8 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) async fn start(options: &Compare, database: &Path) -> Result<Self, AnyError> {
         let mut fleet = Self { addresses: vec![], tasks: vec![], managers: vec![], processes: vec![] };
-        // The embedded backend lives in one manager, so its instances share that; with a server each has its own.
+        // The locks in memory live in one manager, so all instances share it. With a server each instance has its own
+        // manager.
         let url = &options.store.url;
         let embedded = is_memory(url).then(LockManager::in_memory);
         for number in 1..=options.count() {
@@ -99,7 +100,7 @@ impl Fleet {
     }
 }
 
-/// Runs one service until ctrl-c, or until standard input ends where that is asked for.
+/// Runs one service until ctrl-c, or with `until_eof` until standard input ends.
 pub(crate) async fn serve(options: Serve) -> Result<(), AnyError> {
     let url = &options.store.url;
     let locks = match is_memory(url) {
@@ -122,7 +123,7 @@ async fn connect(url: &str, name: &str) -> Result<LockManager, AnyError> {
 async fn asked_to_stop(until_eof: bool) {
     let end_of_input = async {
         match until_eof {
-            // An input that cannot be read has ended, too.
+            // An input that cannot be read counts as ended.
             true => drop(tokio::io::stdin().read_to_end(&mut Vec::new()).await),
             false => std::future::pending().await,
         }

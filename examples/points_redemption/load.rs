@@ -1,4 +1,4 @@
-//! Many requests at the same moment, spread over the instances, and what was answered.
+//! Many requests at the same moment, spread over the instances, and their answers.
 
 use std::{
     net::SocketAddr,
@@ -45,7 +45,7 @@ pub(crate) async fn fire(instances: &[SocketAddr], path: &str, requests: usize) 
     answers
 }
 
-/// The status of the answer; nothing when there was none.
+/// The status of the answer; `None` without an answer.
 async fn post(client: HttpClient, url: String) -> Option<StatusCode> {
     let request = Request::post(url).body(Empty::new()).ok()?;
     Some(client.request(request).await.ok()?.status())

@@ -14,8 +14,8 @@
 //! (requests fail, and no gift is given twice) unless it is restarted, against which nothing helps.
 //!
 //! The function to copy is `Shop::redeem` in `shop.rs`. Everything else shows what happens without its attribute:
-//! `load.rs` fires the requests, `fleet.rs` runs the service instances, `report.rs` prints what came of it.
-//! `faults.rs` shows what a lock alone cannot do, and `Shop::redeem_fenced` and `Shop::redeem_once` can.
+//! `load.rs` sends the requests, `fleet.rs` runs the service instances, `report.rs` prints the results. `faults.rs`
+//! shows two faults that a lock alone does not prevent, and that `Shop::redeem_fenced` and `Shop::redeem_once` do.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

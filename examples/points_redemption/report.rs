@@ -1,4 +1,4 @@
-//! What came of it, as a table or as JSON.
+//! The results, as a table or as JSON.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use distlock_examples::{Side, table};
 
 use crate::{args::Compare, load::Answers, shop::PRICE, store::Account};
 
-/// What one run did to the account.
+/// The effect of one run on the account.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) answers: Answers,
@@ -36,7 +36,7 @@ impl Report {
         self.options.store.url.split(':').next().unwrap_or_default()
     }
 
-    /// One line; the order of the fields is part of it.
+    /// One line, with the fields in a fixed order.
     fn json(&self) -> String {
         let (unguarded, guarded) = (&self.unguarded.account, &self.guarded.account);
         let Answers { busy, errors, .. } = self.guarded.answers;

@@ -1,4 +1,4 @@
-//! The HTTP service around the shop, and what its callers are told when something is in the way.
+//! The HTTP service around the shop, and the status codes of its errors.
 
 use axum::{
     Json, Router,

@@ -7,7 +7,7 @@ use sqlx::SqliteConnection;
 
 use crate::store::{Account, Store, account, give_gift};
 
-/// What a gift costs.
+/// The price of a gift.
 pub(crate) const PRICE: i64 = 100;
 
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(crate) enum RedeemError {
     UnknownUser(u64),
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// Of a transaction that was begun without the attribute.
+    /// From a transaction that was begun without the attribute.
     #[error(transparent)]
     Fence(#[from] FenceError),
     #[error(transparent)]
@@ -44,7 +44,7 @@ impl Shop {
         self.redeem_slowly(user_id, ask_the_warehouse()).await
     }
 
-    /// `pause`: what happens between reading and writing.
+    /// Redeems one gift. `pause` runs between reading and writing.
     pub(crate) async fn redeem_slowly(
         &self,
         user_id: u64,
@@ -57,8 +57,8 @@ impl Shop {
         Ok(left)
     }
 
-    /// A lock, and a database that refuses a holder that was overtaken: the transaction is committed before the lock is
-    /// released.
+    /// A lock, and a database that refuses a former holder after a later holder has written. The transaction is
+    /// committed before the lock is released.
     #[distributed_lock(
         key = "points:<user_id>",
         ttl = "10s",
@@ -83,7 +83,7 @@ impl Shop {
     }
 }
 
-/// Within a transaction. `pause`: what happens between reading and writing.
+/// Redeems within a transaction. `pause` runs between reading and writing.
 pub(crate) async fn redeem_in(
     connection: &mut SqliteConnection,
     user_id: u64,
@@ -96,7 +96,7 @@ pub(crate) async fn redeem_in(
     Ok(left)
 }
 
-/// After one gift more.
+/// The points that are left after one more gift.
 fn points_left(account: Account) -> Result<i64, RedeemError> {
     if account.points < PRICE {
         return Err(RedeemError::NotEnoughPoints { points: account.points });
@@ -104,7 +104,7 @@ fn points_left(account: Account) -> Result<i64, RedeemError> {
     Ok(account.points - PRICE)
 }
 
-/// Stands for the call to another service that sits between reading and writing in real life.
+/// Stands for a call to another service between reading and writing.
 async fn ask_the_warehouse() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

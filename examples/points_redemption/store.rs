@@ -37,7 +37,7 @@ impl Store {
         Ok(Self { pool })
     }
 
-    /// A fresh account: so many points, no gifts.
+    /// Creates an account with `points` and without gifts.
     pub(crate) async fn open_account(&self, user_id: u64, points: i64) -> Result<(), sqlx::Error> {
         let mut transaction = self.pool.begin().await?;
         sqlx::query("INSERT OR REPLACE INTO accounts (user_id, points) VALUES (?, ?)")
@@ -77,7 +77,7 @@ pub(crate) async fn account(
     row.map(|row| Ok(Account { points: row.try_get("points")?, gifts: row.try_get("gifts")? })).transpose()
 }
 
-/// Within a transaction.
+/// Gives a gift within a transaction.
 pub(crate) async fn give_gift(
     connection: &mut SqliteConnection,
     user_id: u64,

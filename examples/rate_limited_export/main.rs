@@ -1,4 +1,4 @@
-//! Exports to a provider that takes three at a time and turns away the others.
+//! Exports to a provider that takes three at a time and refuses the others.
 //!
 //! ```text
 //! cargo run --release --example rate_limited_export                              embedded, nothing to install
@@ -32,7 +32,7 @@ struct Options {
 }
 
 const INSTANCES: usize = 4;
-/// What the contract with the provider allows.
+/// The limit in the contract with the provider.
 const AT_A_TIME: u32 = 3;
 
 #[derive(Debug, thiserror::Error)]
@@ -51,19 +51,19 @@ struct Exporter {
 }
 
 impl Exporter {
-    /// Exports one file: so many at a time as the provider takes, in all instances together; first come, first served.
+    /// Exports one file: at most `AT_A_TIME` in all instances together, in the order of the requests.
     #[distributed_lock(key = "exports", max_holders = AT_A_TIME, wait = "1m", ttl = "10s", manager = self.locks)]
     async fn export(&self) -> Result<(), ExportError> {
         self.export_unguarded().await
     }
 
-    /// The same without the lock: every instance alone keeps no count of the others.
+    /// The same without the lock: an instance does not know how many exports the others run.
     async fn export_unguarded(&self) -> Result<(), ExportError> {
         self.provider.upload().await
     }
 }
 
-/// Stands for somebody else's service.
+/// Stands for the provider's service.
 #[derive(Debug, Clone, Default)]
 struct Provider(Arc<Connections>);
 

@@ -1,4 +1,4 @@
-//! The jobs, in files that all processes share. Nothing in it excludes anybody: that is what the lock is for.
+//! The jobs, in files that all processes share. The files exclude no process: that is the task of the lock.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use std::{
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger(PathBuf);
 
-/// What was done, in order: the job, the generation of the process, and the fencing token.
+/// The jobs that were done, in order: the job, the generation of the process, and the fencing token.
 #[derive(Debug)]
 pub(crate) struct Record(Vec<(usize, usize, u64)>);
 
@@ -43,7 +43,7 @@ impl Ledger {
         Ok(true)
     }
 
-    /// A process of this generation has come.
+    /// Writes down that a process of this generation has started.
     pub(crate) fn came(&self, generation: usize) -> io::Result<()> {
         self.append(&format!("generation-{generation}"), &std::process::id().to_string())
     }
@@ -54,7 +54,7 @@ impl Ledger {
     }
 
     fn lines(&self, name: &str) -> Vec<String> {
-        // Without the file, nobody has written a line yet.
+        // Without the file, no process has written a line yet.
         let text = fs::read_to_string(self.0.join(name)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -84,7 +84,7 @@ impl Record {
         })
     }
 
-    /// Jobs that nobody has done.
+    /// Jobs that no process has done.
     pub(crate) fn lost(&self, jobs: usize) -> usize {
         let times = self.times();
         (1..=jobs).filter(|job| !times.contains_key(job)).count()

@@ -5,8 +5,8 @@
 //! cargo run --release --example rolling_restart -- --url redis://127.0.0.1/
 //! ```
 //!
-//! The function to copy is `work`: at SIGTERM the manager is shut down. A section that runs goes on to its end, a
-//! request that waits fails with `LockError::Closed` at once, every release is awaited, and then the process ends.
+//! The function to copy is `work`: at SIGTERM the manager is shut down. A section that runs is completed, a request
+//! that waits fails with `LockError::Closed` at once, every release is awaited, and then the process ends.
 
 #![allow(clippy::print_stderr)]
 
@@ -42,14 +42,14 @@ struct Options {
     jobs: usize,
 }
 
-/// Tells a process of the service where everything is.
+/// The environment variable that tells a process of the service its URL and its files.
 const WORKER: &str = "ROLLING_RESTART_WORKER";
-/// How long a process may take to end: `terminationGracePeriodSeconds` has to be longer.
+/// How long a process may take to end; `terminationGracePeriodSeconds` has to be longer.
 const GRACE: Duration = Duration::from_secs(10);
-/// Nothing here takes that long.
+/// A bound for every step of the example, far above what it takes.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A process of the service: works until there is nothing to do, or until it is told to end.
+/// A process of the service: works until no job is left, or until SIGTERM.
 async fn work(url: &str, ledger: &Ledger, generation: usize) -> Result<(), AnyError> {
     let locks = LockManager::connect(url).await?;
     let ending = {
@@ -92,7 +92,7 @@ fn start(url: &str, directory: &Path, generation: usize) -> Result<Child, AnyErr
     Ok(command.stdout(Stdio::null()).kill_on_drop(true).spawn()?)
 }
 
-/// If this is a process of the service: does its work.
+/// Does the work of a process of the service, if this process is one.
 async fn worker() -> Option<Result<(), AnyError>> {
     let told = std::env::var(WORKER).ok()?;
     let mut words = told.splitn(3, ' ');
@@ -101,7 +101,7 @@ async fn worker() -> Option<Result<(), AnyError>> {
     Some(work(url, &Ledger::open(directory), generation).await)
 }
 
-/// `kubectl rollout restart`: a new process comes, and when it serves, an old one goes.
+/// Does what `kubectl rollout restart` does: starts a new process, and ends an old one when the new one serves.
 async fn roll_out(url: &str, ledger: &Ledger, directory: &Path, count: usize) -> Result<usize, AnyError> {
     let mut old = Vec::new();
     for _ in 0..count {
@@ -182,7 +182,7 @@ mod tests {
         assert!(outcome.kept, "{}\n{}", outcome.verdict, outcome.table);
     }
 
-    /// What the test above starts; by itself it does nothing.
+    /// The processes that the test above starts run this test. Without their environment variable it does nothing.
     #[tokio::test]
     async fn a_process_of_the_service() {
         if let Some(ended) = worker().await {

@@ -13,13 +13,13 @@ pub(crate) struct Ledger {
     path: PathBuf,
 }
 
-/// What the ledger says.
+/// The content of the ledger.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     pub(crate) total: usize,
-    /// Intervals with more than one.
+    /// Intervals with more than one report.
     pub(crate) repeated: usize,
-    /// Intervals without any.
+    /// Intervals without a report.
     pub(crate) left_out: usize,
 }
 
@@ -34,7 +34,7 @@ impl Ledger {
 
     pub(crate) fn add(&self, interval: u64) -> io::Result<()> {
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
-        // One write: lines of several processes do not mix.
+        // In one write, so that lines of several processes do not mix.
         file.write_all(format!("{interval}\n").as_bytes())
     }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The function to copy is `Instance::send_report`. `min_hold` keeps the lock past the end of the job, so that an
-//! instance whose clock or scheduler is late finds it busy still; `wait = "0s"` and `on_busy` make that no error.
+//! instance whose clock or scheduler is late finds it still busy. With `wait = "0s"` and `on_busy` that is no error.
 
 #![allow(clippy::print_stderr)]
 
@@ -43,7 +43,7 @@ struct Options {
     intervals: u64,
 }
 
-/// What an instance that is a process of its own is told.
+/// The arguments of an instance that is a process of its own.
 #[derive(Debug, Parser)]
 struct Worker {
     #[command(flatten)]
@@ -99,7 +99,7 @@ impl Instance {
         Ok(self.ledger.add(interval)?)
     }
 
-    /// Follows the schedule to its end.
+    /// Works until the schedule ends.
     async fn work(self, schedule: Schedule, side: Side) -> Result<(), JobError> {
         for interval in schedule.intervals() {
             if !schedule::begin_of(interval).await {

@@ -1,4 +1,4 @@
-//! The same schedule for all instances: multiples of the interval on the wall clock, as cron has it.
+//! The same schedule for all instances: multiples of the interval on the wall clock, as in cron.
 
 use std::{
     ops::Range,
@@ -7,7 +7,7 @@ use std::{
 
 /// How often the job is due.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
-/// A process that is so late skips the interval: the lock of an interval is not kept that long.
+/// A process that is later than this skips the interval, because the lock of the interval may already be released.
 const TOO_LATE: Duration = Duration::from_millis(250);
 
 /// Intervals, counted from 1970.
@@ -18,7 +18,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// The first interval begins after `ahead` others.
+    /// A schedule of `count` intervals, after `ahead` others.
     pub(crate) fn starting_in(ahead: u64, count: u64) -> Self {
         let now = since_1970().as_millis() / EVERY.as_millis();
         Self { first: u64::try_from(now).unwrap_or(0) + 1 + ahead, count }
@@ -29,7 +29,7 @@ impl Schedule {
     }
 }
 
-/// Waits for an interval to begin; false if that is too long ago.
+/// Waits for an interval to begin. Returns `false` if it began too long ago.
 pub(crate) async fn begin_of(interval: u64) -> bool {
     let begin = Duration::from_millis(interval * u64::try_from(EVERY.as_millis()).unwrap_or(u64::MAX));
     tokio::time::sleep(begin.saturating_sub(since_1970())).await;

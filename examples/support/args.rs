@@ -10,7 +10,7 @@ pub struct Store {
     pub url: String,
 }
 
-/// For `#[arg(value_parser = count())]`: a number from 1 on.
+/// For `#[arg(value_parser = count())]`: a number of at least 1.
 #[must_use]
 pub fn count() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)

@@ -1,5 +1,5 @@
-//! What the examples share: options, the table, and the service instances. The functions to copy are in the examples
-//! themselves, so that each of them reads on its own.
+//! The common parts of the examples: options, the table, and the service instances. The functions to copy are in the
+//! examples themselves, so that each of them reads on its own.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

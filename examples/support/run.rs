@@ -6,24 +6,24 @@ use clap::Parser;
 use comfy_table::Table;
 use distlock::{LockError, LockManager};
 
-/// Whatever went wrong.
+/// Any error.
 pub type AnyError = Box<dyn Error + Send + Sync>;
 
-/// What became of the unguarded function and of the guarded one.
+/// The results of the unguarded function and of the guarded one.
 #[derive(Debug)]
 pub struct Comparison {
-    /// What was done.
+    /// What both functions did.
     pub title: String,
-    /// A row for each.
+    /// One row for each function.
     pub table: Table,
-    /// What it means, in a sentence.
+    /// The conclusion, in a sentence.
     pub verdict: String,
     /// Whether the guarded function kept its rule.
     pub kept: bool,
 }
 
-/// Runs an example with the options of the command line, prints what came of it, and makes that the exit status: 1 if
-/// the guarded function broke its rule, 2 if there was nothing to compare.
+/// Runs an example with the options of the command line, and prints the results. The exit status is 1 if the guarded
+/// function broke its rule, and 2 if there was nothing to compare.
 pub async fn run<A: Parser>(compare: impl AsyncFnOnce(A) -> Result<Comparison, AnyError>) -> ExitCode {
     match compare(A::parse()).await {
         Ok(Comparison { title, table, verdict, kept }) => {

@@ -5,9 +5,9 @@ use clap::ValueEnum;
 /// Which function is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Side {
-    /// The one without a lock.
+    /// The function without a lock.
     Unguarded,
-    /// The same below the attribute.
+    /// The same function with the attribute.
     Guarded,
 }
 
@@ -15,7 +15,7 @@ impl Side {
     /// Both of them.
     pub const BOTH: [Side; 2] = [Side::Unguarded, Side::Guarded];
 
-    /// As the table calls it.
+    /// The name in the table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

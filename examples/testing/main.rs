@@ -4,7 +4,7 @@
 //! cargo test --example testing
 //! ```
 //!
-//! The program: a service with coupons, each of which is redeemed once. In `Cargo.toml`, beside the dependency:
+//! The program: a service with coupons, each of which is redeemed once. In `Cargo.toml`, next to the dependency:
 //!
 //! ```text
 //! [dev-dependencies]
@@ -23,9 +23,9 @@ use axum::{
 };
 use distlock::{LockError, LockManager, distributed_lock};
 
-/// Where coupons are kept: a database, and in tests something that watches its callers.
+/// The store of the coupons: a database, and in tests a type that checks its callers.
 trait Coupons: Send + Sync + 'static {
-    /// Whether it was there.
+    /// Takes a coupon, and returns whether it was there.
     fn take(&self, coupon: &str) -> bool;
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// In place of the database: fails a test whose code forgets the lock.
+    /// Replaces the database in tests, and fails a test whose code forgets the lock.
     #[derive(Default)]
     struct GuardedCoupons(Redeemed);
 
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// Each test has locks of its own, so all of them run in parallel, with the same keys.
+    /// Each test has its own locks, so tests with the same keys run in parallel.
     fn app() -> App {
         app_with(LockManager::in_memory())
     }
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(redeem_tea(&app).await.unwrap(), "redeemed", "none of them has");
     }
 
-    /// A server that runs, with handlers in tasks of their own.
+    /// A real server, whose handlers run in spawned tasks.
     #[tokio::test]
     async fn a_spawned_server_answers_409_while_the_lock_is_held() {
         let app = app();
@@ -168,7 +168,7 @@ mod tests {
         assert_ne!(first.unwrap(), second.unwrap());
     }
 
-    /// The wait of two seconds takes no time.
+    /// With the test's clock, the wait of two seconds takes no time.
     #[tokio::test(start_paused = true)]
     async fn a_lock_that_is_held_for_long_is_a_conflict_after_two_seconds() {
         let store = TestStore::on_paused_time();

@@ -51,7 +51,8 @@ async fn through_mariadb() {
     assert_eq!(server.residue("distlock_", "").await, [""; 0]);
 }
 
-/// With `-M` it refuses locks rather than forget one when its memory is full: nothing else makes it forget here.
+/// With `-M` Memcached refuses new locks when its memory is full, instead of forgetting one. Nothing else in this test
+/// makes it forget a lock.
 #[test]
 fn through_memcached_that_evicts_nothing() {
     let server = MemcachedServer::with(&["-M"]);

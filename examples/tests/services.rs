@@ -1,6 +1,6 @@
-//! The web services as processes, with their locks in Redis: at SIGTERM they stop to accept, requests under way end,
-//! they exit with 0, and nothing of their locks is left on the server. The tests at the end of their files run here,
-//! too.
+//! The web services as processes, with their locks in Redis: at SIGTERM they accept no more requests, those that run
+//! end, they exit with 0, and nothing of their locks is left on the server. The tests at the end of their files run
+//! here, too.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -28,7 +28,7 @@ struct Service {
 }
 
 impl Service {
-    /// Its requests take a second, so that some are under way when it is told to end.
+    /// Its requests take a second, so that some run at SIGTERM.
     fn start(name: &str, server: &RedisServer) -> Self {
         let mut command = Command::new(example::path(name));
         command.args(["--url", &server.url(), "--listen", "127.0.0.1:0", "--work", "1000"]);
@@ -95,11 +95,11 @@ fn ends_well(name: &str, path: &str, key: &str) {
     let server = RedisServer::start();
     let mut service = Service::start(name, &server);
     let (one, other) = (service.post(path), service.post(path));
-    // One is in its section, and the other one waits for the same lock.
+    // One request is in its section, and the other one waits for the same lock.
     eventually_blocking("a request holds the lock", || server.exists(key));
-    // A server that ends closes connections of which it has read nothing.
+    // A server that shuts down closes connections from which it has read nothing.
     eventually_blocking("both requests are read", || [&one, &other].iter().all(|stream| is_read(stream)));
-    // Its threads serve requests while the main one has not got so far yet.
+    // The threads of the server may serve requests before the main thread handles the signal.
     eventually_blocking("it catches the signal", || catches_term(&service.process));
     signals::term(&service.process);
     eventually_blocking("it accepts nobody any more", || TcpStream::connect(service.address).is_err());
@@ -126,7 +126,7 @@ fn actix_ends_its_requests_and_leaves_no_lock() {
     ends_well("actix_service", "/items/7/buy", "item:7");
 }
 
-/// A crash is something else: the lock stays for its ttl, and the next process gets it then.
+/// After a crash the lock stays until its ttl is over, and then the next process gets it.
 #[test]
 fn a_killed_service_holds_others_up_for_a_ttl_at_most() {
     let server = RedisServer::start();

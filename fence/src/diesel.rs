@@ -1,4 +1,4 @@
-//! `diesel`: what its connections that block and those of `diesel-async` have in common, and the former.
+//! `diesel`: its blocking connections, and the part that they share with those of `diesel-async`.
 
 use std::num::NonZeroU32;
 

@@ -79,7 +79,7 @@ impl FenceError {
         FenceError::OutcomeUnknown { key: fence.key().to_owned(), source: Arc::from(source.into()) }
     }
 
-    /// What an error says that came in answer to a commit.
+    /// The meaning of an error in reply to a commit.
     #[cfg(any(feature = "__mysql", feature = "__postgres", feature = "__sqlite", feature = "redis"))]
     pub(crate) fn of_commit(
         fence: &Fence,

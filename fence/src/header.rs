@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Whatever bytes there are: nothing panics, and what is read is written so that the same is read.
+    /// For any bytes: nothing panics, and a fence that was read is the same after it was written and read again.
     #[test]
     fn any_bytes_are_read_or_refused() {
         let mut random = fastrand::Rng::with_seed(2);

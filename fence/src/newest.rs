@@ -10,7 +10,7 @@ pub(crate) struct Newest {
     capacity: usize,
     floor: u64,
     tokens: HashMap<Arc<str>, u64>,
-    /// The same by age: the smallest token is forgotten first, because it raises the floor the least.
+    /// The same entries by token: the smallest token is forgotten first, because it raises the floor the least.
     by_token: BTreeSet<(u64, Arc<str>)>,
 }
 
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// Where nothing has to be forgotten, only what is older is refused.
+    /// If no token has to be forgotten, only older tokens are refused.
     #[test]
     fn with_room_for_all_keys_each_key_has_tokens_of_its_own() {
         let mut newest = Newest::new(2);

@@ -197,7 +197,7 @@ impl Once {
 }
 
 impl Stored {
-    /// Of this value.
+    /// Stores this value.
     pub(crate) fn new<T: Serialize + ?Sized>(
         value: &T,
         arguments: Option<Vec<u8>>,
@@ -217,7 +217,7 @@ impl Stored {
         fence: &Fence,
         arguments: Option<&[u8]>,
     ) -> Result<T, FenceError> {
-        // Either of them may be without: the option was added or left out between the runs.
+        // Either run may have no arguments, if the option was added or removed between the runs.
         if let (Some(ours), Some(theirs)) = (arguments, &self.arguments)
             && ours != theirs.as_slice()
         {
@@ -251,7 +251,7 @@ impl<D: OnceDatabase> FirstRun<D> {
         self,
         value: &T,
     ) -> impl Future<Output = Result<(), FenceError>> + Send + use<D, T> {
-        // Before the future: it does not borrow the value.
+        // This is done outside the future, so that the future does not borrow the value.
         let fence = self.transaction.fence().clone();
         let FirstRun { mut transaction, keep, arguments } = self;
         let stored = Stored::new(value, arguments, &fence);

@@ -56,7 +56,7 @@ pub(crate) const MYSQL: OnceStatements = once_statements!(
     "REPLACE" ""
 );
 
-/// Longer is as good as for ever, and no sum with it is too large for a database.
+/// A longer time has the same effect as no limit, and with this bound no sum is too large for a database.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// How long a result is kept.

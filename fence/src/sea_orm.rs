@@ -152,7 +152,7 @@ fn once(database: &impl ConnectionTrait) -> crate::once_statements::OnceStatemen
     }
 }
 
-/// As the column has it.
+/// The key, in the type of the column.
 fn key(database: &impl ConnectionTrait, fence: &Fence) -> Value {
     match database.get_database_backend() {
         DbBackend::MySql => fence.key().as_bytes().into(),

@@ -25,8 +25,8 @@ impl FencedDatabase for PgPool {
 
     async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let mut answers = sqlx::raw_sql(statements::COMMIT_AND_BEGIN).execute_many(&mut *transaction);
-        // Those of SAVEPOINT and COMMIT. If BEGIN fails behind them, it was committed, and the pool closes the
-        // connection.
+        // Reads the answers to SAVEPOINT and COMMIT. If BEGIN fails after them, the transaction was committed, and the
+        // pool closes the connection.
         for _ in 0..2 {
             let answer = answers.try_next().await;
             answer.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))?;

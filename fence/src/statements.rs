@@ -9,8 +9,8 @@ pub(crate) const CHECK: &str = include_str!("sql/check.sql");
 pub(crate) const NEWEST: &str = "SELECT token FROM distlock_fence WHERE key = $1";
 
 /// Fails if a statement has failed before: PostgreSQL answers COMMIT then by a rollback that looks like success. It is
-/// not planned, as SELECT would be. Where a library does not say that its connection was closed, this tells so before
-/// COMMIT is sent, too.
+/// not planned, as SELECT would be. If a library does not report that its connection was closed, this statement fails
+/// before COMMIT is sent.
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres", feature = "__sea-orm"))]
 pub(crate) const STILL_GOOD: &str = "SAVEPOINT still_good";
 

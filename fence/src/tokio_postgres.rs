@@ -147,7 +147,7 @@ fn number(value: &i64) -> Parameter<'_> {
     (value, Type::INT8)
 }
 
-/// Dropped, the transaction sends ROLLBACK before whatever the client sends next.
+/// When it is dropped, the transaction sends ROLLBACK before the next message of the client.
 async fn begin<'c>(client: &'c mut Client, fence: &Fence) -> Result<Transaction<'c>, FenceError> {
     client.transaction().await.map_err(|error| FenceError::not_committed(fence, error))
 }
@@ -181,7 +181,7 @@ async fn commit(transaction: Transaction<'_>, fence: &Fence) -> Result<(), Fence
     Ok(())
 }
 
-/// Commits what is open on this client, by one message.
+/// Commits the open transaction of this client, by one message.
 pub(crate) async fn commit_on(client: &Client, fence: &Fence) -> Result<(), FenceError> {
     if client.is_closed() {
         return Err(FenceError::not_committed(fence, "the connection was closed before the commit was sent"));

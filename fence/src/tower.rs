@@ -249,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    /// What arrives behind the layer is answered by its key.
+    /// Sends a request through the layer to a service that answers with the fence of the request.
     async fn answer(layer: &RefuseStale, request: Request<()>) -> Response<String> {
         let echo = service_fn(async |request: Request<()>| {
             let fence = request.extensions().get::<Fence>();
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    /// The fence of the holder, and no other: a request that is passed on has one already.
+    /// The client sends the fence of its holder, and not the fence that a forwarded request already has.
     #[tokio::test]
     async fn the_client_sends_the_fence_of_its_holder() {
         let fence = Fence::new("ключ", 7);

@@ -1,6 +1,6 @@
-//! The attribute: whatever stands in its parentheses, and on whatever it stands, what comes out is Rust.
+//! The attribute: for any text in its parentheses, and on any item, the output is Rust.
 //!
-//! The input is the text of the arguments; behind a line break that of an item, if there is one.
+//! The input is the text of the arguments; after a line break follows the text of an item, if there is one.
 
 #![no_main]
 #![allow(dead_code, reason = "what only the crate itself uses")]
@@ -44,13 +44,13 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Ok(item) = item.parse::<TokenStream>()
         && !item.is_empty()
     {
-        // Whatever it is: it may be no item at all, and then stays what it is.
+        // The text may not be an item at all, and then it is not changed.
         attribute::expand(args.clone(), item);
     }
     for item in ITEMS {
         let item: TokenStream = item.parse().expect("an item");
         let tokens = attribute::expand(args.clone(), item);
-        // A method is no item of a file.
+        // A method is not an item of a file.
         let tokens = quote::quote! { impl Shop { #tokens } };
         if !tokens.to_string().contains("compile_error") {
             syn::parse2::<syn::Item>(tokens).expect("Rust");

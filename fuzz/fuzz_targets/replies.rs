@@ -1,4 +1,4 @@
-//! What servers send: replies to scripts and commands, what a cluster tells about itself, and pushes.
+//! Messages of servers: replies to scripts and commands, the description of a cluster, and pushes.
 
 #![no_main]
 

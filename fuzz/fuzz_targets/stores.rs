@@ -1,4 +1,5 @@
-//! What the servers of all stores send, and what other clients have written there. The first letter says who reads it.
+//! Messages of the servers of all stores, and data that other clients have written there. The first letter selects the
+//! reader.
 
 #![no_main]
 

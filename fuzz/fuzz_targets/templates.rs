@@ -1,4 +1,4 @@
-//! Key templates: whatever is written is parsed, or each mistake has a place in it.
+//! Key templates: any text is either parsed, or each mistake has a place in it.
 
 #![no_main]
 #![allow(dead_code, reason = "the parser, without the crate that it is a part of")]

@@ -1,7 +1,7 @@
 //! Adapters without a lock library.
 //!
-//! - `set-nx`: `SET NX PX` with a random value, and a release that compares it: what many programs write themselves.
-//! - `ignores-ttl`, the positive control: the same, but the release deletes the key of whoever holds it.
+//! - `set-nx`: `SET NX PX` with a random value, and a release that compares it, as in the own code of many programs.
+//! - `ignores-ttl`, the positive control: the same, but the release deletes the key of any holder.
 //! - `mutex`, the negative control: a lock inside one process.
 
 use std::{
@@ -20,7 +20,7 @@ const RELEASE: &str =
 /// How long a server may be silent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Says what became of one line.
+/// Executes one line, and returns the answer.
 type Answer = Box<dyn Fn(&[&str]) -> String + Send + Sync>;
 
 pub(crate) fn main(name: &str, url: &str) -> Result<(), Failure> {

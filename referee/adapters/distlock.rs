@@ -12,7 +12,8 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use crate::Failure;
 
-/// On etcd and ZooKeeper a lease ends with the session of its process, which lasts as long as a default lease.
+/// On etcd and ZooKeeper, a lease ends with the session of its process. This is its time-out, as long as a default
+/// lease.
 const SESSION: Duration = Duration::from_secs(2);
 
 #[tokio::main]
@@ -71,7 +72,7 @@ impl Client {
             Err(error) => return println!("{id} error {}", one_line(&error)),
         };
         let (token, lost) = (guard.fencing_token().map(|token| token.get()), guard.lost());
-        // Before it is said: the answer may be to release it.
+        // Stored before the answer, because the next line may release it.
         self.guards.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), guard);
         println!("{id} ok {}", token.map(|token| token.to_string()).unwrap_or_default());
         let id = id.to_owned();

@@ -1,5 +1,5 @@
-//! One run: processes of an adapter work on a few keys while faults happen. Then all is well again, each process takes
-//! each key once more, all end, and the server is looked at.
+//! One run: processes of an adapter work on a few keys while faults happen. After the faults, each process acquires
+//! each key once more. Then all processes end, and the server is checked.
 
 use std::{
     io,
@@ -23,12 +23,12 @@ use crate::{
     servers::{Server, Store},
 };
 
-/// How often somebody who waits looks at the clock.
+/// How often a waiting thread checks the clock.
 const TICK: Duration = Duration::from_millis(20);
 /// How much longer than its wait limit a request may take without faults.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// What to run.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The program of the adapter and its arguments; the URL of the server follows.
@@ -37,7 +37,7 @@ pub struct Options {
     pub store: Store,
     /// How long faults happen.
     pub time: Duration,
-    /// Decides the faults and their instants, and how long locks are held.
+    /// Decides the faults, their instants, and how long locks are held.
     pub seed: u64,
     /// How many processes of the adapter run at a time.
     pub processes: usize,
@@ -53,7 +53,7 @@ pub struct Options {
     pub faults: Vec<FaultKind>,
 }
 
-/// What all workers share.
+/// The data that all workers share.
 struct Work {
     plan: Plan,
     ids: AtomicU64,
@@ -71,14 +71,14 @@ impl Work {
         self.plan.start.elapsed()
     }
 
-    /// The next answer, unless the process ends first. `None`: it would hang, as the judge will find.
+    /// The next answer, unless the process ends first. `None`: the request hangs, which the judge will report.
     fn answer(&self, answers: &Receiver<Read>, sent: Duration, wait: Duration) -> Result<Option<Read>, ()> {
         loop {
             match answers.recv_timeout(TICK) {
                 Ok(read) => return Ok(Some(read)),
                 Err(RecvTimeoutError::Disconnected) => return Err(()),
                 Err(RecvTimeoutError::Timeout) => {
-                    // Twice the bound: what is given up here is late enough for the judge.
+                    // Twice the bound, so that a request that is abandoned here is late enough for the judge.
                     let calm = self.calm.get().copied().map(|calm| calm.max(sent));
                     if calm.is_some_and(|calm| self.now() > calm + wait + 2 * BOUND) {
                         return Ok(None);
@@ -134,7 +134,7 @@ impl Work {
         from: Duration,
         hold: Duration,
     ) -> Section {
-        // Also when the referee itself is late, the section is over then. No section goes on after the faults.
+        // Even if the referee itself is late, the section is over then. No section continues after the faults.
         let planned = (from + hold).min(self.plan.end.max(from));
         let section =
             |until: Duration, end, release| Section { token, from, until: until.min(planned), end, release };
@@ -142,7 +142,7 @@ impl Work {
             Ok((at, Answer::Lost)) => return section(at, End::Lost, None),
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                // When a process ended by itself is not known: its section proves nothing.
+                // The time at which a process ended by itself is unknown, so its section proves nothing.
                 return section(process.killed().unwrap_or(from), End::Killed, None);
             }
         }
@@ -162,14 +162,14 @@ impl Work {
 
     fn work(&self, place: &Place, key: usize, hello: &Hello, mut rng: Rng) {
         while self.now() < self.plan.end {
-            // Most sections are short, so that many happen; one in eight may take its whole time.
+            // Most sections are short, so that there are many. One in eight may take the whole time.
             let longest = if rng.u32(..8) == 0 { self.hold } else { self.hold / 16 };
             let hold = longest.mul_f64(rng.f64());
             let request = self.section(place, key, self.wait, hold);
             let (granted, abandoned) = (request.section.is_some(), request.abandoned.is_some());
             let failed = request.failed.is_some();
             locked(&self.requests).push(request);
-            // Whoever cannot wait tries again soon; whoever failed does not ask at once.
+            // A library that cannot wait retries soon. After a failure, the next request comes after a pause.
             if abandoned || failed || (!granted && !hello.waits) {
                 thread::sleep(Duration::from_millis(rng.u64(5..50)));
             }
@@ -177,10 +177,10 @@ impl Work {
     }
 }
 
-/// Runs one campaign. All processes have ended when it returns, also if it fails.
+/// Runs one campaign. All processes have ended when it returns, even if it fails.
 ///
 /// # Errors
-/// When the adapter does not start.
+/// If the adapter does not start.
 pub fn run(options: &Options) -> io::Result<(Hello, History)> {
     let mut rng = Rng::with_seed(options.seed);
     let mut server = Server::start(options.store);
@@ -263,7 +263,7 @@ fn disturb(
     });
 }
 
-/// All is well and nobody holds a lock: each process must get each key.
+/// There are no faults and no holders, so each process must get each key.
 fn take_each_once_more(options: &Options, work: &Work, places: &[Arc<Place>]) -> Vec<String> {
     let mut refused = Vec::new();
     for (place, key) in places.iter().flat_map(|place| (0..options.keys).map(move |key| (place, key))) {

@@ -1,4 +1,4 @@
-//! What the referee does to processes, links and the server, at instants that the seed decides.
+//! The faults of processes, links and the server, at instants that the seed decides.
 
 use std::{
     sync::{Arc, Mutex},
@@ -17,7 +17,7 @@ use crate::{
 
 /// The longest pause between two faults of a kind, in milliseconds.
 const LONGEST_PAUSE_MS: u64 = 1_500;
-/// The longest time for which a killed server is away, in milliseconds.
+/// The longest time before a killed server is restarted, in milliseconds.
 const LONGEST_DEATH_MS: u64 = 1_000;
 /// The longest delay of a slow link, in milliseconds.
 const LONGEST_DELAY_MS: u64 = 300;
@@ -31,14 +31,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Sleeps up to so long, and not past the end. Whether there is time for another fault.
+    /// Sleeps up to this time, and not past the end. Returns whether there is time for another fault.
     fn pause(self, millis: u64) -> bool {
         let left = self.end.saturating_sub(self.start.elapsed());
         std::thread::sleep(left.min(Duration::from_millis(millis)));
         self.start.elapsed() < self.end
     }
 
-    /// From short to two and a half ttls, in milliseconds: some leases survive it, and some do not.
+    /// From a short time to two and a half ttls, in milliseconds. Some leases survive it, and some do not.
     fn length(self, rng: &mut Rng) -> u64 {
         rng.u64(20..u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX / 4) * 5 / 2)
     }
@@ -87,7 +87,8 @@ pub(crate) fn processes(plan: Plan, faults: &Faults, rng: Rng, kinds: &[FaultKin
 pub(crate) fn links(plan: Plan, faults: &Faults, rng: Rng, kinds: &[FaultKind], places: &[Arc<Place>]) {
     lane(plan, faults, rng, kinds, |kind, rng| {
         let place = &places[rng.usize(..places.len())];
-        // If the process is replaced meanwhile, the fault counts for all processes: nobody is accused wrongly.
+        // If the process is replaced meanwhile, the fault counts for all processes, so that no library is blamed
+        // wrongly.
         let before = place.process().number;
         if let Some(link) = &place.link {
             if kind == FaultKind::Cut {
@@ -98,7 +99,7 @@ pub(crate) fn links(plan: Plan, faults: &Faults, rng: Rng, kinds: &[FaultKind], 
             plan.pause(plan.length(rng));
             link.pass();
             if kind == FaultKind::Cut {
-                // What has lost bytes stays silent until it is closed.
+                // A connection that has lost bytes stays silent until it is closed.
                 link.cut();
             }
         }
@@ -124,7 +125,8 @@ fn delay(link: &Proxy, rng: &mut Rng) {
     }
 }
 
-/// A machine that stands still stops everybody: whoever is not scheduled for a quarter of a ttl was stopped.
+/// A paused machine stops all processes. If this thread is not scheduled for a quarter of a ttl, that counts as a stop
+/// of all.
 pub(crate) fn watch_the_machine(plan: Plan, faults: &Faults) {
     let (tick, stall) = (Duration::from_millis(10), plan.ttl / 4);
     let mut before = plan.start.elapsed();

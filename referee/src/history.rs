@@ -1,11 +1,12 @@
-//! What the referee saw: requests, grants, releases and faults. All times are its own, since the beginning of the run.
+//! The observations of the referee: requests, grants, releases and faults. All times are those of the referee, since
+//! the beginning of the run.
 
 use std::time::Duration;
 
-/// Everything that one run showed.
+/// All observations of one run.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// The lease that each request asked for.
+    /// The ttl of each request.
     pub ttl: Duration,
     /// How much longer than its wait limit a request may take after all faults.
     pub bound: Duration,
@@ -15,9 +16,9 @@ pub struct History {
     pub requests: Vec<Request>,
     /// In any order.
     pub faults: Vec<Fault>,
-    /// Requests after the last fault that got no lock, although nobody held it.
+    /// Requests after the last fault that got no lock, although it was free.
     pub refused_after_calm: Vec<String>,
-    /// What was left on the server two ttls after the last process had ended.
+    /// The data that was left on the server two ttls after the last process had ended.
     pub residue: Vec<String>,
     /// Processes that ended by themselves, or did not end when their input did.
     pub misbehaved: Vec<String>,
@@ -26,11 +27,11 @@ pub struct History {
 /// One request for a lock.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Which place among the processes; a process that was killed is replaced at its place.
+    /// The place of the process. A killed process is replaced at its place.
     pub place: usize,
-    /// The process, which is never used for another one.
+    /// The number of the process, which no other process has.
     pub process: u64,
-    /// Which key.
+    /// The number of the key.
     pub key: usize,
     /// The wait limit.
     pub wait: Duration,
@@ -40,7 +41,7 @@ pub struct Request {
     pub answered: Option<Duration>,
     /// When its process was killed, if that came before the answer.
     pub abandoned: Option<Duration>,
-    /// What followed, if the lock was granted.
+    /// The section, if the lock was granted.
     pub section: Option<Section>,
     /// The error text, if the request failed.
     pub failed: Option<String>,
@@ -66,7 +67,7 @@ pub struct Section {
 pub enum End {
     /// The holder had done its work.
     Done,
-    /// The holder was told that the lock is lost.
+    /// The library reported the loss of the lock.
     Lost,
     /// The process ended.
     Killed,
@@ -83,16 +84,16 @@ pub struct Release {
     pub confirmed: bool,
 }
 
-/// Something that the referee did to a process, a link or the server.
+/// A fault that the referee caused in a process, a link or the server.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// What it was.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// Whose; `None`: everybody's, because the server or the whole machine was disturbed.
+    /// The affected process. `None`: all processes, because the server or the whole machine was disturbed.
     pub process: Option<u64>,
-    /// Before it began.
+    /// An instant before it began.
     pub from: Duration,
-    /// After it ended.
+    /// An instant after it ended.
     pub until: Duration,
 }
 
@@ -103,7 +104,7 @@ pub enum FaultKind {
     Stop,
     /// SIGKILL to a process, which is replaced.
     Kill,
-    /// The link of a process is closed, or loses everything.
+    /// The link of a process is closed, or loses all bytes.
     Cut,
     /// The link of a process is slow.
     Delay,

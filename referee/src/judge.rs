@@ -1,20 +1,20 @@
-//! Finds in a history what a lock must not do. Pure: the same history gives the same verdict.
+//! Finds the violations in a history. The same history always gives the same verdict.
 //!
 //! Invariant: no overlap is invented. A section counts from when its grant was read until before its release was
-//! written, so both of its ends lie within the time in which the library says that the lock is held.
+//! written. So both of its ends lie within the time in which the library claims that the lock is held.
 
 use std::{collections::HashMap, time::Duration};
 
 use crate::history::{End, Fault, FaultKind, History, Request, Section};
 
-/// What the referee found.
+/// The findings of the referee.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
     /// Locks that were granted.
     pub sections: usize,
     /// Requests that failed with an error.
     pub errors: usize,
-    /// Holders that were told that they lost the lock.
+    /// Losses that the library reported to holders.
     pub lost: usize,
     /// Two holders at the same time.
     pub overlaps: Vec<Overlap>,
@@ -24,7 +24,7 @@ pub struct Verdict {
     pub hangs: Vec<Hang>,
     /// The longest time from the end of a fault to the next grant of any key.
     pub recovery: Duration,
-    /// From a release to the grant of a request that waited already, without a fault: sorted.
+    /// The times from a release to the grant of a request that was already waiting, without a fault. They are sorted.
     pub hand_offs: Vec<Duration>,
     /// Jain's index of the number of sections of each place: 1 is equal, 1 ÷ places is one alone.
     pub fairness: f64,
@@ -33,20 +33,20 @@ pub struct Verdict {
 /// Why two processes held one lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Nothing was done to the first holder.
+    /// The first holder had no fault.
     Unexplained,
     /// The link of the first holder, or the server, had a fault. Its process ran and could have counted the time.
     CutOff,
-    /// The first holder was told of its loss, and its message was on the way or late.
+    /// The library reported the loss to the first holder, but the message was in flight or late.
     ToldLate,
-    /// The process of the first holder was stopped. It could not find out before it acted.
+    /// The process of the first holder was stopped, so it could not notice the loss before it acted.
     Paused,
 }
 
 /// Two holders at the same time.
 #[derive(Debug, Clone)]
 pub struct Overlap {
-    /// Which key.
+    /// The number of the key.
     pub key: usize,
     /// The process that held first, and the one that got the lock, too.
     pub processes: (u64, u64),
@@ -54,16 +54,16 @@ pub struct Overlap {
     pub from: Duration,
     /// When the first of both ended.
     pub until: Duration,
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// The first holder was told later that it had released a lock that it held.
+    /// The library later confirmed the first holder's release, as if it had still held the lock.
     pub told_released: bool,
 }
 
 /// A token that does not rise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenFault {
-    /// Which key.
+    /// The number of the key.
     pub key: usize,
     /// When it was granted.
     pub at: Duration,
@@ -74,16 +74,16 @@ pub struct TokenFault {
 /// A request without an answer in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hang {
-    /// Which key.
+    /// The number of the key.
     pub key: usize,
     /// When the request was written.
     pub sent: Duration,
-    /// How long it took longer than its wait limit, without faults.
+    /// By how much it exceeded its wait limit, without the time of faults.
     pub late_by: Duration,
 }
 
 impl Verdict {
-    /// How many overlaps have this cause.
+    /// The number of overlaps with this cause.
     #[must_use]
     pub fn overlaps_by(&self, cause: Cause) -> usize {
         self.overlaps.iter().filter(|overlap| overlap.cause == cause).count()

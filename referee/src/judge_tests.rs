@@ -133,7 +133,7 @@ fn a_token_that_falls_or_repeats_is_found() {
     assert_eq!(fell.tokens, [TokenFault { key: 0, at: ms(120), tokens: (7, 6) }]);
     let twice = judged(vec![first.clone(), with_token(held(2, 0, 120, 130), 7)], vec![]);
     assert_eq!(twice.tokens.len(), 1);
-    // Both were requested before either grant was read: their order is not known.
+    // Both were requested before either grant was read, so their order is unknown.
     assert!(judged(vec![first.clone(), with_token(held(2, 0, 120, 130), 6)], vec![]).tokens.is_empty());
     let other_key = Request { key: 1, ..with_token(held(2, 110, 120, 130), 6) };
     assert!(judged(vec![first, other_key], vec![]).tokens.is_empty());

@@ -1,5 +1,5 @@
-//! A torture test for lock libraries. It starts processes that use a library, disturbs them, their links and the
-//! server, and judges from outside only: calls, answers, clocks, tokens, and what is left on the server.
+//! A torture test for lock libraries. It starts processes that use a library, and disturbs them, their links and the
+//! server. It judges only from outside: by calls, answers, clocks, tokens, and the data that is left on the server.
 
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether nothing was found that a lock must not do.
+/// Executes a command. Returns whether there was no violation.
 fn command(words: &[&str]) -> Result<bool, Failure> {
     match *words {
         ["list"] => {

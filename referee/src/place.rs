@@ -1,4 +1,4 @@
-//! A place for a process of the adapter, with its link to the server.
+//! A slot for a process of the adapter, with its link to the server.
 
 use std::{
     io,
@@ -23,7 +23,7 @@ const START_PAUSE: Duration = Duration::from_millis(20);
 /// How long a process may fail to start.
 const MAX_START_TIME: Duration = Duration::from_secs(10);
 
-/// A place for a process, which is filled again when the process is killed.
+/// A slot for a process. If the process is killed, another one is started in the same slot.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) index: usize,
@@ -52,7 +52,8 @@ impl Place {
         locked(&self.process).clone()
     }
 
-    /// Another process takes over. While the server is away, an adapter may end at its start: it is started again.
+    /// Starts another process. While the server is unreachable, an adapter may end at its start. In that case, it is
+    /// started again.
     pub(crate) fn replace(&self) {
         let bound = Instant::now() + MAX_START_TIME;
         loop {

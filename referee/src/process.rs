@@ -15,7 +15,7 @@ use distlock_fixtures::signals;
 
 use crate::protocol::{Answer, Hello, parse_answer, parse_hello};
 
-/// Longer than an interpreter takes to start on a loaded machine.
+/// Longer than an interpreter takes to start on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
 /// An answer, and when the referee read it.
@@ -26,7 +26,7 @@ pub type Read = (Duration, Answer);
 pub struct Process {
     /// Its number, which no other process of the run has.
     pub number: u64,
-    /// What its first line said.
+    /// The content of its first line.
     pub hello: Hello,
     child: Mutex<Child>,
     input: Mutex<Option<ChildStdin>>,
@@ -34,7 +34,7 @@ pub struct Process {
     killed: Mutex<Option<Duration>>,
 }
 
-/// Who waits for an answer to which request; `None` after the output has ended.
+/// The receivers of answers, by request. `None` after the output has ended.
 type Listeners = Option<HashMap<u64, Sender<Read>>>;
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,7 +45,7 @@ impl Process {
     /// Starts an adapter and waits for its first line.
     ///
     /// # Errors
-    /// When it does not start, or its first line is no `hello`.
+    /// If it does not start, or its first line is not a `hello`.
     pub fn start(mut command: Command, number: u64, start: Instant) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
@@ -79,7 +79,7 @@ impl Process {
         }
     }
 
-    /// Writes a line. A process that has ended does not read it, which the closed channel tells.
+    /// Writes a line. If the process has ended, the closed channel shows it.
     pub fn write(&self, line: &str) {
         if let Some(input) = locked(&self.input).as_mut() {
             input.write_all(format!("{line}\n").as_bytes()).ok();
@@ -114,7 +114,7 @@ impl Process {
         locked(&self.listeners).is_none()
     }
 
-    /// Closes its input and says whether it ends within a bound.
+    /// Closes its input, and returns whether it ends within a bound.
     #[must_use]
     pub fn finish(&self, bound: Duration) -> bool {
         drop(locked(&self.input).take());
@@ -145,7 +145,7 @@ fn read(
         let now = start.elapsed();
         let Some((id, answer)) = parse_answer(&line) else { continue };
         if let Some(listener) = locked(listeners).as_ref().and_then(|all| all.get(&id)) {
-            // The request was given up.
+            // The receiver may have been dropped.
             listener.send((now, answer)).ok();
         }
     }

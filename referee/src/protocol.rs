@@ -7,22 +7,22 @@
 //! | `release ID` | `ID released`, `ID lost` or `ID error TEXT` |
 //! | | `ID lost`, without a request, when the holder finds out that it lost the lock |
 
-/// What the first line of an adapter says.
+/// The first line of an adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// The library.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// A grant carries a fencing token.
+    /// Whether a grant contains a fencing token.
     pub tokens: bool,
-    /// A request waits until the lock is free. Otherwise it is answered `busy` at once.
+    /// Whether a request waits until the lock is free. Otherwise the answer is `busy` immediately.
     pub waits: bool,
-    /// A lock is renewed while it is held.
+    /// Whether a lock is renewed while it is held.
     pub renews: bool,
 }
 
-/// What an adapter says of one request.
+/// The answer of an adapter to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// The lock is held, under this fencing token.
@@ -59,7 +59,7 @@ pub fn parse_hello(line: &str) -> Option<Hello> {
     })
 }
 
-/// Reads any later line: the number of the request, and what is said of it.
+/// Reads any later line: the number of the request, and the answer.
 #[must_use]
 pub fn parse_answer(line: &str) -> Option<(u64, Answer)> {
     let (id, rest) = line.trim_end().split_once(' ')?;

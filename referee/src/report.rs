@@ -1,4 +1,4 @@
-//! What was found: a page of text, and the same for programs.
+//! The report: a page of text, and JSON for programs.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -18,7 +18,7 @@ pub const CAUSES: [(Cause, &str); 4] = [
     (Cause::Paused, "expired while paused"),
 ];
 
-/// One finding a line.
+/// The findings, one in each line.
 pub(crate) fn findings(history: &History, verdict: &Verdict) -> Vec<String> {
     let mut found = Vec::new();
     for overlap in &verdict.overlaps {
@@ -68,7 +68,7 @@ pub(crate) fn millis(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1_000.0)
 }
 
-/// How many findings and leftovers the page of text names.
+/// The maximum number of findings and of remaining keys on the page of text.
 const SHOWN: usize = 12;
 
 /// One page.
@@ -117,7 +117,7 @@ pub fn text(hello: &Hello, command: &str, history: &History, verdict: &Verdict) 
     page
 }
 
-/// The same for programs: times are in milliseconds.
+/// The report for programs. Times are in milliseconds.
 #[must_use]
 pub fn json(hello: &Hello, command: &str, history: &History, verdict: &Verdict) -> Value {
     let ms = |time: Duration| time.as_secs_f64() * 1_000.0;

@@ -4,7 +4,7 @@ use std::{fs, io, path::Path};
 
 use serde_json::Value;
 
-/// The head of each column, and where a report has its value.
+/// The head of each column, and the path of its value in a report.
 const COLUMNS: [(&str, &str); 10] = [
     ("sections", "/sections"),
     ("overlaps", "/overlaps/overlaps"),
@@ -21,7 +21,7 @@ const COLUMNS: [(&str, &str); 10] = [
 /// The report of each run: `report.json` in the directory, or in a directory in it.
 ///
 /// # Errors
-/// When the directory cannot be read, or a report is none.
+/// If the directory cannot be read, or a file is not a report.
 pub fn read(directory: &Path) -> io::Result<Vec<Value>> {
     let inside = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
     let mut files: Vec<_> = inside.iter().map(|path| path.join("report.json")).collect();

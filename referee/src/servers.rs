@@ -1,4 +1,4 @@
-//! The server that the locks are kept on: started for one run, disturbed, and looked at when all clients have ended.
+//! The server of the locks. It is started for one run, disturbed, and checked after all clients have ended.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use distlock_fixtures::{
     EtcdServers, MariaDbServer, MemcachedServer, PostgresServer, Proxy, RedisServer, ZooKeeperServers,
 };
 
-/// Where a library keeps its locks.
+/// The store of a library's locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Store {
-    /// One Redis server, which writes every command to disk before it answers.
+    /// One Redis server, which writes every command to the disk before it replies.
     Redis,
     /// PostgreSQL.
     Postgres,
@@ -19,7 +19,7 @@ pub enum Store {
     Etcd,
     /// One ZooKeeper server.
     ZooKeeper,
-    /// Memcached, which forgets everything when it is restarted: it is stopped, and never killed.
+    /// Memcached, which forgets all locks when it is restarted. So it is stopped, and never killed.
     Memcached,
     /// A file.
     Sqlite,
@@ -51,7 +51,7 @@ impl Store {
     }
 }
 
-/// A running server, ended when it is dropped.
+/// A running server. It is ended when this is dropped.
 #[derive(Debug)]
 pub enum Server {
     /// See [`Store`].
@@ -68,15 +68,15 @@ pub enum Server {
     Memcached(MemcachedServer),
     /// The directory of the file.
     Sqlite(tempfile::TempDir),
-    /// Nothing to run.
+    /// There is no server.
     Memory,
 }
 
 impl Server {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Panics
-    /// When the server does not start.
+    /// If the server does not start.
     #[must_use]
     #[expect(clippy::expect_used, reason = "there is no run without a directory")]
     pub fn start(store: Store) -> Self {
@@ -107,7 +107,7 @@ impl Server {
         Some(Proxy::to(&address))
     }
 
-    /// What a client connects to.
+    /// The URL for a client.
     #[must_use]
     pub fn url(&self, link: Option<&Proxy>) -> String {
         match (self, link) {
@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Whether it keeps what it has answered when it is killed.
+    /// Whether confirmed data survives when it is killed.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         !matches!(self, Self::Memcached(_) | Self::Sqlite(_) | Self::Memory)
@@ -180,7 +180,7 @@ impl Server {
         }
     }
 
-    /// What is still on the server after this time: keys, rows of holders and waiters, or nodes of sessions.
+    /// The data that is still on the server after this time: keys, rows of holders and waiters, or nodes of sessions.
     #[must_use]
     pub fn residue_after(&self, bound: Duration) -> Vec<String> {
         let start = Instant::now();
@@ -206,7 +206,7 @@ impl Server {
     }
 }
 
-/// Each key, and whether it ends by itself.
+/// Each key, and whether it expires.
 fn redis_keys(url: &str) -> Vec<String> {
     let look = || -> redis::RedisResult<Vec<String>> {
         let mut server = redis::Client::open(url)?.get_connection()?;

@@ -13,16 +13,16 @@ pub struct Adapter {
     pub store: Store,
 }
 
-/// What runs an adapter.
+/// The language of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// This program.
     BuiltIn,
     /// A program next to this one: `adapters/rust`.
     Rust,
-    /// `adapters/python`, in an environment of its own.
+    /// `adapters/python`, in a separate environment.
     Python,
-    /// `adapters/node`, copied to where its libraries are.
+    /// `adapters/node`, copied to the folder of its libraries.
     Node,
     /// `adapters/java`, compiled, with Debian's libraries. Only Curator is there.
     Java,
@@ -45,7 +45,7 @@ impl Language {
     }
 }
 
-/// The name, what runs it, and the server that it needs.
+/// The name, the language, and the server that it needs.
 type Row = (&'static str, Language, Store);
 
 /// All adapters.
@@ -75,13 +75,13 @@ pub const ADAPTERS: &[Row] = &[
 /// Compiles the adapter in Java into a directory.
 ///
 /// # Errors
-/// The packages that are missing, or what the compiler has printed.
+/// The missing packages, or the output of the compiler.
 pub fn compile_java(classes: &Path) -> Result<(), String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("adapters/java/CuratorMutex.java");
     distlock_fixtures::compile_with_curator(&source, classes)
 }
 
-/// Finds an adapter by its name. `store` is for distlock, which knows several. `program` is this program.
+/// Finds an adapter by its name. `store` is for distlock, which supports several. `program` is this program.
 #[must_use]
 pub fn find(name: &str, store: Option<Store>, program: &Path) -> Option<Adapter> {
     let (_, language, needs) = *ADAPTERS.iter().find(|(known, ..)| *known == name)?;

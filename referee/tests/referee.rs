@@ -1,4 +1,4 @@
-//! The referee finds what it must find, and nothing else; and our library passes.
+//! The referee finds exactly the violations, and distlock passes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,7 +36,7 @@ fn run(options: &Options) -> (Hello, History, Verdict) {
     (hello, history, verdict)
 }
 
-/// How many runs are enough decides the machine; one of them must show it.
+/// The number of runs that are needed depends on the machine. One of them must show the violation.
 #[test]
 fn a_client_that_holds_on_after_its_ttl_is_caught() {
     let caught = (0..10).any(|seed| {

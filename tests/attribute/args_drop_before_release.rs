@@ -1,10 +1,10 @@
-//! Every argument has been dropped when the lock is released, like a transaction that commits in `Drop`.
+//! Every argument is dropped before the lock is released, for example a transaction that commits in `Drop`.
 
 use distlock::{LockError, LockManager, distributed_lock};
 
 use crate::support::Log;
 
-/// Writes down whether the lock is held when it drops.
+/// Records, when it is dropped, whether the lock is held.
 struct Witness {
     manager: LockManager,
     log: Log,
@@ -24,7 +24,7 @@ impl Drop for Witness {
     }
 }
 
-/// The memory backend answers without waiting.
+/// The memory backend replies without a wait.
 fn is_held(manager: &LockManager) -> bool {
     let mut attempt = std::pin::pin!(manager.lock("k").no_wait().try_acquire());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

@@ -1,4 +1,4 @@
-//! `#[async_trait]`, which expands first and leaves a function that returns a boxed future.
+//! `#[async_trait]`, which expands first, so that the attribute gets a function that returns a boxed future.
 
 use std::rc::Rc;
 

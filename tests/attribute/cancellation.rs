@@ -1,4 +1,4 @@
-//! A dropped future releases.
+//! A dropped future releases its lock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A task whose sections never wait lets others of its thread run.
+//! A task whose sections never wait still lets other tasks of its thread run.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! `crate = ::path`, for libraries that re-export.
+//! `crate = ::path`, for libraries that re-export distlock.
 
 use distlock::LockError;
 

@@ -1,11 +1,11 @@
-//! Arguments drop in the order in which those of a plain function drop: each pattern is written once, and compiled with
-//! and without the attribute.
+//! Arguments are dropped in the same order as in a plain function. Each pattern is written once, and compiled with and
+//! without the attribute.
 
 use distlock::{LockError, LockManager, blocking, distributed_lock};
 
 use crate::support::{Log, locked};
 
-/// Writes down its name when it drops.
+/// Records its name when it is dropped.
 struct Part(&'static str, Log);
 
 impl Drop for Part {
@@ -20,7 +20,8 @@ struct Pair {
     right: Part,
 }
 
-/// Each `fn(patterns) { body }` as a plain and as a locked function, async and not: both drop in the same order.
+/// Compiles each `fn(patterns) { body }` as a plain and as a locked function, async and sync, and compares their drop
+/// orders.
 macro_rules! compared {
     ($($name:ident($($pattern:pat => $value:expr, $ty:ty;)*) |$log:ident| $body:block)*) => {$(
         mod $name {
@@ -218,7 +219,7 @@ async fn methods_of_async_trait() {
     assert_eq!(seen.entries(), expected.entries());
 }
 
-/// The exception: a pattern whose names an option uses is matched in front. What it leaves behind drops last.
+/// The exception: a pattern whose names an option uses is matched earlier. Its other parts are dropped last.
 #[distributed_lock(key = "k:<left.0>")]
 async fn named_in_the_key(x: Part, Pair { left, .. }: Pair) -> Result<(), LockError> {
     let _used = (&left.0, &x.0);

@@ -1,5 +1,5 @@
-//! What drops with the body, by whatever way the body ends, is in its section: it sees the lock as held here, and the
-//! manager of its scope.
+//! However the body ends, values that are dropped with it are still in its section: they see the lock as held here, and
+//! the manager of their scope.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use distlock::{LockError, LockManager, blocking, distributed_lock, is_held_here,
 
 use crate::support::Log;
 
-/// Writes down in which scope it drops.
+/// Records the scope in which it is dropped.
 struct Witness {
     name: &'static str,
     log: Log,
@@ -29,7 +29,7 @@ impl Drop for Witness {
     }
 }
 
-/// The memory backend answers without waiting.
+/// The memory backend replies without a wait.
 fn holds(manager: &LockManager, key: &str) -> bool {
     let mut attempt = std::pin::pin!(manager.lock(key).no_wait().try_acquire());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -147,7 +147,7 @@ async fn whatever_ends_the_body() {
             }
             let held = if end == End::IsLost { "not held" } else { "held" };
             let entries = log.entries();
-            // What is lost at once has not begun.
+            // A body whose lock is lost at once never begins.
             assert!(entries.len() >= 3, "{name} {end:?}: {entries:?}");
             for entry in &entries {
                 assert!(entry.ends_with(&format!("its manager, {held}")), "{name} {end:?}: {entries:?}");
@@ -217,7 +217,7 @@ fn a_future_may_be_dropped_when_its_thread_ends() {
         static KEPT: std::cell::RefCell<Option<std::pin::Pin<Box<dyn Future<Output = ()>>>>> = const { std::cell::RefCell::new(None) };
     }
     let ended = std::thread::spawn(|| {
-        // Made first, and so gone last.
+        // Created first, and therefore destroyed last.
         KEPT.set(None);
         let manager = LockManager::in_memory();
         let mut work: std::pin::Pin<Box<dyn Future<Output = ()>>> = Box::pin(async move {

@@ -1,4 +1,4 @@
-//! Every exit of every accepted shape is under the lock: what leaves a body, and how, makes no difference.
+//! Every exit of every accepted shape of function is under the lock, for any value and any kind of exit.
 
 use std::pin::Pin;
 
@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::support::locked;
 
-/// Why a body ended early: whether the lock was held there.
+/// The result of a body that ended early: whether the lock was held there.
 #[derive(Debug)]
 enum Early {
     Held(bool),
@@ -50,7 +50,7 @@ fn here() -> bool {
     is_held_here("k")
 }
 
-/// A body with all the exits. `pause`: what an async one does before it leaves.
+/// A body with all exits. An async body executes `pause` before each exit.
 macro_rules! leaves {
     ($exit:expr, $pause:expr) => {{
         let exit = $exit;

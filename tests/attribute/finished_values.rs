@@ -1,4 +1,4 @@
-//! Return types that look like something that is still to be worked on, and are not.
+//! Return types that look like futures or streams, but are finished values.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -46,7 +46,7 @@ async fn response() -> Result<Response, Refused> {
     Ok("text".into_response())
 }
 
-/// What is called later is not awaited now.
+/// A function that is called later is not awaited now.
 type Handler = Box<dyn Fn(u8) -> BoxFuture<'static, u8> + Send>;
 
 #[distributed_lock(key = "k")]
@@ -64,7 +64,7 @@ async fn opaque_handler() -> Result<impl Fn(u8) -> BoxFuture<'static, u8>, LockE
     Ok(|x| Box::pin(async move { x }) as BoxFuture<'static, u8>)
 }
 
-/// A pointer that is pinned, and neither future nor stream.
+/// A pinned pointer that is neither a future nor a stream.
 #[distributed_lock(key = "k")]
 async fn pinned() -> Result<Pin<Box<u8>>, LockError> {
     Ok(Box::pin(1))

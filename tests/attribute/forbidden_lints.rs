@@ -1,10 +1,10 @@
-//! Lints that are forbidden cannot be allowed by the expansion: it does not need to.
+//! The expansion cannot allow forbidden lints, and does not need to.
 
 use distlock::LockManager;
 
 use functions::{nothing, panics_on_a_thread, returns_by_itself, value};
 
-// A module of its own, because `#[tokio::test]` allows some of them.
+// A separate module, because `#[tokio::test]` allows some of them.
 mod functions {
     #![forbid(warnings, unused, unreachable_code)]
 

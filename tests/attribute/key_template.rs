@@ -1,4 +1,4 @@
-//! What a template renders.
+//! The keys that templates render.
 
 use std::fmt;
 

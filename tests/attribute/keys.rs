@@ -94,7 +94,7 @@ async fn one_bad_key_is_an_error() {
     locked(async { assert!(matches!(with_text(1, "").await, Err(LockError::InvalidKey { .. }))) }).await;
 }
 
-/// As `key` does, where the type says that it can be read twice.
+/// Like `key`, if the type can be read twice.
 #[distributed_lock(keys = ids, guard = guard, manager = manager)]
 async fn a_collection_is_taken_by_reference(
     manager: &LockManager,

@@ -1,4 +1,4 @@
-//! What a function's lock is called, and the warnings of long waits and holds.
+//! The label of a function's lock, and the warnings of long waits and holds.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn labelled(manager: &LockManager, to: &str) -> Result<(), LockError> {
     Ok(())
 }
 
-/// As the option was called once.
+/// The former name of the option.
 #[allow(deprecated)]
 mod former {
     use super::*;

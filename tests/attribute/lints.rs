@@ -81,7 +81,7 @@ async fn always_returns(flag: bool) -> Result<u8, LockError> {
     }
 }
 
-/// A complex return type, in a place where it has been allowed.
+/// A complex return type, where the lint is allowed.
 #[allow(clippy::type_complexity)]
 #[distributed_lock(key = "k")]
 async fn complex()
@@ -93,13 +93,13 @@ async fn complex()
 #[distributed_lock(key = "k", on_error = |_| ())]
 async fn unit() {}
 
-/// Nothing to return, said twice over.
+/// Nothing to return, in several statements.
 #[distributed_lock(key = "k", wait = "0s", on_busy = (), on_error = |_| ())]
 async fn unit_statements(list: &mut Vec<u8>) {
     list.push(1);
 }
 
-/// Everything at once.
+/// All options at once.
 #[distributed_lock(key = "<id>:<text>", ttl = "10s", wait = "1s", guard = _guard, token = _token, on_busy = return Ok(String::new()), manager = manager)]
 async fn everything(
     manager: &LockManager,

@@ -1,4 +1,4 @@
-//! What happens when the lease is lost.
+//! The effects of a lost lease.
 
 use std::time::Duration;
 

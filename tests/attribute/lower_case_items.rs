@@ -1,10 +1,10 @@
-//! Items with the names of what the expansion could bind, and of what it uses.
+//! Items with the names that the expansion could bind or uses.
 
 use distlock::{LockManager, blocking};
 
 use crate::support::locked;
 
-/// Apart from the tests, whose own attribute binds such names.
+/// Separate from the tests, whose own attribute binds such names.
 mod items {
     #![allow(non_upper_case_globals, non_camel_case_types, dead_code, reason = "that is what is tested")]
 

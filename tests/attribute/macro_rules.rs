@@ -1,4 +1,4 @@
-//! Functions that `macro_rules!` macros write.
+//! Functions that `macro_rules!` macros create.
 
 use distlock::{LockError, distributed_lock};
 
@@ -60,7 +60,7 @@ async fn names_keep_their_hygiene() {
     .await;
 }
 
-/// Names that the expansion uses too.
+/// Names that the expansion also uses.
 #[allow(clippy::too_many_arguments)]
 #[distributed_lock(key = "<slot>:<held>:<key>:<request>:<manager>:<value>:<result>:<body>", guard = acquired)]
 async fn names_of_the_expansion(

@@ -1,4 +1,4 @@
-//! The attribute at run time: one file per behaviour, on the memory backend.
+//! The attribute at run time, on the memory backend. There is one file for each behaviour.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it unwraps")]
 

@@ -1,4 +1,4 @@
-//! Which manager is used.
+//! The manager that a function uses.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,4 @@
-//! How lock errors become errors of the function: `From`, `map_err`.
+//! The conversion of lock errors to errors of the function: `From`, `map_err`.
 
 use std::error::Error;
 

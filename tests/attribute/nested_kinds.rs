@@ -1,4 +1,4 @@
-//! A call inside a section of the same task, for the same key: every kind inside every other.
+//! A call inside a section of the same task, for the same key. Each kind is called inside each other kind.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,7 +24,7 @@ enum Outcome {
 use Kind::{Exclusive, Shared, Three, Two};
 use Outcome::{Enters, WouldDeadlock, WrongKind};
 
-/// What a call of the second kind meets inside a section of the first: as it is, and with `reentrant`.
+/// The outcome of a call of the second kind inside a section of the first, without and with `reentrant`.
 const TABLE: [(Kind, Kind, Outcome, Outcome); 16] = [
     (Exclusive, Exclusive, WouldDeadlock, Enters),
     (Exclusive, Shared, WouldDeadlock, Enters),
@@ -44,7 +44,7 @@ const TABLE: [(Kind, Kind, Outcome, Outcome); 16] = [
     (Three, Three, WouldDeadlock, Enters),
 ];
 
-/// How many bodies a kind lets in at once.
+/// How many bodies of a kind may run at once.
 fn most(kind: Kind) -> usize {
     match kind {
         Exclusive => 1,
@@ -63,7 +63,7 @@ fn seen(result: Result<(), LockError>) -> Outcome {
     }
 }
 
-/// The attribute, on functions of one kind: an outer one, and inner ones that may be re-entrant.
+/// Annotated functions of one kind: an outer one, and inner ones without and with `reentrant`.
 macro_rules! annotated {
     ($($kind:ident: $outer:ident $inner:ident $again:ident, $outer_fn:ident $inner_fn:ident $again_fn:ident, ($($options:tt)*);)*) => {
         $(
@@ -157,7 +157,7 @@ async fn every_kind_inside_every_other() {
                 .run(async |_| as_kind(request("k"), inner).run(async |_| ()).await);
             assert_eq!(seen(nested.await.unwrap()), expected, "{case}, by hand");
 
-            // Several keys, of which the section holds one.
+            // The section holds one of these keys.
             let all = || manager.lock_all(["a", "k", "z"]);
             let request = || if reentrant { all().reentrant() } else { all() };
             if matches!(inner, Exclusive | Shared) {
@@ -187,7 +187,7 @@ fn the_same_on_a_thread() {
     }
 }
 
-/// The rule behind the table: whatever is nested, no more bodies of a kind run at once than it lets in.
+/// The rule behind the table: in any nesting, no more bodies of a kind run at once than the kind allows.
 #[tokio::test]
 async fn never_more_bodies_at_once_than_the_inner_kind_lets_in() {
     for (outer, inner, ..) in TABLE {

@@ -1,4 +1,4 @@
-//! When, manager, key, acquire, body: in this order, at the first poll, each once.
+//! `when`, manager, key, acquisition and body are evaluated in this order, at the first poll, each once.
 
 use distlock::{LockError, LockKey, LockManager, distributed_lock};
 

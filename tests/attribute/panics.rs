@@ -1,4 +1,4 @@
-//! A body that panics: the lock is released, the panic goes on.
+//! After a panic of the body, the lock is released, and the panic continues.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

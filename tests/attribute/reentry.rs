@@ -108,7 +108,7 @@ async fn branches_of_a_join_are_not_nested_in_each_other() {
         let (first, second) = tokio::join!(branch(0), branch(1));
         first.unwrap();
         second.unwrap();
-        // The same key: one after the other, no deadlock.
+        // With the same key, they run one after the other, without a deadlock.
         let (first, second) = tokio::join!(reentrant(), reentrant());
         first.unwrap();
         second.unwrap();
@@ -148,7 +148,7 @@ async fn a_task_on_the_same_thread_is_not_nested() {
     .await;
 }
 
-/// A body that blocks on a runtime of its own waits for itself; a task that it spawns there is another one.
+/// A body that blocks on its own runtime waits for itself. A task that it spawns there is a different task.
 #[test]
 fn a_runtime_that_the_body_drives() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,10 +1,10 @@
-//! Rules that the macro checks when a program is compiled, and the runtime again: both have to know the same.
+//! Rules that both the macro, at compile time, and the library, at run time, check. Both must agree.
 
 use std::time::Duration;
 
 use distlock::{LockError, LockManager, key};
 
-// The macro crate's own files: it can export nothing but macros.
+// The macro crate's own files are included, because the crate can export only macros.
 #[path = "../../distlock-macros/src/template.rs"]
 mod template;
 
@@ -44,7 +44,7 @@ async fn the_same_leases_are_possible() {
     }
 }
 
-/// Apart from `1_000ms`, which is a literal, and from the limits, which an option has.
+/// Except `1_000ms`, which is a valid literal, and the limits of each option.
 #[test]
 fn the_same_durations_are_read() {
     let right = ["0ms", "250ms", "10s", "3 s", "5m", "1h", "2d", "007s", "365d"];
@@ -57,7 +57,7 @@ fn the_same_durations_are_read() {
     }
 }
 
-/// The longest literal of each other kind is accepted by the runtime as well.
+/// The library also accepts the longest literal of each other option.
 #[tokio::test]
 async fn the_longest_times_of_other_kinds_are_possible() {
     let manager = LockManager::in_memory();

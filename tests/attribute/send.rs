@@ -1,4 +1,4 @@
-//! The future is `Send` and `Sync` exactly when the body's is.
+//! The future is `Send` and `Sync` if and only if the body's future is.
 
 use std::cell::Cell;
 use std::rc::Rc;

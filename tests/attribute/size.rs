@@ -1,4 +1,4 @@
-//! What the wrapper adds to the size of a future.
+//! The bytes that the wrapper adds to a future.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,19 +1,19 @@
-//! What several files use.
+//! Helpers of several files.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use distlock::{LockError, LockManager, with_manager};
 
-/// Long enough for everything that must not happen, short enough to wait for.
+/// Long enough to notice an event that must not happen, and short enough to wait for.
 pub(crate) const SHORT: Duration = Duration::from_millis(40);
 
-/// Runs a future with a manager of its own.
+/// Runs a future with a new manager.
 pub(crate) async fn locked<T>(future: impl Future<Output = T>) -> T {
     with_manager(LockManager::in_memory(), future).await
 }
 
-/// Whether somebody holds a key, this task included.
+/// Whether any task, including this one, holds a key.
 pub(crate) async fn is_busy(manager: &LockManager, key: &str) -> bool {
     match manager.lock(key).no_wait().try_acquire().await {
         Ok(guard) => guard.is_none(),
@@ -22,7 +22,7 @@ pub(crate) async fn is_busy(manager: &LockManager, key: &str) -> bool {
     }
 }
 
-/// Whether somebody holds a key, by the manager in scope.
+/// Whether any task holds a key of the manager in scope.
 pub(crate) async fn is_busy_here(key: &str) -> bool {
     is_busy(&LockManager::current().unwrap(), key).await
 }
@@ -43,7 +43,7 @@ pub(crate) async fn until_free(manager: &LockManager, key: &str) {
     guard.release().await.unwrap();
 }
 
-/// A list of what happened.
+/// A list of events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 

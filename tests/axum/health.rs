@@ -1,4 +1,4 @@
-//! The probe of a leader whose body cannot be stopped.
+//! The health probe of a leader whose body cannot be stopped.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn a_leader_that_blocks_after_its_term_fails_its_probe_until_it_returns() 
         let mut first = Some(paused);
         runtime.block_on(running.run(|lead| {
             drop(begun.send(lead));
-            // It blocks in its first term, and awaits nothing.
+            // The leader blocks in its first term, without an await.
             if let Some(paused) = first.take() {
                 paused.recv().unwrap();
             }

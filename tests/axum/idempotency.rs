@@ -1,4 +1,4 @@
-//! Requests that a client repeats, and what it is told.
+//! Requests that a client repeats, and their responses.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -21,7 +21,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// In memory: so there is one connection.
+    /// One connection only, because the database is in memory.
     async fn open() -> Self {
         let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
         sqlx::raw_sql("CREATE TABLE gift (name TEXT)").execute(&pool).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_repeated_request_is_answered_as_the_first_one() {
     assert_eq!(first.status(), StatusCode::OK);
     assert!(!first.headers().contains_key("idempotent-replayed"));
     assert_eq!(body(first).await, "a pen for one");
-    // The same key, as the draft of the header writes it.
+    // The same key, in the form of the header's draft.
     let second = ask(&shop, &["\"one\""], "a pen").await;
     assert_eq!(second.status(), StatusCode::OK);
     assert_eq!(second.headers()["idempotent-replayed"], "true");
@@ -147,7 +147,7 @@ async fn a_request_without_a_key_is_refused() {
     assert_eq!(shop.gifts().await, 0);
     let strange = ask(&shop, &["\"a\\\"b\\\\c\""], "a pen").await;
     assert_eq!(body(strange).await, "a pen for a\"b\\c");
-    // Of a structured field that has parameters, nobody knows what they say.
+    // A structured field with parameters is refused, because their meaning is unknown.
     let extended = ask(&shop, &["\"one\";version=2"], "a pen").await;
     assert_eq!(body(extended).await, "a pen for one");
 }

@@ -1,4 +1,4 @@
-//! One request at a time for each key, however many come.
+//! The service handles one request at a time for each key, for any number of requests.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ async fn options_apply_to_the_lock() {
     holder.release().await.unwrap();
 }
 
-/// Two layers of one program are two series of metrics.
+/// Two layers of one program have two series of metrics.
 #[tokio::test]
 async fn the_label_is_the_function_that_makes_the_key() {
     let manager = LockManager::in_memory();
@@ -123,7 +123,7 @@ async fn a_loss_stops_the_service() {
     assert_eq!(response.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
-/// As when a client goes away, or a time-out above the layer ends it.
+/// This happens when a client disconnects, or a time-out above the layer ends the request.
 #[tokio::test]
 async fn a_request_that_is_dropped_leaves_no_lock() {
     let manager = LockManager::in_memory();
@@ -134,7 +134,7 @@ async fn a_request_that_is_dropped_leaves_no_lock() {
     eventually("the lock is free", async || manager.inspect("payment:a").await.unwrap().is_none()).await;
 }
 
-/// The service that was polled until it was ready is the one that is called.
+/// The layer calls the same service that it has polled until ready.
 #[tokio::test]
 async fn any_service_of_tower_will_do() {
     let manager = LockManager::in_memory();

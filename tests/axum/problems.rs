@@ -1,4 +1,4 @@
-//! What a client is told about an error of a lock.
+//! The responses to a client after an error of a lock.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn a_busy_lock_is_a_conflict_that_says_when_the_lease_of_its_holder_ends()
     let response = error.into_response();
     assert_eq!(response.status(), StatusCode::CONFLICT);
     let after: u64 = response.headers()["retry-after"].to_str().unwrap().parse().unwrap();
-    // Rounded up; the machine may be slow.
+    // The time is rounded up, and the machine may be slow.
     assert!((15..=21).contains(&after), "{after}");
     assert!(
         response.extensions().get::<LockError>().is_some_and(LockError::is_busy),

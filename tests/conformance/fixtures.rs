@@ -1,4 +1,4 @@
-//! Places for locks on the stores that come with the crate.
+//! Fixtures for the stores that come with the crate.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,7 +7,7 @@ use distlock::{LockManager, LockManagerBuilder};
 use distlock_fixtures::PostgresServer;
 use distlock_tests::{Backend, Proxy, RedisServer, residue};
 
-/// A fixture over keys of its own on a [`Backend`].
+/// A fixture with separate keys on a [`Backend`].
 macro_rules! on {
     ($(#[$doc:meta])* $name:ident, $backend:ident) => {
         $(#[$doc])*
@@ -40,7 +40,7 @@ on!(/** Keys of its own in a cluster. */ OnCluster, cluster);
 on!(/** Keys of its own on five independent servers. */ OnQuorum, quorum);
 on!(/** Keys of its own on servers that share the keys. */ OnShards, shards);
 
-/// A server of its own, with a proxy before it.
+/// A separate server, behind a proxy.
 pub(crate) struct OnRedis {
     server: RedisServer,
     proxy: Proxy,
@@ -72,7 +72,7 @@ impl Fixture for OnRedis {
     }
 }
 
-/// Keys of its own on one PostgreSQL server, with a proxy before it.
+/// Separate keys on one PostgreSQL server, behind a proxy.
 pub(crate) struct OnPostgres {
     server: &'static PostgresServer,
     proxy: Proxy,

@@ -1,6 +1,5 @@
-//! What every store has to do, on each of those that come with the crate. The rules stand in
-//! `distlock::testing::conformance`, where stores of others find them too; beside them, here, is what only servers that
-//! are looked at from outside can show.
+//! The conformance suite, on each store that comes with the crate. Its rules are in `distlock::testing::conformance`,
+//! which foreign stores use, too. The additional tests here check the servers from outside.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,4 +1,4 @@
-//! A place for locks on etcd.
+//! The fixture for etcd.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,7 +6,7 @@ use distlock::testing::conformance::{Fixture, Queue};
 use distlock::{LockManager, LockManagerBuilder};
 use distlock_tests::{EtcdServers, Proxy};
 
-/// A root of its own on one member, with a proxy before it.
+/// A separate root on one member, behind a proxy.
 pub(crate) struct OnEtcd {
     server: &'static EtcdServers,
     proxy: Proxy,
@@ -23,7 +23,7 @@ impl Fixture for OnEtcd {
         OnEtcd { server, proxy: Proxy::to(&server.address(0)), root }
     }
 
-    /// The session is longer than any ttl whose end a rule looks at.
+    /// The session is longer than any ttl whose end a rule checks.
     fn builder(&self) -> LockManagerBuilder {
         let (address, root) = (self.proxy.address(), &self.root);
         LockManager::builder().url(format!("etcd://{address}/{root}?session_timeout=60s"))

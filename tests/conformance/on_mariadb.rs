@@ -1,4 +1,4 @@
-//! A place for locks on MariaDB.
+//! The fixture for MariaDB.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,7 +7,7 @@ use distlock::{LockManager, LockManagerBuilder};
 use distlock_fixtures::MariaDbServer;
 use distlock_tests::Proxy;
 
-/// Keys of its own on one server, with a proxy before it.
+/// Separate keys on one server, behind a proxy.
 pub(crate) struct OnMariaDb {
     server: &'static MariaDbServer,
     proxy: Proxy,

@@ -1,11 +1,11 @@
-//! A place for locks on Memcached.
+//! The fixture for Memcached.
 
 use distlock::testing::conformance::Fixture;
 use distlock::{LockManager, LockManagerBuilder};
 use distlock_fixtures::MemcachedServer;
 use distlock_tests::Proxy;
 
-/// A server of its own, with a proxy before it.
+/// A separate server, behind a proxy.
 pub(crate) struct OnMemcached {
     server: MemcachedServer,
     proxy: Proxy,

@@ -1,4 +1,4 @@
-//! What a Redis server that is looked at from outside can show.
+//! Tests that check a Redis server from outside.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -25,9 +25,9 @@ async fn free_keys_cost_one_command_and_their_release_one_each() {
         let (texts, sets, start) = (server.calls("eval"), server.calls("set"), std::time::Instant::now());
         let guard = request.acquire().await.unwrap();
         assert_eq!(scripts() - before, 1, "{kind}");
-        // Those inside the script are counted too: there are no others.
+        // Commands inside the script are counted, too. There are no others.
         let sets = server.calls("set") - sets;
-        // The manager also writes who it is, every five seconds.
+        // The manager also writes its record every five seconds.
         let most = 5 + 1 + start.elapsed().as_secs() / 5;
         assert!((5..=most).contains(&sets), "{kind}: {sets}");
         guard.release().await.unwrap();
@@ -47,14 +47,14 @@ async fn behind_a_busy_key_one_command_takes_the_rest() {
     eventually("it waits", async || server.run::<u64>("LLEN dl1:q:b") == 1).await;
     guard.release().await.unwrap();
     let all = waiter.await.unwrap().unwrap();
-    // For `a` and `b`, to queue for `b`, its release, and for the rest. A renewal may come in between.
+    // For `a` and `b`, to queue for `b`, for its release, and for the rest. There may be a renewal.
     let calls = server.calls("evalsha") - before;
     assert!((4..=5).contains(&calls), "{calls} commands");
     all.release().await.unwrap();
     eventually("nothing is left", async || server.keys().is_empty()).await;
 }
 
-/// A thousand of these are to fit.
+/// The stack is small, because a thousand of these threads must fit.
 fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     thread::Builder::new().stack_size(256 * 1024).spawn(work).unwrap()
 }
@@ -84,7 +84,7 @@ async fn a_thousand_threads_share_the_two_connections_of_their_manager() {
     let threads = crowd(&LockManager::from(other.clone()), &tally);
     until_waiting(&other, "k", u64::from(CROWD)).await;
     let clients = server.text(&["CLIENT", "LIST"]);
-    // For commands and for pushes, of either manager; the fixture looks in as a user of its own.
+    // A connection for commands and one for pushes, of both managers. The fixture connects as a separate user.
     assert_eq!(clients.lines().filter(|line| line.contains("user=default")).count(), 4, "{clients}");
     guard.release().await.unwrap();
     for result in join(threads).await {

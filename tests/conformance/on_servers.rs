@@ -1,4 +1,4 @@
-//! What the keys are called on the servers.
+//! The names of keys on the servers.
 
 use distlock::LockManager;
 use distlock_tests::Backend;

@@ -1,10 +1,10 @@
-//! A place for locks in a file.
+//! The fixture for SQLite.
 
 use distlock::testing::conformance::Fixture;
 use distlock::{LockManager, LockManagerBuilder};
 use tempfile::TempDir;
 
-/// A file of its own.
+/// A separate file.
 pub(crate) struct OnSqlite(TempDir);
 
 impl Fixture for OnSqlite {

@@ -1,4 +1,4 @@
-//! A place for locks on ZooKeeper.
+//! The fixture for ZooKeeper.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,7 +6,7 @@ use distlock::testing::conformance::{Fixture, Queue};
 use distlock::{LockManager, LockManagerBuilder};
 use distlock_tests::{Proxy, ZooKeeperServers};
 
-/// A root of its own on one server, with a proxy before it.
+/// A separate root on one server, behind a proxy.
 pub(crate) struct OnZooKeeper {
     server: &'static ZooKeeperServers,
     proxy: Proxy,
@@ -23,13 +23,13 @@ impl Fixture for OnZooKeeper {
         OnZooKeeper { server, proxy: Proxy::to(&server.address(0)), root }
     }
 
-    /// The session is longer than any ttl whose end a rule looks at.
+    /// The session is longer than any ttl whose end a rule checks.
     fn builder(&self) -> LockManagerBuilder {
         let (address, root) = (self.proxy.address(), &self.root);
         LockManager::builder().url(format!("zookeeper://{address}{root}?session_timeout=60s"))
     }
 
-    /// Nodes of locks are containers: the server removes them when they have been empty for a while.
+    /// The nodes of locks are containers, which the server removes some time after they became empty.
     async fn residue(&self) -> Vec<String> {
         self.server.places(&self.root)
     }

@@ -1,4 +1,4 @@
-//! What a majority of independent servers does not offer.
+//! The abilities that a quorum does not have.
 
 use distlock::{LockError, LockManager, distributed_lock};
 use distlock_tests::Backend;

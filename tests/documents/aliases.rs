@@ -1,4 +1,4 @@
-//! A reader who searches the documentation for the words of another library finds what it is called here.
+//! A search of the documentation for a word of another library finds the equivalent here.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ const WORDS: &[&str] = &[
     "watchdog",
 ];
 
-/// All that stands inside `doc(alias(..))` in the sources below `folder`.
+/// The content of all `doc(alias(..))` in the sources below `folder`.
 fn aliases(folder: &Path) -> String {
     let mut found = String::new();
     for entry in fs::read_dir(folder).expect("a folder of sources") {

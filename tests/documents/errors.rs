@@ -14,7 +14,7 @@ fn book(page: &str) -> String {
     read(&root().join("docs/book/src").join(page))
 }
 
-/// Whether `text` is what `pattern` says, in which `…` stands for anything.
+/// Whether `text` matches `pattern`, in which `…` matches any text.
 fn fits(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('…');
     let Some(mut rest) = text.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
@@ -53,7 +53,7 @@ fn every_kind_of_error_and_every_reason_of_a_loss_has_a_row() {
     }
 }
 
-/// One error of each kind, as programs meet it.
+/// One error of each kind, as programs get it.
 async fn one_of_each() -> Vec<LockError> {
     let manager = LockManager::in_memory();
     let held = manager.lock("k").acquire().await.expect("it is free");
@@ -135,19 +135,19 @@ fn every_reason_of_a_loss_is_quoted() {
     }
 }
 
-/// The longest piece of a message that is the same whatever the values in it are.
+/// The longest part of a message that does not depend on values.
 fn fixed_part(message: &str) -> &str {
     message.split('…').max_by_key(|piece| piece.len()).unwrap_or(message).trim()
 }
 
-/// Files that read what a program has configured: all their errors are met while somebody writes a URL.
+/// Whether a file reads a program's configuration. All its errors occur while a user writes a URL.
 fn reads_configuration(path: &Path) -> bool {
     let path = path.to_string_lossy();
     let names = ["config.rs", "url.rs", "tls.rs", "connection.rs", "schemes.rs", "builder/servers.rs"];
     path.contains("/kit/url/") || names.iter().any(|name| path.ends_with(name))
 }
 
-/// Texts of `format!` that are no errors: what a store is called in messages, and parts of an error that has a row.
+/// Texts of `format!` that are not errors: names of stores in messages, and parts of an error that has a row.
 const NO_ERRORS: [&str; 5] = [
     "PostgreSQL at …, …",
     "MySQL at …, …",
@@ -175,13 +175,13 @@ fn what_is_wrong_with_options_keys_and_urls_is_listed() {
             false => &["LockError::options", "LockError::key"],
         };
         for message in messages(&read(&path), calls) {
-            // One word, or a value by itself, is no sentence.
+            // A word or a value alone is not a sentence.
             if message.split(' ').count() < 4 || NO_ERRORS.contains(&message.as_str()) {
                 continue;
             }
             found += 1;
             let plain = message.replace('`', "");
-            // An entry that is hardly more than `…` would fit everything.
+            // An entry that is little more than `…` would match every text.
             let lists = |entry: &String| {
                 entry.contains(fixed_part(&plain)) || (fixed_part(entry).len() > 12 && fits(entry, &plain))
             };
@@ -212,12 +212,12 @@ fn every_reply_of_redis_that_has_a_remedy_has_a_row() {
     }
 }
 
-/// What the compiler says of a mistake, by the snapshots of tests/ui. `None`: words of its own.
+/// The message of a compile error, from the snapshots of tests/ui. `None`: the compiler's own text.
 fn message_of(snapshot: &Path) -> Option<String> {
     let text = read(snapshot);
     let line = text.lines().find(|line| line.starts_with("error"))?;
     let (kind, message) = line.split_once(": ")?;
-    // The others are the compiler's own. E0277 has our words, where a trait of ours is missing.
+    // The other messages are the compiler's own. E0277 has a text of distlock if a trait of distlock is missing.
     let ours = kind == "error" || (kind == "error[E0277]" && !message.contains("trait bound"));
     (ours && !message.contains("std::fmt::Display")).then(|| message.replace('`', ""))
 }
@@ -227,7 +227,7 @@ fn every_message_of_the_attribute_has_a_row_and_every_row_a_message() {
     let mut messages = Vec::new();
     for folder in fs::read_dir(root().join("tests/ui")).expect("the snapshots") {
         let folder = folder.expect("a folder").path();
-        // Mistakes in the body, of which the compiler speaks.
+        // Errors in the body, with the compiler's own messages.
         if !folder.is_dir() || folder.ends_with("own_code") {
             continue;
         }

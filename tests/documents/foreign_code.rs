@@ -1,9 +1,9 @@
-//! Code of other libraries that the book shows, and that cannot be compiled where it stands.
+//! Code of other libraries in the book, which cannot be compiled there.
 
 use crate::documents::markdown::Document;
 use crate::documents::{read, root};
 
-/// rslock's code is a part of the tests that run it beside ours, so it compiles.
+/// The code for rslock is a part of the tests that run it together with distlock, so it compiles.
 #[test]
 fn what_the_book_shows_of_rslock_is_what_the_tests_run() {
     let page = Document::parse(&read(&root().join("docs/book/src/coming-from.md")));

@@ -1,4 +1,4 @@
-//! Every link to a file of the repository, and to a heading in it, leads somewhere.
+//! Every link to a file of the repository, or to a heading in it, has a target.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// Pages of the book that include another document: their links are those of the document.
+/// The document that a page of the book includes. The links of such a page are those of the document.
 fn included(page: &Path) -> Option<PathBuf> {
     if page.extension().is_none_or(|extension| extension != "md") {
         return None;
@@ -35,8 +35,8 @@ fn included(page: &Path) -> Option<PathBuf> {
     Some(page.parent().expect("a file has a folder").join(inner))
 }
 
-/// A reader of the book's sources does not see what a page includes: a link that the book hides leads to the document.
-/// It names the address in the web, because mdBook makes a dead link of the path.
+/// A reader of the book's sources does not see the included document, so the page has a link to it, which the book
+/// hides. The link is a full address, because mdBook would turn the path into a dead link.
 #[test]
 fn a_page_that_includes_a_document_links_to_it() {
     let mut found = 0;
@@ -58,7 +58,7 @@ fn a_page_that_includes_a_document_links_to_it() {
     assert!(read(&root().join("docs/book/tables.css")).contains("\n.elsewhere {\n    display: none;\n}"));
 }
 
-/// In the book a document stands in another folder: what it links to has to stand there, too.
+/// In the book, a document is in another folder, so the targets of its links must be there, too.
 #[test]
 fn what_the_book_includes_finds_its_links_there() {
     let folder = root().join("docs/book/src");

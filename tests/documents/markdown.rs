@@ -1,17 +1,17 @@
-//! As much of Markdown as the checks need.
+//! The part of Markdown that the checks need.
 
 /// A code block, without its fences.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CodeBlock {
     pub(crate) language: String,
-    /// Lines without comments and without blanks at their ends.
+    /// Lines without comments and without trailing blanks.
     pub(crate) lines: Vec<String>,
 }
 
-/// A table: for each row its cells.
+/// A table: the cells of each row.
 pub(crate) type Table = Vec<Vec<String>>;
 
-/// What a document is made of.
+/// The parts of a document.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     /// Levels and texts of the headings.
@@ -59,7 +59,7 @@ fn without_comment(line: &str, language: &str) -> String {
         _ => "//",
     };
     let code = match line.find(mark) {
-        // `redis://` is no comment.
+        // `redis://` is not a comment.
         Some(at) if !line[..at].ends_with(':') => &line[..at],
         _ => line,
     };
@@ -83,7 +83,7 @@ pub(crate) fn link_targets(line: &str) -> Vec<String> {
     targets.filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.to_owned()).collect()
 }
 
-/// The name by which a heading can be linked to.
+/// The anchor of a heading.
 pub(crate) fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|char| char.is_alphanumeric() || matches!(char, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")

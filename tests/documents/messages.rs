@@ -1,4 +1,4 @@
-//! The texts in the sources: string literals, and among them those that become errors.
+//! The texts in the sources: string literals, and the literals that become errors.
 
 use std::path::{Path, PathBuf};
 
@@ -6,16 +6,16 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::documents::{read, sources};
 
-/// The texts of a source. What `{}` stands for is `…`. Modules and functions of tests are left out, and so are
+/// The texts of a source, with `…` instead of `{}`. Modules and functions of tests are left out, and so are
 /// documentation comments.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     /// All string literals.
     pub(crate) literals: Vec<String>,
-    /// The literals with which arguments begin, as in `Err("…")`, `Err(format!("…"))` or `format!("…")`, after the
-    /// name of what is called.
+    /// The literals at the beginning of arguments, as in `Err("…")`, `Err(format!("…"))` or `format!("…")`, each after
+    /// the name of the called function.
     arguments: Vec<(String, String)>,
-    /// The modules that only tests have, in files of their own.
+    /// The modules that only tests have, in separate files.
     test_modules: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl Texts {
     }
 
     fn collect(&mut self, tokens: TokenStream) {
-        // What stands in front of the next group: `LockError::options`, `format!`.
+        // The path before the next group: `LockError::options`, `format!`.
         let mut callee = String::new();
         let mut in_tests = false;
         // The name after `mod`.
@@ -55,7 +55,7 @@ impl Texts {
                 }
                 TokenTree::Punct(mark) if ":!#".contains(mark.as_char()) => callee.push(mark.as_char()),
                 TokenTree::Punct(mark) => {
-                    // `#[cfg(test)] mod tests;`: the file is one of tests.
+                    // `#[cfg(test)] mod tests;`: the file contains tests.
                     if mark.as_char() == ';' && in_tests {
                         in_tests = false;
                         self.test_modules.extend(module.take());
@@ -79,7 +79,7 @@ fn is_for_tests(attribute: &str) -> bool {
         && !attribute.contains("not")
 }
 
-/// The literals with which the arguments of `calls` begin.
+/// The literals at the beginning of the arguments of `calls`.
 pub(crate) fn messages(source: &str, calls: &[&str]) -> Vec<String> {
     let arguments = Texts::of(source).arguments.into_iter();
     arguments.filter(|(callee, _)| calls.contains(&callee.as_str())).map(|(_, text)| text).collect()
@@ -113,7 +113,7 @@ fn folder_of_modules(path: &Path) -> PathBuf {
     }
 }
 
-/// The literal with which `arguments` begin, by itself or in a `format!`.
+/// The literal at the beginning of `arguments`, alone or in a `format!`.
 fn first_literal(arguments: TokenStream) -> Option<String> {
     let mut tokens = arguments.into_iter();
     match tokens.next()? {
@@ -137,7 +137,7 @@ fn text(literal: &str) -> Option<String> {
     while let Some(char) = chars.next() {
         match char {
             '\\' => match chars.next()? {
-                // The line continues behind the white space.
+                // The line continues after the white space.
                 '\n' => chars = chars.as_str().trim_start().chars(),
                 'n' => text.push('\n'),
                 escaped => text.push(escaped),

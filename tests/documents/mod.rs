@@ -1,5 +1,5 @@
-//! The documents agree with each other: links lead somewhere, and the translations of README say what README says, the
-//! book lists every error. The texts of the program are plain English.
+//! The documents agree with each other. Links have targets, the translations of README follow README, and the book
+//! lists every error. The texts of the programs are plain English.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

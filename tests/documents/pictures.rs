@@ -1,4 +1,4 @@
-//! Pictures are readable on light and dark pages, and say in words what they show.
+//! Pictures are readable on light and dark pages, and have a text that describes them.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn every_picture_has_words_and_a_dark_variant() {
     assert!(found > 5, "{found} pictures");
 }
 
-/// A link that was checked out as a plain file leads to nothing in the book.
+/// A symbolic link that was checked out as a plain file would be a dead picture in the book.
 #[test]
 fn the_pictures_of_the_book_are_those_of_the_documents() {
     for entry in fs::read_dir(root().join("docs/book/src/pictures")).expect("the pictures of the book") {

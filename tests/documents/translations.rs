@@ -56,7 +56,7 @@ fn each(check: impl Fn(&str, &Document, &Document)) {
     }
 }
 
-/// What kind of line this is.
+/// The kind of a line.
 fn kind(line: &str) -> &'static str {
     match line.chars().next() {
         None => "blank",
@@ -69,7 +69,7 @@ fn kind(line: &str) -> &'static str {
     }
 }
 
-/// So a change of one line of README.md shows which lines of the translations have to change, too.
+/// So a change of one line of README.md shows which lines of the translations must change, too.
 #[test]
 fn the_same_thing_stands_on_the_same_line() {
     let kinds = |name: &str| read(&root().join(name)).lines().map(kind).collect::<Vec<_>>();
@@ -101,7 +101,7 @@ fn code_differs_in_its_comments_only() {
     });
 }
 
-/// The code that a text names, in any order: the order of words differs between languages.
+/// The code spans of a text, sorted, because the order of words differs between languages.
 fn named<'a>(lines: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut code: Vec<_> = lines.flat_map(|line| code_spans(line)).collect();
     code.sort();
@@ -132,7 +132,7 @@ fn a_translated_page_names_the_same_code() {
     }
 }
 
-/// What a translation links to where its original has `link`: the translated page, if there is one.
+/// The target of a translation's link where the original has `link`: the translated page, if there is one.
 fn in_translation(link: &str, pair: &Pair) -> String {
     let (page, _) = link.split_once('#').unwrap_or((link, ""));
     let folder = if pair.is_of_book() { "" } else { BOOK };
@@ -148,7 +148,7 @@ fn in_translation(link: &str, pair: &Pair) -> String {
     }
 }
 
-/// A link of a translation, without the heading of a page that is translated, too: the headings are translated.
+/// A link of a translation. If its page is translated, the heading is removed, because headings are translated.
 fn without_translated_heading(link: &str, pair: &Pair) -> String {
     let to_translation = if pair.is_of_book() {
         !link.starts_with("../") && !link.contains("://")
@@ -159,7 +159,7 @@ fn without_translated_heading(link: &str, pair: &Pair) -> String {
     page.unwrap_or(link).to_owned()
 }
 
-/// The links of a document, but for the line that leads to the other languages.
+/// The links of a document, except those to the other languages.
 fn links(document: &Document) -> Vec<String> {
     let lines = document.prose.iter().filter(|line| !line.contains("简体中文"));
     lines.flat_map(|line| link_targets(line)).collect()
@@ -219,7 +219,7 @@ fn every_option_in_the_table_is_one_of_the_attribute() {
     );
 }
 
-/// Who decides reads one page.
+/// A reader who decides about the library reads one page.
 #[test]
 fn the_readme_is_short() {
     let lines = read(&root().join("README.md")).lines().count();

@@ -1,4 +1,5 @@
-//! Who holds a lock and believes it: never two at a time, and each with a higher token than the one before.
+//! The holders that believe that they hold a lock: never two at a time, and each with a higher token than the previous
+//! one.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,18 +13,18 @@ pub(crate) struct Court {
     state: Mutex<State>,
 }
 
-/// Whether the locks are fenced.
+/// Whether the locks have fencing tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tokens {
-    /// They are: tokens rise.
+    /// They have tokens, which rise.
     Rise,
-    /// The store has none.
+    /// The store has no tokens.
     None,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those that have entered and not left.
+    /// The holders that have entered and not left.
     inside: Vec<Arc<Guard>>,
     last_token: u64,
     sections: u64,
@@ -31,7 +32,7 @@ struct State {
 }
 
 impl Court {
-    /// Nobody holds the key.
+    /// A court for a free key.
     #[must_use]
     pub(crate) fn new(tokens: Tokens) -> Self {
         Court { tokens, state: Mutex::default() }
@@ -39,7 +40,7 @@ impl Court {
 
     fn enter(&self, guard: &Arc<Guard>) {
         let mut state = self.state.lock().unwrap();
-        // Its own belief first: one that believes after that believes at the same time.
+        // The belief of this holder is checked first. A holder that believes after that, believes at the same time.
         let believes = guard.is_held();
         let others = state.inside.iter().filter(|other| other.is_held()).count();
         if believes && others > 0 {
@@ -61,19 +62,19 @@ impl Court {
         self.state.lock().unwrap().inside.retain(|other| !Arc::ptr_eq(other, guard));
     }
 
-    /// How many have entered.
+    /// The number of holders that have entered.
     pub(crate) fn sections(&self) -> u64 {
         self.state.lock().unwrap().sections
     }
 
-    /// No rule was broken. Those that were stopped inside leave now.
+    /// Checks that no rule was broken. Holders that were stopped inside leave now.
     pub(crate) fn acquit(&self) {
         let mut state = self.state.lock().unwrap();
         state.inside.clear();
         assert_eq!(state.faults, [""; 0]);
     }
 
-    /// Takes `key` again and again, until the task is aborted.
+    /// Acquires `key` repeatedly, until the task is aborted.
     pub(crate) async fn work(self: Arc<Self>, manager: LockManager, key: String) {
         loop {
             let request = manager.lock(&*key).ttl(Duration::from_secs(2)).wait(Duration::from_secs(30));
@@ -89,7 +90,7 @@ impl Court {
                 _ = guard.lost() => {}
             }
             self.leave(&guard);
-            // The last one, unless a judge looks at it right now.
+            // This is the last handle, unless a judge is just using another one.
             drop(guard);
         }
     }

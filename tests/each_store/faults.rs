@@ -1,5 +1,5 @@
-//! Links that break and a server that stops or is killed: the same faults in one table, on every store with one server.
-//! Another store is an implementation of [`Server`] and a line of `faults!` in its tests.
+//! Broken links, and a server that is stopped or killed: the same table of faults, on every store with one server.
+//! Another store needs an implementation of [`Server`] and a line of `faults!` in its tests.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use distlock_fixtures::{Direction, MariaDbServer, MemcachedServer, PostgresServe
 
 use crate::each_store::{Fleet, LONG, Tokens, manager, refusal};
 
-/// A server of one kind, and what is special to it.
+/// A server of one kind, and its special properties.
 pub(crate) trait Server: Sized {
-    /// Whether its locks are fenced.
+    /// Whether its locks have fencing tokens.
     const TOKENS: Tokens;
     /// Whether it forgets every lock when it is restarted.
     const RESTART: Restart;
 
-    /// A server of its own.
+    /// Starts a separate server.
     fn start() -> Self;
     /// `host:port`.
     fn address(&self) -> String;
@@ -24,11 +24,11 @@ pub(crate) trait Server: Sized {
     fn url(&self) -> String;
     /// The URL through a proxy.
     fn url_through(&self, proxy: &Proxy) -> String;
-    /// What is held.
+    /// The held locks.
     fn residue(&self) -> impl Future<Output = Vec<String>>;
     /// kill −9.
     fn kill9(&mut self);
-    /// kill −9, and started again.
+    /// kill −9, and a new start.
     fn restart(&mut self);
     /// SIGSTOP.
     fn stop(&self);
@@ -36,12 +36,12 @@ pub(crate) trait Server: Sized {
     fn cont(&self);
 }
 
-/// What becomes of locks when their server is restarted.
+/// The effect of a restart of the server on its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Restart {
-    /// They are kept.
+    /// They survive.
     Keeps,
-    /// Two may hold one: all are told, and all get on.
+    /// They are forgotten, so two may hold one. All holders notice it, and all continue.
     Forgets,
 }
 
@@ -168,20 +168,20 @@ impl Server for MemcachedServer {
     }
 }
 
-/// A server, and processes at work on it.
+/// A server, and processes that use it.
 pub(crate) async fn at_work<S: Server>() -> (S, Fleet) {
     let server = S::start();
     let fleet = Fleet::start(&server.address(), S::TOKENS, |proxy| server.url_through(proxy)).await;
     (server, fleet)
 }
 
-/// They end: nothing was wrong, and nothing is left.
+/// Ends the processes, and checks that no rule was broken and no lock is left.
 pub(crate) async fn judge(server: &impl Server, fleet: Fleet) {
     let _managers = fleet.end().await;
     eventually("nothing is left", async || server.residue().await.is_empty()).await;
 }
 
-/// The links of all, one after the other.
+/// Cuts the links of all processes, one after the other.
 pub(crate) async fn links_cut<S: Server>() {
     let (server, fleet) = at_work::<S>().await;
     for round in 0..20 {
@@ -191,27 +191,27 @@ pub(crate) async fn links_cut<S: Server>() {
     judge(&server, fleet).await;
 }
 
-/// Nothing comes through, and the connection is not closed.
+/// The link delivers nothing, and the connection is not closed.
 pub(crate) async fn links_half_open<S: Server>() {
     let (server, fleet) = at_work::<S>().await;
     for round in 0..3 {
         let proxy = &fleet.proxies[round];
         proxy.swallow_all();
-        // A process that held it knows by the end of its lease at the latest.
+        // A process that held the lock notices the loss at the end of its lease at the latest.
         fleet.works().await;
         proxy.pass();
     }
     judge(&server, fleet).await;
 }
 
-/// Of one process.
+/// The replies to one process are slow or late.
 pub(crate) async fn answers_slow_or_late<S: Server>() {
     let (server, fleet) = at_work::<S>().await;
     let slow = &fleet.proxies[0];
     slow.delay(Direction::Replies, Duration::from_millis(150));
     fleet.works().await;
     for _ in 0..2 {
-        // What was asked meanwhile is answered when nobody waits for it any more.
+        // The replies to its requests arrive when no caller waits for them any longer.
         slow.hold(Direction::Replies);
         fleet.works().await;
         slow.pass();
@@ -220,7 +220,7 @@ pub(crate) async fn answers_slow_or_late<S: Server>() {
     judge(&server, fleet).await;
 }
 
-/// Three times.
+/// The server is killed three times.
 pub(crate) async fn server_killed<S: Server>() {
     let (mut server, fleet) = at_work::<S>().await;
     for _ in 0..3 {
@@ -233,12 +233,12 @@ pub(crate) async fn server_killed<S: Server>() {
     }
 }
 
-/// Twice, for longer than a lease.
+/// The server is stopped twice, for longer than a lease.
 pub(crate) async fn server_stopped<S: Server>() {
     let (server, fleet) = at_work::<S>().await;
     for _ in 0..2 {
         server.stop();
-        // A stopped server shows nothing that one could wait for.
+        // A stopped server has no event that the test could wait for.
         tokio::time::sleep(Duration::from_secs(6)).await;
         server.cont();
         fleet.works().await;
@@ -246,7 +246,7 @@ pub(crate) async fn server_stopped<S: Server>() {
     judge(&server, fleet).await;
 }
 
-/// A holder is told when its lease is over, while the server stands still.
+/// A holder loses its lock when its lease expires, while the server is stopped.
 pub(crate) async fn holder_behind_a_stopped_server<S: Server>() {
     let server = S::start();
     let manager = manager(&server.url()).await;
@@ -260,7 +260,7 @@ pub(crate) async fn holder_behind_a_stopped_server<S: Server>() {
     manager.lock("k").wait(LONG).acquire().await.unwrap().release().await.unwrap();
 }
 
-/// It is used once it is there.
+/// The store is used as soon as the server has started.
 pub(crate) async fn server_not_there<S: Server>() {
     let mut server = S::start();
     server.kill9();

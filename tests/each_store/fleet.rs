@@ -1,4 +1,4 @@
-//! Processes of their own that work on one key, each with a link of its own.
+//! Managers that work on one key, like separate processes, each over its own link.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::each_store::{Court, LONG, Tokens};
 #[derive(Debug)]
 pub(crate) struct Fleet {
     court: Arc<Court>,
-    /// The link of each.
+    /// The link of each manager.
     pub(crate) proxies: Vec<Proxy>,
     workers: tokio::task::JoinSet<()>,
-    /// They live on, to give back what their workers held.
+    /// The managers stay alive until they have released the locks of their workers.
     managers: Vec<LockManager>,
 }
 
 impl Fleet {
-    /// Four of them, to the server at this address; `url` makes the URL that leads through a proxy.
+    /// Starts four managers for the server at this address. `url` returns the URL through a proxy.
     pub(crate) async fn start(address: &str, tokens: Tokens, url: impl Fn(&Proxy) -> String) -> Self {
         let court = Arc::new(Court::new(tokens));
         let (mut proxies, mut managers) = (Vec::new(), Vec::new());
@@ -38,13 +38,13 @@ impl Fleet {
         fleet
     }
 
-    /// Waits until they get on.
+    /// Waits until all of them have made progress.
     pub(crate) async fn works(&self) {
         let before = self.court.sections();
         eventually("they get on", async || self.court.sections() > before + 40).await;
     }
 
-    /// They end, and nothing was wrong. Their managers live until what is returned is dropped.
+    /// Ends the workers, and checks that no rule was broken. Their managers live until the result is dropped.
     pub(crate) async fn end(mut self) -> Vec<LockManager> {
         self.works().await;
         self.workers.shutdown().await;

@@ -1,5 +1,5 @@
-//! Readers, writers and semaphores at work while links break and the member stops or is killed, on stores whose locks
-//! end with a session: those who believe that they hold a lock never exclude each other.
+//! Readers, writers and semaphores, while links break and the member is stopped or killed, on stores whose locks end
+//! with a session. Holders that believe in their lock at the same time must be compatible.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,9 +18,9 @@ pub(crate) trait Member: Sized {
     fn address(&self) -> String;
     /// The URL of this address, with a session of 3 s.
     fn url_at(address: &str) -> String;
-    /// Waits until nobody holds or awaits a lock.
+    /// Waits until no process holds a lock or waits for one.
     fn has_no_locks(&self);
-    /// kill −9, and started again.
+    /// kill −9, and a new start.
     fn restart(&mut self);
     /// SIGSTOP.
     fn stop(&self);
@@ -65,7 +65,7 @@ macro_rules! member {
 member!(EtcdServers, "etcd", "distlock/");
 member!(ZooKeeperServers, "zookeeper", "/distlock");
 
-/// What each task of a process asks for, and of which key.
+/// The key and the kind that each task of a process requests.
 const TASKS: [(&str, LockKind); 6] = [
     ("k", LockKind::Exclusive),
     ("k", LockKind::Shared),
@@ -77,7 +77,7 @@ const TASKS: [(&str, LockKind); 6] = [
 
 type Inside = (&'static str, LockKind, Arc<Guard>);
 
-/// Sees all who hold a lock.
+/// Sees all holders of the locks.
 #[derive(Debug, Default)]
 struct Hall {
     inside: Vec<Inside>,
@@ -88,7 +88,7 @@ struct Hall {
 impl Hall {
     fn enter(&mut self, task: usize, guard: &Arc<Guard>) {
         let (key, kind) = TASKS[task];
-        // Its own belief first: who believes after that believes at the same time.
+        // The belief of this holder is checked first. A holder that believes after that, believes at the same time.
         let believes = guard.is_held();
         let others = self.inside.iter().filter(|(other, _, guard)| *other == key && guard.is_held());
         let others: Vec<LockKind> = others.map(|(_, kind, _)| *kind).collect();
@@ -128,7 +128,7 @@ async fn work(hall: Arc<Mutex<Hall>>, manager: LockManager, task: usize) {
     }
 }
 
-/// Four processes, each over a link of its own.
+/// Four managers, each over its own link.
 struct Fleet<M: Member> {
     server: M,
     proxies: Vec<Proxy>,
@@ -157,7 +157,7 @@ impl<M: Member> Fleet<M> {
         fleet
     }
 
-    /// Waits until all kinds get on.
+    /// Waits until all kinds have made progress.
     async fn works(&self) {
         let sections = || self.hall.lock().unwrap().sections;
         let before = sections();
@@ -165,7 +165,7 @@ impl<M: Member> Fleet<M> {
         eventually("they get on", async || got_on()).await;
     }
 
-    /// They end: nothing was wrong, and nothing is left.
+    /// Ends the workers, and checks that no rule was broken and no lock is left.
     async fn end(mut self) {
         self.works().await;
         self.workers.shutdown().await;
@@ -189,7 +189,7 @@ pub(crate) async fn links_half_open<M: Member>() {
     let fleet = Fleet::<M>::start().await;
     for proxy in &fleet.proxies[..3] {
         proxy.swallow_all();
-        // What the process held goes to others with its session.
+        // The locks of the process pass to others when its session ends.
         fleet.works().await;
         proxy.pass();
         fleet.works().await;
@@ -200,7 +200,7 @@ pub(crate) async fn links_half_open<M: Member>() {
 pub(crate) async fn answers_late<M: Member>() {
     let fleet = Fleet::<M>::start().await;
     for _ in 0..3 {
-        // What was asked is carried out, and answered when nobody waits for it any more.
+        // The requests are executed, and the replies arrive when no caller waits for them any longer.
         fleet.proxies[0].hold(Direction::Replies);
         fleet.works().await;
         fleet.proxies[0].pass();

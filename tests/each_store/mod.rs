@@ -1,4 +1,4 @@
-//! Help for these tests: who holds a lock and believes it, and processes that work on one key.
+//! Helpers: the holders that believe in their lock, and managers that work on one key.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -22,20 +22,20 @@ pub(crate) use kinds_faults::kinds_faults;
 /// Much longer than any test runs.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-/// What must not stand in any error.
+/// A text that no error may contain.
 pub(crate) const SECRET: &str = "s3cret";
 
-/// A manager that never gives up.
+/// A manager whose requests never time out.
 pub(crate) async fn manager(url: &str) -> LockManager {
     LockManager::builder().url(url).unavailable_after(LONG).connect().await.unwrap()
 }
 
-/// Why no connection is made.
+/// The error of a failed connection.
 pub(crate) async fn refusal(url: &str) -> LockError {
     LockManager::builder().url(url).connect().await.unwrap_err()
 }
 
-/// Why a URL is refused without a connection; never with what was secret.
+/// The error of a URL that is refused without a connection. Checks that it contains no secret.
 #[must_use]
 pub(crate) fn objection(url: &str) -> String {
     let error = LockManager::builder().url(url).connect_lazy().unwrap_err();

@@ -1,4 +1,4 @@
-//! How many requests and streams it takes.
+//! The numbers of requests and streams.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn a_lock_costs_two_writes_and_its_hand_over_nothing_more() {
     let before = revision(&servers);
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
-    // Two releases; the waiter may have asked once more before it was told.
+    // Two releases. The waiter may have asked once more before its notification.
     let writes = revision(&servers) - before;
     assert!((2..=3).contains(&writes), "{writes} writes");
 }

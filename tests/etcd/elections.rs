@@ -1,4 +1,4 @@
-//! Another leader, and a history that is compacted.
+//! A new leader, and a compacted history.
 
 use std::time::Duration;
 
@@ -53,8 +53,8 @@ async fn compaction_does_not_keep_a_waiter_asleep() {
     servers.has_no_locks("distlock/");
 }
 
-/// A leader that was stopped for longer than the session: whatever it does when it goes on, nobody believes for long
-/// what is not true any more. (Members before 3.4.31 end sessions then that were kept alive elsewhere.)
+/// A leader is stopped for longer than the session. Whatever it does when it resumes, a holder soon notices a loss.
+/// (Members before 3.4.31 then end sessions that another leader has kept alive.)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_hears_at_once_what_a_former_leader_does() {
     let servers = EtcdServers::three();
@@ -70,7 +70,7 @@ async fn a_holder_hears_at_once_what_a_former_leader_does() {
     guard.check().expect("the session was kept alive by the next leader");
     assert!(!waiter.is_finished());
     servers.cont(leader);
-    // If nothing happens it is a server without the defect.
+    // If the session does not end, the server does not have the defect.
     if tokio::time::timeout(Duration::from_secs(3), guard.lost()).await.is_err() {
         guard.release().await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! What is said when something is not there.
+//! The errors when a server or a permission is missing.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ async fn without_a_member_the_error_says_where_it_was_looked_for() {
     assert!(text.contains(&closed.to_string()) && !format!("{error:?}").contains("s3cret"), "{text}");
 }
 
-/// Another kind of server, or one that hangs.
+/// It may be another kind of server, or one that hangs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_says_nothing_is_named() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -58,7 +58,7 @@ async fn what_is_for_redis_is_refused() {
     }
 }
 
-/// The client has gone when its request arrives; the next connection has put an end to it.
+/// The client's connection has ended when its request arrives, and the next connection has invalidated it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_arrives_late_takes_no_lock() {
     let servers = EtcdServers::one();

@@ -1,4 +1,4 @@
-//! Readers, writers and semaphores in the queue of one key: who comes in with whom, and what it costs.
+//! Readers, writers and semaphores in the queue of one key: which of them hold the lock together, and the cost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ const SHARED: As = LockRequest::shared;
 const TWO: As = |request| request.max_holders(2);
 const MANY: As = |request| request.max_holders(100);
 
-/// Of each process.
+/// The number of sections of each process.
 const SECTIONS: u64 = 4;
 
-/// So many processes, which wait for a slow server as long as they can.
+/// Starts this many managers, with the longest time-outs for a slow server.
 async fn processes(servers: &EtcdServers, count: usize) -> Vec<LockManager> {
     let mut processes = Vec::new();
     for _ in 0..count {
@@ -30,7 +30,7 @@ async fn processes(servers: &EtcdServers, count: usize) -> Vec<LockManager> {
     processes
 }
 
-/// Two processes.
+/// Two managers.
 async fn two(servers: &EtcdServers) -> [LockManager; 2] {
     processes(servers, 2).await.try_into().expect("two")
 }
@@ -59,7 +59,7 @@ async fn a_section_that_does_not_wait_takes_two_requests_and_one_more_if_it_coun
     }
 }
 
-/// Nobody asks again when somebody leaves: who is next is told.
+/// No waiter asks again after a release, because the next one is notified.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_who_wait_ask_no_more_often() {
     let servers = EtcdServers::one();
@@ -85,7 +85,7 @@ async fn more_who_wait_ask_no_more_often() {
             let requests = transactions(&servers) - before;
             let sections = SECTIONS * u64::try_from(waiting).unwrap();
             println!("{sections} sections of {waiting} processes: {requests} requests");
-            // Who waits asks once more each 2 s.
+            // Each waiter asks again every 2 s.
             let again = u64::try_from(waiting).unwrap() * (begin.elapsed().as_secs() / 2);
             assert!(requests <= 4 * sections + again, "{requests} requests for {sections} sections");
         }
@@ -93,7 +93,7 @@ async fn more_who_wait_ask_no_more_often() {
     servers.has_no_locks("distlock/");
 }
 
-/// Readers come in together, in front of the writer or behind him.
+/// Readers hold the lock together, before or after the writer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_waits_for_the_readers_before_him_and_for_no_other() {
     let servers = EtcdServers::one();
@@ -125,7 +125,7 @@ async fn a_writer_waits_for_the_readers_before_him_and_for_no_other() {
     servers.has_no_locks("distlock/");
 }
 
-/// Of several that wait, each that leaves lets in one, the oldest; one that gives up lets in nobody.
+/// Each release grants the lock to one waiter, the oldest. A waiter that cancels grants it to no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_semaphore_lets_in_the_oldest_for_each_that_leaves() {
     let servers = EtcdServers::one();
@@ -150,7 +150,8 @@ async fn a_semaphore_lets_in_the_oldest_for_each_that_leaves() {
     servers.has_no_locks("distlock/");
 }
 
-/// Who does not wait counts the places before it takes one: those who count at the same time do not get in together.
+/// A request that does not wait counts the places before it takes one. Requests that count at the same time must not
+/// both get the last place.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_more_than_the_limit_get_in_who_do_not_wait() {
     const LIMIT: usize = 3;
@@ -178,7 +179,7 @@ async fn no_more_than_the_limit_get_in_who_do_not_wait() {
     servers.has_no_locks("distlock/");
 }
 
-/// Its place stays taken by a lease of its own, and counts as that of any holder of its kind.
+/// The place stays taken with a separate lease, and counts like any holder of its kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_kept_is_of_the_kind_that_it_was() {
     let servers = EtcdServers::one();
@@ -198,7 +199,7 @@ async fn what_is_kept_is_of_the_kind_that_it_was() {
     }
 }
 
-/// A program of version 0.1.0 knows exclusive places alone: it waits for all of them, and is waited for.
+/// A program of version 0.1.0 knows only exclusive places. It waits for all places, and all others wait for its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn places_of_an_earlier_version_exclude_all_kinds() {
     let servers = EtcdServers::one();

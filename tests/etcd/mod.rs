@@ -1,4 +1,5 @@
-//! What is particular to etcd: sessions, leases, elections, compaction, users, TLS, the queue of all kinds of locks.
+//! Tests that only etcd needs: sessions, leases, elections, compaction, users, TLS, and the queue of all kinds of
+//! locks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -25,19 +26,19 @@ use distlock_tests::EtcdServers;
 /// Much longer than any test runs.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// A process with a session of this time-out, on all members.
+/// A manager on all members, whose session has this time-out.
 async fn process(servers: &EtcdServers, session_timeout: &str) -> LockManager {
     let url = format!("{}?session_timeout={session_timeout}&response_timeout=1s", servers.url());
     LockManager::connect(&url).await.expect("the members answer")
 }
 
-/// The revision of the store: how many transactions have written since it was created.
+/// The revision of the store: the number of transactions that wrote something since its creation.
 fn revision(servers: &EtcdServers) -> u64 {
     let said = servers.ctl(&["get", "nothing", "-w", "fields"]);
     said.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap().parse().unwrap()
 }
 
-/// How many transactions the member has been sent.
+/// The number of transactions that the member has received.
 fn transactions(servers: &EtcdServers) -> u64 {
     let mut stream = TcpStream::connect(servers.address(0)).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! Locks live as long as the session of their process, and not a moment longer.
+//! Locks live exactly as long as the session of their process.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::etcd::{LONG, process};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_granted_for_longer_is_counted_as_it_was_granted() {
-    // Two elections must fit into the shortest lease: 2 s are raised to 9 s.
+    // The shortest lease must be longer than two elections, so 2 s are raised to 9 s.
     let servers = EtcdServers::start(1, &["--heartbeat-interval=600", "--election-timeout=6000"]);
     let manager = process(&servers, "2s").await;
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
@@ -33,7 +33,7 @@ async fn a_session_that_the_server_ends_is_lost_at_once() {
     servers.has_no_locks("distlock/");
 }
 
-/// The link is down for longer than the session lasts: a new one begins, with nothing of the former.
+/// The link is down for longer than the session lasts. A new session begins, without the locks of the former one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_that_outlasts_the_session_costs_the_locks_and_nothing_else() {
     let servers = EtcdServers::one();
@@ -56,7 +56,7 @@ async fn a_cut_that_outlasts_the_session_costs_the_locks_and_nothing_else() {
     assert!(!servers.ctl(&["lease", "list"]).lines().skip(1).any(|line| !line.trim().is_empty()));
 }
 
-/// Nobody waits for the session of a process that has ended in order.
+/// No process waits for the session of a process that was shut down.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_session_ends_with_the_manager() {
     let servers = EtcdServers::one();

@@ -1,4 +1,4 @@
-//! TLS: the servers are verified, and verify their clients.
+//! TLS: the client verifies the servers, and the servers verify the client.
 
 use distlock::{LockError, LockManager};
 use distlock_fixtures::TlsFiles;

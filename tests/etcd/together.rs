@@ -1,4 +1,4 @@
-//! What is sent while others are under way is sent together, and each lock is decided by itself.
+//! Transactions that wait for others in flight are sent together, and each lock is decided separately.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,12 +13,12 @@ use crate::etcd::{LONG, process, revision};
 const KEYS: usize = 40;
 const ROUNDS: usize = 10;
 
-/// A task for each key and process, all at the same time. Returns them, and how many sections were run.
+/// Starts a task for each key and manager, all at the same time. Returns the tasks, and the counter of their sections.
 fn run(processes: &[LockManager]) -> (JoinSet<()>, Arc<AtomicUsize>) {
     let mut running = JoinSet::new();
     let done = Arc::new(AtomicUsize::new(0));
     for key in 0..KEYS {
-        // The last token, locked while somebody holds the key.
+        // The last token. The mutex is locked while a task holds the key.
         let last = Arc::new(Mutex::new(0));
         for manager in processes {
             running.spawn(sections(manager.clone(), format!("k{key}"), last.clone(), done.clone()));

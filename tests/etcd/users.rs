@@ -27,7 +27,7 @@ async fn a_user_needs_one_role_for_one_range_of_keys() {
     let kept = one.lock("kept").min_hold(std::time::Duration::from_secs(1)).acquire().await.unwrap();
     kept.release().await.unwrap();
     assert!(other.force_release("kept").await.unwrap());
-    // More than are sent one by one.
+    // Enough that some are sent in batches.
     let mut asking = tokio::task::JoinSet::new();
     for number in 0..30 {
         asking.spawn(one.lock(format!("k{number}")).acquire());
@@ -46,7 +46,7 @@ async fn a_user_needs_one_role_for_one_range_of_keys() {
     assert!(wrong.contains("invalid user ID or password"), "{wrong}");
 }
 
-/// The server has forgotten the login when it comes back: the next connection logs in again.
+/// After its restart, the server has forgotten the login. The next connection logs in again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_is_repeated_when_the_server_has_forgotten_it() {
     let mut servers = EtcdServers::one();

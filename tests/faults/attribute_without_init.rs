@@ -1,4 +1,4 @@
-//! An attribute without a manager is an error, not a silent run.
+//! Without a manager, an annotated function returns an error, and does not run without a lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,7 @@ async fn the_body_does_not_run_and_the_error_names_the_remedy() {
     let error = job(7).await.unwrap_err();
     assert!(matches!(error, LockError::NotInitialized), "{error:?}");
     assert!(error.to_string().contains("init"), "{error}");
-    // What the handlers of a server meet with.
+    // The handlers of a server are in this situation.
     let in_a_task = distlock::with_manager(LockManager::in_memory(), async { tokio::spawn(job(7)).await });
     let error = in_a_task.await.unwrap().unwrap_err();
     for remedy in ["spawned tasks", "LockManager::current()", "manager = state.locks"] {

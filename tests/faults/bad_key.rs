@@ -1,4 +1,4 @@
-//! Keys that cannot be: empty, or longer than 1 KiB.
+//! Invalid keys: empty, or longer than 1 KiB.
 
 use distlock::LockError;
 use distlock_tests::Backend;

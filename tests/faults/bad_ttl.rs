@@ -1,4 +1,4 @@
-//! Times that cannot be, and combinations that contradict themselves.
+//! Invalid times, and contradictory combinations of options.
 
 use std::time::Duration;
 

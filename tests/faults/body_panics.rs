@@ -1,4 +1,4 @@
-//! A body that panics: the panic goes on, the lock does not.
+//! After a panic of the body, the panic continues, and the lock is released.
 
 use distlock::{LockError, LockManager, distributed_lock};
 use distlock_tests::Backend;

@@ -1,4 +1,4 @@
-//! A caller that drops its future, at every await point there is: nothing stays, although the ttl is long.
+//! A caller drops its future at each of its await points. No lock stays, although the ttl is long.
 
 use distlock::{LockError, LockManager, distributed_lock};
 use distlock_tests::{Backend, drop_after, until_nobody_waits};
@@ -17,7 +17,7 @@ distlock_tests::suite![
 /// More polls than any of these futures needs.
 const MANY: usize = 200;
 
-/// Drops the future after one poll, two polls, …, until it is quick enough to finish; then nothing may be left.
+/// Drops the future after one poll, two polls, …, until it finishes first. After that, no lock may be left.
 async fn at_every_await_point<F: Future>(backend: &Backend, mut make: impl FnMut() -> F) {
     for polls in 1..MANY {
         let finished = drop_after(polls, make()).await.is_some();
@@ -40,7 +40,7 @@ async fn a_waiting_acquire_may_be_dropped_anywhere(backend: Backend) {
     for polls in 1..6 {
         let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
         let waiting = drop_after(polls, other.lock("k").ttl(LONG).wait(LONG).acquire());
-        // A future that is not woken is not polled: dropped after a while then.
+        // A future that is not woken is not polled, so it is dropped after this time.
         let waiting = tokio::time::timeout(std::time::Duration::from_millis(100), waiting).await;
         assert!(!matches!(waiting, Ok(Some(_))), "{waiting:?}");
         until_nobody_waits(&one, "k").await;

@@ -1,11 +1,11 @@
-//! The value of another program stands where the queue of a lock is kept. A request that has to wait is told which key
-//! it is and what to do; others do not notice.
+//! The key for the queue of a lock contains a value of another program. A request that must wait gets an error with the
+//! key and the remedy. Other requests are not affected.
 
 use distlock_tests::{RedisServer, until_waiting};
 
 use super::{LONG, SOON, assert_says, assert_unavailable, connect};
 
-/// `make`: the command that makes the value at `place`.
+/// `make` is the command that creates the value at `place`.
 async fn only_who_must_wait_is_told(place: &str, make: &[&str]) {
     let server = RedisServer::start();
     server.raw(make);

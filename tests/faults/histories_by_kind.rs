@@ -1,6 +1,6 @@
-//! Several processes with several tasks each, every kind of lock, several keys at once, while some processes are killed
-//! and some stopped: at no instant may those be in together who exclude each other. The judge reads what each holder
-//! believed, from acquisition to release or until it knew of the loss.
+//! Several processes with several tasks each use every kind of lock, and several keys at once, while some processes are
+//! killed and some stopped. Holders that exclude each other must never hold a lock at the same time. The judge reads
+//! the beliefs of each holder, from its acquisition to its release or until it noticed the loss.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,12 +13,12 @@ use distlock_tests::{
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
 
-/// A client process, and what it said so far.
+/// A client process, and its output so far.
 struct Worker {
     name: String,
     client: LockClient,
     said: Vec<Event>,
-    /// When it was stopped, and when it was left to go on.
+    /// When it was stopped, and when it was resumed.
     stopped: Option<(Duration, Duration)>,
 }
 
@@ -33,7 +33,7 @@ impl Worker {
         self.said.iter().filter(|event| event.name() == name).count()
     }
 
-    /// Listens until so many more sections have begun.
+    /// Reads its output until this many more sections have begun.
     fn listen(&mut self, sections: usize) {
         let wanted = self.count("entered") + sections;
         while self.count("entered") < wanted {
@@ -43,7 +43,7 @@ impl Worker {
         }
     }
 
-    /// Listens until it is done, or gone.
+    /// Reads its output until it has finished, or has died.
     fn listen_to_the_end(&mut self) {
         while let Some(event) = self.client.next_if_alive() {
             self.said.push(event);
@@ -53,14 +53,13 @@ impl Worker {
         }
     }
 
-    /// A grant that nobody could take while the process was stopped is given back, and its request waits again,
-    /// behind others.
+    /// A grant that the stopped process could not accept is released, and its request waits again, after others.
     fn was_stopped_before(&self, section: &Section) -> bool {
         let (Some((from, to)), Some(line)) = (self.stopped, &section.line) else { return false };
         line.asked < to && section.entered > from
     }
 
-    /// What it believed; whatever it was in the middle of ended when it was `gone`.
+    /// Adds its beliefs to the history. Unfinished sections ended when the process was `gone`.
     fn testify(&self, gone: Duration, history: &mut History) {
         let left = self.said.iter().filter(|event| event.name() == "left");
         let left: HashMap<u64, &Event> = left.map(|event| (event.number("id").unwrap(), event)).collect();
@@ -76,7 +75,7 @@ impl Worker {
     }
 }
 
-/// Long beside every hold, so that nobody who is let alone loses a lock.
+/// Long compared with every hold, so that a process without faults loses no lock.
 const TTL_MS: u64 = 2_000;
 const TASKS: u64 = 4;
 
@@ -91,14 +90,14 @@ async fn kinds_exclude_each_other_while_processes_are_killed_and_stopped() {
     residue::expires_within(&server, Duration::from_secs(20));
 }
 
-/// Processes that keep locks in a file have nobody beside them who decides.
+/// Locks in a file have no server that decides between the processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn kinds_exclude_each_other_in_a_file_while_processes_are_killed_and_stopped() {
     let directory = tempfile::tempdir().unwrap();
     kinds_exclude_each_other(&format!("sqlite:{}/locks.db", directory.path().display())).await;
 }
 
-/// They change rows of a key and of its holders together.
+/// On MariaDB, one transaction changes the row of a key and the rows of its holders.
 #[tokio::test(flavor = "multi_thread")]
 async fn kinds_exclude_each_other_on_mariadb_while_processes_are_killed_and_stopped() {
     let server = MariaDbServer::start();
@@ -106,7 +105,7 @@ async fn kinds_exclude_each_other_on_mariadb_while_processes_are_killed_and_stop
     eventually("nothing is left", async || server.residue("distlock_", "").await.is_empty()).await;
 }
 
-/// Places end with the session of their process.
+/// On etcd, places end with the session of their process.
 #[tokio::test(flavor = "multi_thread")]
 async fn kinds_exclude_each_other_on_etcd_while_processes_are_killed_and_stopped() {
     let servers = EtcdServers::one();
@@ -114,7 +113,7 @@ async fn kinds_exclude_each_other_on_etcd_while_processes_are_killed_and_stopped
     servers.has_no_locks("distlock/");
 }
 
-/// Of each process the server deletes the places with its session, not one after the other.
+/// On ZooKeeper, the server deletes all places of a process together with its session, not one after the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn kinds_exclude_each_other_on_zookeeper_while_processes_are_killed_and_stopped() {
     let servers = ZooKeeperServers::one();
@@ -127,7 +126,7 @@ async fn kinds_exclude_each_other(url: &str) {
     let start = |number| Worker::start(url, number, TASKS, COUNT, "");
     let mut workers: Vec<Worker> = (1..=6).map(start).collect();
     let mut history = History::default();
-    // The first two are killed, the next two stopped for longer than a lease lasts, and left to go on.
+    // The first two processes are killed. The next two are stopped for longer than a lease, and then resumed.
     for (round, victim) in [0, 1].into_iter().enumerate() {
         workers[victim].listen(20 + 30 * round);
         let gone = shared_clock();
@@ -139,7 +138,7 @@ async fn kinds_exclude_each_other(url: &str) {
         workers[stopped].listen(10);
         let from = shared_clock();
         workers[stopped].client.stop();
-        // The fault itself: others take over what it held.
+        // The fault itself: other processes acquire its locks.
         tokio::time::sleep(Duration::from_millis(TTL_MS + 500)).await;
         workers[stopped].client.cont();
         workers[stopped].stopped = Some((from, shared_clock()));
@@ -161,8 +160,8 @@ async fn kinds_exclude_each_other(url: &str) {
     }
 }
 
-/// A process that stood still lost its lock, or did not hear in time that its release was carried out. On a slow
-/// machine everybody stands still at times.
+/// A paused process has lost its lock, or did not get the reply to its release in time. On a slow machine, every
+/// process is paused at times.
 fn may_follow_a_stop(error: &Event) -> bool {
     match error.text("kind") {
         "Lost" => true,
@@ -171,7 +170,7 @@ fn may_follow_a_stop(error: &Event) -> bool {
     }
 }
 
-/// The positive control: the same work without a lock is found out, for every kind.
+/// The positive control: for every kind, the judge detects the same work without a lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_judge_finds_out_who_works_without_a_lock() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! kill −9 of a holder's process: others wait for the rest of its ttl and no longer.
+//! kill −9 of a holder's process: other processes wait for the rest of its ttl, and not longer.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! SIGSTOP of a holder's process for longer than its ttl: when it goes on it knows that it has lost.
+//! SIGSTOP of a holder's process for longer than its ttl: when it resumes, it notices that it has lost its lock.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A second `init` returns the manager and changes nothing. A process of its own, because `init` cannot be undone.
+//! A second `init` returns the manager and changes nothing. The test needs a separate process, because `init` cannot be
+//! undone.
 
 #![allow(clippy::unwrap_used)]
 

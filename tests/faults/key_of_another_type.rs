@@ -1,4 +1,4 @@
-//! The key is there and is not a lock at all.
+//! The key exists, but its value is not a lock.
 
 use distlock::LockError;
 use distlock_tests::RedisServer;
@@ -32,7 +32,8 @@ async fn it_is_usable_once_the_foreign_key_is_gone() {
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();
 }
 
-/// What Redisson's `RLock` and Symfony's `RedisStore` write: they are seen, and are not taken for ours.
+/// The locks of Redisson's `RLock` and Symfony's `RedisStore` are respected, and are not mistaken for locks of
+/// distlock.
 #[tokio::test]
 async fn locks_of_redisson_and_symfony_are_seen_and_stay() {
     let server = RedisServer::start();

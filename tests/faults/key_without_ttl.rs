@@ -1,4 +1,4 @@
-//! Somebody else left the key without a ttl: it will never expire, and the error says so.
+//! Another program left the key without a ttl. The key never expires, and the error says so.
 
 use std::time::Duration;
 

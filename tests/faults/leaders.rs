@@ -1,5 +1,5 @@
-//! Leaders in processes of their own that are killed and stopped, and whose server is restarted: somebody leads again,
-//! in a later term, and no two believe in it at the same time.
+//! Leaders in separate processes are killed and stopped, and their server is restarted. Each time, a process leads
+//! again in a later term, and no two processes believe at the same time that they lead.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use distlock_tests::{Event, History, LockClient, RedisServer, Section, eventuall
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
 const TTL_MS: u64 = 1500;
 
-/// Processes that stand for one office, and what each has believed.
+/// The candidates for one office, and their beliefs.
 struct Candidates {
     clients: Vec<LockClient>,
-    /// Of each process, the terms that it has reported, in order.
+    /// The terms that each process has reported, in order.
     terms: Vec<Vec<Section>>,
 }
 
@@ -26,7 +26,7 @@ impl Candidates {
         Candidates { clients, terms: vec![Vec::new(); count] }
     }
 
-    /// Reads what they have said so far.
+    /// Reads their output so far.
     fn listen(&mut self) {
         for (number, client) in self.clients.iter().enumerate() {
             while let Some(event) = client.try_next() {
@@ -42,7 +42,7 @@ impl Candidates {
         leader.and_then(|number| Some((number, self.terms[number].last()?)))
     }
 
-    /// Waits until a process leads in a later term than `former`, and returns which.
+    /// Waits until a process leads in a later term than `former`, and returns the process.
     fn next_leader(&mut self, former: Option<u64>) -> (usize, u64) {
         let mut found = None;
         eventually_blocking("somebody leads", || {
@@ -69,7 +69,8 @@ trait Believe {
 }
 
 impl Believe for Vec<Section> {
-    /// `leads`: at this moment it believed to lead. Between two of them in one term it believed so, too.
+    /// At a `leads` event, the process believed that it leads. Between two such events in one term, it believed so,
+    /// too.
     fn push_belief(&mut self, number: usize, event: &Event) {
         assert_eq!(event.name(), "leads", "{event:?}");
         let (at, fence) = (event.time("at"), event.number("term"));
@@ -133,7 +134,7 @@ fn a_leader_that_was_stopped_has_been_followed_and_knows_it() {
     let (other, later) = candidates.next_leader(Some(term));
     assert_ne!(stopped, other);
     candidates.clients[stopped].cont();
-    // The other one ends. In whichever order they stand in line, they take turns.
+    // The present leader is killed, too. The candidates lead in turn, in any order of their queue.
     candidates.clients[other].kill9();
     let (_, last) = candidates.next_leader(Some(later));
     candidates.listen();
@@ -147,7 +148,7 @@ fn a_leader_is_found_again_after_its_server_was_away() {
     let mut candidates = Candidates::start(&server.url(), 3);
     let (_, term) = candidates.next_leader(None);
     server.stop();
-    // Longer than the lease: nobody can lead, and nobody believes that it does.
+    // Longer than the lease, so no process can lead, and none believes that it does.
     let silent = shared_clock() + Duration::from_millis(TTL_MS * 2);
     let mut latest = Duration::ZERO;
     eventually_blocking("the term is over", || {

@@ -1,4 +1,4 @@
-//! A process keeps a lock between its sections, and something happens to it, to its link or to the server.
+//! A process keeps a lock between its sections, and then the process, its link or the server has a fault.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use super::net::{Net, net};
 use super::{LONG, SOON, connect};
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
-/// The longest there is.
+/// The maximum of the option.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// A process that keeps `k`, and is in no section.
+/// A process that keeps `k` and is not in a section.
 fn keeper(server: &RedisServer, ttl: u64) -> LockClient {
     let mut client = LockClient::connect(CLIENT, &server.url());
     assert_eq!(client.ask(&format!("acquire k {ttl} 0 linger")).name(), "acquired");
@@ -62,7 +62,7 @@ async fn a_stopped_keeper_asks_again_when_it_goes_on() {
     keeper.stop();
     let guard = manager.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap();
     keeper.cont();
-    // Its lease has ended meanwhile, which it has to find out by its clock.
+    // Its lease has expired meanwhile, which only its clock can show.
     let busy = keeper.ask("acquire k 1000 0 linger");
     assert_eq!(busy.name(), "error", "{busy:?}");
     guard.check().expect("its late release was not ours");
@@ -89,7 +89,8 @@ async fn a_keeper_that_is_cut_off_releases_over_a_new_connection() {
 async fn a_waiter_behind_a_keeper_that_is_cut_off_gets_the_lock() {
     let Net { server, proxy, manager } = net().await;
     lingers(&manager, LONG).await;
-    // Its connections break one after the other: if that for pushes is the first, it gives the lock up over the other.
+    // Its connections break one after the other. If the connection for pushes is the first, it releases the lock over
+    // the other one.
     proxy.swallow(Direction::Requests);
     proxy.refuse();
     assert!(server.exists("k"));
@@ -131,7 +132,7 @@ async fn a_keeper_without_pushes_keeps_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_every_push_lost_others_get_it_when_the_time_is_over() {
     let server = RedisServer::start();
-    // Everybody believes that pushes arrive, and nobody may publish any.
+    // All clients expect pushes, but no client has the permission to publish.
     server.raw(&["ACL", "SETUSER", "mute", "on", ">pw", "~*", "&*", "+@all", "-publish"]);
     let url = server.url().replace("redis://", "redis://mute:pw@");
     let linger = Duration::from_millis(500);
@@ -172,7 +173,7 @@ async fn a_client_that_queues_and_asks_nobody_gets_it_when_the_time_is_over() {
     let manager = connect(&server).await;
     manager.lock("k").ttl(LONG).linger(Duration::from_millis(300)).run(async |_| ()).await.unwrap();
     let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
-    // As the first release of this crate does: its script tells nobody.
+    // Like the first release of this crate, whose script notifies no process.
     let files = [
         include_str!("../../distlock/src/backend/redis/scripts/clock.lua"),
         include_str!("../../distlock/src/backend/redis/scripts/queue.lua"),
@@ -191,7 +192,7 @@ async fn a_client_that_queues_and_asks_nobody_gets_it_when_the_time_is_over() {
         redis::from_redis_value(reply[0].clone()).unwrap()
     };
     assert_eq!(enter("poll"), "BUSY");
-    // Granted, or left free for a moment, as for all that poll.
+    // It is granted, or is free for a moment, as for all clients that poll.
     eventually("it gets the lock", async || ["MINE", "FRESH"].contains(&&*enter("heldpoll"))).await;
     server.raw(&["DEL", "k"]);
     residue::none(&server).await;

@@ -1,4 +1,4 @@
-//! The connection breaks; the server is fine.
+//! The connection breaks, and the server works.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn a_release_during_an_outage_returns_soon_and_happens_later() {
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
     proxy.refuse();
     let start = std::time::Instant::now();
-    // Whatever it says about the outcome, it does not hang, and the key goes when the link is back.
+    // Whatever outcome the release reports, it does not hang, and the key is removed when the link works again.
     drop(guard.release().await);
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     proxy.pass();

@@ -1,4 +1,4 @@
-//! The connection is dead and nobody says so: bytes vanish in one direction or both.
+//! The connection is dead without an error: bytes vanish in one direction or in both.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ async fn a_silent_link_is_given_up_and_a_new_one_made() {
     let start = Instant::now();
     assert_unavailable(&manager.lock("k").wait(LONG).acquire().await.unwrap_err());
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
-    // The old connections stay silent for good: only new ones can work now.
+    // The old connections stay silent forever, so only new ones can work.
     proxy.pass();
     eventually("it works again", async || manager.lock("k").acquire().await.is_ok()).await;
     residue::none(&server).await;
@@ -70,7 +70,7 @@ async fn what_was_taken_before_a_long_outage_is_given_back_after_it() {
     assert_unavailable(&manager.lock("k").ttl(LONG).acquire().await.unwrap_err());
     assert!(server.exists("k"));
     proxy.refuse();
-    // The fault itself: longer than anything that was sent can be on its way.
+    // The fault itself, for longer than any command can be in flight.
     tokio::time::sleep(Duration::from_secs(15)).await;
     assert!(server.exists("k"));
     proxy.pass();
@@ -98,7 +98,7 @@ async fn a_slow_link_is_not_a_dead_one() {
         proxy.delay(direction, Duration::from_millis(100));
     }
     let guard = manager.lock("k").ttl(Duration::from_secs(10)).acquire().await.unwrap();
-    // The deadline counts from before the request was sent.
+    // The deadline is counted from before the request was sent.
     assert!(guard.remaining() <= Duration::from_millis(9_800), "{:?}", guard.remaining());
     guard.release().await.unwrap();
     residue::none(&server).await;

@@ -1,4 +1,4 @@
-//! The manager is shut down with locks held and wanted.
+//! The manager is shut down while locks are held and requested.
 
 use std::time::Duration;
 

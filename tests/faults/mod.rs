@@ -1,5 +1,5 @@
-//! Bad input and faults, one file each. Whatever happens: a typed error that says what to do, nothing left behind,
-//! nothing run unlocked.
+//! Bad input and faults, one file for each. In every case, the error is typed and names the remedy, no lock is left,
+//! and no body runs without its lock.
 //!
 //! No test here calls `distlock::init`: `attribute_without_init` needs a process that never did.
 
@@ -53,17 +53,17 @@ use std::time::Duration;
 use distlock::{LockError, LockManager};
 use distlock_tests::RedisServer;
 
-/// Much longer than any test runs: what is gone before was not saved by its expiry.
+/// Much longer than any test runs, so a key that is gone earlier did not just expire.
 const LONG: Duration = Duration::from_secs(600);
 
-/// What the library allows itself for an unreachable server, 3 s, with room for a loaded machine.
+/// The library's limit for an unreachable server, 3 s, with a margin for a busy machine.
 const SOON: Duration = Duration::from_secs(10);
 
 async fn connect(server: &RedisServer) -> LockManager {
     LockManager::connect(&server.url()).await.unwrap()
 }
 
-/// `Unavailable`, and never `Busy`: a server that does not answer has not said that somebody holds the lock.
+/// `Unavailable`, and never `Busy`, because a server that does not reply has not reported a holder.
 #[track_caller]
 fn assert_unavailable(error: &LockError) {
     assert!(error.is_unavailable() && !error.is_busy(), "{error:?}");

@@ -1,4 +1,4 @@
-//! An ACL user that may not do what a lock needs.
+//! An ACL user without the permissions that a lock needs.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue, until_w
 
 use super::{LONG, SOON, assert_says, assert_unavailable};
 
-/// What docs/redis.md says is the least.
+/// The minimum permissions in docs/redis.md.
 const LEAST: &str = "on >secret ~shop:* &shop:* +evalsha +eval +set +get +del +pexpire +pttl +time +ping \
                      +publish +subscribe +unsubscribe +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex +llen";
 
-/// What docs/redis.md says that shared and limited locks need, too.
+/// The additional permissions for shared and limited locks in docs/redis.md.
 const MORE: &str = "+zadd +zrem +zremrangebyscore +zrevrange +zrange +zcard +zscore +pexpireat";
 
 async fn connect_as(server: &RedisServer, user: &str) -> LockManager {
@@ -72,7 +72,7 @@ async fn the_least_privileges_of_shared_and_limited_locks_are_enough() {
             if limited { request.max_holders(2) } else { request.shared() }
         };
         let inside = [request(&one).acquire().await.unwrap(), request(&other).acquire().await.unwrap()];
-        // Behind a full semaphore, or behind a writer.
+        // They wait for a full semaphore or for a writer.
         let mut waiting = Vec::new();
         if !limited {
             let writer = one.lock("shared").ttl(ttl).wait(LONG);
@@ -125,7 +125,7 @@ async fn without_pub_sub_waiters_of_a_quorum_still_get_their_turn() {
     let (one, other) = (builder.clone().connect().await.unwrap(), builder.connect().await.unwrap());
     let guard = one.lock("k").acquire().await.unwrap();
     let waiter = tokio::spawn(async move { other.lock("k").wait(LONG).acquire().await });
-    // A waiter that no server can push to stands in no queue: it asks again by itself.
+    // A waiter without pushes is not in a queue, and polls.
     assert!(one.lock("k").wait(Duration::from_millis(200)).acquire().await.unwrap_err().is_busy());
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();

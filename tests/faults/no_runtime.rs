@@ -1,4 +1,4 @@
-//! There is no tokio runtime at all: everything that needs time or a socket happens on the manager's own thread.
+//! Without any tokio runtime, all timers and sockets are on the manager's own thread.
 
 use std::time::Duration;
 

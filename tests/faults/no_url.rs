@@ -1,4 +1,4 @@
-//! The URL comes from the environment, or does not.
+//! The URL in the environment is present, missing, or invalid.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, process::Command};
 

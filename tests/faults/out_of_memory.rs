@@ -1,4 +1,4 @@
-//! The server is out of memory: acquiring fails with a reason, releasing works.
+//! The server is out of memory. An acquisition fails with the reason, and a release works.
 
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ async fn a_wait_and_a_lease_are_as_long_as_they_say() {
     let ttl = Duration::from_millis(300);
     let guard = manager.lock("k").ttl(ttl).no_renew().acquire().await.unwrap();
     let start = Instant::now();
-    // Skipped by tokio, not by the lease.
+    // Tokio skips this time, but the lease does not.
     tokio::time::sleep(LONG).await;
     assert!(start.elapsed() >= ttl || guard.is_held());
     let wait = Duration::from_millis(50);

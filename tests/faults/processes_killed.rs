@@ -1,4 +1,4 @@
-//! Several processes work on one key while some of them are killed or stopped; the judge reads what they believed.
+//! Several processes work on one key while some of them are killed or stopped. The judge reads their beliefs.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn the_others_go_on_when_some_are_killed_and_stopped() {
     for number in [2, 3] {
         clients[number].sections(&format!("process {number}"), &mut history);
     }
-    // It goes on after everybody else is done: what it believed before was judged with the others.
+    // It resumes after all others have finished. Its earlier beliefs were judged with those of the others.
     let paused = shared_clock();
     clients[1].cont();
     loop {

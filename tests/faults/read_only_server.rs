@@ -1,4 +1,4 @@
-//! The server is a replica: it answers and refuses every write.
+//! The server is a replica, which replies but refuses every write.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The user's runtime is blocked for longer than the ttl: renewal goes on, because it has a thread of its own.
+//! The user's runtime is blocked for longer than the ttl. Renewal continues, because it has a separate thread.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn a_lease_outlives_a_blocked_runtime() {
     runtime.block_on(async {
         let manager = connect(&server).await;
         let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
-        // The fault itself: nothing of this runtime runs meanwhile.
+        // The fault itself: no task of this runtime runs meanwhile.
         std::thread::sleep(ttl * 2);
         guard.check().unwrap();
         assert!(server.exists("k"));
@@ -24,7 +24,7 @@ fn a_lease_outlives_a_blocked_runtime() {
     assert!(!server.exists("k"));
 }
 
-/// The replies to quick requests are read on the runtime that sends them.
+/// The runtime that sends quick requests reads their replies.
 #[test]
 fn a_runtime_that_blocks_after_quick_requests_holds_nobody_up() {
     let server = RedisServer::start();
@@ -48,7 +48,7 @@ fn a_runtime_that_blocks_after_quick_requests_holds_nobody_up() {
                 longest
             })
         };
-        // The fault itself: nothing of this runtime runs meanwhile.
+        // The fault itself: no task of this runtime runs meanwhile.
         let longest = others.join().unwrap();
         assert!(longest < ttl / 2, "{longest:?}");
         guard.check().unwrap();

@@ -1,4 +1,4 @@
-//! The user's runtime goes away while guards and acquires are alive.
+//! The user's runtime is dropped while guards and requests exist.
 
 use distlock::LockManager;
 use distlock_tests::{Backend, RedisServer, residue};

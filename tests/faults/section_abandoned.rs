@@ -1,5 +1,5 @@
-//! A section that is dropped, aborted, timed out or panics gives its lock back, whatever handles to it live in tasks
-//! and threads that the body has spawned. They are told.
+//! A section that is dropped, is aborted, times out or panics releases its lock, even if tasks and threads that the
+//! body has spawned have handles to it. The handles report the loss.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ distlock_tests::suite![
     a_shared_section_that_is_dropped_gives_back_its_share,
 ];
 
-/// Runs a section that hands its handle out and never ends.
+/// Runs a section that sends its handle to the test, and never ends.
 async fn hand_out(manager: LockManager, to: oneshot::Sender<Held>) {
     let section = manager.lock("k").ttl(LONG).run(async |held| {
         assert!(to.send(held.clone()).is_ok());
@@ -39,7 +39,7 @@ async fn is_told(child: &Held) {
     assert!(matches!(lost, LockError::Lost { reason: LostReason::Released, .. }), "{lost:?}");
 }
 
-/// Somebody else gets the lock, long before its ttl is over.
+/// Another manager gets the lock, long before its ttl is over.
 async fn is_free(backend: &Backend, key: &str) {
     let other = backend.manager().await;
     other.lock(key).wait(SOON).acquire().await.unwrap().release().await.unwrap();
@@ -50,7 +50,7 @@ async fn an_aborted_section_gives_back_what_a_child_still_has(backend: Backend) 
     let (to, handle) = oneshot::channel();
     let task = tokio::spawn(hand_out(backend.manager().await, to));
     let child = handle.await.unwrap();
-    // Waits from before.
+    // This wait began before the section ends.
     let lost = tokio::spawn(child.lost());
     assert!(child.is_held());
     task.abort();
@@ -150,7 +150,7 @@ async fn an_inner_section_that_is_dropped_leaves_the_lock_to_the_outer_one(backe
         .await;
         drop(inner);
         assert!(held.is_held());
-        // In memory it is the same manager: from a task of its own, which is not nested.
+        // In memory, it is the same manager. A separate task is not nested.
         let other = other.clone();
         let attempt = tokio::spawn(async move { other.lock("k").try_acquire().await });
         assert!(attempt.await.unwrap().unwrap().is_none());
@@ -165,7 +165,7 @@ async fn a_section_that_ends_in_order_tells_its_children_only_when_they_ask(back
     assert!(!child.is_held());
     assert!(child.check().unwrap_err().is_lost());
     is_free(&backend, "k").await;
-    // Nothing was lost: a task that awaits the loss is not woken.
+    // The lock was not lost, so a task that awaits the loss is not woken.
     let lost = tokio::time::timeout(Duration::from_millis(50), child.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
 }

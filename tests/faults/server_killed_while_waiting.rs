@@ -1,4 +1,4 @@
-//! The server is killed and restarted while somebody waits.
+//! The server is killed and restarted while a request waits.
 
 use std::time::Instant;
 
@@ -14,7 +14,8 @@ async fn a_waiter_goes_on_waiting_after_a_restart() {
     let waiter = tokio::spawn(async move { other.lock("k").ttl(LONG).wait(LONG).acquire().await });
     until_waiting(&one, "k", 1).await;
     server.restart();
-    // A release that the outage left unconfirmed happens when the link is back; either way the waiter is next.
+    // A release that the outage left unconfirmed is executed when the link works again. In both cases, the waiter is
+    // next.
     drop(guard.release().await);
     waiter.await.unwrap().unwrap().release().await.unwrap();
     residue::none(&server).await;

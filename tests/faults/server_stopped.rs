@@ -1,4 +1,4 @@
-//! SIGSTOP of the server for longer than the ttl: connections stay open and nothing is answered.
+//! SIGSTOP of the server for longer than the ttl: connections stay open, and the server does not reply.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A request for several keys whose one command is lost, late or refused: nothing stays, and the others go on.
+//! The only command of a request for several keys is lost, late or refused. No lock stays, and other requests continue.
 
 use std::time::{Duration, Instant};
 
@@ -122,7 +122,7 @@ async fn scripts_that_the_server_has_forgotten_are_told_again() {
     residue::none(&server).await;
 }
 
-/// A server behind a link, and a manager that gives up a link only when it was silent for that long.
+/// A server behind a link, and a manager with the longest time-out for a silent link.
 async fn patient_net() -> Net {
     let server = RedisServer::start();
     let proxy = Proxy::to(&server.address());
@@ -132,8 +132,8 @@ async fn patient_net() -> Net {
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Every other key is held by this task, so those between them take a command each. Each is answered within the second
-/// that a single attempt has, but not all of them.
+/// This task holds every other key, so each key between them takes a separate command. Each command is answered within
+/// the second of a single attempt, but not all of them together are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_attempt_has_no_more_time_for_several_keys_than_for_one() {
     let Net { server, proxy, manager } = patient_net().await;
@@ -150,7 +150,7 @@ async fn a_single_attempt_has_no_more_time_for_several_keys_than_for_one() {
     residue::none(&server).await;
 }
 
-/// The server stops behind the first of two commands.
+/// The server stops after the first of two commands.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_told_that_the_server_is_silent_does_not_wait_for_it_to_take_back_what_it_gave() {
     let Net { server, proxy, manager } = patient_net().await;
@@ -168,7 +168,7 @@ async fn who_is_told_that_the_server_is_silent_does_not_wait_for_it_to_take_back
             server.cont();
             match attempt {
                 Err(LockError::Unavailable { key, .. }) if key.as_str() == "c" => return Some(took),
-                // On a busy machine the server may stop too early, or too late.
+                // On a busy machine, the server may stop too early or too late.
                 other => drop(other),
             }
             eventually("the first is free again", async || !server.exists("a")).await;

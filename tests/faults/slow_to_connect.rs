@@ -1,4 +1,4 @@
-//! A server that needs longer for its first answer than `connect` usually waits.
+//! A server whose first reply takes longer than `connect` usually waits.
 
 use std::time::Duration;
 

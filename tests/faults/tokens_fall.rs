@@ -1,5 +1,5 @@
-//! Where fencing tokens fall: each test provokes a row of "When can a token fall" in `docs/faults.md`, so that the page
-//! promises neither too much nor too little.
+//! Cases in which fencing tokens fall. Each test provokes a row of "When can a token fall" in `docs/faults.md`, so the
+//! page promises neither too much nor too little.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use distlock::LockManager;
 use distlock_fixtures::{MariaDbServer, PostgresServer};
 use distlock_tests::{EtcdServers, RedisServer, ZooKeeperServers};
 
-/// The last of some tokens that a manager of its own gets for one key.
+/// The last of several tokens that a new manager gets for one key.
 async fn token(url: &str) -> u64 {
     let manager = LockManager::connect(url).await.unwrap();
     let mut last = 0;
@@ -54,7 +54,7 @@ async fn mariadb_with_tables_that_were_dropped() {
     assert!(after <= before, "{after} after {before}");
 }
 
-/// What was committed within the last second is in the memory of the process that is killed.
+/// The commits of the last second are only in the memory of the killed process.
 #[tokio::test(flavor = "multi_thread")]
 async fn mariadb_that_does_not_flush_and_is_killed() {
     let mut server = MariaDbServer::with(&["--innodb-flush-log-at-trx-commit=0"]);
@@ -63,7 +63,7 @@ async fn mariadb_that_does_not_flush_and_is_killed() {
         server.kill9();
         server.restart();
         let next = token(&server.url()).await;
-        // Five tokens were got before the crash, and five after it.
+        // There were five tokens before the crash, and five after it.
         if next < last + 5 {
             return;
         }

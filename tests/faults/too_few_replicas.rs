@@ -1,5 +1,6 @@
 //! `min-replicas-to-write`: a master without enough replicas refuses every write until they are back, as a new master
-//! does for some seconds after a fail-over. That passes: nobody is turned away for it, and nothing stays behind.
+//! does for some seconds after a fail-over. This state is temporary: no request fails because of it, and no lock is
+//! left.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ async fn a_release_is_repeated_until_the_lock_is_gone() {
     let manager = connect(&server).await;
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
     ask_for(&server, "1");
-    // Whatever it says: it could not be done yet.
+    // The result does not matter, because the release was not possible yet.
     drop(guard.release().await);
     assert_eq!(server.keys(), ["k"]);
     ask_for(&server, "0");
@@ -38,7 +39,7 @@ async fn a_waiter_goes_on_waiting() {
     assert!(!waiter.is_finished());
     ask_for(&server, "0");
     waiter.await.unwrap().unwrap().release().await.unwrap();
-    // One that is queued already, too.
+    // A request that is already queued also waits.
     let guard = other.lock("k").ttl(LONG).acquire().await.unwrap();
     let next = connect(&server).await;
     let waiter = tokio::spawn(async move { next.lock("k").wait(LONG).acquire().await });

@@ -1,4 +1,4 @@
-//! Two managers in one process are two clients.
+//! Two managers of one process are two clients.
 
 use distlock_tests::{Backend, RedisServer, eventually};
 

@@ -1,4 +1,4 @@
-//! Nothing answers at the address.
+//! No server replies at the address.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use distlock_tests::{Proxy, RedisServer, eventually};
 
 use super::{LONG, SOON, assert_says, assert_unavailable};
 
-/// A server that is gone again: its port refuses connections.
+/// A server that has ended, so its port refuses connections.
 fn gone() -> RedisServer {
     let mut server = RedisServer::start();
     server.kill9();
@@ -35,12 +35,12 @@ fn chain(error: &LockError) -> impl Iterator<Item = String> {
     whole.map(ToString::to_string)
 }
 
-/// A service that is started beside its server.
+/// A service that is started at the same time as its server.
 #[tokio::test(flavor = "multi_thread")]
 async fn connect_waits_for_a_server_that_is_just_being_started() {
     let mut server = gone();
     let connect = tokio::spawn(LockManager::connect(server.url()));
-    // It takes a while to start, and until then the port refuses.
+    // The server needs time to start. Until then, the port refuses connections.
     let server = tokio::task::spawn_blocking(move || {
         server.restart();
         server
@@ -100,13 +100,13 @@ async fn a_url_that_cannot_be_is_an_invalid_option() {
 
 #[tokio::test]
 async fn an_address_of_another_kind_of_server_is_unavailable() {
-    // An HTTP server would answer so to anything.
+    // An HTTP server would reply like this to any request.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         use std::io::{Read, Write};
         for mut connection in listener.incoming().flatten() {
-            // A client that is gone already needs no answer.
+            // A client that has closed its connection needs no reply.
             drop(connection.read(&mut [0; 1024]));
             drop(connection.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
         }

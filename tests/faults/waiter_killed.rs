@@ -1,4 +1,4 @@
-//! kill −9 of waiters: a dead entry in the queue costs the next one no more than the claim time.
+//! kill −9 of waiters: a dead queue entry delays the next waiter by at most the claim time.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::{LONG, connect};
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
 
-/// Claim time (3 s) and jitter, with room for a loaded machine.
+/// Claim time (3 s) and jitter, with a margin for a busy machine.
 const CLAIM: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,7 +51,7 @@ async fn a_hundred_dead_entries_in_front_are_skipped_by_the_release_itself() {
     let (manager, other) = (connect(&server).await, connect(&server).await);
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
     for number in 0..100 {
-        // Entries of processes that are gone: they have not expired, and nobody listens for them.
+        // Queue entries of dead processes. They have not expired, and no process receives their pushes.
         let token = format!("dl1:gone{number}:1");
         server.raw(&["RPUSH", "dl1:q:k", &token]);
         server.raw(&["HSET", "dl1:e:k", &token, "9999999999999999 3000 0 w e"]);
@@ -61,7 +61,7 @@ async fn a_hundred_dead_entries_in_front_are_skipped_by_the_release_itself() {
     let before = server.calls("evalsha");
     guard.release().await.unwrap();
     let next = next.await.unwrap().unwrap();
-    // One command: nobody had to ask again (a heartbeat may fall in between on a slow machine).
+    // One command: no waiter had to ask again. (On a slow machine, there may be a heartbeat.)
     let calls = server.calls("evalsha") - before;
     assert!(calls <= 2, "{calls} commands");
     next.release().await.unwrap();

@@ -1,5 +1,5 @@
-//! SIGSTOP of a waiter's process: the lock that was handed to it goes on to the next, and when the process goes on it
-//! does not believe in a grant of the past.
+//! SIGSTOP of a waiter's process: the lock that was granted to it passes to the next waiter. When the process resumes,
+//! it does not rely on the old grant.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{LONG, connect};
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
 
-/// Claim time (3 s) and jitter, with room for a loaded machine.
+/// Claim time (3 s) and jitter, with a margin for a busy machine.
 const CLAIM: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! `transaction`, `once` and `fence` of the attribute: lock, fence, effects and result.
+//! `transaction`, `once` and `fence` of the attribute: the lock, the fence, the effects and the result.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ struct Shop {
 impl Shop {
     async fn open() -> (Self, tempfile::TempDir) {
         let (pool, folder) = sqlite().await;
-        // The key in the database is that of the store.
+        // The database has the same key as the store.
         let locks = LockManager::in_memory();
         (Shop { locks, pool }, folder)
     }
@@ -99,7 +99,7 @@ async fn a_call_that_is_dropped_rolls_back() {
     assert_eq!(shop.pool.written("k").await.len(), 1);
 }
 
-/// By `distlock release`, for one: the body is stopped, and nothing of it stays.
+/// The lock may be lost by `distlock release`, for example. The body is stopped, and none of its writes stays.
 #[tokio::test]
 async fn a_lock_that_is_lost_rolls_back() {
     let (shop, _folder) = Shop::open().await;
@@ -140,7 +140,7 @@ async fn a_repeated_call_gets_the_first_result() {
     assert_eq!(shop.pool.written("k").await.len(), 1);
 }
 
-/// Several calls at once that ask for the same request: one of them runs.
+/// Of several simultaneous calls for the same request, one runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_at_once_run_once() {
     let (shop, _folder) = Shop::open().await;
@@ -158,7 +158,7 @@ async fn write(tx: &mut Transaction<'_, Postgres>, fence: &Fence) -> Result<(), 
     PgPool::step(tx, fence, Step::Write).await
 }
 
-/// A handler's arguments are taken apart by patterns, and what it is given is moved into the body.
+/// Patterns take a handler's arguments apart, and its values are moved into the body.
 #[distributed_lock(key = "k:<user>", manager = locks, transaction = tx in pool, once = keep, guard = guard)]
 async fn handler(
     locks: LockManager,

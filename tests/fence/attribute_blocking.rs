@@ -20,7 +20,7 @@ fn write(tx: &Connection, fence: &Fence) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Until the test has done something to the lock.
+/// Writes, and waits until the test has changed the lock.
 fn write_and_wait(
     tx: &Connection,
     fence: &Fence,
@@ -41,7 +41,7 @@ impl Shop {
         Shop { locks: LockManager::in_memory(), connection: Arc::new(Mutex::new(connection)) }
     }
 
-    /// How many have written.
+    /// The number of calls that have written.
     fn written(&self) -> i64 {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         connection.query_row("SELECT count(*) FROM done", [], |row| row.get(0)).unwrap()
@@ -108,7 +108,8 @@ fn ok_commits_and_err_rolls_back() {
     assert_eq!(shop.written(), 2);
 }
 
-/// By `distlock release`, for one. The body cannot be stopped; its transaction can.
+/// The lock may be lost by `distlock release`, for example. The body cannot be stopped, but its transaction is rolled
+/// back.
 #[test]
 fn a_lock_that_is_lost_rolls_back() {
     type Waits = fn(&Shop, mpsc::Sender<()>, mpsc::Receiver<()>) -> Result<(), Failure>;
@@ -125,7 +126,7 @@ fn a_lock_that_is_lost_rolls_back() {
         let result = section.join().unwrap();
         match stays {
             0 => assert!(matches!(&result, Err(Failure::Lock(error)) if error.is_lost()), "{result:?}"),
-            // What was committed is no loss.
+            // A committed call does not report a loss.
             _ => result.unwrap(),
         }
         assert_eq!(shop.written(), stays);
@@ -161,7 +162,7 @@ fn a_repeated_call_gets_the_first_result() {
     assert_eq!(shop.written(), 1);
 }
 
-/// Threads that ask for the same request: one of them runs.
+/// Of several threads with the same request, one runs.
 #[test]
 fn calls_at_once_run_once() {
     let shop = Shop::open();
@@ -176,7 +177,7 @@ fn calls_at_once_run_once() {
     assert_eq!(shop.written(), 1);
 }
 
-/// What a function is given is moved into the body, and dropped before the lock is released.
+/// The arguments are moved into the body, and dropped before the lock is released.
 #[distributed_lock(key = "k:<user>", manager = locks, transaction = tx in connection, once = keep, guard = guard)]
 fn handler(
     locks: LockManager,

@@ -1,4 +1,4 @@
-//! The layers between a client and a server of gRPC, over a socket.
+//! The layers between a gRPC client and a gRPC server, over a socket.
 
 use distlock_fence::Fence;
 use distlock_fence::tower::{RefuseStale, SendFence};
@@ -10,7 +10,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use tower::ServiceBuilder;
 
-/// Calls the service as the holder with this token, or as somebody who sends none.
+/// Calls the service as the holder with this token, or as a client without a token.
 async fn call(channel: &Channel, token: Option<u64>) -> Result<(), Status> {
     let request = HealthCheckRequest::default();
     match token {

@@ -1,4 +1,4 @@
-//! What becomes of a transaction that has to wait for another one of its key, at each isolation level.
+//! The outcome of a transaction that must wait for another one of its key, at each isolation level.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn on_postgres_a_snapshot_of_before_is_refused() {
         } else {
             waited.unwrap();
         }
-        // It can be tried again.
+        // It can be retried.
         pool.section(&Fence::new("k", 2), Plan::default()).await.unwrap();
     }
 }
@@ -57,7 +57,7 @@ async fn on_mariadb_it_goes_on_at_every_level() {
     }
 }
 
-/// SQLITE_BUSY, because its pool does not wait at all.
+/// It fails with SQLITE_BUSY, because its pool does not wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_sqlite_it_waits_for_as_long_as_the_pool_says() {
     let (pool, folder) = sqlite().await;

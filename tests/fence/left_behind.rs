@@ -1,4 +1,4 @@
-//! What a section leaves behind: a transaction that was dropped, and savepoints that its body has not ended.
+//! The remains of a section: a dropped transaction, and savepoints that its body has not ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,7 +13,7 @@ use crate::libraries::pools::{mysql_async_on_mariadb, sea_orm_on_mariadb, sea_or
 use crate::library::{End, Failure, Library, Plan, Step, Steps};
 use crate::world::{World, mariadb_at, postgres_at, sqlite};
 
-/// The connection goes back to its pool, and is not used again.
+/// The pool gets the connection back, and does not use it again.
 async fn a_section_that_is_dropped_holds_nobody_up<L: Library>(library: &L) {
     let (copy, (wrote, has_written)) = (library.clone(), oneshot::channel());
     let hangs = async move { copy.section(&Fence::new("k", 1), Plan::ending(End::Hang(wrote))).await };
@@ -25,7 +25,7 @@ async fn a_section_that_is_dropped_holds_nobody_up<L: Library>(library: &L) {
     assert_eq!(library.observer().written("k").await, [1]);
 }
 
-/// Each on a database of its own.
+/// Each test uses a separate database.
 macro_rules! dropped {
     ($($library:ident: $open:expr;)*) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,7 +74,7 @@ async fn a_savepoint_whose_future_was_dropped_is_not_committed() {
     assert_eq!(library.observer().written("k").await, [1]);
 }
 
-/// The same, with a panic that the body catches.
+/// A savepoint in which the body catches a panic.
 #[test]
 fn a_savepoint_that_panicked_is_not_committed() {
     let mut connection = diesel::SqliteConnection::establish(":memory:").unwrap();
@@ -92,7 +92,7 @@ fn a_savepoint_that_panicked_is_not_committed() {
     blocking::transaction(&fence, &mut connection, |_| Ok::<_, Failure>(())).unwrap();
 }
 
-/// The rule of the documentation: rows below every fence that is left may go, and no others.
+/// The rule of the documentation: a row may be deleted if its token is below every fence that is still in use.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_go_when_no_smaller_token_is_left() {
     let (pool, _folder) = sqlite().await;
@@ -100,17 +100,17 @@ async fn rows_go_when_no_smaller_token_is_left() {
     for (key, token) in [("over", 10), ("k", 20), ("k", 30)] {
         write(key, token).await.unwrap();
     }
-    // The oldest process was started at 15: there is nobody with a smaller token.
+    // The oldest process was started at 15, so no holder has a smaller token.
     let deleted = sqlx::query("DELETE FROM distlock_fence WHERE token < 15").execute(&pool).await.unwrap();
     assert_eq!(deleted.rows_affected(), 1);
     assert!(matches!(write("k", 20).await, Err(Failure::Fence(FenceError::Stale { newest: 30, .. }))));
     write("over", 16).await.unwrap();
-    // Too early: the holder that was overtaken is let in.
+    // This is too early: the old holder is accepted.
     sqlx::query("DELETE FROM distlock_fence WHERE token < 31").execute(&pool).await.unwrap();
     write("k", 20).await.unwrap();
 }
 
-/// What the body does there would be committed later, or never.
+/// The writes of the body would be committed later, or never.
 #[test]
 fn inside_of_another_transaction_nothing_is_fenced() {
     let fence = Fence::new("k", 1);

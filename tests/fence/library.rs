@@ -1,4 +1,4 @@
-//! The libraries that reach a database, and what the sections of the tests do with them.
+//! The database libraries, and the steps of the tests' sections.
 
 use std::error::Error;
 
@@ -10,17 +10,17 @@ use tokio::sync::oneshot;
 
 use crate::world::World;
 
-/// What the sections of the tests fail with.
+/// The error of a test's section.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the tests that fail print them")]
 pub(crate) enum Failure {
-    /// Of the fence.
+    /// An error of the fence.
     Fence(FenceError),
-    /// Of a statement of the body.
+    /// An error of a statement of the body.
     Statement(Box<dyn Error + Send + Sync>),
-    /// Of the lock.
+    /// An error of the lock.
     Lock(distlock::LockError),
-    /// Of the body itself.
+    /// An error of the body itself.
     Refused,
 }
 
@@ -48,14 +48,14 @@ of_a_statement!(
     rusqlite::Error
 );
 
-/// What the body of a section does beside its write.
+/// The steps of a section's body in addition to its write.
 #[derive(Default)]
 pub(crate) struct Plan {
-    /// Before it: says that it has begun, and waits.
+    /// Before the write, reports that it has begun, and waits.
     pub(crate) pause: Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>,
-    /// What it does then.
+    /// The next step.
     pub(crate) before: Option<Step>,
-    /// After the write.
+    /// The end of the body, after the write.
     pub(crate) end: End,
 }
 
@@ -64,9 +64,9 @@ pub(crate) struct Plan {
 pub(crate) enum Step {
     /// Writes its token.
     Write,
-    /// Reads a number, and writes it one larger.
+    /// Increments a counter, by a read and a write.
     CountUp,
-    /// Nothing: its statement fails.
+    /// Executes a statement that fails.
     Fail,
 }
 
@@ -77,13 +77,13 @@ pub(crate) enum End {
     Commit,
     Refuse,
     Panic,
-    /// Says that it has written, and never returns.
+    /// Reports that it has written, and never returns.
     Hang(oneshot::Sender<()>),
-    /// Does this.
+    /// Calls this function.
     Do(Box<dyn FnOnce() + Send>),
-    /// Does this, and writes once more.
+    /// Calls this function, and writes again.
     DoAndWrite(Box<dyn FnOnce() + Send>),
-    /// Has a statement fail, and says nothing of it.
+    /// Executes a statement that fails, and hides the error.
     HideAFailure,
 }
 
@@ -127,7 +127,7 @@ impl Plan {
         }
     }
 
-    /// A body of a library that blocks.
+    /// A body for a blocking library.
     pub(crate) fn block_on(
         mut self,
         runtime: &Handle,
@@ -138,7 +138,8 @@ impl Plan {
     }
 }
 
-/// A body of a library that does not. (A macro: the future of a closure with a lifetime is not known to be `Send`.)
+/// A body for an async library. (A macro, because the compiler does not know that the future of a closure with a
+/// lifetime is `Send`.)
 macro_rules! follow {
     ($plan:ident, $step:ident => $do:expr) => {{
         for $step in $plan.begun().await {
@@ -152,30 +153,30 @@ macro_rules! follow {
 }
 pub(crate) use follow;
 
-/// A library on a database of its own.
+/// A library with a separate database.
 pub(crate) trait Library: Clone + Send + Sync + 'static {
-    /// What looks at the database from outside.
+    /// The observer of the database.
     type Observer: World;
 
-    /// Its sections block a thread: they cannot be dropped.
+    /// Whether its sections block a thread, so they cannot be dropped.
     const BLOCKS: bool = false;
 
     fn observer(&self) -> &Self::Observer;
 
-    /// One section of one holder: checks, writes what `plan` says, commits.
+    /// Runs one section of one holder: checks the fence, writes according to `plan`, and commits.
     fn section(&self, fence: &Fence, plan: Plan) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Makes the table of fences.
+    /// Creates the table of fences.
     fn make_table(&self) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send;
 }
 
-/// What a run may return.
+/// A value that a run may return.
 pub(crate) trait Returned: Serialize + DeserializeOwned + Send + 'static {}
 impl<T: Serialize + DeserializeOwned + Send + 'static> Returned for T {}
 
-/// A library that keeps results.
+/// A library that stores results.
 pub(crate) trait OnceLibrary: Library {
-    /// A run that writes its token, and returns this.
+    /// A run that writes its token, and returns this value.
     fn once<T: Returned>(
         &self,
         fence: &Fence,
@@ -183,11 +184,11 @@ pub(crate) trait OnceLibrary: Library {
         result: Result<T, Failure>,
     ) -> impl Future<Output = Result<Done<T>, Failure>> + Send;
 
-    /// How many results were deleted.
+    /// Deletes old results, and returns their number.
     fn prune(&self) -> impl Future<Output = u64> + Send;
 }
 
-/// What a transaction of a pool does.
+/// The steps of a pool's transaction.
 pub(crate) trait Steps: FencedDatabase + Clone + Send + Sync + 'static {
     fn step(
         connection: &mut Self::Connection,
@@ -196,7 +197,7 @@ pub(crate) trait Steps: FencedDatabase + Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// The pools of sqlx look at their databases themselves.
+/// The pools of sqlx are their own observers.
 impl<D: World> Library for D {
     type Observer = D;
 

@@ -1,4 +1,4 @@
-//! A commit that was refused, one that never arrived, and one whose answer was lost.
+//! A commit that was refused, one that never arrived, and one whose reply was lost.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::libraries::pools::{mysql_async_at, sea_orm_at, sea_orm_on_postgres, s
 use crate::library::{End, Failure, Library, Plan, Step};
 use crate::world::{World, mariadb_at, mariadb_url, postgres_at, postgres_url, sqlite};
 
-/// The connection is cut in the body: nothing was committed, and whoever ran the body knows it.
+/// The connection is cut in the body. Nothing was committed, and the caller gets an error that says so.
 async fn cut_before_the_commit<L: Library>(through: &L, proxy: &Arc<Proxy>) {
     let its = Arc::clone(proxy);
     let plan = Plan::ending(End::DoAndWrite(Box::new(move || its.cut())));
@@ -26,7 +26,7 @@ async fn cut_before_the_commit<L: Library>(through: &L, proxy: &Arc<Proxy>) {
     assert_eq!(through.observer().written("k").await, [0; 0]);
 }
 
-/// The connection is cut when the commit was applied, and before its answer has arrived.
+/// The connection is cut after the commit was applied, and before its reply arrives.
 async fn cut_after_the_commit<L: Library>(
     through: &L,
     proxy: &Proxy,
@@ -67,7 +67,7 @@ async fn postgres_tells_a_lost_commit_from_one_that_was_not_sent<L: Library>(
     let options = options.port(proxy.address().port());
     cut_before_the_commit(&open(database.clone(), options.clone()).await, &proxy).await;
 
-    // COMMIT, which is not the first command after the body, waits for an advisory lock until its answer will be lost.
+    // COMMIT, which is not the first command after the body, waits for an advisory lock until its reply will be lost.
     let slow_commit = "CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS
                            'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
                        CREATE CONSTRAINT TRIGGER pause AFTER INSERT ON done DEFERRABLE INITIALLY DEFERRED
@@ -88,19 +88,19 @@ async fn postgres_tells_a_lost_commit_from_one_that_was_not_sent<L: Library>(
     cut_after_the_commit(&through, &proxy, Plan::default(), hold_its_answer).await;
 }
 
-/// A constraint that is checked by the commit: refused, and known to be.
+/// The commit checks a constraint and is refused. The error says so.
 async fn a_commit_that_postgres_refuses_is_not_committed<L: Library<Observer = PgPool>>(library: &L) {
     let unique = "ALTER TABLE done ADD UNIQUE (name) DEFERRABLE INITIALLY DEFERRED";
     sqlx::raw_sql(unique).execute(library.observer()).await.unwrap();
     is_not_committed(library, Plan::before(Step::Write)).await;
 }
 
-/// PostgreSQL answers COMMIT after a failed statement by a rollback, which is no error.
+/// After a failed statement, PostgreSQL replies to COMMIT with a rollback, which is not an error.
 async fn a_body_that_hides_a_failed_statement_is_not_committed<L: Library<Observer = PgPool>>(library: &L) {
     is_not_committed(library, Plan::ending(End::HideAFailure)).await;
 }
 
-/// Foreign keys that are checked by the commit.
+/// The commit checks foreign keys.
 async fn a_commit_that_sqlite_refuses_is_not_committed<L: Library<Observer = SqlitePool>>(library: &L) {
     let orphans = "CREATE TABLE child (of TEXT REFERENCES counter (name) DEFERRABLE INITIALLY DEFERRED);
                    CREATE TRIGGER orphan AFTER INSERT ON done BEGIN INSERT INTO child VALUES ('nobody'); END";
@@ -113,11 +113,11 @@ async fn is_not_committed<L: Library>(library: &L, plan: Plan) {
     let not_committed = matches!(refused, Err(Failure::Fence(FenceError::NotCommitted { .. })));
     assert!(not_committed, "{refused:?}");
     assert_eq!(library.observer().written("k").await, [0; 0]);
-    // The connection is good for more.
+    // The connection can still be used.
     library.make_table().await.unwrap();
 }
 
-/// The client knows that it is closed, and sends no commit of which nobody would know what became.
+/// The client knows that it is closed, and sends no commit whose outcome would be unknown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_committed_by_a_client_of_tokio_postgres_that_is_closed() {
     let (database, options) = postgres_at("read committed").await;
@@ -135,7 +135,7 @@ async fn nothing_is_committed_by_a_client_of_tokio_postgres_that_is_closed() {
     });
     let cut = cut.await;
     assert!(matches!(cut, Err(Failure::Fence(FenceError::NotCommitted { .. }))), "{cut:?}");
-    // Nor was the token raised.
+    // The token was not raised either.
     database.section(&Fence::new("k", 0), Plan::default()).await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! `distlock-fence` on real databases: each test of `suite` with each library, then commits that fail or whose answers
+//! `distlock-fence` on real databases: each test of `suite` with each library, and commits that fail or whose replies
 //! are lost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]

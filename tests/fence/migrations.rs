@@ -1,6 +1,6 @@
-//! Migrations of sqlx under a lock, with its own lock turned off: instances that start at the same moment migrate once,
-//! also if a pooler gives each transaction of the lock another connection. (Migrations of sqlx themselves do not work
-//! through such a pooler: the names of prepared statements meet.)
+//! Migrations of sqlx under a lock, with sqlx's own lock switched off. Instances that start at the same time migrate
+//! once, even if a pooler gives each transaction of the lock another connection. (Migrations of sqlx themselves do not
+//! work through such a pooler, because the names of prepared statements collide.)
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use sqlx::PgPool;
 use sqlx::migrate::Migrator;
 use tokio::task::JoinSet;
 
-/// Two steps, each of which fails if it is carried out twice.
+/// Two steps, each of which fails if it is executed twice.
 fn steps(folder: &Path) {
     std::fs::write(folder.join("1_accounts.sql"), "CREATE TABLE account (id BIGINT PRIMARY KEY);").unwrap();
     std::fs::write(folder.join("2_first.sql"), "INSERT INTO account VALUES (1);").unwrap();
 }
 
-/// One instance of a service, with a manager and a pool of its own.
+/// One instance of a service, with its own manager and pool.
 async fn start(locks: String, database: String, folder: PathBuf) {
     let locks = LockManager::connect(&locks).await.unwrap();
     let pool = PgPool::connect(&database).await.unwrap();
@@ -39,7 +39,7 @@ async fn four_instances_migrate_once(server: &PostgresServer, locks: &str, datab
     }
     assert_eq!(server.rows("SELECT id FROM account").await.len(), 1);
     assert_eq!(server.rows("SELECT version FROM _sqlx_migrations WHERE success").await.len(), 2);
-    // Nobody has taken the lock of sqlx.
+    // No instance has taken the lock of sqlx.
     assert_eq!(server.rows("SELECT FROM pg_locks WHERE locktype = 'advisory'").await.len(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! Objects of S3, as the book's page on them writes them, on the stand-in of the Python package `moto`.
+//! Objects of S3, written as on the book's page, on the simulated S3 of the Python package `moto`.
 
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, RetryConfig, UpdateVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The server, as long as it is there.
+/// The server, which is killed when this is dropped.
 struct Objects(Child);
 
 impl Drop for Objects {
@@ -21,7 +21,7 @@ impl Drop for Objects {
 }
 
 impl Objects {
-    /// With a bucket of the name `objects`.
+    /// Starts a server with a bucket of the name `objects`.
     async fn start() -> (Self, AmazonS3) {
         let (port, python) = (free_port(), std::env::var("DISTLOCK_TEST_PYTHON"));
         let python = python.unwrap_or_else(|_| "python3".to_owned());
@@ -44,7 +44,7 @@ impl Objects {
         let mut answer = String::new();
         link.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        // The client wants one, although it speaks plain HTTP. Another test may have installed it.
+        // The client needs a TLS provider, although it uses plain HTTP. Another test may have installed it.
         drop(rustls::crypto::ring::default_provider().install_default());
         let store = AmazonS3Builder::new()
             .with_endpoint(format!("http://{address}"))
@@ -58,7 +58,7 @@ impl Objects {
     }
 }
 
-/// As the page has it.
+/// The code of the page.
 async fn replace(
     store: &impl ObjectStore,
     path: &Path,
@@ -88,7 +88,7 @@ async fn replace(
         let body = format!("{}\n{}", fence.token(), change(content).await);
         match store.put_opts(path, body.into(), mode.into()).await {
             Ok(_) => return Ok(()),
-            // Somebody has written since.
+            // Another holder has written since then.
             Err(Error::Precondition { .. } | Error::AlreadyExists { .. }) => {}
             Err(error) => return Err(FenceError::outcome_unknown(fence, error)),
         }
@@ -108,7 +108,7 @@ async fn an_object_refuses_holders_that_were_overtaken() {
     let write = async |token, text: &str| {
         replace(&store, &path, &Fence::new("k", token), async |_| text.to_owned()).await
     };
-    // There is none yet: one of two makes it, the other one looks again.
+    // There is no object yet. One of the two creates it, and the other one reads again.
     let (one, other) = (Fence::new("k", 1), Fence::new("k", 1));
     let (one, other) = tokio::join!(
         replace(&store, &path, &one, async |content| format!("{content}x")),
@@ -124,7 +124,7 @@ async fn an_object_refuses_holders_that_were_overtaken() {
     assert_eq!(content(&store, &path).await, "3\nthe same");
 }
 
-/// It has read before it was overtaken. The later ones leave the content that it has read.
+/// It has read before the later holders came, which leave the content unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Python with the moto package: ./scripts/test.sh"]
 async fn a_holder_that_is_overtaken_between_read_and_write_is_refused() {

@@ -1,4 +1,4 @@
-//! Runs that happen once, on every database.
+//! Runs that are executed once, on every database.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn other_arguments_are_refused<L: OnceLibrary>(library: &L) {
         "{refused:?}"
     );
     assert_eq!(run(library, &Fence::new("k", 3), &of((1, "a"))).await.unwrap(), (1, Outcome::Replay));
-    // The option was left out since then.
+    // The option was removed since then.
     let without = run(library, &Fence::new("k", 4), &Once::new(DAY)).await.unwrap();
     assert_eq!(without, (1, Outcome::Replay));
 }
@@ -86,8 +86,8 @@ async fn a_result_of_another_type_is_no_reason_to_run_again<L: OnceLibrary>(libr
     assert!(matches!(read, Err(Failure::Fence(FenceError::Unreadable { .. }))), "{read:?}");
 }
 
-/// Requests without a lock between them: the worst that a lock can do. The earlier ones are committed while the later
-/// ones look for a result, begin, or wait for the row.
+/// Requests without a lock, which is the worst failure of a lock. The earlier ones are committed while the later ones
+/// search for a result, begin, or wait for the row.
 async fn many_at_once_run_once<L: OnceLibrary>(library: &L) {
     for round in 0..5_u64 {
         let key = format!("k{round}");
@@ -99,7 +99,7 @@ async fn many_at_once_run_once<L: OnceLibrary>(library: &L) {
                     match run(&library, &fence, &Once::new(DAY)).await {
                         Ok(done) => break Some(done),
                         Err(Failure::Fence(FenceError::Stale { .. })) => break None,
-                        // A deadlock, or a snapshot that is too old: nothing was committed.
+                        // Nothing was committed because of a deadlock, or because the snapshot is too old.
                         Err(Failure::Fence(FenceError::NotCommitted { .. }) | Failure::Statement(_)) => {}
                         Err(error) => panic!("{error:?}"),
                     }
@@ -115,7 +115,7 @@ async fn many_at_once_run_once<L: OnceLibrary>(library: &L) {
     }
 }
 
-/// A pool of sqlx, by which its database is looked at, too.
+/// A pool of sqlx, which is also the observer of its database.
 async fn observed<D: World, I>(open: impl Future<Output = (D, I)>) -> (On<D, D>, I) {
     let (pool, its) = open.await;
     (sqlx_at(pool.clone(), pool), its)

@@ -7,7 +7,7 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Value, cmd, pipe};
 
 async fn connect(url: &str) -> MultiplexedConnection {
-    // No machine is too slow.
+    // Without time-outs, for slow machines.
     let patient = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     let client = redis::Client::open(url).unwrap();
     client.get_multiplexed_async_connection_with_config(&patient).await.unwrap()
@@ -25,7 +25,7 @@ async fn get<C: ConnectionLike>(connection: &mut C) -> Option<String> {
     cmd("GET").arg("{k}").query_async(connection).await.unwrap()
 }
 
-/// Also where numbers of Lua are not exact.
+/// Even for tokens that are too large for exact numbers in Lua.
 #[tokio::test]
 async fn a_holder_that_was_overtaken_changes_nothing() {
     let server = RedisServer::start();
@@ -91,7 +91,7 @@ async fn it_is_said_whether_anything_was_changed() {
     let fence = Fence::new("k", 1);
     set(&mut connection, &fence, "text").await.unwrap();
 
-    // The first command fails, then a later one, then one with more words than Lua can take.
+    // The first command fails, then a later one, then one with more words than Lua can pass.
     let first =
         transaction(&fence, &mut connection, &pipe().incr("{k}", 1).set("{k}", "changed").to_owned()).await;
     assert!(matches!(first, Err(FenceError::NotCommitted { .. })), "{first:?}");
@@ -105,7 +105,7 @@ async fn it_is_said_whether_anything_was_changed() {
     let too_many = transaction(&fence, &mut connection, &too_many).await;
     assert!(matches!(too_many, Err(FenceError::OutcomeUnknown { .. })), "{too_many:?}");
 
-    // The server takes no writes.
+    // The server accepts no writes.
     let config = cmd("CONFIG").arg("SET").arg("maxmemory").arg(1).to_owned();
     config.exec_async(&mut connection).await.unwrap();
     let full = set(&mut connection, &fence, "full").await;

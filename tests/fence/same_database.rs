@@ -1,4 +1,4 @@
-//! Data in the PostgreSQL database that keeps the locks: its transactions ask the lock itself.
+//! Data in the same PostgreSQL database as the locks. Its transactions check the lock itself.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl<D: AssertHeld + Steps> Steps for SameDatabase<D> {
     }
 }
 
-/// A library that asks the lock, and the URL of the database.
+/// A library that checks the lock, and the URL of the database.
 type Beside<P> = (On<P, PgPool>, String);
 
 async fn with_sqlx() -> Beside<SameDatabase<PgPool>> {
@@ -74,7 +74,7 @@ async fn write<L: Library>(library: &L, fence: &Fence) -> Result<(), Failure> {
     library.section(fence, Plan::default()).await
 }
 
-/// Whether or not somebody else has come since.
+/// This holds whether or not another holder has acquired the lock since then.
 async fn a_holder_that_has_lost_its_lock_is_stale<L: Library<Observer = PgPool>>(
     (library, url): (L, String),
 ) {
@@ -102,7 +102,7 @@ async fn a_holder_that_has_lost_its_lock_is_stale<L: Library<Observer = PgPool>>
     guard.release().await.unwrap();
 }
 
-/// From the check to the commit nobody else gets it, although its holder has lost it.
+/// From the check to the commit, no other process gets the lock, although its holder has lost it.
 async fn a_lock_that_is_lost_before_the_commit_is_given_to_nobody_until_then<L: Library>(
     (library, url): (L, String),
 ) {
@@ -129,7 +129,7 @@ async fn a_lock_that_is_lost_before_the_commit_is_given_to_nobody_until_then<L: 
     next.release().await.unwrap();
 }
 
-/// One that is dropped holds up nobody, and changes nothing.
+/// A dropped transaction delays no other process, and changes nothing.
 async fn what_is_not_committed_lets_the_lock_go<L: Library>((library, url): (L, String)) {
     if L::BLOCKS {
         return;
@@ -148,7 +148,7 @@ async fn what_is_not_committed_lets_the_lock_go<L: Library>((library, url): (L, 
     guard.release().await.unwrap();
 }
 
-/// Also where nothing is known of locks.
+/// Even if the database has no tables of locks.
 async fn locks_that_are_elsewhere_are_not_held<L: Library>((library, _url): (L, String)) {
     let (_, elsewhere) = postgres().await;
     let guard = locks(&elsewhere).await.lock("k").fenced().acquire().await.unwrap();
@@ -195,7 +195,7 @@ async fn the_locks_may_be_in_another_schema() {
     guard.release().await.unwrap();
 }
 
-/// Several transactions of one holder: nothing but the row of the fence lets one wait for the other.
+/// Several transactions of one holder. Only the row of the fence makes one wait for the other.
 async fn calls_of_one_holder_run_once<L: OnceLibrary<Observer = PgPool>>((library, url): (L, String)) {
     let locks = locks(&url).await;
     let guard = locks.lock("k").fenced().acquire().await.unwrap();
@@ -257,7 +257,7 @@ async fn annotated_functions_that_block_ask_the_lock() {
     assert_eq!(library.observer().written("k").await.len(), 2);
 }
 
-/// Two managers in place of two processes.
+/// Two managers instead of two processes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn annotated_functions_commit_in_the_order_of_their_tokens() {
     let (library, url) = with_sqlx().await;

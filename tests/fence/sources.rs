@@ -1,4 +1,4 @@
-//! Where connections that block come from.
+//! The sources of blocking connections.
 
 use std::sync::{Arc, Mutex};
 

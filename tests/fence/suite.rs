@@ -1,4 +1,4 @@
-//! What holds with every library, on every database, and at every isolation level.
+//! The rules for every library, every database and every isolation level.
 
 use distlock_fence::{Fence, FenceError};
 use tokio::sync::oneshot;
@@ -11,12 +11,12 @@ use crate::libraries::pools::{
 use crate::library::{End, Failure, Library, Plan, Step};
 use crate::world::{World, mariadb_at, postgres_at, sqlite};
 
-/// One section of one holder.
+/// Runs one section of one holder.
 async fn write<L: Library>(database: &L, fence: Fence) -> Result<(), Failure> {
     database.section(&fence, Plan::default()).await
 }
 
-/// The same, as often as it takes: the snapshot of one that had to wait may be too old.
+/// Runs one section of one holder, and retries it, because the snapshot of a transaction that waited may be too old.
 async fn write_at_last<L: Library>(database: &L, fence: Fence) -> Result<(), Failure> {
     loop {
         match write(database, fence.clone()).await {
@@ -33,12 +33,12 @@ fn is_stale(result: &Result<(), Failure>, token: u64, newest: u64) -> bool {
 
 async fn a_holder_that_was_overtaken_changes_nothing<L: Library>(database: &L) {
     write(database, Fence::new("k", 2)).await.unwrap();
-    // The same holder, with another transaction.
+    // Another transaction of the same holder.
     write(database, Fence::new("k", 2)).await.unwrap();
     let late = write(database, Fence::new("k", 1)).await;
     assert!(is_stale(&late, 1, 2), "{late:?}");
     write(database, Fence::new("k", 3)).await.unwrap();
-    // Keys that a database might take for the same one.
+    // Keys that a database might treat as equal.
     for key in ["K", "k ", "k\u{301}"] {
         write(database, Fence::new(key, 1)).await.unwrap();
     }
@@ -66,7 +66,7 @@ async fn what_is_not_committed_neither_writes_nor_raises_the_token<L: Library>(d
     assert_eq!(database.observer().written("k").await, [1]);
 }
 
-/// The older transaction is open while the later holder comes: it commits first.
+/// The older transaction is open when the later holder begins. The older one commits first.
 async fn transactions_commit_in_the_order_of_their_tokens<L: Library>(database: &L) {
     let (copy, fence, (checked, is_checked)) = (database.clone(), Fence::new("k", 1), oneshot::channel());
     let (go, may_go) = oneshot::channel();
@@ -75,7 +75,7 @@ async fn transactions_commit_in_the_order_of_their_tokens<L: Library>(database: 
     is_checked.await.unwrap();
     let copy = database.clone();
     let later = tokio::spawn(async move { write_at_last(&copy, Fence::new("k", 2)).await });
-    // Lets the later one reach the database if the scheduler likes; right in every order.
+    // Gives the later one a chance to reach the database. The test is correct in every order.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -85,7 +85,7 @@ async fn transactions_commit_in_the_order_of_their_tokens<L: Library>(database: 
     assert_eq!(database.observer().written("k").await, [1, 2]);
 }
 
-/// The later transaction waits for the older one when it is dropped: nobody reads the answer that it waits for.
+/// The later transaction is dropped while it waits for the older one, so no task reads the reply that it waits for.
 async fn a_section_that_is_dropped_in_a_statement_disturbs_no_other<L: Library>(database: &L) {
     if L::BLOCKS {
         return;
@@ -104,7 +104,7 @@ async fn a_section_that_is_dropped_in_a_statement_disturbs_no_other<L: Library>(
     assert!(later.await.is_err_and(|error| error.is_cancelled()));
     go.send(()).unwrap();
     older.await.unwrap().unwrap();
-    // Nothing of the one that was dropped is left in any connection.
+    // No connection has a rest of the dropped transaction.
     for token in 1..10 {
         let one = write_at_last(database, Fence::new("one", token));
         let another = write_at_last(database, Fence::new("another", token));
@@ -117,7 +117,7 @@ async fn a_section_that_is_dropped_in_a_statement_disturbs_no_other<L: Library>(
     }
 }
 
-/// Holders without a lock: the worst that a lock can do.
+/// Holders without a lock, which is the worst failure of a lock.
 async fn many_at_once_lose_nothing_and_keep_the_order<L: Library>(database: &L) {
     let mut tasks = tokio::task::JoinSet::new();
     for holder in 0..8_u64 {
@@ -130,7 +130,7 @@ async fn many_at_once_lose_nothing_and_keep_the_order<L: Library>(database: &L) 
                     match database.section(&fence, Plan::before(Step::CountUp)).await {
                         Ok(()) => break committed += 1,
                         Err(Failure::Fence(FenceError::Stale { .. })) => break,
-                        // A deadlock, or a snapshot that is too old: nothing was committed.
+                        // Nothing was committed because of a deadlock, or because the snapshot is too old.
                         Err(Failure::Fence(FenceError::NotCommitted { .. }) | Failure::Statement(_)) => {}
                         Err(error) => panic!("{error:?}"),
                     }

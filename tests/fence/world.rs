@@ -1,4 +1,4 @@
-//! The databases, each with a table for what the transactions of one test have done.
+//! The databases, each with a table that records the transactions of one test.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,10 +16,10 @@ pub(crate) trait World: Steps {
     /// The tokens that have written, in order.
     fn written(&self, key: &str) -> impl Future<Output = Vec<i64>> + Send;
 
-    /// Whether a transaction waits for another one. (SQLite does not say.)
+    /// Whether a transaction waits for another one. (SQLite does not report it.)
     fn waits(&self) -> impl Future<Output = bool> + Send;
 
-    /// How far it was counted.
+    /// The value of the counter.
     fn counted(&self, key: &str) -> impl Future<Output = i64> + Send;
 }
 
@@ -32,14 +32,14 @@ pub(crate) mod sql {
     pub(crate) const FAIL: &str = "INSERT INTO counter VALUES ('k', 1)";
     pub(crate) const WAITS: &str = "SELECT 1";
 
-    /// The same for PostgreSQL.
+    /// The statements for PostgreSQL.
     pub(crate) mod postgres {
         pub(crate) use super::{FAIL, READ, SET, WRITE, WRITTEN};
         pub(crate) const WAITS: &str = "SELECT count(*) FROM pg_stat_activity \
                                         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     }
 
-    /// The same for MySQL.
+    /// The statements for MySQL.
     pub(crate) mod mysql {
         pub(crate) const WRITE: &str = "INSERT INTO done (name, token) VALUES (?, ?)";
         pub(crate) const WRITTEN: &str = "SELECT token FROM done WHERE name = ? ORDER BY id";
@@ -99,7 +99,7 @@ world!(PgPool, sql::postgres);
 world!(MySqlPool, sql::mysql);
 world!(SqlitePool, sql);
 
-/// A database of its own on the shared server, at this isolation level.
+/// A separate database on the shared PostgreSQL server, with this isolation level.
 pub(crate) async fn postgres_at(level: &str) -> (PgPool, PgConnectOptions) {
     let server: PgConnectOptions = PostgresServer::shared().url().parse().unwrap();
     let name = unused_name();
@@ -116,20 +116,20 @@ pub(crate) async fn postgres_at(level: &str) -> (PgPool, PgConnectOptions) {
     (pool, options)
 }
 
-/// The same at the level of the server, with its URL.
+/// A separate database with the server's default isolation level, and its URL.
 pub(crate) async fn postgres() -> (PgPool, String) {
     let (pool, options) = postgres_at("read committed").await;
     let url = postgres_url(&options);
     (pool, url)
 }
 
-/// As every library reads it.
+/// The URL, in the form that every library reads.
 pub(crate) fn postgres_url(options: &PgConnectOptions) -> String {
     let (user, host, port) = (options.get_username(), options.get_host(), options.get_port());
     format!("postgres://{user}@{host}:{port}/{}", options.get_database().unwrap())
 }
 
-/// The same on MariaDB.
+/// A separate database on MariaDB, with this isolation level.
 pub(crate) async fn mariadb_at(level: &'static str) -> (MySqlPool, MySqlConnectOptions) {
     let server: MySqlConnectOptions = MariaDbServer::shared().url().parse().unwrap();
     let name = unused_name();
@@ -151,14 +151,14 @@ pub(crate) async fn mariadb_at(level: &'static str) -> (MySqlPool, MySqlConnectO
     (pool, options)
 }
 
-/// The same at the level of the server, with its URL.
+/// A separate database with the server's default isolation level, and its URL.
 pub(crate) async fn mariadb() -> (MySqlPool, String) {
     let (pool, options) = mariadb_at("REPEATABLE READ").await;
     let url = mariadb_url(&options);
     (pool, url)
 }
 
-/// As every library reads it.
+/// The URL, in the form that every library reads.
 pub(crate) fn mariadb_url(options: &MySqlConnectOptions) -> String {
     let (user, host, port) = (options.get_username(), options.get_host(), options.get_port());
     format!("mysql://{user}@{host}:{port}/{}", options.get_database().unwrap())
@@ -169,11 +169,11 @@ fn unused_name() -> String {
     format!("fence_{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A file, which goes with the folder.
+/// A file, which is removed together with its folder.
 pub(crate) async fn sqlite() -> (SqlitePool, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = SqliteConnectOptions::new().filename(folder.path().join("data.db")).create_if_missing(true);
-    // Transactions wait for each other here, however long that takes on this machine.
+    // Transactions wait for each other here, with enough time for a slow machine.
     let file = file.busy_timeout(distlock_fixtures::BOUND);
     let pool = SqlitePoolOptions::new().max_connections(8).connect_with(file).await.unwrap();
     let tables = "CREATE TABLE done (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, token INTEGER);

@@ -1,4 +1,4 @@
-//! Our side of a contest with a foreign client, and the verdict on both.
+//! The distlock side of a contest with a foreign client, and the verdict on both sides.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use distlock_tests::{Event, History, LockClient, RedisServer, Section, Tally, re
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// Tasks of ours; enough of them for the key never to be free between two of ours.
+/// The number of distlock tasks. It is so large that the key is never free between two of them.
 pub(crate) const TASKS: usize = 4;
-/// Sections that the foreign client has to do: about one per second while ours stand in line.
+/// The number of sections that the foreign client must run, about one per second while the distlock tasks queue.
 pub(crate) const FOREIGN: usize = 8;
 pub(crate) const KEY: &str = "shared";
 pub(crate) const TALLY: &str = "tally";
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 
-/// Works on the key until `stop`, says when the first section is done, and returns what was believed. A task that
-/// does not get the lock within a minute fails.
+/// Works on the key until `stop`, reports the end of its first section, and returns the beliefs. A task that does not
+/// get the lock within a minute fails.
 async fn work(
     url: String,
     task: usize,
@@ -41,7 +41,7 @@ async fn work(
     sections
 }
 
-/// No overlap, no lost update, everybody had a turn, nothing left.
+/// Checks that there was no overlap and no lost update, that every client had a turn, and that no lock is left.
 pub(crate) async fn judge(server: &RedisServer, ours: Vec<Vec<Section>>, foreign: Vec<Section>) {
     assert_eq!(foreign.len(), FOREIGN, "the foreign client makes progress");
     let mut history = History::default();
@@ -54,15 +54,15 @@ pub(crate) async fn judge(server: &RedisServer, ours: Vec<Vec<Section>>, foreign
     residue::none(server).await;
 }
 
-/// Our tasks.
+/// The distlock tasks.
 pub(crate) struct Ours {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<Vec<Section>>>,
 }
 
 impl Ours {
-    /// Every one of them is at work when this returns: a foreign client that never pauses would be done before ours are
-    /// connected, and have met nobody.
+    /// All of them are working when this returns. Otherwise a foreign client that never pauses would finish before they
+    /// are connected.
     pub(crate) async fn begin(server: &RedisServer) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (begun, mut at_work) = mpsc::channel(TASKS);
@@ -75,7 +75,7 @@ impl Ours {
         Ours { stop, tasks }
     }
 
-    /// What each of them believed.
+    /// Ends the tasks, and returns their beliefs.
     pub(crate) async fn end(self) -> Vec<Vec<Section>> {
         self.stop.send(true).unwrap();
         let mut ours = Vec::new();
@@ -86,7 +86,8 @@ impl Ours {
     }
 }
 
-/// A client process works on the key beside our tasks, and both are judged. Returns its last event.
+/// A client process and the distlock tasks work on the same key, and both are judged. Returns the last event of the
+/// process.
 pub(crate) async fn contest(server: &RedisServer, mut client: LockClient, name: &'static str) -> Event {
     let ours = Ours::begin(server).await;
     client.send(&format!("sections {KEY} {FOREIGN} {} {TALLY}", TTL.as_millis()));

@@ -1,6 +1,6 @@
 //! Foreign clients of the same keys: exclusion in both directions, and progress for both.
 //!
-//! What they have in common with us is `SET key token NX PX ttl` and a compare-and-delete.
+//! They share with distlock `SET key token NX PX ttl` and a compare-and-delete.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,4 +1,4 @@
-//! A bare loop: `SET NX PX` until it works, compare-and-delete in a script.
+//! A simple loop: `SET NX PX` until it succeeds, and compare-and-delete in a script.
 
 use std::{thread, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::interop::judge::{FOREIGN, KEY, Ours, TALLY, TTL, judge};
 const RELEASE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
-/// The critical sections of a client that knows nothing of us and polls every few milliseconds.
+/// The critical sections of a client without distlock that polls every few milliseconds.
 fn poller(url: &str) -> Vec<Section> {
     let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
     let mut sections = Vec::new();

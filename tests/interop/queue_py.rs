@@ -1,4 +1,4 @@
-//! A client in another language that stands in our queue: docs/protocol.md is enough to write one.
+//! A client in another language that waits in the queue of distlock. docs/protocol.md is enough to write one.
 
 use distlock_tests::{LockClient, RedisServer};
 
@@ -20,6 +20,6 @@ fn client(server: &RedisServer) -> LockClient {
 async fn it_is_served_in_its_turn_and_hands_on_to_ours() {
     let server = RedisServer::start();
     let pushed = contest(&server, client(&server), "python").await.number("pushed");
-    // Ours always wait for the key, so hardly any of its locks can have been free when it asked.
+    // The distlock tasks always wait for the key, so hardly any of its locks can have been free when it asked.
     assert!(pushed.is_some_and(|pushed| pushed > 0), "it was granted the lock by one of ours: {pushed:?}");
 }

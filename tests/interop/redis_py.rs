@@ -1,7 +1,7 @@
-//! `redis.lock.Lock` of the Python package, in a process of its own.
+//! `redis.lock.Lock` of the Python package, in a separate process.
 //!
-//! These tests need more than a server and are therefore not part of plain `cargo test`; the test command sets up what
-//! they need and runs them.
+//! These tests need more than a server, so plain `cargo test` does not run them. The test command installs their
+//! requirements and runs them.
 
 use std::process::Command;
 
@@ -53,7 +53,8 @@ async fn each_sees_the_lock_of_the_other() {
     assert_eq!(python.ask(&format!("release {KEY}")).name(), "released");
 }
 
-/// A value that is escaped makes another key than a program in another language writes; `:raw` makes the same.
+/// A value that is escaped gives another key than the one of a program in another language. With `:raw`, the keys are
+/// equal.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Python with the redis package: ./scripts/test.sh"]
 async fn a_value_with_a_colon_is_the_same_key_only_if_it_is_raw() {

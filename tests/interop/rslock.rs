@@ -1,4 +1,4 @@
-//! The crate rslock, which locks one server by the same protocol when it is given one.
+//! The crate rslock, which uses the same protocol if it has a single server.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ async fn what_the_book_shows_takes_the_same_key() {
     guard.release().await.unwrap();
 }
 
-/// A guard of rslock that is dropped keeps the key until its ttl ends: a row of the table in the book.
+/// A guard of rslock that is dropped keeps the key until its ttl ends. The table in the book has this row.
 #[tokio::test(flavor = "multi_thread")]
 async fn its_guard_keeps_the_lock_when_it_is_dropped() {
     let server = RedisServer::start();

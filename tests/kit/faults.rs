@@ -1,4 +1,4 @@
-//! Requests that fail on order, and leases that are lost on order.
+//! Requests that fail on demand, and leases that are lost on demand.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -89,7 +89,7 @@ async fn a_lease_is_lost_now_and_the_next_request_gets_the_lock() {
     assert!(lose(&manager, "k"));
     assert!(!guard.is_held());
     assert!(matches!(guard.lost().await, LockError::Lost { reason: LostReason::Expired, .. }));
-    // As after a real loss: whoever has lost it has to end first, or its ttl.
+    // As after a real loss, the key becomes free when the former holder ends, or when the ttl is over.
     assert!(other.lock("k").try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap_err();
     eventually("the other one gets it", async || other.lock("k").try_acquire().await.unwrap().is_some())

@@ -1,4 +1,4 @@
-//! The test kit: failures on order, losses, sections that are counted, processes in one test, paused time.
+//! The test kit: failures and losses on demand, counted sections, several processes in one test, paused time.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it unwraps")]
 

@@ -46,7 +46,7 @@ async fn a_lease_that_is_not_renewed_ends_at_its_ttl_and_stops_its_section() {
     assert!(lasted > Duration::from_secs(50) && lasted <= Duration::from_secs(61), "{lasted:?}");
 }
 
-/// A suspended machine: all of its leases are over when it wakes, and others have had the locks.
+/// A suspended machine: when it resumes, all of its leases have expired, and other processes have held the locks.
 #[tokio::test(start_paused = true)]
 async fn a_jump_of_the_clock_is_a_suspend() {
     let store = TestStore::on_paused_time();

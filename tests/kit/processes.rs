@@ -28,7 +28,7 @@ async fn each_store_is_a_place_of_its_own() {
     assert!(other.lock("k").try_acquire().await.unwrap().is_some());
 }
 
-/// A process that dies while it waits is not waited for.
+/// No request waits for a process that died while it waited.
 #[tokio::test]
 async fn a_process_that_ends_leaves_the_queue() {
     let store = TestStore::new();

@@ -46,7 +46,7 @@ async fn a_section_that_is_entered_again_is_one() {
     assert_eq!((count.begun, count.most_at_once, count.running), (1, 1, 0));
 }
 
-/// A hand-off is no overlap, although the next one may begin before the release is answered.
+/// A hand-off is not an overlap, although the next section may begin before the reply to the release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hand_offs_between_processes_do_not_overlap() {
     let store = TestStore::new();

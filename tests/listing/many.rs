@@ -4,7 +4,7 @@ use distlock_tests::{RedisServer, eventually};
 
 use super::{LONG, all, client};
 
-/// Far more than are looked at together: in order, and none twice.
+/// Far more locks than one page has are listed in order, and none twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_locks_come_in_order_and_once() {
     let server = RedisServer::start();
@@ -23,7 +23,7 @@ async fn ten_thousand_locks_come_in_order_and_once() {
     guards.release().await.unwrap();
 }
 
-/// A list that nobody reads on keeps nobody busy, and its end frees everything.
+/// A list without a reader causes no work, and its end frees its memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_is_not_read_waits_and_may_be_dropped() {
     let server = RedisServer::start();
@@ -33,7 +33,7 @@ async fn a_list_that_is_not_read_waits_and_may_be_dropped() {
     let before = server.calls("get");
     let mut locks = eye.list("*");
     assert_eq!(locks.next().await.unwrap().unwrap().key, keys[0]);
-    // Each lock is read by a GET. What is ahead is bounded, so the reading stops by itself.
+    // Each lock is read by a GET. The number of entries that are read ahead is limited, so the reads stop.
     let mut last = 0;
     eventually("it waits", async || {
         let read = server.calls("get");

@@ -1,5 +1,5 @@
-//! What can be seen of locks and of who has them: on every way to run Redis, of the dead and the stopped, of programs
-//! that do not use this library, beside hostile ones, with users that may not look, and with very many locks.
+//! Lists of locks and their holders: with every topology of Redis, with dead and stopped processes, with programs that
+//! do not use this library, with hostile clients, with users that lack permissions, and with very many locks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -24,7 +24,7 @@ async fn client(url: &str, name: &str) -> LockManager {
     LockManager::builder().url(url).client_name(name).connect().await.unwrap()
 }
 
-/// All entries, and the clients that give no sign of life.
+/// All entries, and the clients without a heartbeat.
 async fn all(mut locks: Locks) -> Result<(Vec<LockEntry>, Vec<String>), LockError> {
     let mut entries = Vec::new();
     while let Some(entry) = locks.next().await {
@@ -33,7 +33,7 @@ async fn all(mut locks: Locks) -> Result<(Vec<LockEntry>, Vec<String>), LockErro
     Ok((entries, locks.unanswered().to_vec()))
 }
 
-/// Who holds and who waits, by the names of the clients.
+/// The names of the clients that hold the lock and that wait.
 fn parties(entry: &LockEntry) -> (Vec<&str>, Vec<&str>) {
     fn name(id: &str) -> &str {
         id.split('.').next().unwrap()

@@ -1,11 +1,11 @@
-//! Users who may not look at everything: fewer columns, and the locks work all the same.
+//! Users that lack permissions for the list: it has fewer columns, and the locks still work.
 
 use distlock::LockManager;
 use distlock_tests::{RedisServer, eventually, until_waiting};
 
 use super::{LONG, SHORT, all};
 
-/// What docs/redis.md says is the least that a lock needs.
+/// The minimum permissions for a lock in docs/redis.md.
 const LEAST: &str = "on >secret ~shop:* &shop:* +evalsha +eval +set +get +del +pexpire +pttl +time +ping \
                      +publish +subscribe +unsubscribe +hset +hget +hdel +rpush +lpush +lpop +lrem +lindex +llen";
 
@@ -51,7 +51,7 @@ async fn two_commands_more_show_everything() {
     waits.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// What the user may not read is no lock of theirs.
+/// Keys that the user may not read are not its locks.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_of_others_are_left_out() {
     let server = RedisServer::options().user("worker", "on >secret ~shop:* ~dl1:* &* +@all").start();

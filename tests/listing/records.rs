@@ -1,4 +1,4 @@
-//! What a process writes about itself and its locks, and for how long that stays.
+//! The records of a process and its locks, and how long they stay.
 
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ async fn a_lock_that_was_renewed_shows_its_label_and_its_age() {
     guard.release().await.unwrap();
 }
 
-/// Sections that end before their first renewal write nothing about themselves.
+/// Sections that end before their first renewal write no record.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_section_writes_nothing_beside_its_lock() {
     let server = RedisServer::start();
@@ -66,7 +66,7 @@ async fn a_record_outlives_its_process_by_no_more_than_its_ttl() {
     eventually("nobody writes it anew", async || server.pttl(&who[0]) < left).await;
 }
 
-/// However busy it is: a process that is never idle says who it is, too.
+/// A process that is never idle writes its record, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_is_written_anew_while_its_process_lives() {
     let server = RedisServer::start();

@@ -1,5 +1,5 @@
-//! Clients beside one that keeps to no rule: they hold and hand on their locks as if it were not there, keep nothing of
-//! what it sends or writes, and believe no fencing token that it has made up.
+//! Clients with a hostile client on the same server. They hold and pass on their locks as without it, store nothing of
+//! its data, and accept no fencing token that it has invented.
 
 use distlock::LockManager;
 use distlock_fixtures::{RogueClient, peak_memory, wait_until};
@@ -8,7 +8,7 @@ use distlock_tests::{BOUND, LockClient, RedisServer, until_waiting};
 use super::{LONG, all, client};
 
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
-/// A process may need so much more than before.
+/// How much more memory a process may need than before.
 const MORE_MEMORY: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,7 +27,7 @@ async fn a_process_keeps_nothing_of_what_it_is_sent() {
     process.expect("released");
 }
 
-/// Beside locks and clients that somebody has made up.
+/// There are also invented locks and clients.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_beside_thousands_of_strange_locks_is_in_order_and_whole() {
     let server = RedisServer::start();
@@ -63,7 +63,7 @@ async fn fields_of_megabytes_are_cut_on_the_server() {
     }
 }
 
-/// Names that belong to locks and clients hold something else.
+/// Names of locks and clients contain other values.
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_other_types_hide_nothing_but_themselves() {
     let server = RedisServer::start();
@@ -78,7 +78,7 @@ async fn values_of_other_types_hide_nothing_but_themselves() {
     assert!(eye.inspect("a set").await.unwrap_err().to_string().contains("not a lock"));
 }
 
-/// A forged grant with a number near the end of all numbers: behind it the data would refuse every honest token.
+/// A forged grant with almost the largest number. After such a token, the data would refuse every honest one.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_fencing_token_comes_from_a_forged_grant() {
     let server = RedisServer::start();
@@ -97,7 +97,7 @@ async fn no_fencing_token_comes_from_a_forged_grant() {
         let heard: u64 = server.run_words(&["PUBLISH", &format!("dl1:c:{asker}"), &grant]);
         assert_eq!(heard, 1);
     }
-    // The server is asked, and says who has it.
+    // The client asks the server, which names the holder.
     wait_until("it is asked", BOUND, || server.calls("evalsha") > asked);
     assert!(!waits.is_finished() && held.is_held());
     let before = held.fencing_token().unwrap();

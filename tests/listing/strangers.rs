@@ -1,4 +1,4 @@
-//! Holders that say nothing of themselves: programs of others, processes that have died or are stopped.
+//! Holders without a heartbeat: foreign programs, and processes that have died or are stopped.
 
 use distlock::{LockClient, LockManager};
 use distlock_tests::{RedisServer, eventually, until_waiting};
@@ -26,7 +26,7 @@ async fn a_lock_of_a_plain_client_is_listed_with_its_token() {
     waits.abort();
 }
 
-/// Whether this client, which holds a lock, is named as one without a sign of life.
+/// Whether the list names this client, which holds a lock, as one without a heartbeat.
 async fn is_silent(eye: &LockManager, of: &LockClient) -> bool {
     let (entries, silent) = all(eye.list("*")).await.unwrap();
     assert_eq!((entries.len(), &*entries[0].key), (1, "k"), "it is listed all the time");
@@ -35,7 +35,7 @@ async fn is_silent(eye: &LockManager, of: &LockClient) -> bool {
     info.unanswered == silent && silent == std::slice::from_ref(&of.id)
 }
 
-/// A process that is stopped, or dead, holds its lock until the lease is over. It is known who it was.
+/// A stopped or dead process holds its lock until the lease expires. The list still names it.
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_of_the_stopped_and_the_dead_are_listed_and_their_processes_named_as_silent() {
     let server = RedisServer::start();
@@ -54,7 +54,7 @@ async fn locks_of_the_stopped_and_the_dead_are_listed_and_their_processes_named_
     eventually("it is dead", async || is_silent(&eye, &of).await).await;
 }
 
-/// What cannot be read is ignored.
+/// Invalid messages are ignored.
 #[tokio::test(flavor = "multi_thread")]
 async fn nonsense_on_its_channel_does_not_disturb_a_client() {
     let server = RedisServer::start();

@@ -7,11 +7,11 @@ use distlock_tests::{
 
 use super::{LONG, SHORT, all, client, parties};
 
-/// Three clients: one holds, one waits, one looks.
+/// Three clients: one holds a lock, one waits, one lists.
 async fn everybody_is_seen(url: &str) {
     let (one, two, eye) = (client(url, "one").await, client(url, "two").await, client(url, "eye").await);
     let held = one.lock("order:1").label("checkout").ttl(SHORT).acquire().await.unwrap();
-    // They lie on all nodes of a cluster.
+    // These keys are on all nodes of a cluster.
     let keys: Vec<String> = (2..30).map(|number| format!("order:{number:02}")).collect();
     let also = two.lock_all(&keys).ttl(LONG).acquire().await.unwrap();
     let other = two.lock("user:1").acquire().await.unwrap();
@@ -122,7 +122,7 @@ fn few_kind() -> distlock::LockKind {
     distlock::LockKind::Limited { max_holders: 3 }
 }
 
-/// A prefix is a deployment of its own.
+/// Each prefix is a separate deployment.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_prefixes_are_not_listed_and_keys_come_without_it() {
     let server = RedisServer::start();
@@ -136,14 +136,14 @@ async fn other_prefixes_are_not_listed_and_keys_come_without_it() {
     let (entries, _) = all(eye.list("*")).await.unwrap();
     assert_eq!(entries.len(), 1);
     assert_eq!((&*entries[0].key, &*entries[0].full_key), ("k", "shop[1]:k"));
-    // To a client without a prefix they are locks with longer keys, and what is written beside them is none.
+    // For a client without a prefix, they are locks with longer keys. Their records are not locks.
     let records = || server.run_words::<Vec<String>>(&["KEYS", "*:dl1:h:*"]).len();
     eventually("both were renewed", async || records() == 2).await;
     let (entries, _) = all(none.list("*")).await.unwrap();
     assert_eq!(entries.iter().map(|entry| &*entry.key).collect::<Vec<_>>(), ["bank:k", "shop[1]:k"]);
 }
 
-/// Without one of its masters a cluster lists what the others have, and says whose is missing.
+/// Without one of its masters, a cluster lists the locks of the others, and names the missing master.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_cannot_be_reached_is_named() {
     let mut cluster = ClusterServers::start_steady();

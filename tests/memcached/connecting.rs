@@ -1,4 +1,4 @@
-//! URLs, servers and logins that are wrong: each is told from the others, with what to do about it.
+//! Wrong URLs, servers and logins: each has its own error with a remedy.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -39,7 +39,7 @@ async fn what_it_cannot_keep_is_refused_with_the_reason() {
         assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
         assert!(error.to_string().contains(reason), "{error}");
     }
-    // Or when the program starts, if it asks for that.
+    // Or when the program starts, if it requires it.
     let error =
         LockManager::builder().url("memcached://h").require_fencing_tokens().connect_lazy().unwrap_err();
     assert!(matches!(error, LockError::InvalidOptions { .. }), "{error:?}");
@@ -67,7 +67,7 @@ async fn a_login_is_shown_to_a_server_that_wants_one_and_to_no_other() {
         .url(with("other:wr0ng@"))
         .credentials(|| async { Ok::<_, std::io::Error>(distlock::Credentials::new("app", SECRET)) });
     builder.connect().await.unwrap().lock("k").acquire().await.unwrap().release().await.unwrap();
-    // A server that wants none would keep it as an item.
+    // A server without a password would store the login as an item.
     let open = MemcachedServer::start();
     let manager = manager(&format!("memcached://app:{SECRET}@{}", open.address())).await;
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();

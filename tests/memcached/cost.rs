@@ -1,4 +1,4 @@
-//! What a lock costs the server.
+//! The server's work for a lock.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn who_waits_only_looks_and_less_and_less_often() {
     let waiting = other.lock("k").wait(Duration::from_secs(3)).acquire().await;
     assert!(waiting.unwrap_err().is_busy());
     assert_eq!(stat(&server, "cmd_set") - before.0, 1);
-    // Three seconds with pauses of 10 ms to 100 ms.
+    // Three seconds of polls, with pauses of 10 ms to 100 ms.
     let asked = stat(&server, "cmd_get") - before.1;
     assert!((20..=90).contains(&asked), "{asked}");
     guard.release().await.unwrap();

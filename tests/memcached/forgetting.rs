@@ -1,4 +1,4 @@
-//! Items that the server has forgotten: their holders are told, and free nobody else's.
+//! Items that the server has forgotten: their holders notice it, and do not release the lock of another holder.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ async fn a_holder_whose_item_was_evicted_is_told_with_its_next_renewal() {
     let mut number = 0;
     while guard.is_held() {
         assert!(start.elapsed() < BOUND, "{number} other items do not drive it out");
-        // As many of its size as do not fit.
+        // More items of this size than fit.
         let mut items = String::new();
         for _ in 0..20_000 {
             number += 1;
@@ -35,7 +35,7 @@ async fn a_server_that_restarts_forgets_all_and_every_holder_is_told() {
     server.restart();
     guard.lost().await;
     let next = other.lock("k").wait(LONG).acquire().await.unwrap();
-    // Versions begin anew: what the first holder remembers of its item may be what the second one's has now.
+    // Versions restart, so the item of the second holder may have the version that the first holder remembers.
     drop(guard);
     one.lock("elsewhere").acquire().await.unwrap().release().await.unwrap();
     assert!(one.lock("k").try_acquire().await.unwrap().is_none());
@@ -56,7 +56,7 @@ async fn what_is_flushed_is_lost_and_can_be_taken_again() {
     next.release().await.unwrap();
 }
 
-/// Nothing says of a command that it comes too late: what it has taken is free when its ttl is over.
+/// The server cannot detect a late command. The lock that it acquires becomes free when its ttl is over.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquisition_that_is_carried_out_too_late_ends_with_its_ttl() {
     let server = MemcachedServer::start();

@@ -1,4 +1,4 @@
-//! What stands in the items, and how long they last.
+//! The content of the items, and how long they last.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn a_lock_is_not_taken_for_what_is_cached_under_its_key() {
     assert_eq!(server.keys(), ["order%3A42"]);
 }
 
-/// The server ends an item up to two seconds early; the holder relies on its ttl all the same.
+/// The server ends an item up to two seconds early. Nevertheless, the holder can rely on its ttl.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_outlives_what_its_holder_relies_on() {
     let server = MemcachedServer::start();
@@ -46,7 +46,7 @@ async fn a_renewal_neither_shortens_a_lease_nor_lets_it_grow() {
     guard.extend(Duration::from_secs(30)).await.unwrap();
     let first = seconds_left(&server, "k").unwrap();
     assert!((28..=35).contains(&first), "{first}");
-    // Many renewals later. The machine may be slow: the item may have as much less as has passed.
+    // After many renewals. On a slow machine, the rest of the item may be shorter by the time that has passed.
     let begun = Instant::now();
     tokio::time::sleep(Duration::from_secs(4)).await;
     let later = seconds_left(&server, "k").unwrap();

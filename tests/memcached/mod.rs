@@ -1,5 +1,5 @@
-//! What only Memcached has: items that it forgets, and its own ways to fail. What every store has to do stands in the
-//! conformance suite.
+//! Tests that only Memcached needs: forgotten items, and its special failures. The conformance suite has the rules for
+//! all stores.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,4 +1,4 @@
-//! A server that stood still carries out what has waited before the timer runs that sets its clock.
+//! A server that was paused executes waiting commands before the timer runs that sets its clock.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::each_store::{LONG, manager};
 const TTL: Duration = Duration::from_secs(1);
 /// Longer than an item of this ttl lasts, and shorter than the silence after which a link is replaced.
 const STOP: Duration = Duration::from_millis(2_200);
-/// Of a lease that is asked for so shortly before the server goes on, nearly all is left then.
+/// A lease that is requested this short time before the server resumes has nearly all of its time left then.
 const BEFORE: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread")]

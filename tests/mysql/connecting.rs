@@ -1,4 +1,4 @@
-//! URLs, servers and logins that are wrong: each is told from the others, with what to do about it.
+//! Wrong URLs, servers and logins: each has its own error with a remedy.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ async fn a_replica_is_told_from_a_server_that_can_be_written_to() {
     replica.run("SET GLOBAL read_only = 1").await;
     let error = refusal(&replica.url()).await;
     assert!(error.is_unavailable() && error.to_string().contains("host1,host2"), "{error}");
-    // So does the manager that was connected to it, when the server it used refuses to be written to.
+    // The manager that was connected does the same when its server refuses writes.
     drop(manager);
     let manager = crate::each_store::manager(&both).await;
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();

@@ -1,4 +1,4 @@
-//! How many connections there are, and who gets one.
+//! The number of connections, and the order in which callers get one.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ async fn a_row_that_somebody_else_has_locked_delays_its_key_alone() {
     waiter.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// Renewals lock several rows at a time, in no order that others keep.
+/// Renewals lock several rows at a time, in an order that other statements do not follow.
 #[tokio::test(flavor = "multi_thread")]
 async fn deadlocks_are_repeated() {
     let server = MariaDbServer::start();
@@ -94,7 +94,7 @@ async fn deadlocks_are_repeated() {
     let end = tokio::time::Instant::now() + Duration::from_secs(5);
     let mut somebody = server.admin().await;
     while tokio::time::Instant::now() < end {
-        // Against the order of the keys.
+        // In the reverse order of the keys.
         somebody.query_drop("BEGIN").await.unwrap();
         for key in ["b", "a"] {
             let sql = format!("SELECT 1 FROM distlock_lock_1 WHERE k = '{key}' FOR UPDATE");

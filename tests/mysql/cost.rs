@@ -1,4 +1,4 @@
-//! What a lock costs the server.
+//! The server's work for a lock.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use distlock_fixtures::MariaDbServer;
 
 use crate::each_store::{LONG, manager};
 
-/// Of all sessions together.
+/// A counter of all sessions together.
 async fn count(server: &MariaDbServer, name: &str) -> i64 {
     let sql =
         format!("SELECT variable_value FROM information_schema.global_status WHERE variable_name = '{name}'");
@@ -19,7 +19,7 @@ async fn a_free_lock_costs_one_statement_and_its_release_another() {
     let server = MariaDbServer::start();
     let manager = manager(&server.url()).await;
     let executed = async || count(&server, "COM_STMT_EXECUTE").await;
-    // New keys and such as there are rows of.
+    // New keys, and keys with rows.
     for fenced in [false, true, false] {
         let before = executed().await;
         for number in 0..20 {
@@ -29,7 +29,7 @@ async fn a_free_lock_costs_one_statement_and_its_release_another() {
         }
         assert_eq!(executed().await - before, 40);
     }
-    // Only keys that are new to the process are worth the slower statement.
+    // Only keys that are new to the process use the slower statement.
     assert_eq!(count(&server, "COM_INSERT_SELECT").await, 20);
 }
 
@@ -46,7 +46,7 @@ async fn who_finds_it_busy_writes_nothing_and_who_waits_asks_less_and_less_often
     let waiting = other.lock("k").wait(Duration::from_secs(3)).acquire().await;
     assert!(waiting.unwrap_err().is_busy());
     assert_eq!(written().await, before);
-    // Three seconds with pauses of 10 ms to 100 ms, and two statements for each of the first questions.
+    // Three seconds of polls, with pauses of 10 ms to 100 ms, and two statements for each of the first requests.
     let asked = count(&server, "COM_STMT_EXECUTE").await - executed;
     assert!((80..=200).contains(&asked), "{asked}");
     guard.release().await.unwrap();

@@ -1,5 +1,5 @@
-//! Connections and servers that end, stop, and come back: no two holders that both believe it, rising tokens, and
-//! nothing left behind.
+//! Connections and servers end, stop and return. Two holders never believe in one lock at the same time, tokens rise,
+//! and no lock is left.
 
 use distlock::testing::eventually;
 use distlock_fixtures::MariaDbServer;

@@ -1,4 +1,4 @@
-//! Statements that stood still on their way are not carried out any more.
+//! Statements that were delayed on the link are no longer executed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use distlock_fixtures::{Direction, MariaDbServer, Proxy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquisition_that_arrives_after_its_time_is_refused() {
-    // By one statement if there is a row, as far as the process knows, by another one if not, or by a transaction.
+    // One statement is used if the process knows a row, another one if not, and a transaction for other kinds.
     tokio::join!(
         refused_late("known", LockKind::Exclusive, "COM_UPDATE"),
         refused_late("new", LockKind::Exclusive, "COM_INSERT_SELECT"),
@@ -23,11 +23,11 @@ async fn refused_late(key: &str, kind: LockKind, statement: &str) {
     let url = server.url_through(&proxy);
     let manager =
         LockManager::builder().url(url).unavailable_after(Duration::from_secs(1)).connect().await.unwrap();
-    // It knows this key then, and both statements are prepared.
+    // After this, the process knows the key, and both statements are prepared.
     for _ in 0..2 {
         manager.lock("known").acquire().await.unwrap().release().await.unwrap();
     }
-    // What is sent now arrives when the client has given up long ago, and has closed its connection.
+    // Statements that are sent now arrive long after the client has timed out and closed its connection.
     proxy.hold(Direction::Requests);
     let request = manager.lock(key).ttl(Duration::from_secs(600)).no_wait();
     let request = if kind == LockKind::Shared { request.shared() } else { request };

@@ -1,5 +1,5 @@
-//! What only MariaDB and MySQL have: tables and their permissions, transactions that write what a lock protects, and
-//! their own ways to fail. What every store has to do stands in the conformance suite.
+//! Tests that only MariaDB and MySQL need: tables and their permissions, transactions that write protected data, and
+//! their special failures. The conformance suite has the rules for all stores.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -18,12 +18,12 @@ mod users;
 
 use distlock_fixtures::MariaDbServer;
 
-/// How many statements wait for a row that another transaction has locked. (`innodb_trx` would be read from a cache,
-/// which is renewed only if nobody has read it for 100 ms.)
+/// The number of statements that wait for a row that another transaction has locked. (`innodb_trx` is a cache that is
+/// renewed only if it was not read for 100 ms.)
 const ROWS_AWAITED: &str = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
                             WHERE variable_name = 'innodb_row_lock_current_waits'";
 
-/// The URL of tables that nobody else has, and what their names begin with.
+/// The URL of separate tables, and the prefix of their names.
 fn tables_of_its_own(server: &MariaDbServer) -> (String, String) {
     let prefix = MariaDbServer::unused_prefix();
     (format!("{}?table_prefix={prefix}", server.url()), prefix)

@@ -1,4 +1,4 @@
-//! What stays in the tables, and what does not.
+//! The rows that stay in the tables, and those that are removed.
 
 use distlock::testing::eventually;
 use distlock_fixtures::MariaDbServer;
@@ -24,11 +24,11 @@ async fn tokens_rise_although_rows_of_old_keys_are_removed() {
     let held = first.lock("held").fenced().acquire().await.unwrap();
     let age = format!("UPDATE {prefix}lock_1 SET expires = expires - INTERVAL 2 DAY WHERE owner = '-'");
     server.run(&age).await;
-    // Looks after the rows a few seconds after it has connected, and removes them a little later.
+    // This manager checks the rows a few seconds after it has connected, and removes them a little later.
     let other = manager(&url).await;
     let count = format!("SELECT COUNT(*) FROM {prefix}lock_1");
     eventually("the row is removed", async || server.number(&count).await == 1).await;
-    // One knows of no row of the key, and one knows the row that was removed.
+    // One manager knows no row of the key, and one knows the removed row.
     let next = token(&other, "old").await;
     assert!(next > last);
     server.run(&format!("DELETE FROM {prefix}lock_1 WHERE k = 'old'")).await;
@@ -39,7 +39,7 @@ async fn tokens_rise_although_rows_of_old_keys_are_removed() {
     held.release().await.unwrap();
 }
 
-/// Several times as many as one statement looks at.
+/// Several times as many rows as one statement checks.
 #[tokio::test]
 async fn fifty_thousand_rows_of_old_keys_are_removed_by_one_pass() {
     let server = MariaDbServer::shared();
@@ -64,14 +64,14 @@ async fn fifty_thousand_rows_of_old_keys_are_removed_by_one_pass() {
     held.release().await.unwrap();
 }
 
-/// MariaDB's mode in which no assignment of a statement sees another one.
+/// In this mode of MariaDB, no assignment of a statement sees another one.
 #[tokio::test]
 async fn a_lock_is_acquired_and_kept_from_others_in_whatever_order_the_server_assigns() {
     let server = MariaDbServer::start();
     server.run("SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT'").await;
     let (one, other) = (manager(&server.url()).await, manager(&server.url()).await);
     let mut tokens = Vec::new();
-    // New, of another process, and known.
+    // The row is new, then of another process, and then known.
     for manager in [&one, &other, &one, &other] {
         let guard = manager.lock("k").fenced().ttl(LONG).acquire().await.unwrap();
         tokens.push(guard.fencing_token().unwrap().get());
@@ -94,8 +94,8 @@ async fn a_table_without_its_floor_says_what_to_do_and_hands_out_no_token() {
     assert!(error.to_string().contains(&format!("INSERT INTO `{prefix}floor_1`")), "{error}");
 }
 
-/// A key that was released before the server's clock was set back is free, and its next lease lasts for its own ttl,
-/// not for the jump.
+/// A key that was released before the server's clock was set back is free. Its next lease lasts for its own ttl, and
+/// not for the time of the jump.
 #[tokio::test]
 async fn a_free_row_from_before_the_clock_was_set_back_keeps_nobody_out() {
     let server = MariaDbServer::start();
@@ -115,7 +115,7 @@ async fn a_free_row_from_before_the_clock_was_set_back_keeps_nobody_out() {
             let token = guard.fencing_token().unwrap().get();
             assert!(token > last, "{token} after {last}");
             last = token;
-            // It is renewed and extended as ever.
+            // It is renewed and extended as usual.
             guard.extend(LONG * 2).await.unwrap();
             let remaining = knows.inspect("k").await.unwrap().unwrap().holders[0].remaining.unwrap();
             assert!(remaining > LONG && remaining <= LONG * 2, "{mode}: {remaining:?}");

@@ -1,4 +1,4 @@
-//! Locks that several may hold: what they cost, and their table.
+//! Locks with several holders: their cost, and their table.
 
 use distlock::testing::eventually;
 use distlock::{LockKind, LockManager, LockRequest};
@@ -40,13 +40,13 @@ async fn one_costs_one_transaction_and_its_release_another() {
         }
         assert_eq!(count(&server, "COM_BEGIN").await - begun, 40);
     }
-    // Nothing else was asked.
+    // No other statement was executed.
     assert_eq!(count(&server, "COM_STMT_EXECUTE").await, 0);
     let rows = "SELECT COUNT(*) FROM distlock_holder_1";
     assert_eq!(server.number(rows).await, 0, "holders that have left stay in the table");
 }
 
-/// What version 0.1.0 has made.
+/// The tables of version 0.1.0.
 const EARLIER: &str = "
     CREATE TABLE distlock_lock_1 (
         k VARBINARY(1280) NOT NULL PRIMARY KEY,
@@ -102,14 +102,14 @@ async fn who_may_not_complete_them_has_exclusive_locks_and_is_told_what_is_missi
         let error = request(&app, "k", kind).acquire().await.unwrap_err().to_string();
         assert!(error.contains("distlock_holder_1") && error.contains("GRANT"), "{error}");
     }
-    // Somebody who may make it connects.
+    // A user with the permission to create the table connects.
     drop(manager(&server.url()).await);
     server.run("GRANT SELECT, INSERT, UPDATE, DELETE ON locks.distlock_holder_1 TO app").await;
     app.lock("k").shared().acquire().await.unwrap().release().await.unwrap();
     assert!(app.inspect("k").await.unwrap().is_none());
 }
 
-/// A user without the tables is told of all of them.
+/// The error for a user without the tables names all of them.
 #[tokio::test]
 async fn the_table_of_holders_is_among_those_to_be_made() {
     let server = MariaDbServer::start();
@@ -157,7 +157,7 @@ async fn a_key_that_was_freed_by_force_forgets_its_holders() {
         let second = request(&one, "k", kind).ttl(LONG).acquire().await.unwrap();
         assert!(other.force_release("k").await.unwrap());
         assert!(!other.force_release("k").await.unwrap());
-        // As another kind in between, so that nothing has removed their rows.
+        // In between, the key has another kind, so no statement has removed their rows.
         other.lock("k").wait(LONG).acquire().await.unwrap().release().await.unwrap();
         let next = request(&other, "k", kind).ttl(LONG).acquire().await.unwrap();
         assert!(first.extend(LONG).await.is_err() && second.extend(LONG).await.is_err());
@@ -167,7 +167,7 @@ async fn a_key_that_was_freed_by_force_forgets_its_holders() {
     }
 }
 
-/// It is free, and its next lease lasts for its own ttl, not for the jump.
+/// The key is free, and its next lease lasts for its own ttl, and not for the time of the jump.
 #[tokio::test]
 async fn a_free_row_from_before_the_clock_was_set_back_keeps_nobody_out() {
     let server = MariaDbServer::shared();
@@ -185,14 +185,14 @@ async fn a_free_row_from_before_the_clock_was_set_back_keeps_nobody_out() {
     }
 }
 
-/// A statement of a transaction fails, and the transaction is ended: the row of its key stays locked by nobody.
+/// If a statement of a transaction fails, the transaction is ended, so the row of its key does not stay locked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_of_a_holder_that_somebody_else_has_locked_delays_its_key_alone() {
     let server = MariaDbServer::start();
     let manager = manager(&server.url()).await;
     let held = manager.lock("k").shared().ttl(LONG).acquire().await.unwrap();
     let mut somebody = server.admin().await;
-    // Otherwise it would lock the places of other keys, too.
+    // Otherwise it would also lock the gaps of other keys.
     somebody.query_drop("SET TRANSACTION ISOLATION LEVEL READ COMMITTED").await.unwrap();
     somebody.query_drop("BEGIN").await.unwrap();
     somebody.query_drop("SELECT * FROM distlock_holder_1 WHERE k = 'k' FOR UPDATE").await.unwrap();
@@ -221,14 +221,14 @@ async fn holders_that_ended_long_ago_are_removed() {
     let held = first.lock("held").shared().ttl(LONG).acquire().await.unwrap();
     let old = "('gone', 'dl1:dead:1', UTC_TIMESTAMP(6) - INTERVAL 2 DAY)";
     server.run(&format!("INSERT INTO {prefix}holder_1 VALUES {old}")).await;
-    // Looks after the rows a few seconds after it has connected.
+    // This manager checks the rows a few seconds after it has connected.
     let _other = manager(&url).await;
     let rows = format!("SELECT COUNT(*) FROM {prefix}holder_1");
     eventually("the row is removed", async || server.number(&rows).await == 1).await;
     held.release().await.unwrap();
 }
 
-/// Nobody decides by what it saw before it waited for the row.
+/// No request decides by data from before its wait for the row.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_who_wait_for_the_row_of_a_key_one_is_let_in() {
     const ONE: LockKind = LockKind::Limited { max_holders: 1 };

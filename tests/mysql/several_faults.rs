@@ -1,4 +1,4 @@
-//! Locks that several may hold, while links, connections, statements and the server fail.
+//! Locks with several holders, while links, connections, statements and the server fail.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use distlock_fixtures::{MariaDbServer, Proxy};
 use crate::each_store::{LONG, manager};
 use crate::mysql::several::{KINDS, TWO, request};
 
-/// Those that are inside, and believe it.
+/// The present holders, as they believe.
 #[derive(Default)]
 struct Company {
     inside: Vec<(LockKind, Arc<Guard>)>,
@@ -20,7 +20,7 @@ struct Company {
 
 impl Company {
     fn enter(&mut self, kind: LockKind, guard: &Arc<Guard>) {
-        // Its own belief first: those that believe after that believe at the same time.
+        // The belief of this holder is checked first. Holders that believe after that, believe at the same time.
         let believes = guard.is_held();
         let others = self.inside.iter().filter(|(_, other)| other.is_held()).map(|(kind, _)| *kind);
         let others: Vec<LockKind> = others.collect();
@@ -37,7 +37,7 @@ impl Company {
     }
 }
 
-/// Takes a key again and again, until the task is aborted: as each kind in turn.
+/// Acquires a key repeatedly, with each kind in turn, until the task is aborted.
 async fn work(company: Arc<Mutex<Company>>, manager: LockManager, key: &'static str, kinds: Vec<LockKind>) {
     for kind in kinds.into_iter().cycle() {
         let asked = request(&manager, key, kind).ttl(Duration::from_secs(2)).wait(Duration::from_secs(30));
@@ -55,12 +55,12 @@ async fn work(company: Arc<Mutex<Company>>, manager: LockManager, key: &'static 
     }
 }
 
-/// Readers and writers of one key, and holders of another one, each with a link of its own.
+/// Readers and writers of one key, and holders of another one, each over its own link.
 struct Crowd {
     companies: [Arc<Mutex<Company>>; 2],
     proxies: Vec<Proxy>,
     workers: tokio::task::JoinSet<()>,
-    /// They live on, to give back what their workers held.
+    /// The managers stay alive until they have released the locks of their workers.
     managers: Vec<LockManager>,
 }
 
@@ -90,7 +90,7 @@ impl Crowd {
         }
     }
 
-    /// Nothing was wrong, and nothing is left.
+    /// Checks that no rule was broken and no lock is left.
     async fn judge(mut self, server: &MariaDbServer) {
         self.works().await;
         self.workers.shutdown().await;
@@ -145,7 +145,7 @@ async fn the_server_killed_and_stopped() {
         crowd.works().await;
     }
     server.stop();
-    // A stopped server shows nothing that one could wait for: longer than a lease.
+    // A stopped server has no event that the test could wait for, so it sleeps for longer than a lease.
     tokio::time::sleep(Duration::from_secs(6)).await;
     server.cont();
     crowd.works().await;

@@ -1,4 +1,4 @@
-//! The tables are made by the process that comes first.
+//! The first process creates the tables.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn tables_with_other_names_do_not_know_of_each_other() {
 #[tokio::test]
 async fn who_may_not_make_them_is_told_the_sql_which_is_enough() {
     let server = MariaDbServer::start();
-    // May see the database, and nothing that is to be made in it.
+    // A user that sees the database, but none of the tables to create.
     server.run("CREATE TABLE other (x INT); CREATE USER app; GRANT SELECT ON locks.other TO app").await;
     let url = server.url_as("app", "");
     let text = refusal(&url).await.to_string();
@@ -46,7 +46,7 @@ async fn who_may_not_make_them_is_told_the_sql_which_is_enough() {
     assert!(text.contains("distlock sql mysql --table-prefix 'distlock_'"), "{text}");
     let sql = distlock_mysql::sql("distlock_").unwrap();
     let statements: Vec<&str> = sql.lines().filter(|line| !line.starts_with("--")).collect();
-    // Once more does no harm.
+    // A repetition does no harm.
     for _ in 0..2 {
         server.run(&statements.join("\n")).await;
     }

@@ -1,4 +1,4 @@
-//! TLS: servers are verified, name included, and verify their clients if they want to.
+//! TLS: clients verify servers, including their names, and servers may verify clients.
 
 use distlock::LockManager;
 use distlock_fixtures::{MariaDbServer, TlsFiles};
@@ -34,7 +34,8 @@ async fn a_server_is_verified_with_its_name() {
     }
 }
 
-/// What the server asks of a user is said with what to write, and nothing goes in the clear where TLS is asked for.
+/// The error for a missing requirement of the server names the option to write. If TLS is requested, nothing is sent
+/// without it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_may_want_tls_and_a_certificate() {
     let tls_files = TlsFiles::make();
@@ -77,7 +78,7 @@ async fn a_connection_that_is_lost_is_made_again_with_tls() {
     guard.release().await.unwrap();
 }
 
-/// Certificates are renewed while programs run: each connection shows what the files hold by then.
+/// Certificates may be replaced while programs run. Each connection uses the present content of the files.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
     let tls_files = TlsFiles::make();
@@ -89,8 +90,8 @@ async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
     let url = format!("{url}?sslmode=require&ca={}&cert={}&key={}", files[0], files[1], files[2]);
     let manager = manager(&url).await;
 
-    // From here on the server wants another certificate. It is written in two steps: the certificate of the first fits
-    // no key, and no connection is made with it.
+    // From now on, the server requires another certificate. It is written in two steps. After the first step, the
+    // certificate does not match the key, and no connection succeeds.
     server.run("ALTER USER app REQUIRE SUBJECT '/CN=named'").await;
     tls_files.replace("client.pem", "named.pem");
     assert!(server.kill_clients().await > 0);

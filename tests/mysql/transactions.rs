@@ -1,4 +1,4 @@
-//! The lock and what it protects in one database: a transaction is committed only by who holds the lock.
+//! The lock and its protected data in one database: only the holder of the lock can commit a transaction.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use mysql_async::prelude::Queryable;
 use crate::each_store::manager;
 use crate::mysql::{ROWS_AWAITED, tables_of_its_own};
 
-/// The statement that the documentation gives: whether it found the lock held with this token.
+/// The statement of the documentation. Returns whether the lock is held with this token.
 async fn asserts(conn: &mut Conn, prefix: &str, token: u64) -> bool {
     let documentation = include_str!("../../docs/mysql.md");
     let begin = documentation.find("SELECT COUNT(*)").expect("docs/mysql.md has the statement");
@@ -42,7 +42,7 @@ async fn a_token_is_good_while_its_owner_holds_the_lock_and_not_after() {
     assert!(asserts(&mut conn, &prefix, token).await);
     assert!(manager.force_release("order:42").await.unwrap());
     assert!(!asserts(&mut conn, &prefix, token).await);
-    // Nor is it good because somebody else holds the lock now, as a kind that hands out no tokens.
+    // The token does not become valid again because another process holds the lock, as a kind without tokens.
     for reader in [manager.lock("order:42").shared(), manager.lock("order:42").max_holders(2)] {
         let reader = reader.acquire().await.unwrap();
         assert!(!asserts(&mut conn, &prefix, token).await);
@@ -59,7 +59,7 @@ async fn the_lock_is_given_to_nobody_before_the_transaction_has_ended() {
     let mut conn = server.admin().await;
     conn.query_drop("BEGIN").await.unwrap();
     assert!(asserts(&mut conn, &prefix, guard.fencing_token().unwrap().get()).await);
-    // Its lease ends, and the transaction goes on.
+    // Its lease ends while the transaction continues.
     guard.lost().await;
     let next = tokio::spawn(other.lock("order:42").wait(Duration::from_secs(60)).fenced().acquire());
     eventually("it waits for the row", async || server.number(ROWS_AWAITED).await > 0).await;
@@ -68,7 +68,7 @@ async fn the_lock_is_given_to_nobody_before_the_transaction_has_ended() {
     next.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A default of the server, or of a program beside it, is not that of the locks.
+/// The default of the server, or of another program, does not apply to the locks.
 #[tokio::test]
 async fn locks_are_written_where_transactions_are_read_only_by_default() {
     let server = MariaDbServer::start();

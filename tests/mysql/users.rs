@@ -1,4 +1,4 @@
-//! The least that a user needs.
+//! The minimum permissions of a user.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::each_store::{LONG, SECRET, manager};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_with_the_documented_permissions_can_do_everything() {
     let server = MariaDbServer::start();
-    // Made by somebody else.
+    // Another user creates the tables.
     drop(manager(&server.url()).await);
     let documentation = include_str!("../../docs/mysql.md");
     let begin = documentation.find("GRANT SELECT").expect("docs/mysql.md says what to grant");

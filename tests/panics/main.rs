@@ -1,5 +1,5 @@
-//! Code of the program's that panics where the library calls it: a log subscriber, the wakers of tasks. Renewal and
-//! waits go on; and where the manager's thread ends all the same, everybody is told.
+//! Panics of the program's code that the library calls: a log subscriber, and the wakers of tasks. Renewal and waits
+//! continue. If the manager's thread ends nevertheless, all callers get an error.
 //!
 //! The subscriber of this process panics at every event that the manager's thread reports.
 
@@ -15,7 +15,7 @@ use distlock_tests::{Backend, RedisServer, eventually};
 
 /// Much longer than any test runs.
 const LONG: Duration = Duration::from_secs(600);
-/// With room for a loaded machine.
+/// With a margin for a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 const TTL: Duration = Duration::from_millis(900);
 

@@ -11,11 +11,11 @@ static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 struct Panicking;
 
-/// From now on. Returns how often it has panicked so far.
+/// Starts to panic. Returns how often it has panicked so far.
 pub(crate) fn start() -> usize {
     static STARTED: LazyLock<()> = LazyLock::new(|| {
         let hook = std::panic::take_hook();
-        // Those on purpose would fill the screen.
+        // The intended panics would fill the screen.
         std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
             if !on_purpose(info) {
                 hook(info);

@@ -24,7 +24,7 @@ impl Wake for Panicking {
     }
 }
 
-/// The panic of a panic: it gets out of whatever catches the first.
+/// A panic while a panic is dropped, which escapes the code that catches the first one.
 struct PanicsWhenDropped;
 
 impl Drop for PanicsWhenDropped {
@@ -54,13 +54,13 @@ async fn a_waker_that_panics_is_nobody_elses_trouble(backend: Backend) {
     let (next, manager_of_next) = (manager.lock("k").wait(LONG).acquire(), manager.clone());
     let next = tokio::spawn(next);
     until_waiting(&manager_of_next, "k", 1).await;
-    // It is handed on to the one that cannot be woken, and given back when that is dropped.
+    // The lock is granted to the request that cannot be woken, and is released when that is dropped.
     guard.release().await.unwrap();
     drop(in_vain);
     let next = tokio::time::timeout(SOON, next).await.expect("it is the next one's turn").unwrap().unwrap();
     next.release().await.unwrap();
 
-    // On the manager's thread: the others who wait for the same end are told, and time goes on.
+    // This happens on the manager's thread. Other tasks that wait for the same end are notified, and timers still run.
     let ttl = Duration::from_millis(500);
     let guard = manager.lock("k").ttl(ttl).no_renew().acquire().await.unwrap();
     let mut first = Box::pin(guard.lost());
@@ -103,7 +103,7 @@ async fn when_the_thread_ends_all_the_same_everybody_is_told(backend: Backend) {
     assert!(began.elapsed() < SOON);
     drop(guard);
     shuts_down(&manager).await;
-    // On a server others get it when its time is over; in memory everything is in this process.
+    // On a server, others get the lock when its time is over. In memory, all holders are in this process.
     if !backend.is_memory() {
         assert!(other.lock("free").try_acquire().await.unwrap().is_some());
         other.force_release("k").await.unwrap();
@@ -116,7 +116,7 @@ fn is_told(error: &distlock::LockError) {
     assert!(error.is_unavailable() && error.to_string().contains("I/O thread has ended"), "{error}");
 }
 
-/// It ends when nobody holds anything any more, and a grace period is a period.
+/// The shutdown ends when no lock is held, and after the grace period at the latest.
 async fn shuts_down(manager: &LockManager) {
     let report = tokio::time::timeout(SOON, manager.shutdown(Duration::from_millis(50))).await;
     let report = report.expect("a shutdown ends");

@@ -1,4 +1,4 @@
-//! Commands that stood still on their way are not carried out any more.
+//! Commands that were delayed on the link are no longer executed.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn an_acquisition_that_arrives_after_its_time_is_refused() {
     let url = in_schema(&server.url_through(&proxy), &schema);
     let manager =
         LockManager::builder().url(url).unavailable_after(Duration::from_secs(1)).connect().await.unwrap();
-    // What is sent now arrives when the client has given up long ago, and has closed its connection.
+    // Commands that are sent now arrive long after the client has timed out and closed its connection.
     proxy.hold(Direction::Requests);
     let error = manager.lock("k").ttl(Duration::from_secs(600)).no_wait().acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");

@@ -1,4 +1,4 @@
-//! URLs, servers and logins that are wrong: each is told from the others, with what to do about it.
+//! Wrong URLs, servers and logins: each has its own error with a remedy.
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ async fn a_server_that_is_not_there_is_named() {
     assert!(text.contains(&server.address()), "{text}");
 }
 
-/// Another kind of server, or one that hangs.
+/// It may be another kind of server, or one that hangs.
 #[tokio::test]
 async fn a_server_that_says_nothing_is_named() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -91,7 +91,7 @@ async fn a_server_without_tls_is_not_used_where_tls_is_wanted() {
     let server = PostgresServer::shared();
     let error = refusal(&format!("{}?sslmode=require", server.url())).await;
     assert!(error.to_string().contains("TLS"), "{error}");
-    // It is asked first, and does without where that is allowed.
+    // The client requests TLS first, and continues without TLS if the URL allows it.
     manager(&format!("{}?sslmode=prefer", server.url()), "distlock").await;
 }
 

@@ -1,5 +1,5 @@
-//! Connections and servers that end, stop, and come back: no two holders that both believe it, rising tokens, and
-//! nothing left behind.
+//! Connections and servers end, stop and return. Two holders never believe in one lock at the same time, tokens rise,
+//! and no lock is left.
 
 use std::time::Duration;
 
@@ -39,10 +39,10 @@ async fn a_holder_keeps_its_lock_over_a_restart_and_the_next_gets_it_after() {
     next.release().await.unwrap();
 }
 
-/// A crash may forget who holds what if commits are not awaited; it gives no token twice.
+/// If commits are not awaited, a crash may lose locks, but no token is used twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_over_crashes_although_commits_are_not_awaited() {
-    // What no commit waits for is written after ten seconds.
+    // Data that no commit waits for is written after ten seconds.
     let mut server = PostgresServer::with(&["wal_writer_delay=10s", "autovacuum=off"]);
     let url = format!("{}?synchronous_commit=off", server.url());
     let (one, other) = (manager(&url, "distlock").await, manager(&url, "distlock").await);
@@ -55,7 +55,7 @@ async fn tokens_rise_over_crashes_although_commits_are_not_awaited() {
         let token = guard.fencing_token().unwrap().get();
         assert!(token > last, "{token} after {last}");
         last = token;
-        // By hand-off every other time.
+        // Every other time, by a hand-off.
         if round % 2 == 1 {
             let waiter = tokio::spawn(request(&other).acquire());
             distlock_tests::until_waiting(&one, "k", 1).await;

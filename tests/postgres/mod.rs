@@ -1,5 +1,5 @@
-//! What only PostgreSQL has: roles and their permissions, poolers, transactions that write what a lock protects, and
-//! its own ways to fail. What every store has to do stands in the conformance suite.
+//! Tests that only PostgreSQL needs: roles and their permissions, poolers, transactions that write protected data, and
+//! its special failures. The conformance suite has the rules for all stores.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -19,7 +19,7 @@ use distlock::LockManager;
 
 use crate::each_store::LONG;
 
-/// A manager for a schema of its own on a server.
+/// A manager for a separate schema on a server.
 async fn manager(url: &str, schema: &str) -> LockManager {
     LockManager::builder().url(in_schema(url, schema)).unavailable_after(LONG).connect().await.unwrap()
 }

@@ -33,7 +33,7 @@ async fn notifications_that_are_not_heard_are_noticed_at_once() {
     let pooler = PgBouncer::to(&server);
     let text = refusal(&pooler.url()).await.to_string();
     assert!(text.contains("`listen=`") && text.contains("`listen=off`"), "{text}");
-    // Nothing stays behind on the pooler's connections.
+    // No lock is left on the pooler's connections.
     assert_eq!(server.rows("SELECT FROM pg_locks WHERE locktype = 'advisory'").await.len(), 0);
 }
 

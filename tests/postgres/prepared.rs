@@ -1,5 +1,5 @@
-//! Statements are prepared where a connection has a session of the server to itself, and nowhere else; and nothing is
-//! lost, or done twice, where the server does not know them any more.
+//! Statements are prepared only on a connection that keeps its session. If the server no longer knows them, no command
+//! is lost or executed twice.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::postgres::{in_schema, manager};
 
 const SECTIONS: u64 = 12;
 
-/// Lets the sessions that change locks write down how often they have used what they have prepared.
+/// Makes the sessions that change locks record how often they have used their prepared statements.
 async fn observe(server: &PostgresServer, schema: &str) {
     let sql = format!(
         "CREATE TABLE {schema}.used (times bigint);
@@ -30,7 +30,7 @@ async fn used(server: &PostgresServer, schema: &str) -> i64 {
     server.rows(&sql).await[0].get(0)
 }
 
-/// Sections one after the other. Each takes as many tokens as every other: nothing is done twice.
+/// Runs sections one after the other. Each uses the same number of tokens, so nothing was executed twice.
 async fn work(manager: &LockManager) {
     let mut tokens = Vec::new();
     for _ in 0..SECTIONS {
@@ -90,20 +90,21 @@ async fn first_some<T>(mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
     panic!("not even at the twentieth attempt");
 }
 
-/// One URL that names both: notifications are heard, and commands go through the pooler all the same.
+/// One URL names both: notifications arrive, although commands go through the pooler.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_connection_of_the_commands_itself_has_to_show_that_it_keeps_its_session() {
     let server = PostgresServer::start();
     let pooler = PgBouncer::with(&server, &["pool_mode = transaction", "max_client_conn = 1"]);
     let url = format!("postgres://admin@{},{}/postgres", pooler.address(), server.address());
-    // The pooler may still count the connection that has found it ready: then the commands do not go through it.
+    // The pooler may still count the connection of the readiness check. In that case, the commands do not go through
+    // it.
     let url = in_schema(&url, "distlock");
     let connecting = async || LockManager::connect(&url).await.ok();
     let manager = first_some(connecting).await;
     observe(&server, "distlock").await;
     work(&manager).await;
     assert_eq!(used(&server, "distlock").await, 0);
-    // One connection of its own, the one that listens; the other is the pooler's.
+    // One connection is the process's own, which listens. The other one belongs to the pooler.
     let clients = "SELECT FROM pg_stat_activity WHERE application_name LIKE 'distlock%'";
     assert!(!server.rows(clients).await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! What waiting costs, and who is passed over.
+//! The cost of a wait, and the waiters that are skipped.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,13 @@ async fn calls(server: &PostgresServer, schema: &str, name: &str) -> i64 {
     server.rows(&sql).await[0].get(0)
 }
 
-/// How often a function was called, once that is no longer counted up.
+/// How often a function was called, as soon as the number no longer rises.
 async fn settled(server: &PostgresServer, schema: &str, name: &str, at_least: i64) -> i64 {
     distlock_tests::eventually("the calls are counted", async || {
         calls(server, schema, name).await >= at_least
     })
     .await;
-    // Backends tell their counts once in a second.
+    // Backends report their counts once a second.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     calls(server, schema, name).await
 }
@@ -34,7 +34,7 @@ async fn who_does_not_wait_is_not_served_and_who_waits_sleeps() {
     for _ in 0..50 {
         one.lock("k").acquire().await.unwrap().release().await.unwrap();
     }
-    // One for each; a release whose answer does not come in time, or is lost with a connection, is repeated.
+    // One for each section. A release without a reply in time is repeated.
     let releases = settled(&server, "distlock", "release_1", 50).await;
     assert!((50..=55).contains(&releases), "{releases}");
     assert_eq!(calls(&server, "distlock", "serve_1").await, 0);
@@ -44,23 +44,23 @@ async fn who_does_not_wait_is_not_served_and_who_waits_sleeps() {
     until_waiting(&one, "k", 1).await;
     tokio::time::sleep(Duration::from_secs(8)).await;
     let asked = settled(&server, "distlock", "acquire_1", before + 2).await - before;
-    // Its first look, its place in the queue, and a heartbeat every two seconds.
+    // One for its first attempt, one for its place in the queue, and a heartbeat every two seconds.
     assert!((3..=9).contains(&asked), "{asked}");
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
-    // The grant was believed without being asked for.
+    // The grant was accepted without a confirmation.
     assert!(settled(&server, "distlock", "release_1", releases + 2).await >= releases + 2);
 }
 
-/// A function in SQL that is not written into its caller's statement is parsed with every call. (While it is planned, a
-/// statement may call one.)
+/// An SQL function that is not inlined into its caller's statement is parsed with every call. (While a statement is
+/// planned, it may call one.)
 #[tokio::test(flavor = "multi_thread")]
 async fn no_function_is_parsed_with_every_command() {
     let server = PostgresServer::with(&["track_functions=all"]);
     let (one, other) = (manager(&server.url(), "distlock").await, manager(&server.url(), "distlock").await);
     let rounds = 100;
     for _ in 0..rounds {
-        // In each case the first is in the way, and its release lets the other in.
+        // In each case, the first holder excludes the other one, and its release grants the lock to it.
         let cases = [
             ("e", one.lock("e"), other.lock("e")),
             ("s", one.lock("s"), other.lock("s").shared()),
@@ -90,7 +90,7 @@ async fn a_process_that_dies_while_it_waits_is_passed_over() {
     let schema = PostgresServer::unused_schema();
     let one = manager(&server.url(), &schema).await;
     let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
-    // The server sees of a process that dies that its connections end.
+    // The server notices that a process has died because its connections end.
     let proxy = Proxy::to(&server.address());
     let dying = manager(&server.url_through(&proxy), &schema).await;
     tokio::spawn(dying.lock("k").wait(LONG).acquire());
@@ -102,7 +102,7 @@ async fn a_process_that_dies_while_it_waits_is_passed_over() {
     let listens = format!("SELECT FROM pg_locks WHERE (classid::bigint << 32) | objid::bigint = {channel}");
     eventually("nobody listens", async || server.rows(&listens).await.is_empty()).await;
     guard.release().await.unwrap();
-    // The release itself has passed it over: the lock was granted to nobody else in between.
+    // The release itself has skipped the dead process, and granted the lock to no other in between.
     let granted = server.rows(&format!("SELECT owner FROM {schema}.lock_1 WHERE expires > now()")).await;
     assert_eq!(granted.len(), 1);
     assert_eq!(server.rows(&format!("SELECT FROM {schema}.waiter_1")).await.len(), 0);

@@ -1,4 +1,4 @@
-//! The least that a role needs.
+//! The minimum permissions of a role.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::postgres::manager;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_with_the_documented_permissions_can_do_everything() {
     let server = PostgresServer::start();
-    // Made by somebody else.
+    // Another role creates the tables.
     drop(manager(&server.url(), "distlock").await);
     server.make_role("app", "s3cret").await;
     let documentation = include_str!("../../docs/postgres.md");

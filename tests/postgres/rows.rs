@@ -1,11 +1,11 @@
-//! What stays in the tables, and what does not.
+//! The rows that stay in the tables, and those that are removed.
 
 use distlock_fixtures::PostgresServer;
 use distlock_tests::eventually;
 
 use crate::postgres::manager;
 
-/// As processes of distlock 0.1.0 do it.
+/// In the same way as processes of distlock 0.1.0.
 #[tokio::test]
 async fn tokens_rise_although_rows_of_old_keys_are_removed() {
     let server = PostgresServer::shared();
@@ -34,7 +34,7 @@ async fn tokens_rise_although_rows_of_old_keys_are_removed() {
     held.release().await.unwrap();
 }
 
-/// Far more than one statement looks at. A process begins some seconds after it has connected.
+/// Far more rows than one statement checks. A process begins some seconds after it has connected.
 #[tokio::test]
 async fn fifty_thousand_rows_of_old_keys_are_removed_by_one_pass() {
     let server = PostgresServer::shared();
@@ -48,7 +48,7 @@ async fn fifty_thousand_rows_of_old_keys_are_removed_by_one_pass() {
             SELECT convert_to('recent:' || n, 'UTF8'), now() - interval '1 hour', 0, 1 FROM generate_series(1, 2500) n;
         INSERT INTO {schema}.holder_1 VALUES ('dead', 'dl1:x:1', now() - interval '2 hours')"
     );
-    // A transaction asserts one of them.
+    // A transaction asserts one of the locks.
     let client = server.admin().await;
     server.run(&old).await;
     let asserts = format!("BEGIN; SELECT FROM {schema}.lock_1 WHERE key = 'old:7' FOR KEY SHARE");

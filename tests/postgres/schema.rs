@@ -1,4 +1,4 @@
-//! The tables and functions are made by the process that comes first.
+//! The first process creates the tables and functions.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn who_may_not_make_it_is_told_the_sql_which_is_enough() {
     let text = refusal(&url).await.to_string();
     assert!(text.contains("may not create") && text.contains("GRANT"), "{text}");
     assert!(text.contains("distlock sql postgres --schema 'distlock'"), "{text}");
-    // Once more does no harm.
+    // A repetition does no harm.
     for _ in 0..2 {
         server.run(&distlock_postgres::sql("distlock").unwrap()).await;
     }
@@ -73,10 +73,10 @@ async fn a_schema_that_is_made_already_needs_no_permission_on_the_database() {
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();
 }
 
-/// What version 0.1.0 has installed.
+/// The functions of version 0.1.0.
 const REVISION_1: &str = include_str!("revision_1.sql");
 
-/// A schema as version 0.1.0 leaves it.
+/// Creates a schema like version 0.1.0.
 async fn earlier(server: &PostgresServer, schema: &str) {
     let sql = REVISION_1.replace("@.", &format!("{schema}."));
     server.run(&format!("CREATE SCHEMA {schema}; {sql}")).await;
@@ -86,7 +86,7 @@ async fn revision(server: &PostgresServer, schema: &str) -> i32 {
     server.rows(&format!("SELECT {schema}.installed_1()")).await[0].get(0)
 }
 
-/// What a client asks that knows revision 1 only.
+/// A request of a client that only knows revision 1.
 async fn asks(server: &PostgresServer, schema: &str, key: &str, rest: &str) -> String {
     let sql = format!("SELECT {schema}.acquire_1('{key}', {rest}, NULL, 0, 0, 'infinity', NULL)");
     server.rows(&sql).await[0].get(0)
@@ -102,7 +102,7 @@ async fn functions_of_an_earlier_version_are_replaced_and_what_is_held_stays_hel
         let said = asks(server, &schema, "read", &format!("'{who}', {ttl}, -1, 0")).await;
         assert_eq!(said, "acquired 0");
     }
-    // Two minutes pass: the first reader has gone, and the row of the key has ended with it.
+    // Two minutes pass. The first reader has gone, and the row of the key has ended with it.
     let pass = format!(
         "UPDATE {schema}.lock_1 SET expires = expires - interval '2 minutes' WHERE key = 'read';
         UPDATE {schema}.holder_1 SET expires = expires - interval '2 minutes'"
@@ -127,7 +127,7 @@ async fn functions_of_an_earlier_version_are_replaced_and_what_is_held_stays_hel
     assert!(manager.force_release("held").await.unwrap());
     let next = manager.lock("held").fenced().acquire().await.unwrap();
     assert_eq!(next.fencing_token().unwrap().get(), 6);
-    // A client that knows revision 1 only works with these functions, too.
+    // These functions also work for a client that only knows revision 1.
     assert!(asks(server, &schema, "held", "'dl1:x:4', 600000, 0, 1").await.starts_with("busy "));
     next.release().await.unwrap();
     let said = asks(server, &schema, "held", "'dl1:x:4', 600000, 0, 1").await;
@@ -135,7 +135,7 @@ async fn functions_of_an_earlier_version_are_replaced_and_what_is_held_stays_hel
     assert!(token > 6, "{said}");
 }
 
-/// So clients that know only those work with later functions.
+/// So clients that only know revision 1 work with later functions.
 #[tokio::test]
 async fn every_function_of_the_first_revision_is_there_with_its_parameters() {
     let server = PostgresServer::shared();
@@ -190,13 +190,13 @@ async fn who_may_not_replace_earlier_functions_acquires_no_lock_for_which_they_a
     app.lock("k").shared().acquire().await.unwrap().release().await.unwrap();
 }
 
-/// Two programs at work when a migration, or a restored backup, has removed everything.
+/// Two programs run when a migration or a restored backup removes all tables.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_is_dropped_is_made_again_while_programs_work() {
     let server = PostgresServer::start();
     let mut managers = Vec::new();
     for _ in 0..2 {
-        // As impatient as by default.
+        // With the default time-outs.
         managers.push(LockManager::builder().url(server.url()).connect().await.unwrap());
     }
     for sql in
@@ -226,7 +226,7 @@ async fn a_schema_that_is_dropped_is_made_again_while_programs_work() {
         }
         assert!(refused <= 100, "{refused} requests were refused");
         if !sql.contains("holder_1") {
-            // Nobody holds anything any more, and whoever did is told.
+            // No process holds a lock any longer, and the former holder notices it.
             held.lost().await;
         }
         drop(held);

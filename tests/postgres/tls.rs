@@ -1,4 +1,4 @@
-//! TLS: servers are verified, name included, and verify their clients if they want to.
+//! TLS: clients verify servers, including their names, and servers may verify clients.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::each_store::{LONG, manager, objection, refusal};
 
 async fn locks(url: &str) {
     let manager = LockManager::connect(url).await.unwrap_or_else(|error| panic!("{url}: {error:?}"));
-    // The connection that listens is encrypted, too: the second gets the lock by what it hears.
+    // The connection that listens is encrypted, too. The second manager gets the lock by a notification.
     let guard = manager.lock("k").acquire().await.unwrap();
     let other = LockManager::connect(url).await.unwrap();
     let waiter = tokio::spawn(other.lock("k").wait(LONG).acquire());
@@ -51,7 +51,7 @@ async fn a_server_is_verified_with_its_name() {
     }
 }
 
-/// What `pg_hba.conf` asks for is said with what to write.
+/// The error for a requirement in `pg_hba.conf` names the option to write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_may_want_tls_and_a_certificate() {
     let tls_files = TlsFiles::make();
@@ -64,7 +64,7 @@ async fn a_server_may_want_tls_and_a_certificate() {
     let (ca, cert, key) =
         (tls_files.path("ca.pem"), tls_files.path("client.pem"), tls_files.path("client.key"));
     let url = server.url_as("app", "");
-    // The file is read again when the server gets to it.
+    // The server reads the file again with a delay.
     distlock_tests::eventually("it wants TLS", async || LockManager::connect(&url).await.is_err()).await;
     let text = refusal(&url).await.to_string();
     assert!(text.contains("`sslmode=require`"), "{text}");
@@ -90,7 +90,7 @@ async fn a_connection_that_is_lost_is_made_again_with_tls() {
     guard.release().await.unwrap();
 }
 
-/// Certificates are renewed while programs run: each connection shows what the files hold by then.
+/// Certificates may be replaced while programs run. Each connection uses the present content of the files.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
     let tls_files = TlsFiles::make();
@@ -107,7 +107,7 @@ async fn a_certificate_that_is_replaced_is_shown_by_the_next_connection() {
     };
     distlock_tests::eventually("both show the first one", async || matches!(shown().await, (2.., 0))).await;
 
-    // In two steps: the certificate of the first fits no key, and no connection is made with it.
+    // In two steps. After the first step, the certificate does not match the key, and no connection succeeds.
     tls_files.replace("client.pem", "named.pem");
     distlock_tests::eventually("both connections are there", async || server.backends().await.len() >= 2)
         .await;

@@ -1,4 +1,4 @@
-//! The lock and what it protects in one database: a transaction is committed only by who holds the lock.
+//! The lock and its protected data in one database: only the holder of the lock can commit a transaction.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn asserts(client: &Client, schema: &str, token: u64) -> Result<(), String
     said.map_err(|error| error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned()))
 }
 
-/// Somebody stands in the queue.
+/// Waits until a process is in the queue.
 async fn until_somebody_waits(server: &PostgresServer, schema: &str) {
     let waits = async || server.residue(schema, "").await.iter().any(|left| left.contains("awaited"));
     eventually("somebody waits", waits).await;
@@ -52,7 +52,7 @@ async fn a_token_is_good_while_its_owner_holds_the_lock_and_not_after() {
     assert_eq!(asserts(&client, &schema, token).await, Err("DL002".to_owned()));
 }
 
-/// Whatever happens to the lock meanwhile: nobody else gets it before the transaction has ended.
+/// Whatever happens to the lock, no other process gets it before the transaction has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lock_is_given_to_nobody_before_the_transaction_has_ended() {
     let (server, schema, one) = place().await;
@@ -61,9 +61,9 @@ async fn the_lock_is_given_to_nobody_before_the_transaction_has_ended() {
     let guard = one.lock("order:42").fenced().acquire().await.unwrap();
     client.batch_execute("BEGIN").await.unwrap();
     asserts(&client, &schema, guard.fencing_token().unwrap().get()).await.unwrap();
-    // Its renewal does not wait for the transaction.
+    // The renewal does not wait for the transaction.
     guard.extend(LONG).await.unwrap();
-    // It is taken away, and somebody waits for it.
+    // The lock is released by force while another process waits for it.
     assert!(other.force_release("order:42").await.unwrap());
     let error = other.lock("order:42").no_wait().acquire().await.unwrap_err();
     assert!(error.is_busy() && error.to_string().contains("a transaction that asserts it"), "{error:?}");
@@ -96,7 +96,7 @@ async fn other_keys_are_served_while_a_transaction_has_one() {
     eventually("it is free", async || server.residue(&schema, "").await.is_empty()).await;
 }
 
-/// A transaction that sees what it saw first does not see who has got the lock since.
+/// A transaction with an old snapshot does not see which process has acquired the lock since then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeatable_read_is_no_way_round_the_assertion() {
     let (server, schema, manager) = place().await;
@@ -112,7 +112,7 @@ async fn a_repeatable_read_is_no_way_round_the_assertion() {
     next.release().await.unwrap();
 }
 
-/// Who releases before the transaction has ended gives the lock to nobody yet.
+/// A release before the end of the transaction grants the lock to no waiter yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_does_not_wait_for_the_transaction_and_whoever_waits_gets_the_lock_after_it() {
     let (server, schema, one) = place().await;
@@ -121,7 +121,7 @@ async fn a_release_does_not_wait_for_the_transaction_and_whoever_waits_gets_the_
     let guard = one.lock("order:42").fenced().acquire().await.unwrap();
     client.batch_execute("BEGIN").await.unwrap();
     asserts(&client, &schema, guard.fencing_token().unwrap().get()).await.unwrap();
-    // One waits when it is released, one comes after that.
+    // One process waits at the release, and one requests the lock after it.
     let mut waiting = tokio::task::JoinSet::new();
     waiting.spawn(other.lock("order:42").wait(LONG).fenced().acquire());
     until_somebody_waits(server, &schema).await;
@@ -135,7 +135,7 @@ async fn a_release_does_not_wait_for_the_transaction_and_whoever_waits_gets_the_
     }
 }
 
-/// Ten transactions take their time. One process wants their keys, holds another, and has other things to do.
+/// Ten slow transactions run. One process waits for their keys, holds another key, and has other work.
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_that_take_their_time_cost_a_process_that_waits_for_their_keys_no_other_lock() {
     let (server, schema, owner) = place().await;
@@ -169,7 +169,7 @@ async fn transactions_that_take_their_time_cost_a_process_that_waits_for_their_k
         let error = result.unwrap().unwrap_err();
         assert!(error.is_busy(), "{error:?}");
     }
-    // For twice its ttl it was renewed, or it is lost now.
+    // Twice the ttl has passed. The lease was renewed, or the lock is lost now.
     held.check().unwrap();
     assert!(patient.try_join_next().is_none());
     for client in &transactions {

@@ -1,4 +1,4 @@
-//! Processes as a whole: that fork, that end, that have many managers.
+//! Tests of whole processes, which fork, end, and have many managers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -38,13 +38,13 @@ fn a_forked_child_touches_no_file_that_its_parent_has_locked() {
     went_well(&one_process(&["forked-from-a-file", &url]));
 }
 
-/// Commands of stores that their callers poll, as most stores allow.
+/// Commands of stores that their callers poll, which most stores allow.
 #[test]
 fn a_forked_child_touches_no_command_that_its_caller_polls() {
     went_well(&one_process(&["forked-while-polled"]));
 }
 
-/// A release that has not left the process when it ends would keep the key for 10 minutes.
+/// If the process ended before it sent the release, the key would stay taken for 10 minutes.
 #[test]
 fn what_is_dropped_at_the_end_of_a_process_is_released() {
     const RUNS: usize = 30;
@@ -55,7 +55,7 @@ fn what_is_dropped_at_the_end_of_a_process_is_released() {
             assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "ok", "{output:?}");
         }
     }
-    // The process waits 50 ms at most: a machine that is busy with something else may need longer, rarely.
+    // The process waits 50 ms at most. A busy machine may rarely need longer.
     eventually_blocking("the keys are free", || distlock_tests::residue::keys(&server).len() <= 2);
 }
 
@@ -65,7 +65,8 @@ fn hundreds_of_managers_in_memory_need_no_descriptors() {
     went_well(&one_process(&["many-managers", "300", "64"]));
 }
 
-/// Each holds the lock that the other one wants. One of the two requests ends, and names both processes.
+/// Each process holds the lock that the other one requests. One of the two requests ends, and its error names both
+/// processes.
 #[test]
 fn one_of_two_processes_that_wait_for_each_other_gives_way() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! A store under fire: rounds of faults, calm, and judgement.
+//! A campaign against one store: rounds of faults, calm, and judgement.
 
 use std::{
     sync::{
@@ -19,25 +19,25 @@ use crate::{
     servers::{self, Harm, Servers, disturb_link},
 };
 
-/// A round is judged in memory: not too long.
+/// Not too long, because a round is judged in memory.
 const FAULTS: Duration = Duration::from_secs(30);
 /// Longer than a lease, a claim and a lost link together.
 const CALM: Duration = Duration::from_secs(8);
-/// After the servers forgot something, holders believe for as long as their leases last.
+/// After the servers have forgotten locks, holders believe in them until their leases expire.
 const BELIEF: Duration = Duration::from_secs(4);
-/// When all have ended, what is left is a grant to a process that was killed, its session, or a release still on its
-/// way.
+/// When all processes have ended, only a grant to a killed process, its session, or a release in flight may be left for
+/// this time.
 const CLEAN: Duration = Duration::from_secs(20);
-/// What a round without a time waits for comes much sooner.
+/// The time limit for each wait of a round without a time. The awaited event comes much sooner.
 const AT_LAST: Duration = Duration::from_secs(120);
-/// Such a round has so many faults at least.
+/// The minimum number of faults in such a round.
 const FEWEST_FAULTS: usize = 8;
-/// Between two faults.
+/// The pause between two faults.
 const PAUSE_MS: std::ops::Range<u64> = 100..1_500;
-/// Nothing that works takes longer, when nothing fails.
+/// No successful operation takes longer while there are no faults.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What came of all rounds.
+/// The result of all rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) time: Duration,
@@ -45,7 +45,7 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     pub(crate) hung: u64,
     pub(crate) residue: Vec<String>,
-    /// Rounds after whose faults nobody worked again.
+    /// The rounds after whose faults no process continued.
     pub(crate) stuck: usize,
 }
 
@@ -65,7 +65,7 @@ impl Outcome {
     }
 }
 
-/// Runs one store for so long.
+/// Runs the campaign on one store.
 pub(crate) fn run(store: Store, length: Length, options: &Options) -> Outcome {
     let mut rng = Rng::with_seed(options.seed);
     let start = Instant::now();
@@ -165,7 +165,7 @@ fn wait_at_most(longest: Duration, mut is_over: impl FnMut() -> bool) {
     }
 }
 
-/// Where faults are counted.
+/// The counters of faults.
 #[derive(Clone, Copy)]
 struct Field<'a> {
     stop: &'a AtomicBool,
@@ -176,7 +176,7 @@ struct Field<'a> {
 impl Field<'_> {
     fn strike_again_and_again(self, mut rng: Rng, mut strike: impl FnMut(&mut Rng) -> Harm) {
         loop {
-            // A fail-over that nobody asked for may have happened in the pause.
+            // A fail-over without a command may have happened in the pause.
             let from = micros(shared_clock());
             std::thread::sleep(Duration::from_millis(rng.u64(PAUSE_MS)));
             if self.stop.load(Ordering::SeqCst) {
@@ -202,7 +202,7 @@ fn disturb_client(fleet: &mut Fleet, rng: &mut Rng) -> Harm {
     Harm::None
 }
 
-/// What should not be there when everybody has released and ended.
+/// The keys that should not exist after all processes have released their locks and ended.
 fn residue_of(servers: &dyn Servers) -> Vec<String> {
     let mut left = Vec::new();
     wait_at_most(CLEAN, || {

@@ -23,15 +23,15 @@ use crate::{
     section::Worker,
 };
 
-/// Everybody has ended by then, or hangs: the longest section, wait and release together.
+/// The longest section, wait and release together. A task that takes longer hangs.
 const END: Duration = Duration::from_secs(40);
-/// A thread that sleeps for so long and wakes up much later tells that the process was not scheduled.
+/// A thread sleeps for this time. If it wakes up much later, the process was not scheduled.
 const TICK: Duration = Duration::from_millis(10);
 const STALL: Duration = Duration::from_millis(30);
-/// While servers are away at the beginning.
+/// The time limit to connect if servers are unreachable at the beginning.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// Lines on their way to standard output.
+/// The channel for lines to standard output.
 #[derive(Clone, Debug)]
 pub(crate) struct Report(mpsc::Sender<Line>);
 
@@ -40,7 +40,7 @@ impl Report {
         self.0.send(line).unwrap();
     }
 
-    /// In a thread of its own: a full pipe must not stop the tasks.
+    /// Starts a separate thread, because a full pipe must not stop the tasks.
     fn start() -> (Self, std::thread::JoinHandle<()>) {
         let (sender, lines) = mpsc::channel::<Line>();
         let writer = std::thread::spawn(move || {
@@ -102,7 +102,7 @@ async fn work(url: &str, register: &str, mut rng: Rng, tasks: u64, offer: Offer,
 async fn connect(url: &str) -> LockManager {
     let start = Instant::now();
     loop {
-        // A quorum waits for the longest ttl before it counts a server that was restarted.
+        // A quorum waits for the longest ttl before a restarted server counts.
         match LockManager::builder().url(url).default_ttl(LONGEST_TTL).connect().await {
             Ok(manager) => return manager,
             Err(error) => assert!(start.elapsed() < CONNECT, "{error:?}"),
@@ -145,7 +145,7 @@ impl Stalls {
         stalls
     }
 
-    /// Until now: a thread that runs again before the watching one does counts the gap itself.
+    /// The total until now. A thread that resumes before the watching thread adds the present gap itself.
     pub(crate) fn so_far(&self) -> Duration {
         let watched = self.0.lock().unwrap();
         watched.stalled + watched.gap()

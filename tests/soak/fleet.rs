@@ -1,4 +1,4 @@
-//! The client processes of a round, and what they have reported. Ended by their ids, at the latest when this is
+//! The client processes of a round, and their reports. They are ended by their process ids, at the latest when this is
 //! dropped.
 
 use std::{
@@ -19,23 +19,23 @@ use crate::{
     record::{Failure, Line, Section},
 };
 
-/// A process gets so long to connect, while servers may be away, and so long to end.
+/// The time limit for a process to connect, while servers may be unreachable, and to end.
 const READY: Duration = Duration::from_secs(40);
 const END: Duration = Duration::from_secs(60);
 
-/// What all processes have reported so far.
+/// The reports of all processes so far.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) sections: Vec<Section>,
     pub(crate) failures: Vec<Failure>,
-    /// Requests and releases that did not come to an end, and processes that did not.
+    /// The number of requests, releases and processes that did not end.
     pub(crate) hung: u64,
 }
 
 /// How to start a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
-    /// One after the other.
+    /// The URLs of the clients, used in turn.
     pub(crate) urls: Vec<String>,
     pub(crate) register: String,
     pub(crate) store: Store,
@@ -60,7 +60,7 @@ pub(crate) struct Fleet {
     log: Arc<Mutex<Log>>,
 }
 
-/// A wall clock of a client, and of the one that takes its place.
+/// A separate wall clock for a client and its replacement.
 #[derive(Debug)]
 struct Clock {
     clock: SteppedClock,
@@ -75,7 +75,7 @@ impl Clock {
 }
 
 impl Fleet {
-    /// Starts all of them and waits until they work.
+    /// Starts all clients, and waits until they work.
     pub(crate) fn start(recipe: &Recipe, rng: &mut Rng) -> Self {
         let log = Arc::default();
         let clocks: Vec<_> = (0..recipe.clients).map(|_| Clock::new()).collect();
@@ -87,12 +87,12 @@ impl Fleet {
         Fleet { recipe: recipe.clone(), clients, clocks, log }
     }
 
-    /// How many sections were reported so far.
+    /// The number of sections that were reported so far.
     pub(crate) fn sections(log: &Mutex<Log>) -> usize {
         log.lock().unwrap().sections.len()
     }
 
-    /// What is reported, while it is.
+    /// The reports so far.
     pub(crate) fn log(&self) -> Arc<Mutex<Log>> {
         self.log.clone()
     }
@@ -101,7 +101,7 @@ impl Fleet {
         self.clients.len()
     }
 
-    /// kill −9, and another one takes its place.
+    /// kill −9, and another process replaces it.
     pub(crate) fn replace(&mut self, at: usize, rng: &mut Rng) {
         let fresh = launch(&self.recipe, at, &self.clocks[at], rng, &self.log);
         let old = std::mem::replace(&mut self.clients[at], fresh);
@@ -123,10 +123,10 @@ impl Fleet {
         if rng.bool() { clock.forward(by) } else { clock.back(by) }
     }
 
-    /// Lets everybody finish; returns what was reported.
+    /// Lets all clients finish, and returns their reports.
     pub(crate) fn finish(mut self) -> Log {
         for client in &mut self.clients {
-            // One that has died is noticed below.
+            // A client that has died is noticed below.
             client.input.write_all(b"stop\n").and_then(|()| client.input.flush()).ok();
         }
         let start = Instant::now();
@@ -154,9 +154,9 @@ impl Drop for Fleet {
 }
 
 impl Client {
-    /// Ends the process, and waits until all that it has reported is noted.
+    /// Ends the process, and waits until all its reports are read.
     fn end(mut self) {
-        // Fails only when it is gone already.
+        // This fails only if the process has ended already.
         self.child.kill().ok();
         self.child.wait().unwrap();
         drop(self.input);
@@ -184,7 +184,7 @@ fn read(output: impl BufRead, ready: &mpsc::Sender<()>, log: &Mutex<Log>) {
     let mut open: HashMap<u64, Section> = HashMap::new();
     for line in output.lines().map_while(Result::ok) {
         match Line::parse(&line) {
-            // Nobody waits for a replacement.
+            // No caller waits until a replacement is ready.
             Some(Line::Ready) => drop(ready.send(())),
             Some(Line::Begun(section)) => drop(open.insert(section.id, section)),
             Some(Line::Held { id, at }) => {
@@ -198,7 +198,7 @@ fn read(output: impl BufRead, ready: &mpsc::Sender<()>, log: &Mutex<Log>) {
             }
             Some(Line::Failed(failure)) => log.lock().unwrap().failures.push(failure),
             Some(Line::Done { hung }) => log.lock().unwrap().hung += hung,
-            // Killed in the middle of a line.
+            // The process was killed in the middle of a line.
             None => {}
         }
     }

@@ -1,19 +1,19 @@
-//! The judge of a soak: what the sections and failures of one round say about the promises of a lock. It shares no code
-//! with the judge of the other tests.
+//! The judge of a soak: it checks the sections and failures of one round against the promises of a lock. It shares no
+//! code with the judge of the other tests.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::record::{Failure, Kind, Section, Write};
 
-/// `min_hold` counts from the instant at which the request got the lock, a little before its caller knows.
+/// `min_hold` is counted from the instant at which the request got the lock, a little before its caller knows it.
 const KNOWN_AFTER: u64 = 100_000;
-/// A lease is looked at every few milliseconds: a cap is seen to be passed that much later.
+/// A lease is checked every few milliseconds, so a cap that was exceeded is noticed this much later.
 const GRAIN: u64 = 20_000;
-/// Beyond what a request or a release may take, on a machine that is busy.
+/// How much longer than its limit a request or a release may take on a busy machine.
 const LATE: u64 = 2_000_000;
-/// What a release may take: it is told of the outcome, or that there is none yet.
+/// The time limit of a release, which returns the outcome or reports that it is unknown.
 const RELEASE: u64 = 3_000_000;
-/// What callers may be told. Everything else is a mistake here or there.
+/// The errors that callers may get. Any other error is a bug of the library or of the soak.
 const EXPECTED: [&str; 4] = ["Busy", "Lost", "Unavailable", "Cancelled"];
 
 /// A span of time in which two holders are possible by design.
@@ -23,22 +23,22 @@ pub(crate) struct Excuse {
     pub(crate) to: u64,
 }
 
-/// What happened in a round.
+/// The events of a round.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pub(crate) sections: Vec<Section>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) excuses: Vec<Excuse>,
-    /// From here on nothing fails.
+    /// There are no faults after this time.
     pub(crate) calm: u64,
 }
 
-/// How often a promise was broken, and the first time of each.
+/// How often each promise was broken, with the first example.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) sections: usize,
     pub(crate) overlaps: usize,
-    /// Entered while a `min_hold` was to keep others out.
+    /// Sections that began while a `min_hold` should have excluded them.
     pub(crate) too_early: usize,
     pub(crate) repeated_tokens: usize,
     pub(crate) falling_tokens: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Verdict {
     pub(crate) overdue: usize,
     pub(crate) too_long: usize,
     pub(crate) unexpected: usize,
-    /// Of the above, what happened while two holders were possible by design; not counted there.
+    /// Violations of the promises above while two holders were possible by design. They are not counted above.
     pub(crate) by_design: usize,
     /// The longest time that a request took after the calm had begun, in microseconds.
     pub(crate) longest_wait: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// How many promises were broken.
+    /// The number of violations.
     pub(crate) fn broken(&self) -> usize {
         self.overlaps
             + self.too_early
@@ -67,7 +67,7 @@ impl Verdict {
             + self.unexpected
     }
 
-    /// Takes in that of another round.
+    /// Adds the verdict of another round.
     pub(crate) fn add(&mut self, other: Verdict) {
         self.sections += other.sections;
         self.overlaps += other.overlaps;
@@ -154,7 +154,7 @@ impl Judge {
     }
 }
 
-/// A breach, unless it happened when two holders are possible by design.
+/// Records a violation, unless two holders were possible by design at that time.
 fn note(
     round: &Round,
     section: &Section,
@@ -208,7 +208,7 @@ fn note_wait(asked: u64, ended: u64, round: &Round, verdict: &mut Verdict) {
     }
 }
 
-/// Tokens rise from each section to those that began after it had ended.
+/// Checks that tokens rise from each section to those that began after its end.
 fn judge_order(key: &str, sections: &[&Section], round: &Round, verdict: &mut Verdict) {
     let fenced = || sections.iter().filter(|section| section.token.is_some() && section.times.left > 0);
     let mut by_end: Vec<&Section> = fenced().copied().collect();
@@ -225,7 +225,7 @@ fn judge_order(key: &str, sections: &[&Section], round: &Round, verdict: &mut Ve
     }
 }
 
-/// Every section against those that it finds when it begins.
+/// Checks every section against those that are active when it begins.
 fn judge_overlaps(key: &str, sections: &[&Section], round: &Round, verdict: &mut Verdict) {
     let mut inside: Vec<&Section> = Vec::new();
     for section in sections.iter().filter(|section| section.times.left > 0) {
@@ -243,7 +243,7 @@ fn judge_overlaps(key: &str, sections: &[&Section], round: &Round, verdict: &mut
     }
 }
 
-/// Whether these keep out one of this kind.
+/// Whether these sections exclude one of this kind.
 fn excludes(others: &[&Section], kind: Kind) -> bool {
     match kind {
         Kind::Exclusive => !others.is_empty(),
@@ -255,12 +255,12 @@ fn excludes(others: &[&Section], kind: Kind) -> bool {
     }
 }
 
-/// Until when `min_hold` keeps everybody else out.
+/// Until when `min_hold` excludes all other processes.
 fn kept_until(section: &Section) -> u64 {
     if section.min_hold == 0 {
         0
     } else {
-        // A process that was stopped may have known later.
+        // A stopped process may have noticed it later.
         let late = KNOWN_AFTER + section.times.stalled;
         section.times.entered + section.min_hold.saturating_sub(late)
     }

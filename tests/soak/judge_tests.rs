@@ -1,4 +1,4 @@
-//! The judge finds each breach, and nothing where there is none.
+//! The judge finds each violation, and reports none if there is none.
 
 use super::*;
 use crate::record::Times;

@@ -1,19 +1,19 @@
-//! A soak: client processes of all kinds of locks work on real servers while faults are drawn at random, and a judge
-//! looks for broken promises.
+//! A soak: client processes use all kinds of locks on real servers while random faults happen, and a judge searches for
+//! broken promises.
 //!
 //! ```sh
 //! cargo run --release -p distlock-tests --bin soak -- --minutes 60 --seed 1
 //! cargo run --release -p distlock-tests --bin soak -- --minutes 10 --seed 1 --store postgres
 //! ```
 //!
-//! Prints a row for each store and exits with 1 if a promise was broken. Everything runs on 127.0.0.1. The seed
-//! decides which faults are drawn and in which order, not how they meet with the work. With `--store control` every
-//! other client locks nothing but memory of its own: there the judge has to find overlaps. With `--sections` the length
-//! is a number of sections, and nothing is said about how long anything takes.
+//! Prints a row for each store and exits with 1 if a promise was broken. Everything runs on 127.0.0.1. The seed decides
+//! the faults and their order, but not their timing relative to the work. With `--store control`, every other client
+//! uses only locks in its own memory, so the judge must find overlaps. With `--sections`, the length is a number of
+//! sections, and no times are judged.
 //!
-//! Common to all stores are the clients and what they plan, the faults of clients and links, and the judge. `servers`
-//! has a file for each store: its servers, the faults that only they have, and after which of these a second holder is
-//! possible by design.
+//! All stores share the clients and their plans, the faults of clients and links, and the judge. `servers` has a file
+//! for each store: its servers, the faults that only they have, and after which of these a second holder is possible by
+//! design.
 //!
 //! | column | |
 //! |---|---|

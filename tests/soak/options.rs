@@ -8,7 +8,7 @@ pub(crate) const USAGE: &str = "soak [--minutes N | --seconds N | --sections N] 
      [--store redis|sentinel|cluster|quorum|postgres|mysql|etcd|zookeeper|memcached|control|all]
      [--clients N] [--tasks N] [--long PERCENT]";
 
-/// What keeps the locks. `--topology` is another word for `--store`, and `one` for `redis`.
+/// The store of the locks. `--topology` is another name for `--store`, and `one` for `redis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
     Redis,
@@ -24,7 +24,7 @@ pub(crate) enum Store {
 }
 
 impl Store {
-    /// All of them, and their names.
+    /// All stores, with their names.
     const NAMES: [(&str, Store); 10] = [
         ("redis", Store::Redis),
         ("sentinel", Store::Sentinel),
@@ -62,7 +62,7 @@ impl Store {
         }
     }
 
-    /// What can be asked of it: everything else is refused.
+    /// The abilities of the store. Requests for other abilities are refused.
     pub(crate) fn offer(self, long_percent: u32) -> Offer {
         let all = Offer { shared: true, fenced: true, min_hold: true, linger: true, long_percent };
         match self {
@@ -75,12 +75,12 @@ impl Store {
     }
 }
 
-/// How long the faults go on.
+/// How long the faults continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     /// On all stores together.
     Time(Duration),
-    /// Until so many sections are over, on each store; nothing is said about how long anything takes.
+    /// Until this many sections have ended, on each store. No times are judged.
     Sections(usize),
 }
 

@@ -1,4 +1,4 @@
-//! What a task of a client does next, drawn at random.
+//! The random next step of a client's task.
 
 use std::{fmt, time::Duration};
 
@@ -6,20 +6,20 @@ use fastrand::Rng;
 
 use crate::record::Kind;
 
-/// Others may wait for this long after a crash; short, so that leases end while something else fails.
+/// Others may wait for this long after a crash. It is short, so that leases expire while other faults last.
 const TTL_MS: std::ops::Range<u64> = 1_000..2_000;
-/// Of some: so short that a busy machine alone ends them.
+/// The ttl of some locks. It is so short that they expire on a busy machine even without faults.
 const SHORT_TTL_MS: std::ops::Range<u64> = 300..1_000;
 pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(TTL_MS.end);
-/// How long `min_hold` keeps a key: shorter than its ttl, so that it counts for a holder that was killed as well.
+/// How long `min_hold` keeps a key taken. It is shorter than the ttl, so that it also holds for a killed holder.
 const MIN_HOLD_MS: std::ops::Range<u64> = 200..600;
 
-/// What the store under test offers beside exclusive locks.
+/// The abilities of the store under test in addition to exclusive locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
-    /// And limited ones.
+    /// Shared and limited locks.
     pub(crate) shared: bool,
-    /// Fencing tokens, and so leaders.
+    /// Fencing tokens, and therefore leaders.
     pub(crate) fenced: bool,
     pub(crate) min_hold: bool,
     pub(crate) linger: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Offer {
     pub(crate) long_percent: u32,
 }
 
-/// How the lock is taken and given back.
+/// How the lock is acquired and released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A guard, whose release is awaited.
@@ -37,7 +37,7 @@ pub(crate) enum Form {
     Dropped,
     /// `LockRequest::run`.
     Run,
-    /// The same, whose release is not waited for.
+    /// `LockRequest::run` with a release in the background.
     Background,
     /// A function with the attribute.
     Attribute,
@@ -53,7 +53,7 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    /// For an attribute, which is given a time.
+    /// The longest wait, for an attribute, which needs a time.
     pub(crate) fn longest(self) -> Duration {
         match self {
             Wait::Once => Duration::ZERO,
@@ -62,12 +62,12 @@ impl Wait {
         }
     }
 
-    /// How long a request may take while servers cannot be reached, or somebody holds the lock.
+    /// How long a request may take while servers are unreachable, or another process holds the lock.
     pub(crate) fn allowed(self) -> Duration {
         match self {
             Wait::Once => Duration::from_secs(3),
             Wait::For(time) => time + Duration::from_secs(3),
-            // Everybody else leaves after a while.
+            // All other holders release the lock after a while.
             Wait::Forever => Duration::from_secs(30),
         }
     }
@@ -88,15 +88,15 @@ pub(crate) struct Plan {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) linger: Option<Duration>,
     pub(crate) fenced: bool,
-    /// How long the body takes.
+    /// The duration of the body.
     pub(crate) work: Duration,
-    /// The request is dropped after so long, if it is still under way.
+    /// The request is dropped after this time, if it is still waiting.
     pub(crate) cancel_after: Option<Duration>,
-    /// Before the next one.
+    /// The pause before the next section.
     pub(crate) pause: Duration,
 }
 
-/// For examples, in one word.
+/// One word, for the examples of the verdict.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Plan { form, kind, keys, wait, .. } = self;
@@ -133,7 +133,7 @@ impl Plan {
             70..85 if offer.shared => plan.shared(rng, offer, long),
             85..95 if offer.shared => plan.limited(rng, offer, long),
             95..100 if offer.linger => plan.lingering(rng),
-            // What the store does not offer, or what is not to be long.
+            // The store does not have the drawn ability.
             _ => plan.cold(rng),
         }
         if plan.kind == Kind::Exclusive && plan.keys.len() == 1 && plan.form != Form::Leader {
@@ -142,7 +142,7 @@ impl Plan {
         plan
     }
 
-    /// Everybody wants these: sections are short.
+    /// Keys that all tasks want, with short sections.
     fn hot(&mut self, rng: &mut Rng) {
         self.keys = vec![format!("hot:{}", rng.u32(..2))];
         let longest = if rng.u32(..500) == 0 { 600_000 } else { 3_000 };
@@ -178,14 +178,14 @@ impl Plan {
         }
     }
 
-    /// Keys that stay taken for a while, as those of scheduled jobs.
+    /// Keys that stay taken for a while, like those of scheduled jobs.
     fn kept(&mut self, rng: &mut Rng) {
         self.keys = vec![format!("kept:{}", rng.u32(..6))];
         self.form = draw_form(rng);
         self.keep(rng);
     }
 
-    /// Others are kept out for a while, whenever the section ends.
+    /// Others are excluded for a while, at whatever time the section ends.
     fn keep(&mut self, rng: &mut Rng) {
         self.min_hold = Some(Duration::from_millis(rng.u64(MIN_HOLD_MS)));
         self.ttl = Duration::from_millis(rng.u64(TTL_MS));
@@ -200,7 +200,7 @@ impl Plan {
         self.cancel_after = Some(Duration::from_millis(rng.u64(100..5_000)));
     }
 
-    /// The lock stays with the process for a while when nobody uses it.
+    /// The process keeps an unused lock for a while.
     fn lingering(&mut self, rng: &mut Rng) {
         self.keys = vec![format!("linger:{}", rng.u32(..3))];
         self.form = draw_form(rng);
@@ -228,8 +228,8 @@ impl Plan {
         }
     }
 
-    /// Holders that others join, and that leave before these: by a `min_hold`, a lease that ends, or in order. Some of
-    /// those who joined are not renewed, and stay for most of their leases.
+    /// Holders that others join, and that leave before these: with a `min_hold`, by an expired lease, or by a release.
+    /// Some of the holders that have joined are not renewed, and stay for most of their leases.
     fn stay(&mut self, rng: &mut Rng, offer: Offer) {
         match rng.u32(..8) {
             0 if offer.min_hold => self.keep(rng),
@@ -242,7 +242,7 @@ impl Plan {
         }
     }
 
-    /// The lease is to end that long after it was acquired, whatever happens.
+    /// The lease must end after this time since its acquisition in any case.
     pub(crate) fn cap(&self) -> Option<Duration> {
         if self.renews { self.max_hold } else { Some(self.ttl) }
     }

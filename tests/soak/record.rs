@@ -1,12 +1,12 @@
-//! What a client process reports, one line each, and how it is read. Times are microseconds of a clock that all
+//! The reports of a client process, one line each, and their reader. Times are microseconds of a clock that all
 //! processes of a machine share.
 //!
-//! A section shorter than [`PROGRESS`](crate::section::PROGRESS) is one line, when it is over. A longer one is
-//! announced and followed, so that the sections of a killed process are judged as far as they are known.
+//! A section shorter than [`PROGRESS`](crate::section::PROGRESS) is one line at its end. A longer section is reported
+//! at its begin and repeatedly while it lasts, so that the known part of a killed process's section is judged.
 
 use std::fmt;
 
-/// Who may be in at the same time.
+/// Which holders are compatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Exclusive,
@@ -14,14 +14,14 @@ pub(crate) enum Kind {
     Limited(u32),
 }
 
-/// What became of the write at the end of a fenced section.
+/// The result of the write at the end of a fenced section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     None,
     Accepted,
-    /// Refused because of a newer token, though the holder believed to hold the lock after that still.
+    /// Refused because of a newer token, although the holder believed even after that that it holds the lock.
     RefusedWhileHeld,
-    /// Refused because of a newer token; the lock had been lost by then, which the token is there for.
+    /// Refused because of a newer token, after the lock was lost. This is the purpose of the token.
     RefusedAfterLoss,
     /// Refused because the token had been used by another section.
     Repeated,
@@ -36,9 +36,9 @@ pub(crate) struct Section {
     pub(crate) keys: Vec<String>,
     pub(crate) token: Option<u64>,
     pub(crate) times: Times,
-    /// Others are to be kept out for so long from `entered`; 0: not asked for.
+    /// How long `min_hold` excludes others, counted from `entered`. 0: not requested.
     pub(crate) min_hold: u64,
-    /// The lease is to end within so long from `entered`, whatever renews it; 0: no limit.
+    /// The lease must end within this time from `entered`, despite renewals. 0: no limit.
     pub(crate) cap: u64,
     pub(crate) write: Write,
 }
@@ -49,11 +49,11 @@ pub(crate) struct Times {
     pub(crate) asked: u64,
     /// The request returned the lock.
     pub(crate) entered: u64,
-    /// The last instant at which the holder is known to have believed; 0: at none.
+    /// The last instant at which the holder certainly believed. 0: there is none.
     pub(crate) left: u64,
-    /// The release was over; 0: not known.
+    /// The end of the release. 0: unknown.
     pub(crate) released: u64,
-    /// For how long the process was not scheduled between `asked` and `released`.
+    /// How long the process was not scheduled between `asked` and `released`.
     pub(crate) stalled: u64,
     /// How long the request was allowed to take.
     pub(crate) allowed: u64,
@@ -62,13 +62,13 @@ pub(crate) struct Times {
 /// A request that did not get the lock, or a release that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
-    /// The variant of the error; `Cancelled`: the request was dropped on purpose.
+    /// The variant of the error. `Cancelled`: the request was dropped on purpose.
     pub(crate) variant: String,
     pub(crate) asked: u64,
     pub(crate) ended: u64,
     pub(crate) stalled: u64,
     pub(crate) allowed: u64,
-    /// How it was asked for. Without spaces.
+    /// The options of the request, without spaces.
     pub(crate) how: String,
 }
 
@@ -78,14 +78,14 @@ pub(crate) enum Line {
     Ready,
     /// A long section has begun.
     Begun(Section),
-    /// Its holder believes to hold the lock still.
+    /// Its holder still believes that it holds the lock.
     Held {
         id: u64,
         at: u64,
     },
     Over(Section),
     Failed(Failure),
-    /// The process ends; so many requests or releases did not come to an end.
+    /// The process ends. This many requests or releases did not finish.
     Done {
         hung: u64,
     },
@@ -133,7 +133,7 @@ impl fmt::Display for Line {
 }
 
 impl Line {
-    /// `None`: not a line of ours, or one that its killed writer could not complete.
+    /// `None`: not a line of a client, or an incomplete line of a killed process.
     pub(crate) fn parse(line: &str) -> Option<Line> {
         let words: Vec<&str> = line.split(' ').collect();
         let line = match words[..] {

@@ -1,5 +1,5 @@
-//! A store that refuses writes with an old fencing token: what the tokens are for. The soak itself keeps it, so that no
-//! fault reaches it.
+//! A register that refuses writes with an old fencing token, which is the purpose of the tokens. It is in the soak
+//! process itself, so no fault affects it.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// What the register says to a write.
+/// The reply of the register to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Accepted,
@@ -23,7 +23,7 @@ pub(crate) enum Answer {
     Repeated,
 }
 
-/// Serves in threads of its own until the process ends; returns where.
+/// Serves in separate threads until the process ends. Returns the address.
 pub(crate) fn serve() -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -37,7 +37,7 @@ pub(crate) fn serve() -> SocketAddr {
     address
 }
 
-/// One line is one write: `<key> <token>`; answered by a letter. Ends with its client.
+/// One line is one write: `<key> <token>`. The reply is a letter. Ends with its client.
 fn answer(stream: TcpStream, last: &Mutex<HashMap<String, u64>>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut output = stream.try_clone().ok()?;
@@ -62,7 +62,7 @@ fn answer(stream: TcpStream, last: &Mutex<HashMap<String, u64>>) -> Option<()> {
     Some(())
 }
 
-/// A client's way to the register. Dropping a write that is under way disturbs no other.
+/// A client's connection to the register. A write that is dropped while in flight affects no other.
 #[derive(Clone, Debug)]
 pub(crate) struct Register(mpsc::UnboundedSender<(String, oneshot::Sender<Answer>)>);
 
@@ -81,7 +81,7 @@ impl Register {
                     Some("r") => Answer::Repeated,
                     _ => Answer::Old,
                 };
-                // The future that asked may have been dropped.
+                // The caller may have been dropped.
                 reply.send(answer).ok();
             }
         });

@@ -1,4 +1,4 @@
-//! A task of a client: takes a lock as planned, works under it, and reports what it knew and when.
+//! A task of a client: acquires a lock as planned, works under it, and reports its beliefs with their times.
 
 use std::{
     pin::pin,
@@ -23,12 +23,12 @@ use crate::{
 
 /// A section that takes longer is reported while it lasts.
 pub(crate) const PROGRESS: Duration = Duration::from_millis(25);
-/// How often a holder looks whether it still is one.
+/// How often a holder checks its lock.
 const SLICE: Duration = Duration::from_millis(2);
-/// After an error: nothing here is worth a busy loop.
+/// The pause after an error, which prevents a busy loop.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What all tasks of a client share.
+/// The state that all tasks of a client share.
 #[derive(Clone, Debug)]
 pub(crate) struct Worker {
     pub(crate) manager: LockManager,
@@ -40,7 +40,7 @@ pub(crate) struct Worker {
     pub(crate) offer: Offer,
 }
 
-/// What the holder of a lock believes, and since when.
+/// The belief of a holder, and its begin.
 #[derive(Debug)]
 struct Belief {
     id: u64,
@@ -49,7 +49,7 @@ struct Belief {
     left: u64,
     token: Option<u64>,
     write: Write,
-    /// Of the process, when the request began.
+    /// The stalled time of the process when the request began.
     stalled: u64,
 }
 
@@ -75,7 +75,7 @@ impl Worker {
             }
             if let Some(variant) = failure(result) {
                 let (asked, allowed) = if belief.entered > 0 {
-                    // Of the release, which was judged with the section.
+                    // The error of the release, which was judged together with the section.
                     (ended, Duration::ZERO)
                 } else {
                     (belief.asked, plan.wait.allowed())
@@ -125,14 +125,14 @@ impl Worker {
         }
     }
 
-    /// Stands for an office until a term has ended in order.
+    /// Is a candidate for an office until a term has ended normally.
     async fn lead(&self, plan: &Plan, belief: &mut Belief) -> Result<(), LockError> {
         let candidate = self.manager.leader(plan.keys[0].as_str()).ttl(plan.ttl);
         let belief = Mutex::new(belief);
         let term = async |lead: distlock::leader::Lead| {
             let mut belief = belief.lock().await;
             if belief.entered > 0 {
-                // A term that was lost is a section of its own.
+                // A lost term is a separate section.
                 self.report.say(Line::Over(self.section(plan, &belief, 0)));
                 belief.id = self.sections.fetch_add(1, Ordering::Relaxed);
                 (belief.asked, belief.left, belief.write) = (now(), 0, Write::None);
@@ -191,7 +191,7 @@ impl Worker {
             }
             tokio::time::sleep(SLICE.min(Duration::from_micros(end - belief.left))).await;
         }
-        // Who has lost the lock writes as well: it may be in the middle of that when it happens.
+        // A holder that has lost the lock writes, too, because the loss may happen in the middle of the write.
         if let (Some(token), [key]) = (belief.token, &plan.keys[..]) {
             let answer = self.register.write(key, token).await;
             let held = belief.look(guard);
@@ -230,7 +230,7 @@ impl Worker {
 }
 
 impl Belief {
-    /// The time is taken first: who holds the lock afterwards has held it then.
+    /// The time is taken first. A process that holds the lock after that held it at that time.
     fn look(&mut self, guard: &Guard) -> bool {
         let at = now();
         let held = guard.is_held();
@@ -241,7 +241,7 @@ impl Belief {
     }
 }
 
-/// What an annotated function works on.
+/// The data of an annotated function.
 struct Task<'a> {
     worker: &'a Worker,
     plan: &'a Plan,

@@ -1,6 +1,6 @@
-//! The soak itself works: it runs through and finds nothing on any store, and its judge finds what clients do that lock
-//! nothing. How well locks fare is for a longer run to say: these are bounded by numbers of sections, and what takes
-//! long fails none of them.
+//! Tests of the soak itself: it runs to its end without findings on every store, and its judge finds the overlaps of
+//! clients without locks. Only a longer run judges the locks. These runs are limited by numbers of sections, and slow
+//! operations fail none of them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// Two at a time: each run is as many processes as one core carries.
+/// Two runs at a time, because the processes of one run use one core.
 fn turn() -> MutexGuard<'static, ()> {
     static TURNS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
     loop {

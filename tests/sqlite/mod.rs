@@ -1,5 +1,5 @@
-//! What only a file shows: processes that are killed or stopped with it, and what may be wrong with it. What every
-//! store has to do stands in the conformance suite; kinds of locks, with processes that are killed, in `faults`.
+//! Tests that only a file needs: processes that are killed or stopped while they use it, and faults of the file. The
+//! conformance suite has the rules for all stores. `faults` has the kinds of locks with killed processes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -35,7 +35,7 @@ async fn the_lock_of_a_process_that_was_killed_is_free_when_its_lease_is_over_an
     guard.release().await.unwrap();
 }
 
-/// It keeps the file locked: nobody else gets a lock that was not to be had before, and all go on after it.
+/// The process keeps the file locked. Other processes only wait, and all continue after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_is_stopped_in_the_middle_of_a_transaction_delays_the_others_and_no_more() {
     let (directory, url) = file();
@@ -50,7 +50,7 @@ async fn a_process_that_is_stopped_in_the_middle_of_a_transaction_delays_the_oth
             break;
         }
         writer.cont();
-        // It gets on: whatever the machine does, it is met in a transaction sooner or later.
+        // The writer makes progress, so a stop hits it in a transaction sooner or later.
         while writer.next().name() != "left" {}
     }
     // The file can be opened and read.
@@ -103,7 +103,7 @@ async fn what_is_wrong_with_a_file_is_said_at_once() {
     assert!(diary.to_string().contains("not a database"), "{diary}");
     let closed = tempfile::tempdir().unwrap();
     fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o500)).unwrap();
-    // The administrator may write everywhere.
+    // An administrator may write to any folder, so the test would prove nothing.
     if fs::write(closed.path().join("probe"), "").is_err() {
         let error = refusal(&format!("sqlite:{}/locks.db", closed.path().display())).await;
         assert!(error.is_unavailable(), "{error}");

@@ -1,4 +1,4 @@
-//! The backends that one suite runs on, and [`suite!`](crate::suite) which runs it.
+//! The backends that one suite runs on, and [`suite!`](crate::suite), which runs it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,8 +6,8 @@ use distlock::{LockManager, LockManagerBuilder};
 
 use crate::{ClusterServers, QuorumServers, RedisServer, SentinelGroup, ShardServers, eventually, residue};
 
-/// A backend that a test has to itself: a memory or a server of its own, or keys of its own on servers that all tests
-/// of the process share.
+/// A backend for one test: a separate memory or server, or separate keys on servers that all tests of the process
+/// share.
 #[derive(Debug)]
 pub struct Backend {
     place: Place,
@@ -37,31 +37,31 @@ impl Backend {
         Self { place: Place::Redis(Box::new(RedisServer::start())), prefix: String::new() }
     }
 
-    /// Keys of its own on the master that sentinels watch.
+    /// Separate keys on the master that sentinels watch.
     #[must_use]
     pub fn sentinel() -> Self {
         Self { place: Place::Sentinel(SentinelGroup::shared()), prefix: unused_prefix() }
     }
 
-    /// Keys of its own in a cluster.
+    /// Separate keys in a cluster.
     #[must_use]
     pub fn cluster() -> Self {
         Self { place: Place::Cluster(ClusterServers::shared()), prefix: unused_prefix() }
     }
 
-    /// Keys of its own on five independent servers.
+    /// Separate keys on five independent servers.
     #[must_use]
     pub fn quorum() -> Self {
         Self { place: Place::Quorum(QuorumServers::shared()), prefix: unused_prefix() }
     }
 
-    /// Keys of its own on three servers that share the keys.
+    /// Separate keys on three servers that share the keys.
     #[must_use]
     pub fn shards() -> Self {
         Self { place: Place::Shards(ShardServers::shared()), prefix: unused_prefix() }
     }
 
-    /// A builder of managers for these keys; none in memory, where a manager is a world of its own.
+    /// A builder of managers for these keys. `None` in memory, where each manager has separate locks.
     #[must_use]
     pub fn builder(&self) -> Option<LockManagerBuilder> {
         let url = match &self.place {
@@ -75,7 +75,7 @@ impl Backend {
         Some(LockManager::builder().url(url).key_prefix(&*self.prefix))
     }
 
-    /// A manager as another process would have it: of its own on a server, the same one in memory.
+    /// A manager like that of another process: a new one on a server, the same one in memory.
     pub async fn manager(&self) -> LockManager {
         match (&self.place, self.builder()) {
             (_, Some(builder)) => builder.connect().await.expect("the servers are up"),
@@ -90,7 +90,7 @@ impl Backend {
         matches!(self.place, Place::Memory(_))
     }
 
-    /// What comes before the names of all keys of this test.
+    /// The prefix of all keys of this test.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -109,7 +109,7 @@ impl Backend {
         }
     }
 
-    /// Waits until nobody holds `key`, and on servers until nothing else is left either.
+    /// Waits until no process holds `key`, and on servers until no other data is left.
     pub async fn is_clean(&self, key: &str) {
         let manager = self.manager().await;
         eventually("the lock is free", async || manager.inspect(key).await.unwrap().is_none()).await;
@@ -122,16 +122,16 @@ impl Backend {
     }
 }
 
-/// A prefix that no other test of this process has.
+/// A prefix that no other test of this process uses.
 fn unused_prefix() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("rule{}:", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Runs rules, written once as `async fn(Backend)`, on every backend.
+/// Runs rules on every backend. Each rule is written once, as `async fn(Backend)`.
 ///
-/// What a majority of independent servers does not offer is named after `not on quorum:`, and what only it does after
-/// `only on quorum:`.
+/// The rules after `not on quorum:` need abilities that a quorum does not have. The rules after `only on quorum:` run
+/// only there.
 #[macro_export]
 macro_rules! suite {
     (

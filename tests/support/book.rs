@@ -1,4 +1,4 @@
-//! The examples of the book, which are compiled like all the others.
+//! The examples of the book, which are compiled like all other examples.
 
 #[doc = include_str!("../../docs/book/src/introduction.md")]
 struct Introduction;

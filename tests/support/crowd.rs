@@ -1,20 +1,20 @@
-//! Very many locks of very many clients, as they lie on a server.
+//! Very many locks of very many clients, written to a server.
 
 use std::collections::BTreeSet;
 
 /// Much longer than any test runs, in milliseconds.
 const LONG: u64 = 3_600_000;
-/// So many commands are sent at once.
+/// The number of commands that are sent at once.
 const AT_ONCE: usize = 10_000;
 
-/// What is on the server.
+/// The data on the server.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many clients there are.
+    /// The number of clients.
     pub clients: usize,
-    /// How many locks they hold, in turns: the client `n` holds every lock whose number leaves `n`.
+    /// The number of locks. Client `n` holds the locks whose number modulo the number of clients is `n`.
     pub locks: usize,
-    /// Those that give no sign of life.
+    /// The clients without a heartbeat.
     pub silent: BTreeSet<usize>,
 }
 
@@ -25,22 +25,22 @@ impl Plan {
         format!("crowd.{number:05}")
     }
 
-    /// The key of a lock; keys are in the order of their numbers.
+    /// The key of a lock. Keys are in the order of their numbers.
     #[must_use]
     pub fn key(&self, number: usize) -> String {
         format!("tenant:{number:08}:warehouse:berlin-spandau:article:4004182004")
     }
 
-    /// Writes all of it, as docs/protocol.md has it.
+    /// Writes all data, in the format of docs/protocol.md.
     ///
     /// # Panics
-    /// If the server cannot be reached.
+    /// If the server is unreachable.
     pub fn write(&self, url: &str) {
         let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
         let locks = (0..self.locks)
             .map(|lock| (self.key(lock), format!("dl1:{}:{lock}", self.client(lock % self.clients))));
         let records = (0..self.clients).filter(|client| !self.silent.contains(client)).map(|client| {
-            // Younger than new: however long somebody takes to read them, they do not get old.
+            // The records are younger than new ones, so they do not become old even if a client reads them slowly.
             let record = format!("{} host-{client} {} crowd 0.1.0 0 0", LONG / 2, 1_000 + client);
             (format!("dl1:i:{}", self.client(client)), record)
         });

@@ -1,44 +1,44 @@
-//! Stores whose members agree by a majority, for tests that do the same to each of them.
+//! Stores whose members agree by a majority, for tests with the same faults on each of them.
 
 use crate::{EtcdServers, ZooKeeperServers};
 
-/// Servers of one kind, and what is special to them.
+/// Servers of one kind, and their special properties.
 pub trait Ensemble: Sized {
-    /// In rows.
+    /// The name in rows of tables.
     const NAME: &'static str;
     /// The module of its tests, and the scheme of its URLs.
     const MODULE: &'static str;
     /// How long a session of a client outlives it.
     const SESSION: &'static str;
-    /// The same where the leader is stopped, and others elect another one.
+    /// How long it does if the leader is stopped, and the others elect a new one.
     const SESSION_OVER_A_STOP: &'static str;
 
-    /// So many members.
+    /// Starts this many members.
     fn start(members: usize) -> Self;
-    /// How many there are.
+    /// The number of members.
     fn count(&self) -> usize;
-    /// `host:port` of one.
+    /// `host:port` of a member.
     fn address(&self, member: usize) -> String;
-    /// The one that leads.
+    /// The leader.
     fn leader(&self) -> usize;
-    /// Whether this one leads.
+    /// Whether this member is the leader.
     fn leads(&self, member: usize) -> bool;
     /// kill −9.
     fn kill9(&mut self, member: usize);
-    /// Starts it again with its data.
+    /// Starts a member again with its data.
     fn restart(&mut self, member: usize);
     /// SIGSTOP.
     fn stop(&self, member: usize);
     /// SIGCONT.
     fn cont(&self, member: usize);
-    /// The places of those who hold or await a lock.
+    /// The places of the holders and the waiters.
     fn places(&self) -> Vec<String>;
-    /// Waits until nobody holds or awaits a lock.
+    /// Waits until no process holds a lock or waits for one.
     fn has_no_locks(&self);
-    /// What an administrator does from time to time, if there is anything.
+    /// The regular maintenance by an administrator, if there is any.
     fn maintain(&self, _member: usize) {}
 
-    /// A URL of clients whose sessions last so long, and that bear a silence of a second.
+    /// A URL for clients whose sessions have this duration, and that tolerate a silence of a second.
     #[must_use]
     fn url_of(addresses: &[String], session: &str) -> String {
         let (scheme, addresses) = (Self::MODULE, addresses.join(","));
@@ -50,19 +50,19 @@ pub trait Ensemble: Sized {
         self.url_with(Self::SESSION)
     }
 
-    /// The same, for sessions that last so long.
+    /// The URL that names all members, for sessions of this duration.
     fn url_with(&self, session: &str) -> String {
         let addresses: Vec<String> = (0..self.count()).map(|member| self.address(member)).collect();
         Self::url_of(&addresses, session)
     }
 
-    /// One that does not lead.
+    /// A member that is not the leader.
     fn follower(&self) -> usize {
         (self.leader() + 1) % self.count()
     }
 }
 
-/// The functions that the fixtures of such servers have in common.
+/// The functions that the fixtures of such servers share.
 macro_rules! as_the_fixture_does {
     () => {
         fn start(members: usize) -> Self {
@@ -107,7 +107,7 @@ impl Ensemble for EtcdServers {
     const NAME: &'static str = "etcd";
     const MODULE: &'static str = "etcd";
     const SESSION: &'static str = "5s";
-    /// Members before 3.4.31 end sessions that seem to be over when they go on.
+    /// Members before 3.4.31 that resume after a stop end sessions that seem to be over.
     const SESSION_OVER_A_STOP: &'static str = "120s";
 
     as_the_fixture_does!();
@@ -120,8 +120,8 @@ impl Ensemble for EtcdServers {
         self.has_no_locks("distlock/");
     }
 
-    /// Compaction up to now, and the file is written anew. Either may be refused: nothing was written since, or the
-    /// member has no leader at the moment.
+    /// Compacts the history up to now, and defragments the file. Either may be refused, because nothing was written
+    /// since then, or because the member has no leader now.
     fn maintain(&self, member: usize) {
         let said = self.ctl_at(member, &["get", "nothing", "--write-out=json"]).unwrap_or_default();
         let rest = said.split_once("\"revision\":").map_or("", |(_, rest)| rest);

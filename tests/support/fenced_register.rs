@@ -1,6 +1,6 @@
-//! A store that checks fencing tokens, as `UPDATE … SET fence = $1 WHERE fence <= $1` does.
+//! A store that checks fencing tokens, like `UPDATE … SET fence = $1 WHERE fence <= $1`.
 //!
-//! It lives on a server of its own, which no test harms, and keeps a journal of all writes, refused ones too.
+//! It has a separate server without faults, and keeps a journal of all writes, including refused ones.
 
 use crate::RedisServer;
 
@@ -11,29 +11,29 @@ if accepted then redis.call('SET', name, ARGV[1]) end
 redis.call('RPUSH', name .. ':journal', ARGV[1] .. (accepted and ' accepted' or ' refused'))
 return accepted and 1 or 0";
 
-/// A register per name, each of which takes no write with an older token than the last.
+/// A register for each name. It refuses a write with an older token than the last one.
 #[derive(Debug)]
 pub struct FencedRegister {
     server: RedisServer,
 }
 
-/// A write that somebody tried, in the order of arrival.
+/// An attempt to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
-    /// The token it came with.
+    /// The token of the write.
     pub fence: u64,
-    /// Whether it was carried out.
+    /// Whether it was executed.
     pub accepted: bool,
 }
 
 impl FencedRegister {
-    /// An empty one.
+    /// An empty register.
     #[must_use]
     pub fn start() -> Self {
         Self { server: RedisServer::start() }
     }
 
-    /// Where writers connect.
+    /// The URL for writers.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
@@ -45,12 +45,12 @@ impl FencedRegister {
         redis::Client::open(url).unwrap().get_connection().expect("the register is up")
     }
 
-    /// Writes, and says whether the token was new enough.
+    /// Writes, and returns whether the token was new enough.
     pub fn write(connection: &mut redis::Connection, name: &str, fence: u64) -> bool {
         redis::Script::new(WRITE).key(name).arg(fence).invoke(connection).expect("the register is up")
     }
 
-    /// What was tried.
+    /// All attempts, in the order of arrival.
     #[must_use]
     pub fn journal(&self, name: &str) -> Vec<Write> {
         let lines: Vec<String> =

@@ -1,24 +1,24 @@
-//! The judge: reads who believed to hold what and when, and finds what no lock may do.
+//! The judge: reads which holders believed in which locks at which times, and finds violations.
 //!
-//! A section runs from the moment its holder knew it had the lock to the first of: it began to release, it learnt of
-//! the loss, it was killed, or its local deadline passed. All of them lie inside the true lease, so sections that
-//! overlap and must not are holders at the same time, whatever delays there were.
+//! A section begins when its holder knows that it has the lock. It ends at the first of these events: the holder begins
+//! to release, it notices the loss, it is killed, or its local deadline passes. All of them are inside the true lease.
+//! So if two sections overlap that must not, there were two holders at the same time, with any delays.
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
-/// What kind of lock a section was under.
+/// The kind of lock of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nobody else, of any kind.
+    /// No other holder of any kind.
     Exclusive,
     /// Any number of these.
     Shared,
-    /// At most so many of these.
+    /// At most this many of these.
     Limited(usize),
 }
 
 impl Kind {
-    /// Whether any number of the one may be beside any number of the other, as far as two of them go.
+    /// Whether two holders of these kinds are compatible, without regard to limits.
     fn goes_with(self, other: Kind) -> bool {
         self != Kind::Exclusive && self == other
     }
@@ -47,33 +47,33 @@ impl FromStr for Kind {
     }
 }
 
-/// When a section was asked for, for the order of requests within one process.
+/// When a section was requested, for the order of requests within one process.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// Whose requests stand in one line.
+    /// The process whose requests are in one queue.
     pub process: String,
     /// Before the request was made.
     pub asked: Duration,
-    /// When it stood in line for certain.
+    /// When it was certainly in the queue.
     pub stood: Duration,
 }
 
 /// One critical section as its holder saw it.
 #[derive(Debug, Clone)]
 pub struct Section {
-    /// Who.
+    /// The holder.
     pub holder: String,
     /// The key.
     pub key: String,
-    /// Under which kind of lock.
+    /// The kind of lock.
     pub kind: Kind,
-    /// When the holder knew, on [`shared_clock`](crate::shared_clock).
+    /// When the holder knew that it has the lock, on [`shared_clock`](crate::shared_clock).
     pub entered: Duration,
     /// When it stopped believing.
     pub left: Duration,
-    /// Its fencing token, when it asked for one.
+    /// Its fencing token, if it requested one.
     pub fence: Option<u64>,
-    /// Its place in line, when it is known.
+    /// Its place in the queue, if it is known.
     pub line: Option<Line>,
 }
 
@@ -86,17 +86,17 @@ impl Section {
     }
 }
 
-/// Something no lock may do.
+/// A violation of the promises of a lock.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// Both believed to hold the key at the same time, and their kinds exclude each other.
     Overlap(Section, Section),
-    /// More at the same time than the limit allows; the last of them completes the number.
+    /// More holders at the same time than the limit allows. The last of them exceeds the limit.
     Crowd(Vec<Section>),
-    /// The later section has no greater token.
+    /// The token of the later section is not greater.
     Fence(Section, Section),
-    /// The second was asked for when the first stood in line already, in the same process; the two exclude each
-    /// other, and the second was first.
+    /// The second section was requested when the first was already in the queue of the same process. The two exclude
+    /// each other, and the second got the lock first.
     Overtaken(Section, Section),
 }
 
@@ -112,25 +112,25 @@ impl History {
         self.sections.push(section);
     }
 
-    /// How many sections there are.
+    /// The number of sections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sections.len()
     }
 
-    /// Whether nothing was recorded: a judge that saw nothing has not judged.
+    /// Whether nothing was recorded. In that case, there is nothing to judge.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sections.is_empty()
     }
 
-    /// All of them, in the order in which they were added.
+    /// All sections, in the order in which they were added.
     #[must_use]
     pub fn sections(&self) -> &[Section] {
         &self.sections
     }
 
-    /// Every fault, per key in the order of entry.
+    /// Every violation, for each key in the order of entry.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
         let mut by_key = BTreeMap::<&str, Vec<&Section>>::new();
@@ -147,10 +147,10 @@ impl History {
         faults
     }
 
-    /// Asserts that there is something to judge and nothing wrong with it.
+    /// Asserts that there are sections, and no violations.
     ///
     /// # Panics
-    /// On any fault, or when nothing was recorded.
+    /// On any violation, or if nothing was recorded.
     pub fn assert_sound(&self) {
         assert!(!self.is_empty(), "nothing was recorded");
         let faults = self.faults();
@@ -158,7 +158,7 @@ impl History {
     }
 }
 
-/// Sections of one key, in the order of entry: who was in together and must not have been.
+/// Finds incompatible sections of one key at the same time. The sections are in the order of entry.
 fn overlaps(sections: &[&Section]) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut inside: Vec<&Section> = Vec::new();
@@ -185,13 +185,13 @@ fn older_tokens(sections: &[&Section]) -> Vec<Fault> {
     older.map(|(before, section)| Fault::Fence((*before).clone(), (*section).clone())).collect()
 }
 
-/// Requests of one process stand in one line. Two that exclude each other show by their times who was first: the
-/// second cannot know that it has the lock before the first has released it.
+/// Requests of one process are in one queue. If two of them exclude each other, their times show the order: the second
+/// holder cannot know that it has the lock before the first has released it.
 fn overtaken(sections: &[&Section]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (index, first) in sections.iter().enumerate() {
         let Some(behind) = &first.line else { continue };
-        // In the order of entry: a request that stands before another one must enter before it.
+        // In the order of entry. A request that is before another one in the queue must enter before it.
         for late in sections.iter().skip(index + 1) {
             let Some(line) = &late.line else { continue };
             let was_before = line.process == behind.process && line.stood <= behind.asked;
@@ -287,7 +287,7 @@ mod tests {
         use Kind::{Exclusive, Shared};
         let faults = history(&[in_line(Exclusive, 0, 1, 9), in_line(Shared, 2, 3, 5)]).faults();
         assert!(matches!(&faults[..], [Fault::Overtaken(..)]), "{faults:?}");
-        // Readers may learn of it in any order, and so may those who asked at the same time.
+        // Readers may notice their locks in any order, and so may requests that were made at the same time.
         history(&[in_line(Shared, 0, 1, 9), in_line(Shared, 2, 3, 5)]).assert_sound();
         history(&[in_line(Exclusive, 0, 3, 9), in_line(Shared, 2, 4, 5)]).assert_sound();
     }

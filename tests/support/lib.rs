@@ -1,28 +1,27 @@
 //! Support for the tests: real servers, a link that can be broken, other processes, and a judge.
 //!
-//! - [`Backend`] and [`suite!`]: what one suite runs on.
+//! - [`Backend`] and [`suite!`]: the backends of one suite.
 //! - [`RedisServer`], [`SentinelGroup`], [`ClusterServers`], [`QuorumServers`], [`EtcdServers`], [`PostgresServer`],
-//!   [`ZooKeeperServers`]:
-//!   servers as processes of their own, and [`Proxy`], a link in front of a server that can be broken: all of them
-//!   from `distlock_fixtures`.
-//! - [`Ensemble`]: what stores have in common whose members agree by a majority.
-//! - [`LockClient`]: another process that takes locks, driven line by line; it can be killed and stopped.
+//!   [`ZooKeeperServers`]: servers as separate processes. [`Proxy`]: a link in front of a server that can be broken.
+//!   All of them come from `distlock_fixtures`.
+//! - [`Ensemble`]: the common part of stores whose members agree by a majority.
+//! - [`LockClient`]: another process that acquires locks, controlled line by line. It can be killed and stopped.
 //! - [`Plan`]: very many locks of very many clients.
-//! - [`History`]: the judge: no two overlapping holders that both believe they hold and exclude each other by their
-//!   kinds, tokens increasing.
+//! - [`History`]: the judge. Holders that exclude each other must never believe at the same time that they hold the
+//!   lock, and tokens must rise.
 //! - [`FencedRegister`]: a store that refuses writes with an old fencing token.
-//! - [`Tally`]: a counter that loses updates unless somebody excludes; [`residue`]: what a test left behind.
+//! - [`Tally`]: a counter that loses updates without mutual exclusion. [`residue`]: the keys that a test has left.
 //!
 //! Nothing here sleeps to synchronise: [`eventually`] polls a condition with a generous bound.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
-/// The examples of the README, which are compiled like all the others.
+/// The examples of the README, which are compiled like all other examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// Those of the book.
+/// The examples of the book.
 #[cfg(doctest)]
 mod book;
 

@@ -1,6 +1,6 @@
-//! Another process that takes locks: `lock-client`, driven line by line over its standard input.
+//! Another process that acquires locks: `lock-client`, controlled line by line over its standard input.
 //!
-//! It answers with one JSON object per line. Tests find its binary with `env!("CARGO_BIN_EXE_lock-client")`.
+//! It replies with one JSON object per line. Tests find its binary with `env!("CARGO_BIN_EXE_lock-client")`.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -18,19 +18,19 @@ use crate::{History, Line, Section};
 pub struct Event(pub serde_json::Value);
 
 impl Event {
-    /// What happened: `ready`, `acquired`, `busy`, `error`, `released`, `lost`, `section`, `done`, …
+    /// The name of the event: `ready`, `acquired`, `busy`, `error`, `released`, `lost`, `section`, `done`, …
     #[must_use]
     pub fn name(&self) -> &str {
         self.0["event"].as_str().unwrap_or_default()
     }
 
-    /// A text field, empty when it is missing.
+    /// A text field. Empty if it is missing.
     #[must_use]
     pub fn text(&self, field: &str) -> &str {
         self.0[field].as_str().unwrap_or_default()
     }
 
-    /// A number, when it is there.
+    /// A number. `None` if it is missing.
     #[must_use]
     pub fn number(&self, field: &str) -> Option<u64> {
         self.0[field].as_u64()
@@ -42,15 +42,15 @@ impl Event {
         Duration::from_micros(self.number(field).unwrap_or_else(|| panic!("no `{field}` in {self:?}")))
     }
 
-    /// The section a `section` event describes.
+    /// The section that a `section` event describes.
     #[must_use]
     pub fn section(&self, holder: &str) -> Section {
         let fence = self.number("fence");
         Section { fence, ..Section::new(holder, self.text("key"), self.time("entered"), self.time("left")) }
     }
 
-    /// The sections, one for each key, which an `entered` event begins and a `left` event ends; without the latter
-    /// they end when the holder was `gone`, or at the deadline that it knew at first.
+    /// The sections, one for each key, from an `entered` event to a `left` event. Without a `left` event, they end when
+    /// the holder was `gone`, or at the deadline that it knew first.
     #[must_use]
     pub fn sections(&self, holder: &str, end: Result<&Event, Duration>) -> Vec<Section> {
         let kind = self.text("kind").parse().unwrap_or_else(|error| panic!("{error} in {self:?}"));
@@ -60,7 +60,7 @@ impl Event {
         };
         let keys: Vec<&str> =
             self.0["keys"].as_array().into_iter().flatten().filter_map(|key| key.as_str()).collect();
-        // Those behind the first are asked for when the first is there.
+        // The later keys are requested after the first one was acquired.
         let line = (keys.len() == 1).then(|| Line {
             process: holder.to_owned(),
             asked: self.time("asked"),
@@ -76,7 +76,7 @@ impl Event {
     }
 }
 
-/// A running client process; killed when dropped.
+/// A running client process. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct LockClient {
     child: Child,
@@ -93,7 +93,7 @@ impl LockClient {
         client
     }
 
-    /// Starts any program that speaks the same language.
+    /// Starts any program with the same commands and events.
     #[must_use]
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command
@@ -137,16 +137,16 @@ impl LockClient {
     /// The next event.
     ///
     /// # Panics
-    /// When none comes within [`BOUND`], or the process has ended.
+    /// If there is none within [`BOUND`], or the process has ended.
     #[must_use]
     pub fn next(&self) -> Event {
         self.next_if_alive().expect("the client process is alive")
     }
 
-    /// The next event, or `None` when the process has ended.
+    /// The next event. `None`: the process has ended.
     ///
     /// # Panics
-    /// When nothing comes within [`BOUND`].
+    /// If there is no event within [`BOUND`].
     #[must_use]
     pub fn next_if_alive(&self) -> Option<Event> {
         match self.lines.recv_timeout(BOUND) {
@@ -156,7 +156,7 @@ impl LockClient {
         }
     }
 
-    /// The next event, when there is one already.
+    /// The next event, if there is already one.
     #[must_use]
     pub fn try_next(&self) -> Option<Event> {
         self.lines.try_recv().ok()
@@ -181,12 +181,12 @@ impl LockClient {
         }
     }
 
-    /// kill −9; returns when its sockets are closed.
+    /// kill −9. Returns when its sockets are closed.
     pub fn kill9(&mut self) {
         signals::kill9(&mut self.child);
     }
 
-    /// SIGSTOP; returns when it has stopped.
+    /// SIGSTOP. Returns when it has stopped.
     pub fn stop(&self) {
         signals::stop(&self.child);
     }

@@ -1,38 +1,38 @@
-//! What a test left behind: no key of ours may outlive its ttl, and none may be without one.
+//! The keys that a test has left. No key of distlock may outlive its ttl or be without one.
 //!
-//! Names, for a prefix `P`: the lock is the string key `P` + key; auxiliary keys are `P` + `dl1:q:…` (queue),
-//! `dl1:e:…` (entries), `dl1:m:…` (members); `dl1:f…` (the fencing counter) and `dl1:run…` (a
-//! quorum's notes on its servers) are kept for 30 days on purpose.
+//! Names, for a prefix `P`: the lock is the string key `P` + key; auxiliary keys are `P` + `dl1:q:…` (queue), `dl1:e:…`
+//! (entries), `dl1:m:…` (members); `dl1:f…` (the fencing counter) and `dl1:run…` (a quorum's notes on its servers) are
+//! deliberately kept for 30 days.
 
 use std::time::{Duration, Instant};
 
 use crate::{BOUND, RedisServer};
 
-/// How long what is kept on purpose is kept, and a day for the tests that set a server's clock back.
+/// How long the deliberately kept keys stay, plus a day for the tests that set a server's clock back.
 const KEPT: Duration = Duration::from_secs(31 * 24 * 3600);
 
-/// Keys that are there and should not be: everything except what is kept on purpose.
+/// The keys that should not exist: all except the deliberately kept ones.
 #[must_use]
 pub fn keys(server: &RedisServer) -> Vec<String> {
     keys_below(server, "")
 }
 
-/// [`keys`], of those that begin with `prefix`.
+/// The [`keys`] that begin with `prefix`.
 #[must_use]
 pub fn keys_below(server: &RedisServer, prefix: &str) -> Vec<String> {
     server.keys_below(prefix).into_iter().filter(|key| !is_kept(key)).collect()
 }
 
-/// Waits until nothing is left but what is kept on purpose, which must have a ttl itself.
+/// Waits until only the deliberately kept keys are left, which must have a ttl, too.
 ///
 /// # Panics
-/// When something stays.
+/// If a key stays.
 pub async fn none(server: &RedisServer) {
     none_below(std::slice::from_ref(server), "").await;
 }
 
-/// What is left on these servers below `prefix` and is not kept on purpose; and of what is, whatever would stay for
-/// ever.
+/// The keys below `prefix` that are left on these servers and are not deliberately kept, and the deliberately kept ones
+/// that would stay forever.
 #[must_use]
 pub fn left_below(servers: &[RedisServer], prefix: &str) -> Vec<String> {
     let mut left = Vec::new();
@@ -46,10 +46,10 @@ pub fn left_below(servers: &[RedisServer], prefix: &str) -> Vec<String> {
     left
 }
 
-/// [`none`], on several servers, of the keys that begin with `prefix`.
+/// Like [`none`], for the keys on several servers that begin with `prefix`.
 ///
 /// # Panics
-/// When something stays.
+/// If a key stays.
 pub async fn none_below(servers: &[RedisServer], prefix: &str) {
     let start = Instant::now();
     for server in servers {
@@ -69,10 +69,10 @@ pub async fn none_below(servers: &[RedisServer], prefix: &str) {
     }
 }
 
-/// Asserts that every key of ours expires by itself within `ttl`.
+/// Asserts that every key of distlock expires within `ttl`.
 ///
 /// # Panics
-/// When one does not.
+/// If one does not.
 pub fn expires_within(server: &RedisServer, ttl: Duration) {
     let bound = i64::try_from(ttl.as_millis()).unwrap();
     for key in keys(server) {
@@ -92,7 +92,7 @@ fn describe(server: &RedisServer, keys: &[String]) -> Vec<String> {
 }
 
 fn is_kept(key: &str) -> bool {
-    // One fencing counter for each prefix; in a cluster one for each slot, with a hash tag.
+    // One fencing counter for each prefix. In a cluster, one for each slot, with a hash tag.
     let is_fence =
         key.rsplit_once("dl1:f").is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with([':', '{']));
     is_fence || key.contains("dl1:run")

@@ -1,22 +1,21 @@
-//! Knowing that somebody waits, from outside.
+//! Finds out from outside whether a process waits.
 
 use distlock::LockManager;
 
 use crate::eventually;
 
-/// Waits until this many requests or processes stand in line for `key`, which must be held: processes on the server,
-/// requests of this manager's own.
+/// Waits until this many processes on the server, or requests of this manager, wait for `key`, which must be held.
 ///
 /// # Panics
-/// When they do not come, or nobody holds the key.
+/// If they do not come, or no process holds the key.
 pub async fn until_waiting(manager: &LockManager, key: &str, count: u64) {
     eventually("they wait", async || waiting(manager, key).await >= count).await;
 }
 
-/// Waits until nobody stands in line any more, see [`until_waiting`].
+/// Waits until no request waits. See [`until_waiting`].
 ///
 /// # Panics
-/// When somebody stays, or nobody holds the key.
+/// If a request stays, or no process holds the key.
 pub async fn until_nobody_waits(manager: &LockManager, key: &str) {
     eventually("nobody waits", async || waiting(manager, key).await == 0).await;
 }

@@ -1,4 +1,4 @@
-//! Cluster: the link to one primary swallows everything, while the cluster itself is well.
+//! Cluster: the link to one primary loses all bytes, while the cluster itself works.
 
 use distlock_tests::{ClusterServers, Proxy};
 

@@ -1,4 +1,4 @@
-//! Cluster: a primary falls silent, its replica takes over, and the old primary wakes up as if nothing had happened.
+//! Cluster: a primary is paused, its replica takes over, and the old primary resumes as if nothing had happened.
 
 use distlock_tests::ClusterServers;
 

@@ -1,4 +1,4 @@
-//! Cluster: the slot of all the keys moves from primary to primary while they are worked on.
+//! Cluster: the slot of all keys moves from primary to primary while processes use the keys.
 
 use distlock_tests::ClusterServers;
 

@@ -1,4 +1,4 @@
-//! Several processes at work on a few keys, through all that a test does to the servers, and what came of it.
+//! Several processes that work on a few keys during all faults of a test, and the result.
 
 use std::{
     collections::BTreeMap,
@@ -12,33 +12,34 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 const WRITER: &str = env!("CARGO_BIN_EXE_fenced-writer");
 const PROCESSES: usize = 3;
 const SLOW: usize = 4;
-/// Sections of the hot key that every process has to complete before a fault, and again after it.
+/// The number of sections of the hot key that every process must complete before a fault, and again after it.
 const ENOUGH: usize = 100;
-/// A test that hangs fails; nothing that works comes near it.
+/// The time limit for a test that hangs. A successful test needs far less.
 const BOUND: Duration = Duration::from_secs(60);
 /// Longer than the leases of the writers and the sessions of their processes.
 const STANDSTILL: Duration = Duration::from_secs(7);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Servers that hold each other for dead after a second or two of silence need their share of the machine.
+/// The number of tests at a time. Servers that treat each other as dead after a second or two of silence need enough
+/// CPU time.
 static AT_A_TIME: Semaphore = Semaphore::const_new(3);
 
-/// Waits for a turn: take it before any server is started.
+/// Waits for a turn. Call this before any server is started.
 pub(crate) async fn turn() -> SemaphorePermit<'static> {
     AT_A_TIME.acquire().await.expect("never closed")
 }
 
-/// The keys that are worked on.
+/// The keys of the load.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
-    /// Always held by somebody, for a few milliseconds each.
+    /// Always held by a process, for a few milliseconds each.
     pub(crate) hot: String,
-    /// Held for a second or so each: a fault finds holders in the middle of their sections.
+    /// Held for about a second each, so a fault hits holders in the middle of their sections.
     pub(crate) slow: Vec<String>,
 }
 
 impl Keys {
-    /// `name`, and more that end in a number.
+    /// The hot key `name`, and slow keys that end with a number.
     pub(crate) fn of(name: &str) -> Self {
         Self { hot: name.to_owned(), slow: (0..SLOW).map(|number| format!("{name}-{number}")).collect() }
     }
@@ -59,7 +60,7 @@ pub(crate) struct Load {
     writers: Vec<LockClient>,
     register: FencedRegister,
     history: History,
-    /// Ends of the hot key's sections.
+    /// The ends of the hot key's sections.
     completed: Vec<Vec<Duration>>,
     errors: BTreeMap<String, usize>,
     fault: Option<Duration>,
@@ -80,7 +81,7 @@ impl Load {
         load
     }
 
-    /// One more process comes, and works, whatever the others can do.
+    /// Starts one more process, which must work even if the others cannot.
     pub(crate) fn another(&mut self, url: &str) {
         let writer = spawn(url, &self.register, &self.keys);
         writer.expect("ready");
@@ -89,7 +90,7 @@ impl Load {
         self.those_work(self.writers.len() - 1);
     }
 
-    /// The fault comes now: what takes time is counted from here.
+    /// The fault happens now. Times are counted from here.
     pub(crate) fn fault(&mut self) {
         self.fault.get_or_insert_with(shared_clock);
     }
@@ -99,7 +100,7 @@ impl Load {
         self.those_work(0);
     }
 
-    /// The same for those from number `first` on.
+    /// Waits in the same way, for the processes from number `first` on.
     fn those_work(&mut self, first: usize) {
         let (since, start) = (shared_clock(), Instant::now());
         let mut done = vec![0; self.writers.len()];
@@ -114,11 +115,10 @@ impl Load {
         }
     }
 
-    /// Stops the first process (SIGSTOP) until the others have worked for a while, so that its leases have ended;
-    /// then it goes on.
+    /// Stops the first process (SIGSTOP), lets the others work until its leases have expired, and then resumes it.
     pub(crate) fn one_stands_still(&mut self) {
         self.writers[0].stop();
-        // The slow keys, of which it may hold all, must have changed hands too.
+        // The slow keys, all of which it may hold, must have got another holder, too.
         self.those_work(1);
         let since = shared_clock();
         while shared_clock() < since + STANDSTILL {
@@ -127,8 +127,8 @@ impl Load {
         self.writers[0].cont();
     }
 
-    /// Stops every process (SIGSTOP) again and again until the servers are `ready`, and does something to them before
-    /// the processes go on.
+    /// Stops every process (SIGSTOP) repeatedly until the servers are `ready`, and changes the servers before the
+    /// processes resume.
     pub(crate) fn while_nobody_works<S>(
         &self,
         servers: &mut S,
@@ -152,7 +152,7 @@ impl Load {
         self.fails_by(&["Unavailable"]);
     }
 
-    /// Waits until every process has been refused a lock, by the servers or by somebody else's wait.
+    /// Waits until a request of every process has failed, because of the servers or because its wait ended.
     pub(crate) fn gets_nothing(&mut self) {
         self.fails_by(&["Unavailable", "Busy"]);
     }
@@ -176,7 +176,7 @@ impl Load {
         }
     }
 
-    /// Notes an event; of a completed section of the hot key, when it was entered.
+    /// Records an event. For a completed section of the hot key, returns when it was entered.
     fn note(&mut self, number: usize, event: &Event) -> Option<Duration> {
         match event.name() {
             "section" => {
@@ -198,7 +198,7 @@ impl Load {
         }
     }
 
-    /// Lets everybody finish, and sees what came of it. `servers`: where something may have been left behind.
+    /// Lets all processes finish, and returns the result. `servers` may have keys that were left.
     pub(crate) async fn finish(mut self, servers: &[RedisServer]) -> Outcome {
         let end = shared_clock();
         for writer in &mut self.writers {
@@ -228,7 +228,7 @@ impl Load {
         Outcome { sections, accepted, refused, overlaps, disorders, pause, residue, errors }
     }
 
-    /// Asserts that no accepted write came with the token of another section or an older one.
+    /// Asserts that no accepted write had the token of another section or an older one.
     fn judge_the_register(&self) -> (usize, usize) {
         let (mut accepted, mut refused) = (0, 0);
         for key in self.keys.all() {
@@ -260,24 +260,24 @@ fn longest_pause(mut completed: Vec<Duration>, fault: Duration, end: Duration) -
     pauses.max().unwrap_or_else(|| end.saturating_sub(fault))
 }
 
-/// What came of it.
+/// The result of a load.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) sections: usize,
     pub(crate) accepted: usize,
-    /// Writes that the register refused because of their token.
+    /// The number of writes that the register refused because of their token.
     pub(crate) refused: usize,
     pub(crate) overlaps: Vec<Fault>,
     /// Sections whose token is older than that of an earlier one.
     pub(crate) disorders: Vec<Fault>,
     pub(crate) pause: Duration,
-    /// Keys that were left on the servers when everybody had finished, and how long they stayed.
+    /// The number of keys that were left on the servers when all processes had finished, and how long they stayed.
     pub(crate) residue: Option<(usize, Duration)>,
     pub(crate) errors: BTreeMap<String, usize>,
 }
 
 impl Outcome {
-    /// Nothing that a lock may not do.
+    /// Asserts that no promise was broken.
     #[track_caller]
     pub(crate) fn assert_exclusive(&self) {
         assert!(
@@ -289,8 +289,8 @@ impl Outcome {
         assert!(self.disorders.is_empty(), "{:#?}", self.disorders[0]);
     }
 
-    /// Where servers may forget what they have said: two may believe, and only then may tokens be out of order. That
-    /// the register has refused those writes has been judged already.
+    /// For servers that may lose confirmed writes: two holders may believe in one lock, and only then may tokens be out
+    /// of order. That the register refused those writes was already judged.
     #[track_caller]
     pub(crate) fn assert_fenced(&self) {
         if self.overlaps.is_empty() {

@@ -1,7 +1,7 @@
-//! Several servers together under load and faults: one file for each fault.
+//! Several servers under load and faults, with one file for each fault.
 //!
-//! Each prints a row of the table in `docs/faults.md`. Where the servers keep what they have said, no two holders
-//! overlap; where a fail-over may lose writes, they are counted, and the fencing tokens keep the order.
+//! Each test prints a row of the table in `docs/faults.md`. If the servers keep confirmed writes, no two holders
+//! overlap. If a fail-over may lose writes, overlaps are counted, and the fencing tokens keep the order.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

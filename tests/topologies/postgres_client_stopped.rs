@@ -1,4 +1,4 @@
-//! PostgreSQL: a client process stands still (SIGSTOP) for longer than its lease, while the others go on.
+//! PostgreSQL: a client process is paused (SIGSTOP) for longer than its lease, while the others continue.
 
 use distlock_tests::PostgresServer;
 

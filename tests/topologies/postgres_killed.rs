@@ -1,4 +1,4 @@
-//! PostgreSQL: the server is killed, and comes back with its data, at once or in recovery.
+//! PostgreSQL: the server is killed, and restarts with its data, normally or in recovery.
 
 use distlock_tests::PostgresServer;
 
@@ -21,7 +21,7 @@ async fn postgres_server_killed() {
     row::of_postgres(load, &server, fault, "postgres_server_killed").await;
 }
 
-/// It lets everybody in, and lets nobody write: that is told from a server that works.
+/// The server accepts all clients but no writes. The client detects this.
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_server_in_recovery() {
     let _turn = turn().await;

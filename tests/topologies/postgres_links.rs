@@ -51,7 +51,7 @@ async fn postgres_links_half_open() {
     row::of_postgres(load, &server, fault, "postgres_links_half_open").await;
 }
 
-/// Commands arrive when nobody waits for their answers any more: the server refuses them by its clock.
+/// Commands arrive when no caller waits for the replies any longer. The server refuses them by its clock.
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_commands_held() {
     let _turn = turn().await;

@@ -1,4 +1,4 @@
-//! PostgreSQL: the server is stopped (SIGSTOP), and goes on.
+//! PostgreSQL: the server is stopped (SIGSTOP), and resumes.
 
 use distlock_tests::PostgresServer;
 

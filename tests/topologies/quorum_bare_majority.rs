@@ -1,7 +1,7 @@
-//! Quorum: a lock that begins on a bare majority, because two servers are away, and then loses one more.
+//! Quorum: a lock begins on a bare majority, because two servers are missing, and then one more server fails.
 //!
-//! The two are there again before the fault: every lock must stand on a majority without the third by then. That is
-//! what `docs/faults.md` asks for where a server forgets what it knows without a restart.
+//! The two servers are back before the fault, and every lock must then be on a majority without the third server.
+//! `docs/faults.md` requires this if a server loses its data without a restart.
 
 use distlock_tests::{Proxy, QuorumServers, RedisServer};
 
@@ -38,11 +38,11 @@ async fn lost(fault: &str, test: &str, lose: impl FnOnce(&mut RedisServer)) {
     let keys = Keys::of("k");
     let mut load = Load::start(&QuorumServers::url_of(&links), keys.clone());
     load.fault();
-    // Every lock that is taken from now on is on three servers.
+    // Every lock that is acquired from now on is on three servers.
     links[..2].iter().for_each(Proxy::refuse);
     load.works();
     links[..2].iter().for_each(Proxy::pass);
-    // Locks change hands all the time: nobody asks for one between the look and the fault.
+    // Locks pass between holders all the time, so no process may request one between the check and the fault.
     load.while_nobody_works(
         &mut servers,
         |servers| all_are_repaired(servers.servers(), &keys),
@@ -54,8 +54,8 @@ async fn lost(fault: &str, test: &str, lose: impl FnOnce(&mut RedisServer)) {
     outcome.assert_exclusive();
 }
 
-/// What the third server knows, a majority of the five knows without it: who holds each key, and the last fencing
-/// token. The simulation of the quorum looks for the same before a server forgets something.
+/// Whether a majority of the five servers, without the third one, knows all that the third one knows: the holder of
+/// each key, and the last fencing token. The simulation of the quorum checks the same before a server loses its data.
 fn all_are_repaired(servers: &[RedisServer], keys: &Keys) -> bool {
     let (third, others) = (&servers[THIRD], &servers[..THIRD]);
     let known = |key: &str, suffices: fn(&str, &str) -> bool| {

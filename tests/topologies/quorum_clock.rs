@@ -23,7 +23,7 @@ async fn quorum_two_clocks_back() {
     jumps("wall clocks of 2 jump an hour back", "quorum_two_clocks_back", step).await;
 }
 
-/// A process that starts after a clock was set cannot have noticed that.
+/// A process that starts after a clock was set cannot notice that.
 #[tokio::test(flavor = "multi_thread")]
 async fn quorum_one_clock_forward_and_a_newcomer() {
     let _turn = turn().await;
@@ -31,7 +31,7 @@ async fn quorum_one_clock_forward_and_a_newcomer() {
     let links = servers.links();
     let mut load = Load::start(&QuorumServers::url_of(&links), Keys::of("k"));
     load.fault();
-    // What is held is on a bare majority, of which one ends its leases.
+    // The held locks are on a bare majority, one of whose servers ends its leases.
     links[..2].iter().for_each(Proxy::refuse);
     load.works();
     servers.servers()[4].step_clock_forward(HOUR);

@@ -1,4 +1,4 @@
-//! Quorum: the links to a minority, or to a majority, of the servers are cut, and come back.
+//! Quorum: the links to a minority, or to a majority, of the servers are cut, and then work again.
 
 use distlock_tests::{Proxy, QuorumServers};
 
@@ -23,7 +23,7 @@ async fn quorum_two_links_cut() {
     outcome.assert_exclusive();
 }
 
-/// Without a majority nothing runs; the time to recover includes the time that the links were down.
+/// Without a majority, no process works. The time to recover includes the time of the cut.
 #[tokio::test(flavor = "multi_thread")]
 async fn quorum_three_links_cut() {
     let _turn = turn().await;

@@ -1,4 +1,4 @@
-//! Quorum: the links to a minority of the servers swallow everything, and nobody is told.
+//! Quorum: the links to a minority of the servers lose all bytes without an error.
 
 use distlock_tests::{Direction, Proxy, QuorumServers};
 

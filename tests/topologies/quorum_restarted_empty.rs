@@ -1,4 +1,4 @@
-//! Quorum: a minority of the servers is killed and comes back without its data.
+//! Quorum: a minority of the servers is killed and restarts without data.
 
 use distlock_tests::QuorumServers;
 

@@ -1,4 +1,4 @@
-//! Quorum: a minority of the servers falls silent for a while, with every connection open.
+//! Quorum: a minority of the servers is paused for a while, and every connection stays open.
 
 use distlock_tests::QuorumServers;
 

@@ -6,7 +6,7 @@ use crate::load::{Load, Outcome};
 
 const COMMAND: &str = "cargo test -p distlock-tests --test topologies";
 
-/// Prints what came of a fault, as a line of the table. `test` is the name of the test that measured it.
+/// Prints the result of a fault, as a row of the table. `test` is the name of the test that measured it.
 #[allow(clippy::print_stdout)]
 pub(crate) fn print(topology: &str, fault: &str, test: &str, outcome: &Outcome) {
     let residue = match outcome.residue {
@@ -23,7 +23,8 @@ pub(crate) fn print(topology: &str, fault: &str, test: &str, outcome: &Outcome) 
     );
 }
 
-/// Lets everybody finish on PostgreSQL: nothing is left there, the row is printed, and no two holders have overlapped.
+/// Lets all processes finish on PostgreSQL, prints the row, and checks that no lock is left and no two holders have
+/// overlapped.
 pub(crate) async fn of_postgres(load: Load, server: &PostgresServer, fault: &str, test: &str) {
     let outcome = load.finish(&[]).await;
     eventually("nothing is left", async || server.residue("distlock", "").await.is_empty()).await;

@@ -1,4 +1,4 @@
-//! Sentinel: `SENTINEL FAILOVER` while the master is well, which goes on answering for a while.
+//! Sentinel: `SENTINEL FAILOVER` while the master works. The old master still replies for a while.
 
 use distlock_tests::SentinelGroup;
 

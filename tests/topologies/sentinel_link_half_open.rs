@@ -1,4 +1,4 @@
-//! Sentinel: the link to the master swallows everything; the replica takes over, and later the link is mended.
+//! Sentinel: the link to the master loses all bytes. The replica takes over, and later the link works again.
 
 use distlock_tests::SentinelGroup;
 

@@ -1,4 +1,4 @@
-//! Sentinel: the master falls silent, the replica takes over, and the old master wakes up as if nothing had happened.
+//! Sentinel: the master is paused, the replica takes over, and the old master resumes as if nothing had happened.
 
 use distlock_tests::SentinelGroup;
 

@@ -1,4 +1,5 @@
-//! Sentinel with `replicas(1)`: the master dies with writes that the replica has never seen, and no lock is among them.
+//! Sentinel with `replicas(1)`: the master dies with writes that the replica has never received, and no lock is among
+//! them.
 
 use distlock_tests::SentinelGroup;
 
@@ -14,7 +15,7 @@ async fn sentinel_replicas_confirm() {
     let mut load = Load::start(&format!("{}?replicas=1", group.url()), Keys::of("k"));
     group.cut_replication();
     load.fault();
-    // Nobody gets a lock that the replica does not know; who held one has let go by then.
+    // No process gets a lock that the replica does not have. Earlier holders have released theirs by then.
     load.gets_nothing();
     group.first_master().kill9();
     group.wait_until_failed_over();

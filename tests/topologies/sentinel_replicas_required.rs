@@ -7,8 +7,8 @@ use crate::{
     row,
 };
 
-/// Six tasks in each of three processes, each of which may fail once in the three seconds that it waits for a server,
-/// in a fail-over of some ten seconds. Who takes NOREPLICAS for the last word fails fifty times a second.
+/// Three processes with six tasks each. In a fail-over of about ten seconds, each task may fail once in the three
+/// seconds for which it waits for a server. A task that treats NOREPLICAS as final would fail fifty times a second.
 const FEW: usize = 150;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -17,8 +17,8 @@ async fn sentinel_replicas_required() {
     let mut group = SentinelGroup::start_with_required_replicas();
     let mut load = Load::start(&group.url(), Keys::of("k"));
     load.fault();
-    // It follows the new master only when that has refused a write; else nothing is shown of who takes it for the
-    // last word.
+    // The replica follows the new master only after the master has refused a write. Otherwise the test would not show a
+    // task that treats the refusal as final.
     group.servers()[2].stop();
     group.first_master().kill9();
     eventually_blocking("the new master refuses a write", || {

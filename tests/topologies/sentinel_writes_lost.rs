@@ -1,4 +1,4 @@
-//! Sentinel: the master dies with writes that it has answered and the replica has never seen.
+//! Sentinel: the master dies with writes that it has confirmed and the replica has never received.
 
 use distlock_tests::SentinelGroup;
 

@@ -1,4 +1,4 @@
-//! Servers that share the keys: one of them is lost, and the locks are on the others.
+//! Servers that share the keys: one of them is lost, and the locks on the others still work.
 
 use distlock::LockManager;
 use distlock_tests::ShardServers;

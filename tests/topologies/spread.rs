@@ -1,5 +1,5 @@
-//! What more servers do for hand-offs: how many there are in a second, how much time the servers need for each, and how
-//! many messages the nodes of a cluster send to each other. Prints the rows of a table in `docs/scale.md`.
+//! The effect of more servers on hand-offs: their number in a second, the servers' CPU time for each, and the number of
+//! messages between the nodes of a cluster. Prints the rows of a table in `docs/scale.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,11 +10,11 @@ use distlock_tests::{ClusterServers, RedisServer, ShardServers};
 
 use crate::load::turn;
 
-/// Each with connections of its own, as so many processes have.
+/// Each manager has its own connections, like a separate process.
 const MANAGERS: usize = 4;
-/// Wanted by a task of each manager all the time.
+/// A task of each manager always requests each of these keys.
 const KEYS: usize = 96;
-/// Before anything is counted: every manager has waited in the slot of every key.
+/// The number of sections before the measurement. After them, every manager has waited in the slot of every key.
 const WARM_UP: u32 = 2_000;
 const SECTIONS: u32 = 10_000;
 /// Longer than any wait here.
@@ -73,7 +73,7 @@ async fn row(what: &str, url: &str, servers: &[RedisServer]) -> String {
     )
 }
 
-/// Every manager wants every key until there have been so many sections. How long it took.
+/// Every manager requests every key until there were this many sections. Returns the duration.
 async fn contend(managers: &[LockManager], sections: u32) -> Duration {
     let (begun, start) = (Arc::new(AtomicU32::new(0)), Instant::now());
     let tasks: Vec<_> = managers
@@ -95,7 +95,7 @@ async fn contend(managers: &[LockManager], sections: u32) -> Duration {
     start.elapsed()
 }
 
-/// Seconds of a processor that the server has used.
+/// The CPU time of the server, in seconds.
 fn cpu(server: &RedisServer) -> f64 {
     ["used_cpu_user", "used_cpu_sys"].iter().map(|field| server.info(field).parse::<f64>().unwrap()).sum()
 }

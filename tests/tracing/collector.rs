@@ -1,4 +1,4 @@
-//! A subscriber that keeps everything.
+//! A subscriber that keeps all spans and events.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,12 +14,12 @@ use tracing::{Event, Level, Metadata, Subscriber};
 pub(crate) struct Entry {
     pub(crate) is_span: bool,
     pub(crate) level: Level,
-    /// A span's name, an event's message.
+    /// The name of a span, or the message of an event.
     pub(crate) name: String,
     pub(crate) fields: BTreeMap<String, String>,
-    /// The names of those that were given as text.
+    /// The names of the fields that were recorded as text.
     texts: BTreeSet<String>,
-    /// The names of those that were given as floating-point numbers.
+    /// The names of the fields that were recorded as floating-point numbers.
     pub(crate) numbers: BTreeSet<String>,
     /// The spans around it, the outermost first.
     pub(crate) around: Vec<String>,
@@ -41,7 +41,7 @@ thread_local! {
     static ENTERED: RefCell<Vec<Id>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Collects from now on, also what other threads report.
+/// Collects from now on, including the reports of other threads.
 pub(crate) fn start() {
     static STARTED: LazyLock<()> = LazyLock::new(|| {
         tracing::subscriber::set_global_default(Collector).expect("there is no other subscriber");
@@ -49,12 +49,12 @@ pub(crate) fn start() {
     LazyLock::force(&STARTED);
 }
 
-/// What was reported so far under `label`.
+/// The reports so far with this `label`.
 pub(crate) fn under(label: &str) -> Vec<Entry> {
     all().into_iter().filter(|entry| entry.label() == label).collect()
 }
 
-/// Everything that was reported so far.
+/// All reports so far.
 pub(crate) fn all() -> Vec<Entry> {
     ENTRIES.lock().unwrap().clone()
 }
@@ -117,7 +117,7 @@ impl Subscriber for Collector {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 }
 
-/// Keeps what is at level INFO or above, as most programs do.
+/// Keeps reports of level INFO or above, like most programs.
 pub(crate) struct UpToInfo;
 
 impl Subscriber for UpToInfo {

@@ -1,4 +1,5 @@
-//! What a subscriber sees: a span per acquisition and per hold, events between them, labels instead of keys.
+//! The reports to a subscriber: a span for each acquisition and each hold, events between them, and labels instead of
+//! keys.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where it unwraps")]
 
@@ -156,7 +157,7 @@ async fn keys_appear_at_debug_level_only() {
     }
 }
 
-/// Spans are seen by default, so they show a key only to those who ask for details.
+/// Spans are visible by default, so they contain a key only if debug events are enabled.
 #[test]
 fn spans_show_keys_only_where_debug_events_are_wanted() {
     start();
@@ -192,7 +193,7 @@ async fn spans_say_what_was_asked_for_and_what_came_of_it() {
     guard.release().await.unwrap();
 }
 
-/// What a layer for OpenTelemetry takes for the status of a span.
+/// The fields that a layer for OpenTelemetry uses as the status of a span.
 fn status(entry: &collector::Entry) -> (Option<&str>, Option<&str>) {
     let field = |name: &str| entry.fields.get(name).map(String::as_str);
     (field("otel.status_code"), field("error.type"))
@@ -229,14 +230,14 @@ async fn spans_are_errors_if_there_was_no_lock_or_it_was_lost() {
     let hold = span_of("status, lost", "lock.hold");
     assert_eq!(status(&hold), (Some("ERROR"), Some("lost")));
     assert!(!hold.fields["reason"].is_empty());
-    // The body went on to its end, and its value is returned.
+    // The body continued to its end, and its value is returned.
     let section = manager.lock("k").label("status, lost at the end").run(async |_| {
         taken(&manager).await;
     });
     section.await.unwrap();
     let hold = span_of("status, lost at the end", "lock.hold");
     assert_eq!(status(&hold), (Some("ERROR"), Some("lost")));
-    // Dropped from outside: that is no loss.
+    // A section that is dropped from outside is not a loss.
     let section =
         manager.lock("k").label("status, dropped").run(async |_| std::future::pending::<()>().await);
     tokio::time::timeout(Duration::from_millis(20), section).await.unwrap_err();
@@ -252,7 +253,7 @@ fn spans_on_threads_are_errors_if_the_lock_was_lost() {
     assert_eq!(status(&span_of("status, thread", "lock.hold")), (Some("ERROR"), Some("lost")));
 }
 
-/// A layer can add them up.
+/// So a layer can add the times.
 #[tokio::test]
 async fn times_are_numbers_of_milliseconds() {
     start();
@@ -281,7 +282,7 @@ fn threads_are_seen_too() {
     assert_eq!(spans("thread"), ["lock.acquire", "lock.hold"]);
 }
 
-/// The default level of most programs shows when an outage begins and when it is over.
+/// Most programs see the begin and the end of an outage with their default level.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_begins_with_a_warning_and_ends_with_an_information() {
     start();
@@ -307,7 +308,7 @@ async fn an_outage_begins_with_a_warning_and_ends_with_an_information() {
     drop(manager);
 }
 
-/// One process waits for another at the server.
+/// One process waits for another one at the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_at_the_server_and_how_the_lock_came_are_reported() {
     start();
@@ -324,12 +325,12 @@ async fn a_wait_at_the_server_and_how_the_lock_came_are_reported() {
     assert_eq!(events("held by one", "acquired")[0].fields["how"], "Free");
     assert_eq!(events("awaited by another", "queued").len(), 1);
     let [acquired] = &events("awaited by another", "acquired")[..] else { panic!("one event") };
-    // Told by the server, or by asking where that has no connection to tell us by yet.
+    // By a push of the server, or by a poll if there is no connection for pushes yet.
     assert!(["Granted", "Asked"].contains(&&*acquired.fields["how"]), "{acquired:?}");
     assert_eq!(events("awaited by another", "released").len(), 1);
 }
 
-/// Nothing was released then, and nothing more has gone wrong.
+/// There was no release after it, and no further error.
 #[tokio::test]
 async fn a_loss_that_is_known_is_one_warning() {
     start();
@@ -357,7 +358,7 @@ async fn a_loss_that_the_release_finds_is_one_warning() {
     assert_eq!(lost.name, "lost");
 }
 
-/// A layer tells text from the rest by it.
+/// A layer uses this to recognise text.
 #[tokio::test]
 async fn every_label_is_text() {
     start();
@@ -374,7 +375,7 @@ async fn every_label_is_text() {
     }
 }
 
-/// Not only for a lock that another process holds.
+/// This does not depend on whether another process holds the lock.
 #[tokio::test]
 async fn a_wait_in_this_process_begins_with_an_event_too() {
     start();

@@ -1,10 +1,10 @@
-//! How many requests, watches and sessions it takes.
+//! The numbers of requests, watches and sessions.
 
 use distlock_tests::{ZooKeeperServers, eventually};
 
 use crate::zookeeper::{LONG, process};
 
-/// How many transactions have written since the server was started.
+/// The number of transactions that have written since the start of the server.
 fn writes(servers: &ZooKeeperServers) -> u64 {
     let said = servers.ask(0, "srvr");
     let zxid = said.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).unwrap();
@@ -26,7 +26,7 @@ async fn a_lock_costs_two_writes_and_its_hand_over_nothing_more() {
 
     let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
     let waiter = tokio::spawn(other.lock("k").ttl(LONG).wait(LONG).acquire());
-    // It has tried before it took its place.
+    // It has tried before it created its place.
     eventually("it waits", async || servers.figure(0, "zk_watch_count") == 1).await;
     let before = writes(&servers);
     guard.release().await.unwrap();
@@ -54,7 +54,7 @@ async fn a_ticket_costs_one_write_and_no_waiter_loses_its_place() {
     servers.has_no_locks("/distlock");
 }
 
-/// However long the queue is, one watch is fired by each release.
+/// Each release fires one watch, for any length of the queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_waiter_watches_one_place() {
     let servers = ZooKeeperServers::one();
@@ -70,7 +70,7 @@ async fn each_waiter_watches_one_place() {
         let behind = u64::try_from(behind).unwrap();
         eventually("it watches, too", async || servers.figure(0, "zk_watch_count") == behind).await;
     }
-    // One in the middle gives up: who stood behind it watches the one before it, and nobody enters.
+    // A waiter in the middle cancels. The waiter after it then watches the place before it, and no waiter enters.
     waiters.remove(2).abort();
     eventually("one less", async || servers.figure(0, "zk_watch_count") == 4).await;
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));

@@ -1,4 +1,4 @@
-//! What is said when something is not there, and requests that arrive late.
+//! The errors when a server or a permission is missing, and requests that arrive late.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ async fn what_zookeeper_cannot_do_is_refused_with_the_reason() {
     }
 }
 
-/// The client has gone when its request arrives; what comes over the next connection is carried out behind it.
+/// The client's connection has ended when its request arrives. Requests of the next connection are executed after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_arrives_late_takes_no_lock() {
     let servers = ZooKeeperServers::one();
@@ -70,7 +70,7 @@ async fn a_request_that_arrives_late_takes_no_lock() {
     servers.has_no_locks("/distlock");
 }
 
-/// Keys that would be paths, steps in them, or nothing.
+/// Keys that would be paths, parts of paths, or empty names.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_key_can_be_locked() {
     let servers = ZooKeeperServers::one();

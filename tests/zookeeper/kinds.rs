@@ -1,4 +1,4 @@
-//! Readers, writers and semaphores in the queue of one key: who comes in with whom, and what it costs.
+//! Readers, writers and semaphores in the queue of one key: which of them hold the lock together, and the cost.
 
 use distlock::{Guard, LockError, LockManager, LockRequest};
 use distlock_tests::{ZooKeeperServers, eventually, until_waiting};
@@ -13,7 +13,7 @@ const SHARED: As = LockRequest::shared;
 const TWO: As = |request| request.max_holders(2);
 const MANY: As = |request| request.max_holders(100);
 
-/// Of each process.
+/// The number of sections of each process.
 const SECTIONS: u64 = 4;
 
 async fn processes(servers: &ZooKeeperServers, count: usize) -> Vec<LockManager> {
@@ -24,7 +24,7 @@ async fn processes(servers: &ZooKeeperServers, count: usize) -> Vec<LockManager>
     processes
 }
 
-/// How many requests the server has been sent, without the question itself.
+/// The number of requests to the server, without the one of this function.
 fn requests(servers: &ZooKeeperServers) -> u64 {
     servers.figure(0, "zk_packets_received")
 }
@@ -49,7 +49,7 @@ async fn a_section_that_does_not_wait_takes_three_requests_of_whichever_kind() {
     }
 }
 
-/// A waiter watches one place, and of a semaphore as many as it has holders.
+/// A waiter watches one place. A waiter for a semaphore watches as many places as there are holders.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_who_wait_ask_no_more_often() {
     let servers = ZooKeeperServers::one();
@@ -81,7 +81,7 @@ async fn more_who_wait_ask_no_more_often() {
     servers.has_no_locks("/distlock");
 }
 
-/// Readers come in together, in front of the writer or behind him.
+/// Readers hold the lock together, before or after the writer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_waits_for_the_readers_before_him_and_for_no_other() {
     let servers = ZooKeeperServers::one();
@@ -114,7 +114,7 @@ async fn a_writer_waits_for_the_readers_before_him_and_for_no_other() {
     servers.has_no_locks("/distlock");
 }
 
-/// Of several that wait, each that leaves lets in one, the oldest; one that gives up lets in nobody.
+/// Each release grants the lock to one waiter, the oldest. A waiter that cancels grants it to no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_semaphore_lets_in_the_oldest_for_each_that_leaves() {
     let servers = ZooKeeperServers::one();
@@ -147,8 +147,9 @@ async fn a_semaphore_lets_in_the_oldest_for_each_that_leaves() {
     eventually("nobody watches", async || servers.figure(0, "zk_watch_count") == 0).await;
 }
 
-/// A program of version 0.1.0 knows exclusive places alone: it waits for all of them, and is waited for. A place of a
-/// kind that does not go with the others goes as soon as its owner has seen them; until then nobody counts on it.
+/// A program of version 0.1.0 knows only exclusive places. It waits for all places, and all others wait for its place.
+/// A place of a kind that is not compatible with the others is deleted as soon as its owner has seen them. Until then,
+/// no other request relies on it.
 #[tokio::test(flavor = "multi_thread")]
 async fn places_that_others_have_put_there_let_nobody_in() {
     let servers = ZooKeeperServers::one();
@@ -161,7 +162,7 @@ async fn places_that_others_have_put_there_let_nobody_in() {
         loop {
             match other.create(&path, b"", &options).await {
                 Ok((_, number)) => return format!("{path}{number}"),
-                // The server deletes the node of a key every minute, if nothing is in it.
+                // The server deletes the node of a key every minute, if it is empty.
                 Err(Error::NoNode) => manager.lock("k").acquire().await.unwrap().release().await.unwrap(),
                 Err(error) => panic!("{error}"),
             }

@@ -1,4 +1,4 @@
-//! Members that die, and one that is cut off from the others.
+//! Members that die, and a member that is cut off from the others.
 
 use std::time::Duration;
 
@@ -31,10 +31,11 @@ async fn another_leader_takes_nothing_from_anybody() {
     servers.has_no_locks("/distlock");
 }
 
-/// A member answers pings, and reads, for a while after the leader has stopped to hear of its sessions.
+/// A member still replies to pings and reads for a while after the leader no longer receives reports about its
+/// sessions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_at_a_member_that_is_cut_off_hears_of_its_loss_before_another_one_gets_the_lock() {
-    // The member notices after ten seconds; the leader ends the session after two.
+    // The member notices after ten seconds, but the leader ends the session after two.
     let servers = ZooKeeperServers::three_with_links(&["syncLimit=20"]);
     let first = format!("zookeeper://{}?session_timeout=2s", servers.address(0));
     let others = format!("zookeeper://{},{}?session_timeout=2s", servers.address(1), servers.address(2));
@@ -46,7 +47,7 @@ async fn a_holder_at_a_member_that_is_cut_off_hears_of_its_loss_before_another_o
         (guard, shared_clock())
     });
     until_waiting(&cut_off, "k", 1).await;
-    // Some heartbeats, so that none of what was said at the beginning counts.
+    // Waits for some heartbeats, so that the replies from the beginning no longer count.
     tokio::time::timeout(Duration::from_secs(5), guard.lost()).await.expect_err("all is well");
     servers.cut_off();
     guard.lost().await;
@@ -61,13 +62,13 @@ async fn a_holder_at_a_member_that_is_cut_off_hears_of_its_loss_before_another_o
     servers.has_no_locks("/distlock");
 }
 
-/// The member closes its connections when it has not heard of the leader for `syncLimit` ticks, here a second.
+/// The member closes its connections when it has received nothing from the leader for `syncLimit` ticks, here a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_outlives_a_member_that_is_cut_off_if_the_session_outlives_the_member() {
     let servers = ZooKeeperServers::three_with_links(&["syncLimit=2"]);
     let url = format!("{}?session_timeout=10s", servers.url());
     let at_the_first = || servers.figure(0, "zk_num_alive_connections");
-    // Until one of them is at the first member.
+    // Connects until one of the managers uses the first member.
     let mut elsewhere = Vec::new();
     let alone = at_the_first();
     let cut_off = loop {

@@ -1,4 +1,4 @@
-//! What is particular to ZooKeeper: sessions, members, users, the queue of all kinds of locks, what is left behind.
+//! Tests that only ZooKeeper needs: sessions, members, users, the queue of all kinds of locks, and remaining nodes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -22,7 +22,7 @@ use distlock_tests::ZooKeeperServers;
 /// Much longer than any test runs.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// A process with a session of this time-out, on all members.
+/// A manager on all members, whose session has this time-out.
 async fn process(servers: &ZooKeeperServers, session_timeout: &str) -> LockManager {
     let url = format!("{}?session_timeout={session_timeout}", servers.url());
     LockManager::connect(&url).await.expect("the members answer")

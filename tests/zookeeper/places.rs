@@ -12,8 +12,9 @@ use zookeeper_client::{Acl, AuthId, Client, Permission};
 
 use crate::zookeeper::{LONG, process};
 
-/// Who asks without a queue and finds the key taken leaves its place at once. If that fails, the place is still there:
-/// the owner that asks again stands there, and not at a second one, which would keep the key when it has released.
+/// A request that does not queue and finds the key taken deletes its place immediately. If that fails, the place still
+/// exists. The owner that asks again then uses this place, and not a second one, which would keep the key taken after
+/// the release.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_has_one_place_although_it_could_not_leave_it() {
     let servers = ZooKeeperServers::one();

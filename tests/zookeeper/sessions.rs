@@ -1,4 +1,4 @@
-//! Locks live as long as the session of their process, and not a moment longer.
+//! Locks live exactly as long as the session of their process.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ async fn a_session_is_counted_as_it_was_granted() {
     }
 }
 
-/// The link is silent for longer than the session lasts: the holder hears of it while nobody else can have the lock,
-/// and then a new session begins, with nothing of the former.
+/// The link is silent for longer than the session lasts. The holder notices the loss while no other process can have
+/// the lock. Then a new session begins, without the locks of the former one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_is_cut_off_hears_of_its_loss_before_the_server_frees_the_lock() {
     let servers = ZooKeeperServers::one();
@@ -44,7 +44,7 @@ async fn a_holder_that_is_cut_off_hears_of_its_loss_before_the_server_frees_the_
     servers.has_no_locks("/distlock");
 }
 
-/// A connection that is lost and made again is no loss; what was missed meanwhile is asked for.
+/// A lost connection that is replaced is not a loss. Missed events are read again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_goes_on_over_another_connection_and_so_do_its_waiters() {
     let servers = ZooKeeperServers::one();
@@ -56,7 +56,7 @@ async fn a_session_goes_on_over_another_connection_and_so_do_its_waiters() {
     let waiter = tokio::spawn(manager.lock("k").ttl(LONG).wait(LONG).acquire());
     until_waiting(&direct, "k", 1).await;
     proxy.refuse();
-    // Nobody hears of it.
+    // No waiter is notified.
     guard.release().await.unwrap();
     proxy.pass();
     let next = tokio::time::timeout(Duration::from_secs(10), waiter).await.expect("it asks again");
@@ -66,7 +66,7 @@ async fn a_session_goes_on_over_another_connection_and_so_do_its_waiters() {
     servers.has_no_locks("/distlock");
 }
 
-/// The place is there although nobody knows: it is found again by its name, and there is only one.
+/// The place exists although its creation had no reply. It is found again by its name, and there is only one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_whose_creation_was_not_answered_is_found_again() {
     let servers = ZooKeeperServers::one();
@@ -77,8 +77,8 @@ async fn a_place_whose_creation_was_not_answered_is_found_again() {
     for node in ["/distlock", "/distlock/locks", "/distlock/locks/k"] {
         admin.create(node, b"", &open).await.unwrap();
     }
-    // However busy the server is, it must not seem silent before it has read the request: the client would connect
-    // again, in vain.
+    // Even a busy server must not seem silent before it has read the request. Otherwise the client would connect again,
+    // and the request would be lost.
     let url = format!("zookeeper://{}?session_timeout=60s&response_timeout=4s", proxy.address());
     let manager = LockManager::builder().url(&url).unavailable_after(LONG).connect().await.unwrap();
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();
@@ -126,7 +126,7 @@ async fn a_manager_that_ends_leaves_no_session_and_no_node_of_a_lock() {
     assert!(admin.list_children("/distlock/sessions").await.unwrap().is_empty());
 }
 
-/// The process that has the ticket never comes: the place is deleted by the first manager, or goes with its session.
+/// No process uses the ticket. The first manager deletes the place, or it ends with the manager's session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_ends_with_its_ttl_or_with_the_session_of_a_manager_that_has_ended() {
     let servers = ZooKeeperServers::one();

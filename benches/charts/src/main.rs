@@ -1,13 +1,12 @@
-//! Draws what the benches wrote as JSON.
+//! Draws the JSON results of the benches.
 //!
 //! ```text
 //! cargo run -p distlock-charts [-- RESULTS [PICTURES]]
 //! ```
 //!
-//! RESULTS: the folder of the JSON files, `benches` in cargo's target folder without it. PICTURES: where the
-//! charts are written as SVG, `docs/pictures` without it. Results that are missing are named, with the command that
-//! writes them. A file of another shape is an error, which names the file and the field; the other charts are drawn
-//! all the same.
+//! RESULTS is the folder of the JSON files. The default is `benches` in cargo's target folder. PICTURES is the folder
+//! for the SVG charts. The default is `docs/pictures`. Missing results are named, with the command that writes them. A
+//! file of another shape is an error, which names the file and the field. The other charts are still drawn.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is what a command is for")]
 
@@ -42,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Draws what there is, and returns what was wrong with the files that could not be drawn.
+/// Draws all available results, and returns the errors of the files that could not be drawn.
 fn draw_all(results: &Path, pictures: &Path) -> io::Result<Vec<String>> {
     let mut failures = Vec::new();
     for source in Source::ALL {

@@ -1,9 +1,9 @@
-//! Which charts are drawn of which results.
+//! The charts of each result.
 
 use crate::drawing::{Axis, Limit, Line, Lines, Pen, Scale, Span, Spans, draw_lines, draw_spans};
 use crate::shapes::{Fleet, Foundation, Load, Part, Queue, Times, Waiting};
 
-/// A chart that is drawn.
+/// A drawn chart.
 #[derive(Debug)]
 pub(crate) struct Picture {
     /// The name of the file, without `.svg`.
@@ -11,7 +11,7 @@ pub(crate) struct Picture {
     pub(crate) svg: String,
 }
 
-/// The charts, and what the file lacks because only some parts were run.
+/// The charts, and the data that the file lacks because only some parts were run.
 type Drawn = Result<(Vec<Picture>, Vec<String>), String>;
 
 const RAW: &str = "raw redis-rs, better setting";
@@ -33,7 +33,7 @@ fn counts(title: &str) -> Axis {
 /// Throughput by the number of tasks.
 pub(crate) fn foundation(results: &Foundation) -> Drawn {
     let first = results.rows.first().ok_or("field `rows` is empty")?;
-    // One line for both settings of the raw client: in each row the better one.
+    // One line for both settings of the raw client, with the better one of each row.
     let raw_names: Vec<&str> = results.rows.iter().map(|row| &*row.raw).collect();
     let others = first.contenders.iter().map(|one| &*one.name);
     let others = others.filter(|name| !name.starts_with("raw,") && !raw_names.contains(name));
@@ -55,7 +55,7 @@ pub(crate) fn foundation(results: &Foundation) -> Drawn {
     Ok((vec![Picture { name: "throughput".to_owned(), svg: draw_lines(&chart)? }], Vec::new()))
 }
 
-/// The throughput of the contender that is called so in each row.
+/// The throughput of the contender with this name, in each row.
 fn through<'a>(rows: &'a [Load], name: impl Fn(&'a Load) -> &'a str) -> Result<Vec<(f64, f64)>, String> {
     let point = |(index, row): (usize, &'a Load)| {
         let name = name(row);
@@ -76,7 +76,7 @@ pub(crate) fn waiting(results: &Waiting) -> Drawn {
             queue.points.iter().map(|point| (point.tasks.get(), point.to_ideal.get())).collect()
         };
         let mut series: Vec<Line> = queues.iter().map(|queue| line(&queue.name, points(queue))).collect();
-        // The marks go by the order: the same ones as in the chart of the throughput.
+        // The order decides the marks, so they are the same as in the chart of the throughput.
         series.sort_by_key(|line| !line.name.starts_with("raw"));
         let chart = Lines {
             title: "Tasks of one process that each take the same key once, hold 2 ms".to_owned(),
@@ -148,7 +148,7 @@ pub(crate) fn stores(file: &str, parts: &[Part]) -> Drawn {
     Ok((vec![Picture { name, svg: draw_spans(&chart)? }], Vec::new()))
 }
 
-/// What a fleet asks of its server as it grows.
+/// The load of a growing fleet on its server.
 pub(crate) fn growth(fleets: &[Fleet]) -> Drawn {
     let mut loads: Vec<&str> = Vec::new();
     for fleet in fleets {
@@ -161,7 +161,7 @@ pub(crate) fn growth(fleets: &[Fleet]) -> Drawn {
             let its = fleets.iter().filter(|fleet| fleet.load == load);
             its.filter_map(|fleet| Some((fleet.processes.get(), of(fleet)?))).collect::<Vec<_>>()
         };
-        // Where locks are only held, there are no sections.
+        // If locks are only held, there are no sections.
         let lines = loads.iter().map(|load| Line { pen: Pen::Bold, ..line(load, points(load)) });
         lines.filter(|line| !line.points.is_empty()).collect()
     };

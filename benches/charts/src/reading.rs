@@ -6,7 +6,7 @@ use std::{fs, io};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Who writes JSON that is drawn.
+/// A source of JSON results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Foundation,
@@ -18,7 +18,7 @@ pub(crate) enum Source {
 impl Source {
     pub(crate) const ALL: [Source; 4] = [Source::Foundation, Source::Waiting, Source::Stores, Source::Growth];
 
-    /// The file, as a run of all parts calls it.
+    /// The name of the file after a run of all parts.
     pub(crate) fn file(self) -> &'static str {
         match self {
             Source::Foundation => "foundation.json",
@@ -41,7 +41,8 @@ impl Source {
         }
     }
 
-    /// Its files in `folder`, in the order of their names: one or none, or, of the stores, one of each subset.
+    /// Its files in `folder`, in the order of their names. There is one or none. The stores have one file for each
+    /// subset.
     pub(crate) fn files(self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         let entries = match fs::read_dir(folder) {

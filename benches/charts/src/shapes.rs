@@ -1,4 +1,4 @@
-//! The shapes of the files that the benches write. Fields that no chart needs are passed over.
+//! The shapes of the files that the benches write. Fields that no chart needs are ignored.
 
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ impl TryFrom<f64> for Positive {
     type Error = String;
 
     fn try_from(value: f64) -> Result<Positive, String> {
-        // The largest are far beyond any time or rate, and their decades can still be counted.
+        // The limit is far beyond any time or rate, and has few enough decades for an axis.
         if value > 1e-12 && value < 1e18 {
             Ok(Positive(value))
         } else {
@@ -55,7 +55,7 @@ pub(crate) struct Figure {
     pub(crate) median: Positive,
 }
 
-/// `waiting.json`. A run of some parts lacks the others.
+/// `waiting.json`. A run of some parts has no data for the others.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Waiting {
     pub(crate) machine: String,
@@ -64,25 +64,25 @@ pub(crate) struct Waiting {
     pub(crate) processes: Option<HandOffs>,
 }
 
-/// One contender's tasks of one process that queue for one key.
+/// The tasks of one process that queue for one key, for one contender.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Queue {
     pub(crate) name: String,
-    /// Of the numbers of tasks that came to an end in time.
+    /// The points of the runs that ended in time.
     pub(crate) points: Vec<QueuePoint>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct QueuePoint {
     pub(crate) tasks: Positive,
-    /// The time of all, divided by that of their holds alone.
+    /// The total time, divided by the time of the holds alone.
     pub(crate) to_ideal: Positive,
 }
 
 /// Several processes on one key.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HandOffs {
-    /// How fast one process can hear of another without any library.
+    /// The time of a message between two processes without any library.
     pub(crate) floor: Times,
     pub(crate) rows: Vec<HandOff>,
 }

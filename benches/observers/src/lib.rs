@@ -1,4 +1,4 @@
-//! Locks with and without observers, side by side in one process.
+//! Locks with and without observers, compared in one process.
 
 mod recorder;
 
@@ -6,14 +6,14 @@ use distlock::{Events, LockError, LockManager};
 
 pub use recorder::install;
 
-/// Who observes a manager.
+/// The observers of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observed {
-    /// Nobody.
+    /// No observer.
     Not,
-    /// Metrics, and whoever traces.
+    /// Metrics and tracing.
     ByMetrics,
-    /// The same, and a reader of the stream of events.
+    /// Metrics and tracing, and a reader of the stream of events.
     ByMetricsAndReader,
 }
 
@@ -21,7 +21,7 @@ impl Observed {
     /// All of them.
     pub const ALL: [Observed; 3] = [Observed::Not, Observed::ByMetrics, Observed::ByMetricsAndReader];
 
-    /// As an argument.
+    /// The word on the command line.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Observed {
     }
 }
 
-/// A manager that is observed like that.
+/// A manager with these observers.
 #[derive(Debug)]
 pub struct Locks {
     manager: LockManager,
@@ -43,7 +43,7 @@ impl Locks {
     /// A manager for `url`, which connects on first use.
     ///
     /// # Errors
-    /// If the URL is not understood.
+    /// If the URL is invalid.
     pub fn new(url: &str, observed: Observed) -> Result<Self, LockError> {
         let manager = match observed {
             Observed::Not => distlock::testing::unobserved(|| LockManager::connect_lazy(url))?,
@@ -53,14 +53,14 @@ impl Locks {
         Ok(Locks { manager, reader })
     }
 
-    /// Takes a lock that nobody else wants, and gives it back.
+    /// Acquires and releases an uncontended lock.
     ///
     /// # Errors
-    /// If the store cannot be reached.
+    /// If the store is unreachable.
     pub async fn lock(&mut self) -> Result<(), LockError> {
         self.manager.lock("bench:one").label("bench").acquire().await?.release().await?;
         if let Some(reader) = &mut self.reader {
-            // Two events for each lock; what was missed is one.
+            // Two events for each lock. A report of missed events counts as one.
             for _ in 0..2 {
                 reader.next().await;
             }

@@ -1,11 +1,11 @@
-//! What observers cost a lock that nobody else wants, on Redis: time, instructions, allocations.
+//! The cost of observers for an uncontended lock on Redis: time, instructions, allocations.
 //!
 //! ```text
 //! cargo run --release -p distlock-benches-observers
 //! ```
 //!
-//! Instructions are counted by valgrind's callgrind, in processes of their own; they are the same on a busy machine.
-//! Times are taken in turns, and a ratio is that of neighbours.
+//! Valgrind's callgrind counts the instructions in separate processes, so they do not depend on a busy machine. Times
+//! are measured in turns, and a ratio compares neighbouring turns.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its figures")]
 
@@ -22,7 +22,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Locks of a turn.
+/// The number of locks in a turn.
 const SLICE: usize = 200;
 const ROUNDS: usize = 60;
 /// Instructions are counted between these two numbers of locks.
@@ -48,7 +48,7 @@ fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// What is run under callgrind.
+/// The program that runs under callgrind.
 fn only_lock(observed: &str, url: &str, locks: &str) -> Result<()> {
     install();
     let observed = Observed::ALL.into_iter().find(|one| one.word() == observed).ok_or("observed by whom?")?;
@@ -93,7 +93,7 @@ struct Figure {
     allocations: f64,
 }
 
-/// A turn of each, again and again.
+/// Measures each of them in turn, repeatedly.
 async fn times(url: &str) -> Result<Vec<Figure>> {
     let mut all: Vec<Locks> = Observed::ALL
         .into_iter()
@@ -140,7 +140,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Per lock, in the whole process.
+/// The instructions for each lock, in the whole process.
 fn instructions(url: &str, observed: Observed) -> Result<f64> {
     let count = |locks: usize| -> Result<f64> {
         let mut valgrind = Command::new("valgrind");

@@ -1,4 +1,4 @@
-//! A recorder of metrics that adds up, and allocates nothing once a series is made.
+//! A recorder of metrics that adds values, and allocates only when a series is created.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +41,8 @@ impl Recorder for AddsUp {
     }
 }
 
-/// The recorder of this process. Of effect once.
+/// Installs the recorder of this process. Only the first call has an effect.
 pub fn install() {
-    // There is one already: this one.
+    // An error means that it is already installed.
     set_global_recorder(AddsUp).ok();
 }

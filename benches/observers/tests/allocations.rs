@@ -1,5 +1,5 @@
-//! Observers allocate nothing for a lock; a reader of events copies their names. In a process of its own:
-//! allocations are counted for all of its threads.
+//! Observers allocate nothing for a lock. A reader of events copies their names. The test has a separate process,
+//! because allocations of all threads are counted.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,13 +14,13 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const LOCKS: usize = 1_000;
 
-/// What a lock on Redis may need, acquired and released, in all of the library's threads. One of them lets the I/O
-/// thread take over a command whose caller is not polled any more.
+/// The maximum number of allocations for a lock on Redis, acquired and released, in all of the library's threads. One
+/// of them lets the I/O thread take over a command whose caller is no longer polled.
 const MOST_ON_REDIS: usize = 12;
 
 async fn allocations(url: &str, observed: Observed) -> usize {
     let mut locks = Locks::new(url, observed).unwrap();
-    // Series, queues and maps are made with the first locks.
+    // The first locks create series, queues and maps.
     for _ in 0..LOCKS {
         locks.lock().await.unwrap();
     }
@@ -31,7 +31,7 @@ async fn allocations(url: &str, observed: Observed) -> usize {
     region.change().allocations
 }
 
-/// What the lock in the middle needs: where the machine is slow, the I/O thread takes over many commands.
+/// The median over the locks, because on a slow machine, the I/O thread takes over many commands.
 async fn usual(url: &str) -> usize {
     let mut locks = Locks::new(url, Observed::Not).unwrap();
     for _ in 0..LOCKS {
@@ -47,7 +47,7 @@ async fn usual(url: &str) -> usize {
     each[LOCKS / 2]
 }
 
-/// One test, because whatever ran beside it would be counted, too.
+/// One test, because the allocations of a concurrent test would be counted, too.
 #[tokio::test]
 async fn observers_allocate_nothing_for_a_lock_and_redis_little() {
     install();
@@ -55,7 +55,7 @@ async fn observers_allocate_nothing_for_a_lock_and_redis_little() {
     assert!(off >= LOCKS, "a lock itself allocates, and the count sees it: {off}");
     let on = allocations("memory:", Observed::ByMetrics).await;
     assert!(on.abs_diff(off) < LOCKS / 100, "metrics: {on} instead of {off} for {LOCKS} locks");
-    // The reader gets two events for each lock, with a label and a key of its own in each.
+    // The reader gets two events for each lock, each with its own copy of the label and the key.
     let read = 4 * LOCKS;
     let on = allocations("memory:", Observed::ByMetricsAndReader).await;
     assert!(

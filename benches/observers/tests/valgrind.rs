@@ -1,5 +1,5 @@
-//! Programs that take locks run under valgrind, with which this package counts instructions: the clock is found there
-//! by the C library, not at the address that the kernel names.
+//! Programs with locks run under valgrind, which this package uses to count instructions. There, the C library provides
+//! the clock, and not the address that the kernel names.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! One task, and many tasks on keys of their own, beside the least that one can write.
+//! One task, and many tasks on separate keys, compared with the simplest possible code.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use crate::report::{Part, Row};
 
 const BLOCKS: u32 = 6;
 const ROUNDS: u32 = 300;
-/// Those of a new connection take longer than the rest.
+/// The number of first locks to leave out, because those of a new connection take longer.
 const FIRST_ONES: u32 = 30;
 const TASKS: usize = 64;
 const TURNS: u32 = 3;
 const SPAN: Duration = Duration::from_secs(3);
 
-/// Acquire and release, one after the other; the contenders take turns in blocks.
+/// Acquires and releases, one after the other. The contenders take turns in blocks.
 pub(crate) async fn alone(place: &Place<'_>) -> Result<Part> {
     let contenders = [place.least, Contender::Distlock];
     let mut samples = [Vec::new(), Vec::new()];
@@ -39,7 +39,7 @@ pub(crate) async fn alone(place: &Place<'_>) -> Result<Part> {
     Ok(Part { place: place.name, title: "one task, acquire and release".into(), rows: rows.collect() })
 }
 
-/// Until the server is as fast as it can be.
+/// Runs until the server has reached its full speed.
 pub(crate) async fn warm_up(place: &Place<'_>) -> Result<()> {
     for contender in [place.least, Contender::Distlock] {
         let url = place.url(contender);
@@ -63,7 +63,7 @@ async fn once<L: Locks>(locks: &L) -> Result<Vec<u64>> {
     Ok(samples)
 }
 
-/// 64 tasks, each on a key of its own.
+/// 64 tasks, each with its own key.
 pub(crate) async fn tasks(place: &Place<'_>) -> Result<Part> {
     let contenders = [place.least, Contender::Distlock];
     let mut counts = [0, 0];
@@ -80,7 +80,7 @@ pub(crate) async fn tasks(place: &Place<'_>) -> Result<Part> {
     Ok(Part { place: place.name, title, rows: rows.collect() })
 }
 
-/// How many locks so many tasks take in that time, each on a key of its own.
+/// How many locks this many tasks acquire in that time, each with its own key.
 pub(crate) async fn distinct<L: Locks>(locks: &L, tasks: usize, span: Duration) -> Result<u64> {
     let end = Instant::now() + span;
     let mut running = tokio::task::JoinSet::new();

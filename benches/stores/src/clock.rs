@@ -9,7 +9,7 @@ pub(crate) fn monotonic() -> u64 {
     nanos(ClockId::Monotonic)
 }
 
-/// CPU time that this process has used, all threads together.
+/// The CPU time of all threads of this process.
 pub(crate) fn cpu_time() -> Duration {
     Duration::from_nanos(nanos(ClockId::ProcessCPUTime))
 }

@@ -1,4 +1,4 @@
-//! Tasks on keys of their own, with the server behind a link that takes time.
+//! Tasks on separate keys, with the server behind a link with a delay.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const TURNS: u32 = 3;
 const WARM_UP: Duration = Duration::from_secs(1);
 const SPAN: Duration = Duration::from_secs(1);
 
-/// What is measured, microseconds each way, and the number of tasks.
+/// The name, the delay in microseconds each way, and the number of tasks.
 const LOADS: [(&str, u64, usize); 6] = [
     ("0.5 ms, 1 task", 500, 1),
     ("8 tasks", 500, 8),
@@ -36,7 +36,7 @@ pub(crate) async fn far(place: &Place<'_>) -> Result<Part> {
                 let link = SlowLink::to(server, Duration::from_micros(micros));
                 let url = &near.replace(&server.to_string(), &link.address().to_string());
                 *count += with_contender!(contender, url, "far", locks => {
-                    // Connections that are made on demand, and statements that are prepared.
+                    // Makes connections and prepares statements before the measurement.
                     distinct(&locks, tasks, WARM_UP).await?;
                     distinct(&locks, tasks, SPAN).await?
                 });

@@ -1,4 +1,4 @@
-//! Many locks that are held and renewed.
+//! Many locks that are only held and renewed.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::report::{Part, Row};
 const LOCKS: usize = 10_000;
 const TTL: Duration = Duration::from_secs(10);
 const SPAN: Duration = Duration::from_secs(30);
-/// A server that waits for the disk does not answer ten thousand questions at once in time.
+/// A server that flushes to the disk cannot reply to ten thousand simultaneous requests in time.
 const AT_ONCE: usize = 256;
 
 pub(crate) async fn held(place: &Place<'_>) -> Result<Part> {

@@ -1,4 +1,4 @@
-//! Many tasks of one process on one key, beside a mutex of this process, which is the ideal.
+//! Many tasks of one process on one key, compared with a mutex of this process, which is the ideal.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Those who lock, and where.
+//! The contenders, and their servers.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::etcd::EtcdServer;
 use crate::kinds;
 use crate::postgres::PostgresOnDisk;
 
-/// Something that locks: connected, cheap to clone.
+/// A connected contender, cheap to clone.
 pub(crate) trait Locks: Clone + Send + Sync + 'static {
     type Guard: Send + 'static;
 
-    /// `name` is that of this client, and nobody else's.
+    /// `name` is a unique name for this client.
     fn connect(url: &str, name: &str) -> impl Future<Output = Result<Self>> + Send;
     fn acquire(&self, key: &str) -> impl Future<Output = Result<Self::Guard>> + Send;
     fn release(guard: Self::Guard) -> impl Future<Output = Result<()>> + Send;
@@ -40,7 +40,7 @@ impl Locks for Distlock {
     }
 }
 
-/// All who lock, by what they are called.
+/// All contenders, by their names.
 macro_rules! contenders {
     ($($variant:ident = $name:literal),+ $(,)?) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ contenders! {
     MemcachedItemCalm = "raw ms ME and md C, distlock's pauses",
 }
 
-/// Connects a contender and hands it to an expression.
+/// Connects a contender, and passes it to an expression.
 macro_rules! with_contender {
     ($contender:expr, $url:expr, $name:expr, $locks:ident => $body:expr) => {
         $crate::locks::with_contender!(@one_of $contender, $url, $name, $locks => $body;
@@ -107,7 +107,7 @@ macro_rules! with_contender {
 }
 pub(crate) use with_contender;
 
-/// A server that runs.
+/// A running server.
 pub(crate) enum Server {
     Etcd(EtcdServer),
     Postgres(PostgresOnDisk),
@@ -117,7 +117,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// What it has been asked, apart from the questions of this bench itself, which are a handful.
+    /// The number of requests that it has received, including a few of this bench itself.
     pub(crate) async fn requests(&self) -> Result<u64> {
         match self {
             Server::Etcd(server) => server.requests(),
@@ -128,7 +128,7 @@ impl Server {
         }
     }
 
-    /// The same when those who asked have gone.
+    /// The number of requests after all clients have disconnected.
     pub(crate) async fn settled_requests(&self) -> Result<u64> {
         if let Server::Postgres(server) = self {
             server.until_alone().await?;
@@ -136,7 +136,7 @@ impl Server {
         self.requests().await
     }
 
-    /// CPU time that it has used, where its processes can be told from others.
+    /// The CPU time of the server, if its processes can be identified.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
         match self {
             Server::Etcd(server) => server.cpu_time(),
@@ -148,22 +148,22 @@ impl Server {
     }
 }
 
-/// A server, as it is used in one part of the run.
+/// A server in one part of the run.
 pub(crate) struct Place<'a> {
     pub(crate) name: &'static str,
     pub(crate) server: &'a Server,
-    /// For distlock, and for the raw clients.
+    /// The URLs for distlock, and for the raw clients.
     pub(crate) ours: String,
     pub(crate) raw: String,
-    /// The least that one can write.
+    /// The simplest possible code.
     pub(crate) least: Contender,
-    /// Those that wait for each other.
+    /// The contenders with waiters.
     pub(crate) queues: &'static [Contender],
-    /// Those that keep shared and limited locks.
+    /// The contenders with shared and limited locks.
     pub(crate) kinds: &'static [kinds::Contender],
-    /// What is measured here.
+    /// The parts to measure here.
     pub(crate) parts: &'static [&'static str],
-    /// Locks that are taken before anything is measured: until the server's code is compiled for the machine.
+    /// The number of locks before the measurement, so that a virtual machine has compiled the server's code by then.
     pub(crate) warm_up: u32,
 }
 

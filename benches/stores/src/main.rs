@@ -1,15 +1,14 @@
-//! What locks on the stores other than Redis cost, side by side with what one would write with the raw client, in one
-//! run.
+//! The cost of locks on the stores other than Redis, compared in one run with simple code on the raw client.
 //!
 //! ```text
 //! cargo run --release -p distlock-benches-stores [-- WORD ..]
 //! ```
 //!
-//! WORD: etcd, postgres, zookeeper, mariadb, memcached; alone, tasks, hot, processes, kinds, held, far; --json. Without
-//! any of a group all of it runs: about fifteen minutes together. It starts its servers on free loopback ports, and
-//! ends them. The figures of one run are compared with each other, never with those of another run. They are also
-//! written to `benches/stores.json` in cargo's target folder (`stores-etcd-alone.json`, if these were the words);
-//! `--json` prints that instead of the tables. Curator's rows of `kinds` need a JDK and `libcurator-recipes-java`.
+//! WORD is one of etcd, postgres, zookeeper, mariadb, memcached, or one of alone, tasks, hot, processes, kinds, held,
+//! far, or --json. Without a word of a group, the whole group runs: about fifteen minutes for all. The bench starts its
+//! servers on free loopback ports, and ends them. Compare only figures of the same run. They are also written to
+//! `benches/stores.json` in cargo's target folder (or, for these words, to `stores-etcd-alone.json`). `--json` prints
+//! the JSON instead of the tables. Curator's rows of `kinds` need a JDK and `libcurator-recipes-java`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is what a bench is for")]
 
@@ -34,7 +33,7 @@ mod zookeeper;
 use locks::Place;
 use report::Part;
 
-/// Whatever goes wrong ends the bench.
+/// Every error ends the bench.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const PARTS: [&str; 7] = ["alone", "tasks", "hot", "processes", "kinds", "held", "far"];
@@ -59,7 +58,7 @@ fn main() -> Result<()> {
 }
 
 async fn run(words: &[String]) -> Result<()> {
-    // None of them: all of them.
+    // Without any word of a group, all of them are selected.
     let wants = |all: &[&str], one: &str| {
         let named = words.iter().any(|word| all.contains(&&**word));
         !named || words.iter().any(|word| word == one)

@@ -1,10 +1,10 @@
-//! How long somebody who polls waits before it asks again.
+//! The pauses of a client that polls.
 
 use std::future::Future;
 use std::time::Duration;
 
 pub(crate) trait Pauses: Clone + Send + Sync + 'static {
-    /// How long, in microseconds, when it has asked so often.
+    /// The pause in microseconds, after this number of attempts.
     fn micros(asked: u32) -> u64;
 
     fn pause(asked: u32) -> impl Future<Output = ()> + Send {
@@ -22,7 +22,7 @@ impl Pauses for Short {
     }
 }
 
-/// As distlock does: 10 ms, doubled up to 100 ms, less up to a half.
+/// The pauses of distlock: 10 ms, doubled up to 100 ms, and reduced by up to a half.
 #[derive(Clone)]
 pub(crate) struct Growing;
 

@@ -1,4 +1,4 @@
-//! The servers, and what is measured on each.
+//! The servers, and the parts for each.
 
 use distlock_fixtures::{MariaDbServer, MemcachedServer, ZooKeeperServers};
 
@@ -14,7 +14,7 @@ pub(crate) const STORES: [&str; 5] = ["etcd", "postgres", "zookeeper", "mariadb"
 const WITHOUT_HELD: &[&str] = &["alone", "tasks", "hot", "processes", "kinds", "far"];
 const ALL: &[&str] = &["alone", "tasks", "hot", "processes", "kinds", "held", "far"];
 
-/// A server on free ports. All that keep something on disk wait for the disk.
+/// Starts a server on free ports. All servers with data on the disk flush it.
 pub(crate) async fn start(store: &str) -> Result<Server> {
     Ok(match store {
         "etcd" => Server::Etcd(EtcdServer::start()?),
@@ -28,7 +28,7 @@ pub(crate) async fn start(store: &str) -> Result<Server> {
     })
 }
 
-/// A server, in each of the ways in which it is measured.
+/// A server, in each of its configurations.
 pub(crate) fn of(server: &Server) -> Result<Vec<Place<'_>>> {
     Ok(match server {
         Server::Etcd(running) => vec![Place {

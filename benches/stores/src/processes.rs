@@ -1,5 +1,5 @@
 //! Eight processes on one key: hold 0.5 ms, think 1 ms. A hand-off is the time from the instant before a holder sends
-//! its release until the next one is in, if that one waited already.
+//! its release until the next holder has the lock, if that one was already waiting.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -27,7 +27,7 @@ pub(crate) async fn processes(place: &Place<'_>) -> Result<Part> {
             command.args([WORKER, contender.name(), place.url(*contender), &format!("worker{number}")]);
             workers.push(command.args([from.to_string(), until.to_string()]).stdout(Stdio::piped()).spawn()?);
         }
-        // Not while they connect, and not when they end.
+        // The measurement excludes the times in which the workers connect and end.
         sleep_until(from);
         let before = place.server.requests().await?;
         sleep_until(until);
@@ -43,7 +43,7 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// When it was in, when it had asked, and when it left.
+/// When it had the lock, when it had asked, and when it released the lock.
 type Section = (u64, u64, u64);
 
 pub(crate) fn sections(mut worker: Child) -> Result<Vec<Section>> {
@@ -81,7 +81,7 @@ fn row(contender: Contender, shares: &[Vec<Section>], requests: u64) -> Row {
     Row { who: contender.name(), figures }
 }
 
-/// The whole life of a worker: a line for each section, with the times of asking, of entering and of leaving.
+/// The whole life of a worker: a line for each section, with the times of the request, of the lock and of the release.
 pub(crate) async fn work(arguments: &[String]) -> Result<()> {
     let [who, url, name, from, until] = arguments else { return Err("a worker's arguments".into()) };
     let (from, until) = (from.parse()?, until.parse()?);

@@ -1,4 +1,4 @@
-//! What was measured: tables for people, and JSON for everybody else.
+//! The results: tables for readers, and JSON for programs.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 
 use crate::Result;
 
-/// The figures of one part at one place.
+/// The figures of one part on one server.
 pub(crate) struct Part {
     pub(crate) place: &'static str,
     pub(crate) title: String,
     pub(crate) rows: Vec<Row>,
 }
 
-/// Somebody's figures, each with its name and unit. Not a number: there was nothing to measure.
+/// The figures of a contender, each with its name and unit. NaN: there was nothing to measure.
 pub(crate) struct Row {
     pub(crate) who: &'static str,
     pub(crate) figures: Vec<(&'static str, f64)>,
@@ -43,7 +43,7 @@ impl Part {
     }
 }
 
-/// Writes what was measured of this subset to a file, and returns its path.
+/// Writes the results of this subset to a file, and returns its path.
 pub(crate) fn write(subset: &[&str], results: &Value) -> Result<PathBuf> {
     let target = env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")), PathBuf::from);

@@ -1,7 +1,7 @@
 //! The start of a command: a process waits at a gate before it becomes the command.
 //!
 //! So the guardian knows the command's process group before the command runs. If `distlock run` is killed before it
-//! opens the gate, nothing is run.
+//! opens the gate, the command never runs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,8 +16,8 @@ use super::signals;
 use crate::args;
 use crate::exit::Exit;
 
-/// A pipe whose end the command inherits: one byte opens the gate, and what comes later says that the lock is lost. It
-/// ends when this process ends.
+/// A pipe whose end the command inherits. One byte opens the gate. Later bytes report that the lock is lost. The pipe
+/// closes when this process ends.
 #[derive(Debug)]
 pub(super) struct Gate {
     reader: OwnedFd,
@@ -27,7 +27,7 @@ pub(super) struct Gate {
 impl Gate {
     pub(super) fn new() -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        // Only this end goes to the command.
+        // The command inherits only this end.
         fcntl_setfd(&reader, FdFlags::empty())?;
         Ok(Gate { reader, writer })
     }
@@ -43,12 +43,12 @@ impl Gate {
     }
 
     pub(super) fn say_lost(&self) {
-        // It has room for this, and a command that has closed its end does not want to know.
+        // The pipe has room for this. A command that has closed its end does not need the message.
         let _: rustix::io::Result<usize> = rustix::io::write(&self.writer, b"lost\n");
     }
 }
 
-/// Waits at the gate, and becomes the command. Returns only if it does not.
+/// Waits at the gate, and becomes the command. Returns only on failure.
 pub(crate) fn begin(options: &args::Begin) -> Exit {
     signals::unblock();
     let mut opened = [0];

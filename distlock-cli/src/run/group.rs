@@ -1,7 +1,7 @@
 //! The process group of a command.
 //!
-//! A group's number is not used again while one of its processes lives, and its leader is not reaped before the
-//! group's number is forgotten here, or the group was seen to be empty.
+//! The number of a group is not reused while one of its processes lives. So its leader is reaped only after this
+//! program has forgotten the number, or has seen that the group is empty.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use rustix::process::{
 pub(super) struct Group(Pid);
 
 impl Group {
-    /// Of a child that was started as the leader of its group.
+    /// The group of a child that was started as its leader.
     pub(super) fn of(child: u32) -> io::Result<Self> {
         let number = i32::try_from(child).ok().and_then(Pid::from_raw);
         number.map(Group).ok_or_else(|| io::Error::other("the command has no process id"))
@@ -24,18 +24,18 @@ impl Group {
         self.0
     }
 
-    /// Fails only if no process is left to get it.
+    /// This fails only if no process of the group is left.
     pub(super) fn signal(self, signal: Signal) {
         let _: Result<(), rustix::io::Errno> = kill_process_group(self.0, signal);
     }
 
-    /// A stopped process gets a signal only when it continues.
+    /// Also continues the group, because a stopped process gets a signal only when it continues.
     pub(super) fn ask_to_end(self, signal: Signal) {
         self.signal(signal);
         self.signal(Signal::CONT);
     }
 
-    /// The signal that has stopped its leader, if it was stopped since the last call. The leader is a child of this
+    /// The signal that has stopped the leader, if it was stopped since the last call. The leader is a child of this
     /// process.
     pub(super) fn stopped_by(self) -> Option<Signal> {
         let stopped = waitid(WaitId::Pid(self.0), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);

@@ -1,9 +1,9 @@
 //! A process that ends the command if `distlock run` cannot, because it was killed, or because it is paused and does
 //! not renew the lease.
 //!
-//! After each renewal, it reads from a pipe how long the command may run. At the end of that time, it ends the command.
-//! If the pipe closes without a final message, `distlock run` was killed. The guardian then acts by the last times that
-//! it has read: a command that was already asked to end gets no further time.
+//! After each renewal, it reads from a pipe how long the command may run. It ends the command at the end of that time.
+//! If the pipe closes without a final message, `distlock run` was killed. The guardian then uses the last times that it
+//! has read, so a command that was already asked to end gets no further time.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,9 +26,9 @@ use super::{clock, own_program, signals};
 use crate::args::{self, Ending, OnLost};
 use crate::exit::Exit;
 
-/// How long it has to answer at the end. It may be stopped itself.
+/// How long the guardian may take to end. It may be stopped itself.
 const DISMISSAL: Duration = Duration::from_secs(1);
-/// How often it checks whether a process of the command is left. The checks become less frequent.
+/// The pauses between checks for remaining processes of the command. They become longer.
 const CHECK_INTERVALS: std::ops::Range<Duration> = Duration::from_millis(5)..Duration::from_secs(1);
 
 /// The end of the pipe in `distlock run`.
@@ -40,14 +40,16 @@ pub(super) struct Guardian {
 
 impl Guardian {
     pub(super) fn start(ending: &Ending) -> io::Result<Guardian> {
-        // No process waits for a guardian that does not read: it has room for thousands of lines.
+        // Nonblocking, so that this process never waits for a guardian that does not read. The pipe has room for
+        // thousands of lines.
         let (reader, pipe) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let mut command = Command::new(own_program()?);
         command.arg0("distlock").args(["guardian", "--signal", &ending.signal]);
         if ending.on_lost == OnLost::Signal {
             command.arg("--kill-after").arg(format!("{}ms", ending.kill_after.0.as_millis()));
         }
-        // A group of its own: what is sent to ours, by a terminal or by a shell, must neither end nor stop it.
+        // A separate process group, because signals that a terminal or a shell sends to the group of this process must
+        // neither end nor stop the guardian.
         command.stdin(reader).stdout(Stdio::null()).process_group(0);
         Ok(Guardian { process: command.spawn()?, pipe })
     }
@@ -68,7 +70,7 @@ impl Guardian {
     }
 
     fn write(&self, line: &str) -> io::Result<()> {
-        // Shorter than `PIPE_BUF`: all or nothing.
+        // The write is atomic, because the line is shorter than `PIPE_BUF`.
         rustix::io::write(&self.pipe, line.as_bytes())?;
         Ok(())
     }
@@ -85,9 +87,9 @@ impl Guardian {
 
 /// The guardian itself.
 pub(crate) fn guard(options: &args::Guardian) -> Exit {
-    // Nothing but SIGKILL and SIGSTOP reaches it, and a terminal does not stop it when it writes.
+    // From now on, only SIGKILL and SIGSTOP have an effect, and a terminal does not stop the guardian when it writes.
     let _: nix::Result<()> = SigSet::all().thread_block();
-    // Otherwise it is listed by the name under which it was executed: `exe`.
+    // Otherwise `ps` would list it by the name of the executed file: `exe`.
     drop(std::fs::write("/proc/self/comm", "distlock"));
     match watch_over(options) {
         Ok(exit) => exit,
@@ -125,10 +127,10 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
     }
 }
 
-/// Waits until the pipe has something to read, or it is `until`. The timer continues while the machine sleeps.
+/// Waits until the pipe has data, or until `until`. The timer continues while the machine sleeps.
 fn wait(timer: &OwnedFd, orders: &Orders, until: Option<Duration>) -> io::Result<()> {
     let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-    // Zero is no time, but means that the timer is off.
+    // Zero would switch the timer off.
     let it_value = until.map_or(zero, |until| Timespec {
         tv_sec: until.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: until.subsec_nanos().into(),
@@ -146,7 +148,7 @@ fn wait(timer: &OwnedFd, orders: &Orders, until: Option<Duration>) -> io::Result
     }
 }
 
-/// Reads what there is.
+/// Reads all available data.
 fn read(orders: &mut Orders) -> io::Result<()> {
     let mut bytes = [0; 4096];
     while orders.is_open() {

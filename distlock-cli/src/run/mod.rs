@@ -30,15 +30,15 @@ use signals::Signals;
 pub(crate) use signals::die_of;
 use supervise::{CommandEnd, supervise};
 
-/// How long the store has to answer at the end.
+/// How long the last replies of the store are awaited.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What runs under a lock, and how it ends.
+/// The command that runs under a lock, and how it is ended.
 struct Job<'a> {
     program: &'a Program,
     ending: &'a Ending,
     ttl: Duration,
-    /// For the environment of the command.
+    /// The URL for the environment of the command.
     url: Option<&'a str>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     }
     let manager = interruptible(&mut signals, connect(general)).await??;
     if options.hand_over {
-        // Now: after the program has run, the lock could only be released.
+        // Checked before the command runs. After it, the lock could only be released.
         manager.check_hand_over().map_err(|error| Exit::told(&error))?;
     }
     let acquired = interruptible(&mut signals, request(&manager, &options).acquire()).await?;
@@ -86,7 +86,7 @@ fn job<'a>(
     Ok(Job { program, ending, ttl: ttl.0, url })
 }
 
-/// Leaves the lock to the process that has the ticket.
+/// Hands the lock over to the process that gets the ticket.
 async fn hand_over(guard: Guard) -> Result<Exit, Exit> {
     match guard.hand_over().await {
         Ok(ticket) => {
@@ -97,7 +97,7 @@ async fn hand_over(guard: Guard) -> Result<Exit, Exit> {
     }
 }
 
-/// Runs a command whenever this is the leader.
+/// Runs the command while this process is the leader.
 pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exit, Exit> {
     let mut signals = Signals::catch()?;
     let job = job(general, &options.child, options.ttl, options.max_hold)?;
@@ -107,7 +107,7 @@ pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exi
         let acquired = interruptible(&mut signals, candidacy(&manager, &options).acquire()).await?;
         let guard = match acquired {
             Ok(guard) => guard,
-            // The store may come back.
+            // The store may become reachable again.
             Err(error) if Exit::of(&error) == Exit::Unavailable && options.wait == Wait::Forever => {
                 complain(format_args!("{error}; retrying"));
                 interruptible(&mut signals, tokio::time::sleep(LAST_WORDS)).await?;
@@ -122,7 +122,7 @@ pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exi
         eprintln!("distlock: leader of {office}: term {term} has ended");
         let exit = match (exit, signals.asked_to_end()) {
             (Err(Exit::Lost), None) => continue,
-            // It was passed on to a command that was ended because of the lock at the same time.
+            // The signal was passed on to the command, which was ended at the same time because the lock was lost.
             (Err(Exit::Lost), Some(signal)) => Err(Exit::Signal(signal.as_raw())),
             (exit, _) => exit,
         };
@@ -149,7 +149,7 @@ fn own_program() -> io::Result<PathBuf> {
     if own.exists() { Ok(own) } else { std::env::current_exe() }
 }
 
-/// The command is killed before the lease ends only if there is time for it.
+/// Checks that there is time to kill the command before the lease ends.
 fn check(ending: &Ending, ttl: Span) -> Result<(), Exit> {
     // A lease is renewed when a third of it is over.
     if ending.on_lost == OnLost::Signal && ending.kill_after.0 > ttl.0 / 2 {
@@ -191,7 +191,7 @@ fn request(manager: &LockManager, options: &args::Run) -> LockRequest {
     request
 }
 
-/// Runs the command with a full lease. A lease that another process has handed over is short until it is confirmed.
+/// Runs the command with a full lease. A lease that was taken over is short until it is confirmed.
 async fn under(
     manager: &LockManager,
     guard: &Guard,
@@ -205,7 +205,7 @@ async fn under(
     supervise(manager, guard, job, signals).await
 }
 
-/// Ends early when a signal comes, with its status: what was begun is dropped.
+/// Executes `work`. If a signal arrives, drops `work` and returns the status for the signal.
 async fn interruptible<T>(signals: &mut Signals, work: impl Future<Output = T>) -> Result<T, Exit> {
     let mut work = std::pin::pin!(work);
     loop {
@@ -220,10 +220,10 @@ async fn interruptible<T>(signals: &mut Signals, work: impl Future<Output = T>) 
     }
 }
 
-/// Releases the lock, now that nothing of the command is left.
+/// Releases the lock after all processes of the command have ended.
 async fn end(guard: Guard, ended: Result<CommandEnd, Exit>, on_lost: OnLost) -> Result<Exit, Exit> {
     let lost = guard.check().err();
-    // One that the store does not confirm is repeated until the process ends, and the lease ends with its ttl.
+    // A release without a confirmation is retried until the process ends. Otherwise the lease expires after its ttl.
     if let (Err(error), None) = (guard.release().await, &lost) {
         complain(&error);
     }

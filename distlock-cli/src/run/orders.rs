@@ -1,5 +1,5 @@
-//! The messages from `distlock run` to its guardian, and the guardian's decisions: lines of text and times in, signals
-//! out.
+//! The messages from `distlock run` to its guardian, and the guardian's decisions. Lines of text and times come in,
+//! signals go out.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) fn asked(kill_at: Duration) -> String {
     format!("asked {}\n", kill_at.as_nanos())
 }
 
-/// A signal that is due, and why.
+/// A signal that is due, and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Ask(&'static str),
@@ -34,10 +34,10 @@ pub(super) enum Act {
 #[derive(Debug)]
 pub(super) struct Orders {
     plan: Plan,
-    /// The step that the end of the pipe has made due.
+    /// The step that became due at the end of the pipe.
     at_once: Option<DueSignal>,
     group: Option<Group>,
-    /// The beginning of a line.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
     is_open: bool,
     is_done: bool,
@@ -96,7 +96,7 @@ impl Orders {
         }
     }
 
-    /// What is due now, one signal at a time.
+    /// Returns the signals that are due now, one at a time.
     pub(super) fn due(&mut self, now: Duration) -> Option<(Act, Group)> {
         if self.is_done {
             return None;
@@ -120,12 +120,12 @@ impl Orders {
         self.is_open
     }
 
-    /// It ends as soon as no process of the command is left.
+    /// Whether the guardian ends as soon as no process of the command is left.
     pub(super) fn is_ending(&self) -> bool {
         self.has_acted || !self.is_open
     }
 
-    /// How it ends, if nothing is left to do.
+    /// The exit status of the guardian, if its work is done.
     pub(super) fn exit(&self, is_gone: impl Fn(Group) -> bool) -> Option<Exit> {
         let is_over = match self.group {
             _ if self.is_done => true,
@@ -195,8 +195,8 @@ mod tests {
         assert_eq!((acts(&mut orders, at(50)).len(), orders.exit(|_| false)), (0, Some(Exit::Success)));
     }
 
-    /// However the bytes are cut, and whenever the pipe ends, the command is killed by the end of the last known lease.
-    /// It is asked before that, and never after the kill.
+    /// Wherever the bytes are cut, and whenever the pipe ends, the command is killed by the end of the last known
+    /// lease. It is asked to end before the kill, and never after it.
     #[test]
     fn whatever_happens_it_is_over_when_the_lease_is() {
         let mut seed = 7_u64;

@@ -1,9 +1,9 @@
-//! When a command is asked to end, and when it is killed. A plan contains only times. `distlock run` and its guardian
-//! each execute their own plan.
+//! A plan: when a command is asked to end, and when it is killed. It contains only times. `distlock run` and its
+//! guardian each execute their own plan.
 
 use std::time::Duration;
 
-/// What is due.
+/// A step of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DueSignal {
     /// The signal that asks the command to end.
@@ -21,7 +21,7 @@ pub(super) struct Plan {
 /// All times are of [`clock`](super::clock).
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The end of its time under the lease; `MAX` until the lease is known.
+    /// The end of the command's time under the lease. `MAX` until the lease is known.
     Running {
         kill_at: Duration,
     },
@@ -50,7 +50,7 @@ impl Plan {
         }
     }
 
-    /// The command ends from now on. It is never killed later than the lease demands.
+    /// Starts to end the command. It is never killed later than the lease requires.
     pub(super) fn end(&mut self, now: Duration) -> Option<DueSignal> {
         let Phase::Running { kill_at } = self.phase else { return None };
         let Some(grace) = self.grace else {
@@ -61,7 +61,7 @@ impl Plan {
         Some(DueSignal::Ask)
     }
 
-    /// What is due now, one step at a time.
+    /// Returns the steps that are due now, one at a time.
     pub(super) fn due(&mut self, now: Duration) -> Option<DueSignal> {
         match self.phase {
             Phase::Running { .. } if self.next().is_some_and(|next| now >= next) => self.end(now),
@@ -82,7 +82,7 @@ impl Plan {
         }
     }
 
-    /// When a command that was asked to end is killed.
+    /// When a command that was asked to end will be killed.
     pub(super) fn kill_at(&self) -> Option<Duration> {
         match self.phase {
             Phase::Asked { kill_at } => Some(kill_at),
@@ -99,7 +99,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Everything that is due until `now`.
+    /// All steps that are due until `now`.
     fn steps(plan: &mut Plan, now: Duration) -> Vec<DueSignal> {
         std::iter::from_fn(|| plan.due(now)).collect()
     }
@@ -127,7 +127,7 @@ mod tests {
         let mut plan = Plan::new(Some(at(5)));
         plan.renewed(at(12));
         assert_eq!((plan.end(at(10)), plan.kill_at()), (Some(DueSignal::Ask), Some(at(12))));
-        // Found out after a sleep of the machine: nothing is left.
+        // The machine slept, so no time is left.
         let mut plan = Plan::new(Some(at(5)));
         plan.renewed(at(12));
         assert_eq!(steps(&mut plan, at(100)), [DueSignal::Ask, DueSignal::Kill]);

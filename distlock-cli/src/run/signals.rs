@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::exit::Exit;
 
-/// Their names and numbers.
+/// The signals that are passed on, with their names.
 const PASSED_ON: [(&str, Signal); 6] = [
     ("TERM", Signal::TERM),
     ("INT", Signal::INT),
@@ -20,7 +20,7 @@ const PASSED_ON: [(&str, Signal); 6] = [
     ("USR2", Signal::USR2),
 ];
 
-/// With these, shells and terminals stop and continue a job.
+/// Shells and terminals stop and continue a job with these signals.
 const JOB_CONTROL: [Signal; 4] = [Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::CONT];
 
 /// The signal of that name.
@@ -28,7 +28,7 @@ pub(super) fn named(name: &str) -> Signal {
     PASSED_ON.iter().find(|(known, _)| *known == name).map_or(Signal::TERM, |(_, signal)| *signal)
 }
 
-/// What a terminal sends to stop a job, and what a process gets that uses the terminal from the background.
+/// Whether a terminal sends this signal to stop a job, or to a background process that uses the terminal.
 pub(super) fn is_stop(signal: Signal) -> bool {
     is_from_terminal_use(signal) || signal == Signal::TSTP
 }
@@ -37,7 +37,7 @@ pub(super) fn is_from_terminal_use(signal: Signal) -> bool {
     [Signal::TTIN, Signal::TTOU].contains(&signal)
 }
 
-/// Reads them from its making on.
+/// Reads the signals as soon as it is created.
 #[derive(Debug)]
 pub(super) struct Signals {
     receiver: mpsc::UnboundedReceiver<Signal>,
@@ -46,7 +46,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Before this process has a second thread, which would not have them blocked.
+    /// Call this before the process has a second thread, which would not block the signals.
     pub(super) fn catch() -> Result<Self, Exit> {
         let failed = |error: &dyn std::fmt::Display| Exit::Unavailable.because(&format!("signals: {error}"));
         let ignored = ignored();
@@ -76,7 +76,7 @@ impl Signals {
                 }
                 signal
             }
-            // The thread ends only if signals cannot be waited for.
+            // The thread ends only if it cannot wait for signals.
             None => std::future::pending().await,
         }
     }
@@ -103,7 +103,7 @@ fn set(signals: impl IntoIterator<Item = Signal>) -> SigSet {
     known.collect()
 }
 
-/// For a process that becomes the command: nothing is blocked there.
+/// Unblocks all signals, in a process that becomes the command.
 pub(super) fn unblock() {
     let _: nix::Result<()> = SigSet::all().thread_unblock();
 }
@@ -125,11 +125,11 @@ pub(super) fn stop_by(signal: Signal) {
 }
 
 /// Ends this process like a command that was ended by signal `number`, so that the parent notices: a shell whose
-/// command dies of SIGINT ends its script. Returns if that cannot be.
+/// command dies of SIGINT ends its script. Returns if that is impossible.
 pub(crate) fn die_of(number: i32) {
-    // The first process of a container does not die of signals that it sends to itself.
+    // The first process of a container ignores signals that it sends to itself.
     let Some(signal) = Signal::from_named_raw(number).filter(|_| getpid() != Pid::INIT) else { return };
-    // The core would be that of `distlock`, and hide the command's.
+    // A core dump of `distlock` would replace that of the command.
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _: rustix::io::Result<()> = setrlimit(Resource::Core, none);
     take_effect(signal);

@@ -22,25 +22,25 @@ use super::{Job, clock, own_program, until_gone};
 use crate::args::{Ending, OnLost};
 use crate::exit::Exit;
 
-/// The longest pause between two checks of the lease, because timers stop while a machine sleeps, and the lease does
-/// not.
+/// The longest pause between two checks of the lease. Timers stop while a machine sleeps, but the lease does not.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// SIGKILL comes by this part of the lease before its end, within these limits: on a busy machine it is sent late, and
-/// takes effect late.
+/// SIGKILL is sent this fraction of the lease before its end, within these limits, because on a busy machine it is sent
+/// late and takes effect late.
 const MARGIN_OF_LEASE: u32 = 20;
 const MARGIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1);
-/// The guardian gets a lease that lasts longer by at least this. (Two readings of the same lease differ a little.)
+/// The guardian is notified of a lease only if it lasts longer by at least this. (Two readings of the same lease differ
+/// a little.)
 const LONGER: Duration = Duration::from_millis(10);
 
-/// How a command has ended. Nothing of its process group is left.
+/// How a command has ended. No process of its group is left.
 #[derive(Debug)]
 pub(super) enum CommandEnd {
     ByItself(ExitStatus),
-    /// It was ended because of the lock.
+    /// `distlock` ended it because of the lock.
     ByUs(String),
 }
 
-/// Starts the command and returns when nothing of it is left.
+/// Starts the command, and returns when none of its processes is left.
 pub(super) async fn supervise(
     manager: &LockManager,
     guard: &Guard,
@@ -74,7 +74,8 @@ pub(super) async fn supervise(
         terminal: Terminal::open(),
         stopped: None,
     };
-    // The gate stays closed until the guardian knows the group and the lease; what waits there ends with the gate.
+    // The gate stays closed until the guardian knows the group and the lease. If this fails, the process that waits at
+    // the gate ends with it.
     watch.tell_guardian().map_err(|error| failed("the guardian", error))?;
     if let Some(terminal) = &watch.terminal {
         terminal.lend_if_alone(group);
@@ -84,7 +85,7 @@ pub(super) async fn supervise(
     watch.finish(status).await.map_err(|error| failed("the command", error))
 }
 
-/// `None`: a loss does not matter to the command.
+/// `None`: the command continues after a loss.
 fn plan(ending: &Ending) -> Option<Plan> {
     match ending.on_lost {
         OnLost::Signal => Some(Plan::new(Some(ending.kill_after.0))),
@@ -93,7 +94,7 @@ fn plan(ending: &Ending) -> Option<Plan> {
     }
 }
 
-/// Starts what becomes the command when the gate is opened.
+/// Starts the process that becomes the command when the gate is opened.
 fn start(guard: &Guard, job: &Job<'_>, gate: &Gate) -> io::Result<Child> {
     let mut command = Command::new(own_program()?);
     command.arg0("distlock").args(["begin", "--gate", &gate.number().to_string()]);
@@ -103,14 +104,14 @@ fn start(guard: &Guard, job: &Job<'_>, gate: &Gate) -> io::Result<Child> {
     command.arg("--").args(&job.program.command).process_group(0);
     command.env("DISTLOCK_KEY", guard.keys().collect::<Vec<_>>().join("\n"));
     command.env("DISTLOCK_TOKEN", guard.owner());
-    // It is used: a `distlock run` of the command has locks of its own.
+    // The ticket is used. A `distlock run` inside the command has its own locks.
     command.env_remove("DISTLOCK_TICKET");
     command.env("DISTLOCK_LOST_FD", gate.number().to_string());
     match guard.fencing_token() {
         Some(token) => command.env("DISTLOCK_FENCE", token.to_string()),
         None => command.env_remove("DISTLOCK_FENCE"),
     };
-    // It may contain a password, and what the command prints of its environment ends in logs.
+    // The URL may contain a password, and a command may print its environment into logs.
     match job.url {
         Some(url) => command.env("DISTLOCK_URL", url),
         None => command.env_remove("DISTLOCK_URL"),
@@ -127,12 +128,12 @@ struct Watch<'a> {
     gate: Gate,
     guardian: Option<Guardian>,
     plan: Option<Plan>,
-    /// When the command has to be dead, as the guardian knows it.
+    /// The last time for the kill that was sent to the guardian.
     told: Duration,
-    /// Why the command was asked to end, or killed.
+    /// The reason why the command was asked to end, or was killed.
     why: Option<String>,
     terminal: Option<Terminal>,
-    /// Since when the command is stopped because this process was.
+    /// When this process stopped the command because it was stopped itself.
     stopped: Option<Instant>,
 }
 
@@ -147,7 +148,7 @@ impl Watch<'_> {
         let group = self.group;
         let ended = async {
             let status = child.wait().await;
-            // What it has left behind in its group is under the lock, too.
+            // The other processes of the group are protected by the lock, too.
             until_gone(group).await;
             status
         };
@@ -167,7 +168,7 @@ impl Watch<'_> {
                 }
                 signal = signals.next() => self.receive(signal),
                 _ = children.recv() => self.look_whether_it_is_stopped(),
-                // A renewal, perhaps: the guardian has to know.
+                // It may be a renewal, which the guardian needs.
                 event = events.next(), if has_events => has_events = event.is_some(),
                 () = tokio::time::sleep_until(next) => {}
             }
@@ -181,7 +182,7 @@ impl Watch<'_> {
             was_lent = terminal.is_lent_to(self.group);
             terminal.take_back(self.group);
             if was_lent {
-                // Another process of the job may have been stopped because it read meanwhile.
+                // Another process of the job may have been stopped meanwhile because it read from the terminal.
                 terminal.wake_own_group();
             }
         }
@@ -201,13 +202,13 @@ impl Watch<'_> {
             && was_lent
             && [Signal::INT, Signal::QUIT].contains(&signal)
         {
-            // Typed by a person, who means all of the job: without `distlock run` all of it would have got it.
+            // A user typed this signal for the whole job. Without `distlock run`, all its processes would have got it.
             let _: rustix::io::Result<()> = kill_current_process_group(signal);
         }
         Ok(CommandEnd::ByItself(status))
     }
 
-    /// What the guardian has to know before the command begins.
+    /// Sends the data that the guardian needs before the command begins.
     fn tell_guardian(&mut self) -> io::Result<()> {
         let Some(guardian) = &self.guardian else { return Ok(()) };
         guardian.watch(self.group)?;
@@ -215,19 +216,19 @@ impl Watch<'_> {
         guardian.renewed(self.told)
     }
 
-    /// Does what is due, and returns when to look again.
+    /// Executes the steps that are due, and returns when to check again.
     fn look(&mut self) -> Instant {
         if self.stopped.is_some_and(|since| since.elapsed() >= CHECK_INTERVAL) {
             self.go_on();
         }
-        // Read before the lease: the remaining time is never counted from a later moment.
+        // Read before the lease, so the remaining time is never counted from a later moment.
         let now = clock::now();
         let remaining = self.guard.remaining();
         let Some(plan) = &mut self.plan else { return Instant::now() + CHECK_INTERVAL };
-        // Nothing is left of one that was lost: `lost` says why. The plan knows the end of one that has expired.
+        // A lost lease has no remaining time, and `lost` reports the reason. The plan has the end of an expired lease.
         if !remaining.is_zero() {
             plan.renewed((now + remaining).saturating_sub(self.margin));
-            // The guardian acts a little later, and so only if this process does not.
+            // The guardian acts a little later, so it acts only if this process does not.
             let kill_at = (now + remaining).saturating_sub(self.margin / 2);
             if kill_at > self.told + LONGER {
                 self.told = kill_at;
@@ -265,7 +266,7 @@ impl Watch<'_> {
     fn carry_out(&self, step: DueSignal) {
         match step {
             DueSignal::Ask => {
-                // First of all: if this process is killed now, the command gets no more time.
+                // This comes first. If this process is killed now, the command must not get more time.
                 if let (Some(guardian), Some(plan)) = (&self.guardian, &self.plan)
                     && let Some(kill_at) = plan.kill_at()
                 {
@@ -312,8 +313,8 @@ impl Watch<'_> {
         self.group.signal(Signal::CONT);
     }
 
-    /// If a terminal has stopped the command, this stops the job, and gives the command the terminal if it wants it and
-    /// the job has it. (A command that was stopped by SIGSTOP is not touched.)
+    /// If a terminal has stopped the command, stops the job. If the command needs the terminal and the job has it,
+    /// passes it to the command. (A command that was stopped by SIGSTOP stays stopped.)
     fn look_whether_it_is_stopped(&self) {
         let Some(signal) = self.group.stopped_by().filter(|signal| signals::is_stop(*signal)) else { return };
         let terminal = self.terminal.as_ref().filter(|_| signals::is_from_terminal_use(signal));

@@ -8,8 +8,8 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::group::Group;
 
-/// The terminal of this session, between the process groups of `distlock run` and of the command. SIGTTOU is blocked
-/// (see [`signals`](super::signals)), so it can be taken from the background.
+/// The terminal of this session, which the process groups of `distlock run` and of the command share. SIGTTOU is
+/// blocked (see [`signals`](super::signals)), so this process can take the terminal from the background.
 #[derive(Debug)]
 pub(super) struct Terminal {
     terminal: OwnedFd,
@@ -31,29 +31,29 @@ impl Terminal {
         self.foreground() == Some(group.pid())
     }
 
-    /// Puts `group` into the foreground if this process is there. Returns whether it is there now.
+    /// Puts `group` into the foreground if this process is in the foreground. Returns whether the group is there now.
     pub(super) fn lend(&self, group: Group) -> bool {
         if self.foreground() == Some(self.own) {
-            // It may have gone this moment.
+            // The group may have just ended.
             let _: Result<(), rustix::io::Errno> = tcsetpgrp(&self.terminal, group.pid());
         }
         self.is_lent_to(group)
     }
 
-    /// The same, if this is the only process in its group, because another process of a pipeline or of a script may
-    /// want to read from the terminal.
+    /// Puts `group` into the foreground only if this process is alone in its group. Otherwise another process of a
+    /// pipeline or of a script may want to read from the terminal.
     pub(super) fn lend_if_alone(&self, group: Group) {
         if self.foreground() == Some(self.own) && is_alone(self.own) {
             self.lend(group);
         }
     }
 
-    /// Takes it only from `group`, or from a group that `group` has left in the foreground.
+    /// Takes the terminal back, but only from `group`, or from a group that `group` has left in the foreground.
     pub(super) fn take_back(&self, group: Group) {
         let Some(foreground) = self.foreground() else { return };
         let is_gone = || test_kill_process_group(foreground) == Err(rustix::io::Errno::SRCH);
         if foreground == group.pid() || is_gone() {
-            // The terminal may be gone.
+            // The terminal may have been closed.
             let _: Result<(), rustix::io::Errno> = tcsetpgrp(&self.terminal, self.own);
         }
     }
@@ -73,10 +73,10 @@ fn is_alone(own: Pid) -> bool {
     !others.any(|process| group_of(process) == Some(own.as_raw_nonzero().get()))
 }
 
-/// What `ps -o pgid` shows.
+/// The process group, as `ps -o pgid` shows it.
 fn group_of(process: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may contain anything; then come the state and the parent.
+    // The name, in parentheses, may contain any characters. The state and the parent follow.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(2)?.parse().ok()
 }

@@ -20,15 +20,15 @@ use crate::take::{Taken, take_from};
 use crate::words::shown;
 use model::{Action, Model, Snapshot};
 
-/// More locks than this, with their holders and waiters, are counted, and not shown.
+/// The maximum number of shown locks, with their holders and waiters. Further locks are only counted.
 const MOST: usize = 10_000;
-/// What was not listed by then is missing in this look.
+/// The limit for one look. Locks that were not listed by then are missing.
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
-/// It does not list the locks more often, and pauses for a multiple of the time of a listing, because each costs the
-/// store a search.
+/// The minimum pause between two listings. It is also at least a multiple of the time of a listing, because each
+/// listing is a search of the store.
 const SHORTEST: Duration = Duration::from_millis(100);
 const RESTS: u32 = 9;
-/// What is old says how old it is, so the screen is drawn without news, too.
+/// The screen is also drawn without new data, because it shows the age of old data.
 const TICK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
@@ -61,7 +61,7 @@ pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
                 Some(Action::Release { key, owners }) => {
                     releasing = Some(tokio::spawn(release(manager.clone(), key, owners)));
                 }
-                // The keyboard is gone.
+                // The keyboard was closed.
                 Some(Action::Quit) | None => return Ok(Exit::Success),
             },
             found = &mut looking => {
@@ -83,7 +83,7 @@ pub(crate) async fn top(general: &General, options: Top) -> Result<Exit, Exit> {
     }
 }
 
-/// What became of a release, if there is one.
+/// The result of a release, if there is one.
 async fn outcome(releasing: &mut Option<JoinHandle<String>>) -> String {
     match releasing {
         Some(releasing) => releasing.await.unwrap_or_else(|error| error.to_string()),
@@ -91,7 +91,7 @@ async fn outcome(releasing: &mut Option<JoinHandle<String>>) -> String {
     }
 }
 
-/// Gives the terminal back, however this ends.
+/// Restores the terminal in every case.
 struct Restore;
 
 impl Drop for Restore {
@@ -100,14 +100,14 @@ impl Drop for Restore {
     }
 }
 
-/// What is typed. The thread ends with the process: nothing interrupts a read of a terminal.
+/// The typed keys. The thread ends with the process, because nothing interrupts a read from a terminal.
 fn keyboard() -> mpsc::Receiver<KeyEvent> {
     let (sender, keys) = mpsc::channel(64);
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             let key = match event {
                 Event::Key(key) if key.kind == KeyEventKind::Press => key,
-                // The screen is drawn again for any key; this one has no meaning.
+                // Any key redraws the screen, and this one has no other effect.
                 Event::Resize(..) => KeyEvent::from(event::KeyCode::Null),
                 _ => continue,
             };
@@ -158,7 +158,7 @@ async fn look(manager: LockManager, pattern: String, pause: Duration) -> Result<
     })
 }
 
-/// Takes a lock from the holders that were shown.
+/// Releases a lock by force, but only the leases of the holders that were shown.
 async fn release(manager: LockManager, key: String, owners: Vec<String>) -> String {
     let name = shown(&key);
     match take_from(&manager, &key, &owners).await {

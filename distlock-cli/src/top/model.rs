@@ -10,30 +10,30 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use crate::rates::{Meter, Rates};
 use crate::words::Parties;
 
-/// What was found at one look.
+/// The result of one look.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub(super) at: Instant,
     pub(super) entries: Vec<LockEntry>,
     pub(super) held: usize,
     pub(super) awaited: usize,
-    /// Processes.
+    /// The number of waiting processes.
     pub(super) waiting: usize,
     pub(super) clients: Vec<LockClient>,
-    /// Clients among them that give no sign of life.
+    /// The clients among them that send no heartbeat.
     pub(super) silent: HashSet<String>,
-    /// Whether the look has come to its end, on every server.
+    /// Whether the look was complete, on every server.
     pub(super) is_whole: bool,
     pub(super) took: Duration,
 }
 
-/// What the keyboard is used for.
+/// The meaning of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Browse,
     Filter,
     Help,
-    /// The question whether to take this lock away from this holder is on the screen.
+    /// The screen asks whether to release this lock of this holder by force.
     Confirm {
         key: String,
         owners: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) enum Mode {
     },
 }
 
-/// What a key has asked for.
+/// The action of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
@@ -49,7 +49,7 @@ pub(super) enum Action {
     Release { key: String, owners: Vec<String> },
 }
 
-/// In which order locks are shown.
+/// The order of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Waiters,
@@ -67,16 +67,16 @@ pub(super) struct Model {
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) order: Order,
-    /// What became of the last action, and since when it is shown.
+    /// The result of the last action, and since when it has been shown.
     message: Option<(String, Instant)>,
-    /// Since when the locks cannot be listed, and why.
+    /// Since when the locks could not be listed, and the reason.
     pub(super) trouble: Option<(Instant, String)>,
     selected: Option<String>,
 }
 
 /// How long a message is shown. After that, the keys are shown again.
 const MESSAGE: Duration = Duration::from_secs(5);
-/// So old a screen says how old it is.
+/// A screen that is older than this shows its age.
 const OLD: Duration = Duration::from_secs(5);
 
 impl Model {
@@ -85,7 +85,7 @@ impl Model {
             pattern,
             look: None,
             rates: None,
-            // Since the look before.
+            // The rates since the previous look.
             meter: Meter::default(),
             filter: String::new(),
             mode: Mode::Browse,
@@ -96,7 +96,7 @@ impl Model {
         }
     }
 
-    /// Takes in what was found. After an error the last locks stay on the screen.
+    /// Stores the result of a look. After an error, the last locks stay on the screen.
     pub(super) fn looked(&mut self, found: Result<Snapshot, String>) {
         match found {
             Ok(look) => {
@@ -120,7 +120,7 @@ impl Model {
         (since.elapsed() < MESSAGE).then_some(message)
     }
 
-    /// How old the rows are, if that is worth saying.
+    /// The age of the rows, if they are old.
     pub(super) fn old(&self) -> Option<Duration> {
         let age = self.look.as_ref()?.at.elapsed();
         (self.trouble.is_some() || age > OLD).then_some(age)
@@ -135,7 +135,7 @@ impl Model {
                 rows.sort_by_key(|entry| Reverse((entry.waiting.len(), Parties::from(*entry).age())));
             }
             Order::Age => rows.sort_by_key(|entry| Reverse(Parties::from(*entry).age())),
-            // As they came.
+            // They already have this order.
             Order::Key => {}
         }
         rows
@@ -160,7 +160,7 @@ impl Model {
         }
         match self.mode.clone() {
             Mode::Browse => return self.browse(key),
-            // A change of the size of the screen is no key.
+            // A change of the screen's size is not a key.
             Mode::Help if key.code == KeyCode::Null => {}
             Mode::Help => self.mode = Mode::Browse,
             Mode::Filter => match key.code {
@@ -230,7 +230,7 @@ impl Model {
         });
         match asked {
             Some(mode) => {
-                // The one that is asked about stays selected.
+                // The lock in the question stays selected.
                 if let Mode::Confirm { key, .. } = &mode {
                     self.selected = Some(key.clone());
                 }
@@ -254,7 +254,7 @@ mod tests {
         action
     }
 
-    /// Of locks in memory, which only a manager can make.
+    /// A model of locks in memory, which only a manager can create.
     async fn model() -> (Model, Vec<distlock::Guard>) {
         let manager = distlock::LockManager::in_memory();
         let mut guards = Vec::new();

@@ -94,7 +94,7 @@ fn header(model: &Model) -> Vec<Line<'static>> {
     vec![counts, Line::from(second)]
 }
 
-/// That the rows are not of now, and why.
+/// A notice that the rows are old, with the reason.
 fn staleness(model: &Model) -> Option<Line<'static>> {
     let age = time(model.old()?);
     let text = match &model.trouble {
@@ -115,7 +115,7 @@ fn order(order: Order) -> &'static str {
 }
 
 fn draw_table(frame: &mut Frame<'_>, area: Rect, model: &Model, rows: &[&LockEntry], place: Option<usize>) {
-    // On a narrow screen the key is the last to go.
+    // On a narrow screen, the key is left out last.
     let wide = area.width >= NARROW;
     let columns = [
         ("KEY", Constraint::Fill(2), true),
@@ -128,7 +128,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, model: &Model, rows: &[&LockEnt
     let in_use = || columns.iter().filter(|(.., is_shown)| *is_shown);
     let header = Row::new(in_use().map(|(name, ..)| *name)).style(Style::new().underlined());
     let widths: Vec<Constraint> = in_use().map(|(_, width, _)| *width).collect();
-    // Makes only the rows that are visible, wherever the selected one is.
+    // Creates only the visible rows, wherever the selected one is.
     let seen = usize::from(area.height).max(1);
     let first = place.map_or(0, |at| at.saturating_sub(seen.saturating_sub(2)));
     let row = |entry: &&LockEntry| {
@@ -188,7 +188,7 @@ fn footer(model: &Model, width: u16) -> Vec<Line<'static>> {
     vec![line]
 }
 
-/// At most this many characters of a text, with its beginning and its end.
+/// Shortens a text to this many characters. Its beginning and its end stay.
 fn cut(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

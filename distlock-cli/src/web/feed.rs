@@ -15,7 +15,7 @@ use crate::as_json::millis;
 use crate::exit::Exit;
 use crate::take::{Taken, take_from};
 
-/// The pause between two looks: what happens is seen within a second.
+/// The pause between two looks. It is so short that events are visible within a second.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The pause as a multiple of the time of a listing.
 const RESTS: u32 = 9;
@@ -23,7 +23,7 @@ const RESTS: u32 = 9;
 const MOST_VIEWERS: usize = 32;
 /// At most this many locks are shown.
 const MOST_LOCKS: usize = 500;
-/// A page that asks for something else comes back within this time.
+/// A page that changes its filter reconnects within this time.
 const AWAY: Duration = Duration::from_secs(5);
 
 pub(super) struct Feed {
@@ -31,19 +31,19 @@ pub(super) struct Feed {
     pattern: String,
     access: Access,
     store: String,
-    /// What was found last; `None` before the first look.
+    /// The last result. `None` before the first look.
     latest: watch::Sender<Option<Arc<Snapshot>>>,
     viewers: Arc<Semaphore>,
     wanted: Notify,
-    /// Keys and owners that they were taken from by the page, until that was noticed.
+    /// Keys, and the owners from which the page has released them, until a look has noticed it.
     released: Mutex<Vec<(String, String)>>,
 }
 
-/// A page that is open.
+/// An open page.
 pub(super) struct Viewer {
     feed: Arc<Feed>,
     latest: watch::Receiver<Option<Arc<Snapshot>>>,
-    /// It is shown the locks whose keys contain this.
+    /// The page shows the locks whose keys contain this text.
     filter: String,
     _place: OwnedSemaphorePermit,
 }
@@ -62,7 +62,7 @@ impl Feed {
         })
     }
 
-    /// `None`: there are too many.
+    /// `None`: too many pages are open.
     pub(super) fn viewer(self: &Arc<Self>, filter: String) -> Option<Viewer> {
         let place = self.viewers.clone().try_acquire_owned().ok()?;
         let mut latest = self.latest.subscribe();
@@ -71,14 +71,14 @@ impl Feed {
         Some(Viewer { feed: self.clone(), latest, filter, _place: place })
     }
 
-    /// Works while a page is open. Never returns.
+    /// Lists the locks while a page is open. Never returns.
     pub(super) async fn run(&self) {
         let mut memory = History::default();
         loop {
             if self.latest.receiver_count() == 0
                 && tokio::time::timeout(AWAY, self.wanted.notified()).await.is_err()
             {
-                // No page sees what happens until the next one comes.
+                // No page is open, so no page sees the events until the next one is opened.
                 memory.forget_holders();
                 self.latest.send_replace(None);
                 self.wanted.notified().await;
@@ -86,14 +86,15 @@ impl Feed {
             let began = Instant::now();
             let found =
                 memory.look(&self.manager, &self.pattern, |key, owner| self.take_released(key, owner)).await;
-            // However long a look takes, the store is idle most of the time; a look that failed was no work for it.
+            // After a long look, the pause is long, too, so the store is idle most of the time. A look that failed was
+            // no work for the store.
             let rest = if found.is_ok() { began.elapsed() * RESTS } else { PAUSE };
             self.publish(began, found, &memory);
             tokio::time::sleep(rest.max(PAUSE)).await;
         }
     }
 
-    /// After an error the last look stays.
+    /// After an error, the pages keep the last look.
     fn publish(&self, began: Instant, found: Result<ListedLocks, LockError>, memory: &History) {
         let before = self.latest.borrow().clone().unwrap_or_default();
         let (found, trouble) = match found {
@@ -107,9 +108,9 @@ impl Feed {
         self.latest.send_replace(Some(Arc::new(Snapshot { found, trouble, losses, lost: memory.lost })));
     }
 
-    /// Takes a lock from the holders that the page has shown.
+    /// Releases a lock by force, but only the leases of the holders that the page has shown.
     pub(super) async fn release(&self, key: &str, owners: &[String]) -> Result<Taken, LockError> {
-        // Before: a look in progress may see it at once.
+        // Stored before the release, because a look in progress may notice the release at once.
         self.released().extend(owners.iter().map(|owner| (key.to_owned(), owner.clone())));
         let taken = take_from(&self.manager, key, owners).await;
         for owner in owners {
@@ -124,7 +125,7 @@ impl Feed {
         self.released.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the page has released it. Of effect once.
+    /// Whether the page has released the lock. Returns `true` only once.
     fn take_released(&self, key: &str, owner: &str) -> bool {
         let mut released = self.released();
         let found = released.iter().position(|(one, from)| one == key && from == owner);
@@ -173,7 +174,7 @@ impl Feed {
 }
 
 impl Viewer {
-    /// What is new, and at first what is known; `None`: it is over.
+    /// The next data: first the present state, then each change. `None`: the feed has ended.
     pub(super) async fn next(&mut self) -> Option<String> {
         loop {
             self.latest.changed().await.ok()?;

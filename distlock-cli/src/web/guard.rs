@@ -1,4 +1,4 @@
-//! Access control: who may see the page, and who may change something. It is checked first.
+//! Access control: which clients may see the page, and which may release locks. It is checked first.
 
 use std::net::IpAddr;
 
@@ -7,14 +7,14 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 
-/// Only what this server sends: no markup of others, no frames, no other sites.
+/// The browser uses only content of this server: no foreign markup, no frames, no other sites.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Which site a request comes from, as the browser sees it.
+/// The site that a request comes from, as the browser reports it.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Of one server.
+/// The access control of one server.
 #[derive(Debug)]
 pub(super) struct Guard {
     /// Its names in lower case, without a port.
@@ -26,11 +26,11 @@ pub(super) struct Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     ReadOnly,
-    /// Take locks away from their holders.
+    /// Release locks by force.
     Release,
 }
 
-/// What is wrong with a request.
+/// The reason to refuse a request.
 pub(super) type Refusal = (StatusCode, &'static str);
 
 impl Guard {
@@ -52,8 +52,8 @@ impl Guard {
         }
     }
 
-    /// Any site can have a name that leads to this address, and its script then may read what we answer. But the
-    /// browser says the name.
+    /// A foreign site can have a name that resolves to this address. Its script could then read the responses. But the
+    /// browser sends the name in the request.
     pub(super) fn check_host(&self, request: &Request) -> Result<(), Refusal> {
         let header = request.headers().get(HOST).and_then(|host| host.to_str().ok());
         let named = request.uri().authority().map(|authority| authority.as_str());
@@ -68,8 +68,8 @@ impl Guard {
         Ok(())
     }
 
-    /// A page of another site can send requests, too, but cannot read the responses. Each request would cost a listing
-    /// of the store, or a place. The browser says which site it was; one of earlier times says the origin at most.
+    /// A page of another site can send requests, too, but cannot read the responses. Each request would cause a listing
+    /// of the store, or use a place. A browser reports the site. Old browsers report at most the origin.
     pub(super) fn check_site(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let said = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
         let is_ours = |origin: &str| {
@@ -88,7 +88,7 @@ impl Guard {
         }
     }
 
-    /// What tells of locks. Without a token, every client that reaches the server may see it.
+    /// Checks a request that reads locks. Without a token, every client that reaches the server may read them.
     pub(super) fn check_read(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         match &self.token {
             Some(token) => check_token(token, headers),
@@ -96,7 +96,7 @@ impl Guard {
         }
     }
 
-    /// What changes something.
+    /// Checks a request that releases a lock.
     pub(super) fn check_write(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         match &self.token {
             Some(token) => check_token(token, headers),
@@ -116,7 +116,7 @@ fn check_token(token: &str, headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Takes as long whatever differs.
+/// Compares in a time that does not depend on the position of a difference.
 fn are_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
@@ -128,7 +128,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Tells the browser to be strict.
+/// Adds the headers that make the browser strict.
 pub(super) fn protect(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [

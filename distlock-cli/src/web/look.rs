@@ -11,11 +11,11 @@ use crate::known::{Known, KnownHolder, Name};
 use crate::rates::{Meter, Rates};
 use crate::words::shown;
 
-/// What was not listed by then is missing.
+/// The limit for one look. Locks that were not listed by then are missing.
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
-/// A client writes every five seconds how many holds it has lost.
+/// A loss is reported within this time: a client writes its number of lost holds every five seconds.
 const SAID_WITHIN: Duration = Duration::from_secs(10);
-/// At most this many locks are known by key; more are counted only.
+/// At most this many locks are known by key. Further locks are only counted.
 const MOST_KNOWN: usize = 10_000;
 /// At most this many losses are remembered.
 const MOST_LOSSES: usize = 50;
@@ -23,16 +23,16 @@ const MOST_LOSSES: usize = 50;
 /// before.
 const NOT_RENEWED: Duration = Duration::from_millis(300);
 
-/// What is remembered from one look to the next.
+/// The data that is kept from one look to the next.
 #[derive(Debug, Default)]
 pub(super) struct History {
     known: Known,
     /// Holders that are no longer listed. Their clients may still report whether they have lost their locks.
     gone: VecDeque<Gone>,
-    /// The latest first.
+    /// The latest loss comes first.
     pub(super) losses: VecDeque<Loss>,
     pub(super) lost: u64,
-    /// How many holds each client says that it has lost.
+    /// The number of lost holds that each client has reported.
     lost_by: BTreeMap<String, u64>,
     meter: Meter,
 }
@@ -43,31 +43,31 @@ struct Gone {
     key: String,
     seen: KnownHolder,
     at: Instant,
-    /// What was left of its lease then.
+    /// The rest of its lease at that time.
     left: Duration,
 }
 
-/// What one look has found.
+/// The result of one look.
 #[derive(Debug)]
 pub(super) struct ListedLocks {
     pub(super) at: Instant,
-    /// In the order in which they are to be shown, if not all can be.
+    /// In the order of their importance, because not all rows may be shown.
     pub(super) rows: Vec<Row>,
-    /// Locks that are not among the rows.
+    /// The number of locks that are not among the rows.
     pub(super) unknown: u64,
     pub(super) held: u64,
     pub(super) awaited: u64,
     pub(super) waiting: u64,
     pub(super) oldest: Option<Duration>,
-    /// Holders whose processes give no sign of life.
+    /// The number of holders whose processes send no heartbeat.
     pub(super) silent: usize,
-    /// Servers that could not be read.
+    /// The servers that could not be read.
     unread: Vec<String>,
-    /// Whether it has come to its end.
+    /// Whether the look was complete.
     is_whole: bool,
     pub(super) rates: Option<Rates>,
     holders: BTreeMap<Name, KnownHolder>,
-    /// How many holds each client has lost since the last look, as far as no holder was found for them.
+    /// The number of holds that each client has lost since the last look and for which no holder was found.
     lost_by: BTreeMap<String, u64>,
 }
 
@@ -79,8 +79,8 @@ impl History {
         self.meter = Meter::default();
     }
 
-    /// Lists all locks. `taken`: whether the page has released this key from this owner. After an error nothing is
-    /// forgotten.
+    /// Lists all locks. `taken` returns whether the page has released this lock of this owner by force. After an error,
+    /// nothing is forgotten.
     pub(super) async fn look(
         &mut self,
         manager: &LockManager,
@@ -102,7 +102,7 @@ impl History {
             match gone.why(&mut found, &taken) {
                 Some(why) => self.lost(gone, why),
                 None if gone.at.elapsed() < SAID_WITHIN => self.gone.push_back(gone),
-                // Released, as far as can be seen from here.
+                // As far as the listings show, the lock was released.
                 None => {}
             }
         }
@@ -111,7 +111,7 @@ impl History {
         Ok(found)
     }
 
-    /// What the clients count of themselves.
+    /// Evaluates the counters of the clients.
     fn count_losses(&mut self, found: &mut ListedLocks, clients: &[LockClient]) {
         let tell = |client: &LockClient| Some((client.id.clone(), client.lost?));
         let lost_by: BTreeMap<String, u64> = clients.iter().filter_map(tell).collect();
@@ -131,7 +131,7 @@ impl History {
 }
 
 impl Gone {
-    /// Why it has lost the lock, if it has not released it, as far as is known by now.
+    /// The reason why the holder has lost the lock, as far as it is known by now. `None`: it has released the lock.
     fn why(&self, found: &mut ListedLocks, taken: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
         let client = self.seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default();
         if taken(&self.key, &self.seen.holder.token) {
@@ -164,7 +164,7 @@ impl ListedLocks {
         }
     }
 
-    /// Reads all locks. Returns the clients that are there.
+    /// Reads all locks. Returns the connected clients.
     async fn list(&mut self, manager: &LockManager, pattern: &str) -> Result<Vec<LockClient>, LockError> {
         let mut locks = manager.list(pattern);
         let until = tokio::time::Instant::now() + LONGEST_LOOK;
@@ -211,7 +211,7 @@ impl ListedLocks {
 }
 
 impl ListedLocks {
-    /// Nothing is missing.
+    /// Whether no lock is missing.
     pub(super) fn is_complete(&self) -> bool {
         self.unknown == 0 && self.is_whole && self.unread.is_empty()
     }
@@ -251,7 +251,7 @@ fn of_number<T>(count: usize, one: T, many: T) -> T {
     if count == 1 { one } else { many }
 }
 
-/// What all pages share.
+/// The data that all pages share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     /// The last look that succeeded.

@@ -23,7 +23,7 @@ use crate::out::say;
 use feed::Feed;
 use guard::Guard;
 
-/// So short a token could be guessed.
+/// The minimum length of a token. A shorter one could be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
 /// Serves until a signal ends it.
@@ -37,7 +37,7 @@ pub(crate) async fn web(general: &General, options: Web) -> Result<Exit, Exit> {
     let manager = connect(general).await?;
     let listener = TcpListener::bind(listen).await.map_err(|error| cannot_listen(listen, &error))?;
     let address = listener.local_addr().map_err(|error| cannot_listen(listen, &error))?;
-    // Not the token itself: what is printed may be kept in a log.
+    // The token itself is not printed, because the output may be stored in a log.
     let secret = if token.is_some() { "#token=…" } else { "" };
     say(format_args!("http://{address}/{secret}"));
     let guard = Guard::new(address.ip(), &hosts, token);
@@ -72,7 +72,7 @@ fn check(listen: SocketAddr, token: Option<&str>) -> Result<(), Exit> {
     }
 }
 
-/// A URL without what may be secret: user, password and parameters.
+/// A URL without its secret parts: user, password and parameters.
 fn place(url: &str) -> String {
     let without_parameters = url.split(['?', '#']).next().unwrap_or_default();
     match without_parameters.split_once("://") {

@@ -29,13 +29,15 @@ use crate::take::Taken;
 
 /// A key is at most 1 KiB long.
 const LONGEST_BODY: usize = 16 << 10;
-/// From the beginning of a connection, or the end of a response, to the end of the next request's headers.
+/// The time limit from the beginning of a connection, or the end of a response, to the end of the next request's
+/// headers.
 const LONGEST_HEADERS: Duration = Duration::from_secs(5);
-/// From the headers of a request to the beginning of the response. A release may take as long as the store is down.
+/// The time limit from the headers of a request to the beginning of the response. A release may wait while the store is
+/// unreachable.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 /// The largest number of open connections, because the store needs file descriptors, too.
 const MOST_CONNECTIONS: usize = 128;
-/// After an error of `accept`, as when this process has no file descriptor left.
+/// The pause after an error of `accept`, for example if this process has no free file descriptor.
 const REST: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug)]
@@ -59,11 +61,11 @@ pub(super) fn router(feed: Arc<Feed>, guard: Guard) -> Router {
         .with_state(server)
 }
 
-/// Serves without end. A connection that sends no whole request in time is closed.
+/// Serves without end. A connection that sends no complete request in time is closed.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
-        // It is never closed.
+        // The semaphore is never closed.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => TokioIo::new(stream),
@@ -76,7 +78,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
         tokio::spawn(async move {
             let mut connections = Builder::new(TokioExecutor::new()).http1_only();
             connections.http1().timer(TokioTimer::new()).header_read_timeout(LONGEST_HEADERS);
-            // An error is the peer's.
+            // Only the peer causes errors here.
             drop(connections.serve_connection(stream, service).await);
             drop(place);
         });
@@ -85,12 +87,13 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
 
 async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
     let allowed = server.guard.check_host(&request).and_then(|()| match request.uri().path() {
-        // Others may link to the page. It costs nothing, and cannot be framed.
+        // Other sites may link to the page. It causes no work for the store, and cannot be framed.
         "/" => Ok(()),
         _ => server.guard.check_site(request.headers()),
     });
     protect(match allowed {
-        // A client that sends an endless body takes up no place for long; events continue.
+        // A client that sends an endless body loses its place after this time. The limit does not end streams of
+        // events.
         Ok(()) => match timeout(LONGEST_ANSWER, next.run(request)).await {
             Ok(response) => response,
             Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),

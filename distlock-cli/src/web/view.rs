@@ -10,7 +10,7 @@ use crate::as_json::millis;
 
 /// At most this many waiting processes are shown for a lock.
 const MOST_WAITERS: usize = 20;
-/// At most this many holders.
+/// At most this many holders are shown for a lock.
 pub(super) const MOST_HOLDERS: usize = 50;
 
 /// A lock on the page.
@@ -20,11 +20,11 @@ pub(super) struct Row {
     pub(super) kind: LockKind,
     pub(super) holders: Vec<Holder>,
     pub(super) waiting: Vec<LockWaiter>,
-    /// How many processes wait.
+    /// The number of waiting processes.
     pub(super) waiters: usize,
 }
 
-/// Whether the process of a holder gives no sign of life, although its lease lasts still.
+/// Whether the process of a holder sends no heartbeat although its lease has not expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Silent {
     No,
@@ -37,10 +37,10 @@ pub(super) struct Holder {
     pub(super) silent: Silent,
 }
 
-/// A loss that was seen.
+/// A loss that a look has noticed.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
-    /// Of this server, from 0.
+    /// The number of this loss, from 0, since this server was started.
     pub(super) number: u64,
     pub(super) key: String,
     pub(super) holder: LockHolder,
@@ -58,7 +58,7 @@ impl Row {
         Row { key, kind, holders, waiting, waiters }
     }
 
-    /// For how long it has been held.
+    /// How long it has been held.
     pub(super) fn age(&self) -> Option<Duration> {
         self.holders.iter().filter_map(|holder| holder.one.since).max()
     }
@@ -67,8 +67,8 @@ impl Row {
         self.holders.iter().any(|holder| holder.silent == Silent::Yes)
     }
 
-    /// If not all locks can be shown, the smallest are shown: locks with waiters, silent holders, and locks that are
-    /// held longest.
+    /// If not all locks can be shown, those with the smallest rank are shown: locks with waiters, locks of silent
+    /// holders, and locks that were held longest.
     pub(super) fn rank(&self) -> impl Ord + '_ {
         let (awaited, silent) = (self.waiters > 0, self.is_silent());
         (Reverse((awaited || silent, self.age())), &self.key)
@@ -126,7 +126,7 @@ impl Loss {
     }
 }
 
-/// The program and its place, as far as they are known.
+/// The program and its machine, as far as they are known.
 fn who(client: Option<&LockClient>, token: &str) -> String {
     let Some(client) = client else { return format!("a client of another program: {token}") };
     let program = client.program.as_deref().unwrap_or(&client.id);

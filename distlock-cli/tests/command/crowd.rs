@@ -1,4 +1,4 @@
-//! `ls` where there is very much to list: a hundred thousand locks of a thousand clients, some of which are silent.
+//! `ls` with a hundred thousand locks of a thousand clients, some of which are silent.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Stdio};
@@ -10,12 +10,12 @@ use super::distlock;
 
 const LOCKS: usize = 100_000;
 const CLIENTS: usize = 1_000;
-/// When so many lines are not read yet, the list has not ended: they do not fit into a pipe.
+/// While this many lines are unread, the list cannot have ended, because they do not fit into a pipe.
 const UNREAD: usize = 1_000;
-/// What the whole process may take. All locks at once take more than twice as much.
+/// The memory limit of the whole process. All locks at once need more than twice as much.
 const MOST_KIB: u64 = 60 << 10;
 
-/// `ls` that is under way; killed when dropped.
+/// A running `ls`. It is killed when this is dropped.
 struct Listing {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -33,7 +33,7 @@ impl Listing {
         serde_json::from_str(&self.lines.next().expect("it goes on").unwrap()).unwrap()
     }
 
-    /// The most memory that it has had so far, in KiB.
+    /// The maximum of its memory so far, in KiB.
     fn most_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it runs");
@@ -48,7 +48,7 @@ impl Drop for Listing {
     }
 }
 
-/// In the order of the keys, a page at a time: memory does not grow with the number of locks.
+/// In the order of the keys, it reads one page at a time, so its memory does not grow with the number of locks.
 #[test]
 fn a_hundred_thousand_locks_of_a_thousand_clients_need_little_memory() {
     let server = RedisServer::start();
@@ -78,7 +78,7 @@ fn a_hundred_thousand_locks_of_a_thousand_clients_need_little_memory() {
     assert!(listing.process.wait().unwrap().success());
 
     assert!(most < MOST_KIB, "{most} KiB");
-    // What has to be sorted is collected first, up to a limit: so much more it would be.
+    // Lines to sort are collected first, up to a limit. This is the additional memory.
     let mut sorted = Listing::start(&server, &["--sort", "age"]);
     sorted.line();
     let collected = sorted.most_memory();

@@ -1,4 +1,4 @@
-//! `doctor`: each thing that is wrong is found, and its remedy named.
+//! `doctor` finds each fault, and names its remedy.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn doctor(url: &str) -> Command {
     command
 }
 
-/// What it says, by subject: (severity, text, remedy).
+/// The output, by subject: (severity, text, remedy).
 fn examined(url: &str, status: i32) -> Vec<(String, String, String)> {
     let examined = output(doctor(url).arg("--json"));
     assert_eq!(examined.status.code(), Some(status), "{}", text(&examined.stdout));
@@ -112,7 +112,7 @@ fn each_server_of_a_cluster_of_a_quorum_and_of_shards_is_looked_at() {
         assert_found(&found, &format!("ok {}: eviction", server.address()), "");
     }
     let mut quorum = QuorumServers::start();
-    // Servers that nobody has met do not count if some of them cannot be asked.
+    // Servers that no process has met yet do not count if some of them are unreachable.
     assert_found(&examined(&quorum.url(), 0), "ok locks", "");
     quorum.servers_mut()[2].kill9();
     let found = examined(&quorum.url(), 0);

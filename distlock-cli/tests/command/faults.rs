@@ -1,5 +1,4 @@
-//! Locks that are lost, servers that are away, and a `distlock run` that is killed: the command does not outlive its
-//! lease.
+//! Lost locks, unreachable servers, and a killed `distlock run`: in each case, the command does not outlive its lease.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,9 +10,9 @@ use super::{
     Running, assert_status, distlock, holding, is_alive, is_free, output, until_dead, until_it_waits,
 };
 
-/// A command with a child of its own, which prints the child's process id.
+/// A command that starts a child, and prints the child's process id.
 const WITH_CHILD: &str = "sleep 1000 & echo $!; wait";
-/// The same, and neither ends when it is asked to.
+/// A command with a child, neither of which ends when asked to.
 const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo $!; while :; do sleep 0.05; done";
 
 fn run(server: &RedisServer, options: &[&str], script: &str) -> Running {
@@ -60,12 +59,12 @@ fn a_loss_may_kill_at_once_or_be_ignored() {
     assert_eq!(running.status().code(), Some(4));
 }
 
-/// Counted from before the server was killed, nothing of the command is left when the lease can have ended.
+/// No process of the command is left when the lease may have expired, counted from before the server was killed.
 fn is_ended_within_its_lease(away: impl FnOnce(&mut RedisServer), script: &str) {
     let mut server = RedisServer::start();
     let mut running = run(&server, &["--ttl", "6s", "--kill-after", "1500ms"], script);
     let child = running.line();
-    // The lease is renewed at the latest at this moment.
+    // The last renewal was not later than this.
     let last_renewal = Instant::now();
     away(&mut server);
     let latest = last_renewal + Duration::from_secs(6);
@@ -113,7 +112,7 @@ fn a_limit_of_time_is_kept() {
     }
 }
 
-/// The guardian ends what nobody watches over any more.
+/// The guardian ends a command whose `distlock run` is dead.
 #[test]
 fn a_run_that_is_killed_does_not_leave_its_command_behind() {
     let server = RedisServer::start();
@@ -128,7 +127,7 @@ fn a_run_that_is_killed_does_not_leave_its_command_behind() {
     }
 }
 
-/// Whenever that happens, also before the command has begun.
+/// It may be killed at any time, even before the command has begun.
 #[test]
 fn a_run_may_be_killed_at_any_time() {
     let server = RedisServer::start();
@@ -138,14 +137,14 @@ fn a_run_may_be_killed_at_any_time() {
         let until = Instant::now() + Duration::from_millis(delay * 2);
         eventually_blocking("it is time", || Instant::now() >= until);
         running.signal(Signal::KILL);
-        // Only the command has this pipe: it ends with the last of its processes.
+        // Only the command has this pipe, so it closes with the last of its processes.
         let printed: Vec<_> = running.lines.by_ref().map(Result::unwrap).collect();
         assert!(printed.is_empty() || printed == ["begun"], "{printed:?}");
         server.raw(&["DEL", "k", "dl1:q:k", "dl1:e:k"]);
     }
 }
 
-/// A command that writes its name and the time into a file again and again, and does not end when it is asked to.
+/// A command that writes its name and the time into a file repeatedly, and does not end when asked to.
 fn writing(name: &str, file: &Path) -> String {
     format!(
         "trap '' TERM; echo begun; while :; do echo {name} $(date +%s%N) >> {}; sleep 0.02; done",
@@ -161,7 +160,8 @@ fn interval(name: &str, file: &Path) -> (u64, u64) {
     (times[0], *times.last().unwrap())
 }
 
-/// By a debugger, a freezer, or a shell: nobody renews the lease, and its guardian ends the command before it ends.
+/// A debugger, a freezer or a shell may stop it. Then the lease is not renewed, and the guardian ends the command
+/// before the lease expires.
 #[test]
 fn a_run_that_is_stopped_has_its_command_ended_before_another_begins() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
@@ -187,7 +187,7 @@ fn a_run_that_is_stopped_has_its_command_ended_before_another_begins() {
     }
 }
 
-/// It has used a part of its time already.
+/// The command has already used a part of its time.
 #[test]
 fn a_run_that_is_killed_while_it_ends_its_command_gives_it_no_further_time() {
     let server = RedisServer::start();
@@ -197,14 +197,14 @@ fn a_run_that_is_killed_while_it_ends_its_command_gives_it_no_further_time() {
     let child = running.line();
     let last_renewal = Instant::now();
     server.stop();
-    // `sleep` ends when it is asked to, the shell does not.
+    // `sleep` ends when asked to, and the shell does not.
     assert_eq!(running.line(), "asked");
     let asked = Instant::now();
-    // Late enough that a time that begins anew would be beyond the lease.
+    // This is so late that a new period would end after the lease.
     eventually_blocking("half of its time is over", || asked.elapsed() > Duration::from_secs(2));
     running.signal(Signal::KILL);
     until_dead(&child);
-    // Only the command has this pipe: it ends with the last of its processes.
+    // Only the command has this pipe, so it closes with the last of its processes.
     assert_eq!(running.lines.by_ref().count(), 0);
     assert!(last_renewal.elapsed() < ttl, "it has outlived its lease: {:?}", last_renewal.elapsed());
 }

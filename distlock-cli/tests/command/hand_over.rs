@@ -1,4 +1,4 @@
-//! A lock that goes on from one command to the next.
+//! A lock that one command hands over to the next.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use distlock_tests::RedisServer;
 
 use super::{Running, assert_status, distlock, distlock_at, is_free, output, text};
 
-/// Runs a text under the lock of a ticket.
+/// Runs a shell text under the lock of a ticket.
 fn run(server: &RedisServer, ticket: &str, arguments: &[&str]) -> std::process::Output {
     output(distlock(server, &[&["run"], arguments].concat()).env("DISTLOCK_TICKET", ticket))
 }

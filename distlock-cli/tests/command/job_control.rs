@@ -12,7 +12,7 @@ use super::{Running, assert_status, distlock, is_free, output};
 const READS: &str = "echo ready; read x; echo got:$x; exit 3";
 const RUN_READS: &str = "distlock run -k k -- sh reads";
 
-/// A shell, and a file `reads` beside it.
+/// A shell, and a file `reads` in its folder.
 fn shell(server: &RedisServer) -> Shell {
     let shell = Shell::start(server);
     shell.file("reads", READS);
@@ -58,7 +58,7 @@ fn the_next_one_in_a_pipeline_reads_from_the_keyboard() {
     eventually_blocking("the lock is free", || is_free(&server, "k"));
 }
 
-/// Both of a pipeline may want it, one after the other.
+/// Both processes of a pipeline may use the keyboard, one after the other.
 #[test]
 fn the_command_in_a_pipeline_reads_from_the_keyboard_too() {
     let server = RedisServer::start();
@@ -104,7 +104,7 @@ fn one_in_the_background_that_reads_is_stopped_until_it_is_in_the_foreground() {
     shell.until(RUN_READS);
     shell.types("one\n");
     shell.until("got:one");
-    // It takes away what is typed until it has taken effect.
+    // Until it takes effect, it discards typed text.
     shell.types(CTRL_C);
     shell.until("<prompt>");
     assert_eq!(shell.status(), 130);
@@ -124,7 +124,7 @@ fn one_in_the_background_of_a_script_does_not_take_the_terminal_from_it() {
     assert_eq!(shell.status(), 4);
 }
 
-/// Whether the command is in the foreground itself, because it reads from the terminal, or not.
+/// This holds whether or not the command is in the foreground because it reads from the terminal.
 #[test]
 fn an_interrupt_ends_the_loop_of_a_script() {
     let server = RedisServer::start();
@@ -148,7 +148,7 @@ fn an_interrupt_ends_the_loop_of_a_script() {
     }
 }
 
-/// Nobody could let it go on: that terminal has no shell with job control.
+/// No process could continue it, because that terminal has no shell with job control.
 #[test]
 fn where_nobody_controls_jobs_a_stop_from_the_keyboard_does_not_last() {
     let server = RedisServer::start();
@@ -161,7 +161,7 @@ fn where_nobody_controls_jobs_a_stop_from_the_keyboard_does_not_last() {
     assert_eq!(shell.status(), 3);
 }
 
-/// Nobody renews the lease of a job that is stopped: the guardian ends the command in time.
+/// A stopped job does not renew its lease, so the guardian ends the command in time.
 #[test]
 fn one_that_stays_stopped_loses_its_lock_and_its_command() {
     let server = RedisServer::start();
@@ -195,13 +195,13 @@ fn the_command_stops_and_goes_on_with_the_job() {
     eventually_blocking("the lock is free", || is_free(&server, "k"));
 }
 
-/// `R`, `S`, `T` and so on, as `ps` shows it.
+/// The state of a process, as `ps` shows it: `R`, `S`, `T` and so on.
 fn state(pid: &str) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// What `nohup` does.
+/// `nohup` does the same.
 #[test]
 fn a_signal_that_is_ignored_stays_ignored_in_the_command_too() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! `ls` and `show`: who holds what, and who waits.
+//! `ls` and `show`: the holders and the waiters.
 
 use distlock_tests::RedisServer;
 use serde_json::Value;
@@ -71,7 +71,7 @@ fn show_names_holders_and_waiters_with_their_processes() {
     );
 }
 
-/// A key of others must not be able to write on the terminal.
+/// A foreign key must not control the terminal.
 #[test]
 fn a_hostile_key_is_printed_by_its_name() {
     let server = RedisServer::start();

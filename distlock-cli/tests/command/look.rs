@@ -1,4 +1,4 @@
-//! Looking at locks, and taking them away.
+//! Shows locks, and releases them by force.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -57,7 +57,7 @@ fn release_asks_unless_it_is_forced() {
     assert!(is_free(&server, "k"));
 }
 
-/// A holder that was seen a moment ago may have given it to the next one.
+/// The holder that was shown may have released the lock to the next one since then.
 #[test]
 fn release_takes_it_from_the_holder_that_is_named_and_from_no_other() {
     let server = RedisServer::start();
@@ -77,7 +77,7 @@ fn release_takes_it_from_the_holder_that_is_named_and_from_no_other() {
     assert!(is_free(&server, "k"));
 }
 
-/// What a person reads in the question may be over when the answer is typed.
+/// The holder in the question may have changed when the user answers.
 #[test]
 fn release_leaves_the_lock_to_whom_it_was_handed_between_question_and_answer() {
     let server = RedisServer::start();
@@ -114,7 +114,7 @@ fn release_leaves_the_lock_to_whom_it_was_handed_between_question_and_answer() {
     assert!(shown.contains("released meanwhile") && shown.contains("status: 1"), "{shown}");
 }
 
-/// One of several holders, or all of them that were shown.
+/// It ends one of several holders, or all holders that were shown.
 #[test]
 fn release_ends_the_leases_of_the_readers_that_are_named() {
     let server = RedisServer::start();
@@ -161,7 +161,7 @@ fn a_prefix_applies_to_every_key() {
     assert_status(&output(&mut distlock(&server, &["show", "k"])), 1);
 }
 
-/// As behind `| head`: what is printed is lost, and the exit status is the same.
+/// Like a pipe to `head`: the output is lost, and the exit status is the same.
 #[test]
 fn a_closed_pipe_changes_no_status() {
     let server = RedisServer::start();

@@ -1,5 +1,5 @@
-//! The command `distlock`, run as a process on a server of its own, with commands that end, are killed, ignore signals
-//! and leave processes behind.
+//! The command `distlock`, run as a process with a separate server. Its commands end, are killed, ignore signals, and
+//! leave processes behind.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -54,7 +54,7 @@ fn assert_status(output: &Output, status: i32) {
     assert_eq!(status_in_shell(output.status), status, "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What a shell has in `$?`.
+/// The value of `$?` in a shell.
 fn status_in_shell(status: ExitStatus) -> i32 {
     status.code().or_else(|| Some(128 + status.signal()?)).expect("it has ended")
 }
@@ -63,7 +63,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// One that is under way; killed when dropped, and what it runs with it.
+/// A running `distlock`. It is killed, together with its command, when this is dropped.
 struct Running {
     process: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -104,14 +104,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Its guardian then ends what it runs.
+        // Its guardian then ends its command.
         drop(self.process.kill());
         drop(self.process.wait());
     }
 }
 
 fn is_alive(pid: &str) -> bool {
-    // One that nobody has waited for yet is not alive.
+    // A process that has ended but was not reaped yet is not alive.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
@@ -120,7 +120,7 @@ fn until_dead(pid: &str) -> Duration {
     eventually_blocking("the process has ended", || !is_alive(pid))
 }
 
-/// A client that holds a lock, as a process of its own.
+/// A separate process that holds a lock.
 fn holding(server: &RedisServer, name: &str, key: &str) -> Running {
     let arguments = ["--name", name, "run", "--key", key, "-c", "echo begun; sleep 1000"];
     let mut running = Running::start(&mut distlock(server, &arguments));
@@ -128,7 +128,7 @@ fn holding(server: &RedisServer, name: &str, key: &str) -> Running {
     running
 }
 
-/// A client that waits for a lock, once it does.
+/// A separate process that waits for a lock. Returns as soon as it waits.
 fn waiting(server: &RedisServer, name: &str, key: &str) -> Running {
     let arguments =
         ["--name", name, "run", "--key", key, "--wait", "forever", "-c", "echo got it; sleep 1000"];

@@ -1,5 +1,5 @@
-//! What an operator does about a stuck holder. docs/operating.md has the same as a transcript: this test runs its
-//! commands, and fails if what they print is something else by now. To write the transcript anew:
+//! The steps of an operator with a stuck holder. docs/operating.md has them as a transcript. This test runs its
+//! commands, and fails if their output has changed. To write the transcript again:
 //!
 //! ```text
 //! WRITE_TRANSCRIPT=1 cargo test -p distlock-cli --test command operator
@@ -14,10 +14,10 @@ use super::{Running, distlock, text};
 
 const BEGIN: &str = "```console\n$ distlock ls --waiting\n";
 const END: &str = "```\n";
-/// What the transcript calls this machine.
+/// The name of this machine in the transcript.
 const MACHINE: &str = "worker-3";
 
-/// A shell with `distlock` in its path, and what was typed and printed there.
+/// A shell with `distlock` in its path, and its input and output.
 struct Shell<'a> {
     server: &'a RedisServer,
     folder: &'a Path,
@@ -70,7 +70,7 @@ fn document() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operating.md")
 }
 
-/// The words of a text, with `#` for what differs from run to run: numbers, times, ids.
+/// The words of a text, with `#` instead of numbers, times and ids, which differ from run to run.
 fn comparable(text: &str) -> Vec<String> {
     let word = |word: &str| {
         let parts = word.split_inclusive(|c: char| !c.is_alphanumeric());
@@ -91,7 +91,7 @@ fn comparable(text: &str) -> Vec<String> {
 fn a_stuck_holder_is_found_freed_and_followed_by_the_next_one() {
     let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let folder = folder.path();
-    // Nobody writes into this pipe, so nobody who reads it goes on.
+    // No process writes into this pipe, so a process that reads it never continues.
     assert!(Command::new("mkfifo").arg(folder.join("orders")).status().unwrap().success());
     std::fs::write(folder.join("report.sh"), SCRIPT).unwrap();
     let mut stuck = report(&server, folder, "nightly");
@@ -115,17 +115,17 @@ fn a_stuck_holder_is_found_freed_and_followed_by_the_next_one() {
     assert!(shown.contains("  held by nightly.") && shown.contains(" left, "), "{shown}");
     assert!(shown.contains("1. waits second-run.") && shown.contains("2. waits third-run."), "{shown}");
     assert!(!shown.contains("no sign of life"), "it lives: {shown}");
-    // Is it the store?
+    // Is the store the cause?
     let examined = shell.run("distlock doctor | grep -v ^ok; distlock ping");
     assert!(examined.contains("ok, ") && !examined.contains("fault"), "{examined}");
-    // So it is its command: what does that do?
+    // So the cause is its command. What does it do?
     let command =
         shell.run(&format!("ps --ppid {} -o pid,state,args | grep -v guardian", stuck.process.id()));
     let shell_of_it = command.lines().find(|line| line.contains("sh report.sh")).expect(&command);
     let pid = shell_of_it.split_whitespace().next().unwrap().to_owned();
     let reads = shell.run(&format!("ps --ppid {pid} -o pid,state,args; stat -c '%n is a %F' orders"));
     assert!(reads.contains("cat orders") && reads.contains("orders is a fifo"), "{reads}");
-    // Free it, and see who comes in.
+    // Release the lock, and see which process acquires it.
     let released = shell.run("distlock release report --force");
     assert!(released.starts_with("report was taken from nightly."), "{released}");
     assert_eq!(stuck.status().code(), Some(76), "its command was ended");

@@ -1,5 +1,4 @@
-//! Options that all subcommands have: where the URL, which may contain a password, is read from, and who does not get
-//! it.
+//! The general options: the sources of the URL, which may contain a password, and the processes that must not get it.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +6,7 @@ use distlock_tests::RedisServer;
 
 use super::{assert_status, output, text};
 
-/// `distlock …` that has to find the URL itself.
+/// `distlock …` without a URL among its arguments.
 fn distlock(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
     for name in ["DISTLOCK_URL", "DISTLOCK_URL_FILE", "DISTLOCK_PREFIX", "DISTLOCK_NAME", "DISTLOCK_TOKEN"] {
@@ -29,12 +28,12 @@ fn the_command_gets_the_url_only_if_that_is_asked_for() {
         let with = output(distlock(&[command, &["--pass-url"], &prints].concat()).env("DISTLOCK_URL", &url));
         assert_eq!(text(&with.stdout).trim(), format!("url: {url}"));
     }
-    // Nor does any of its processes name it on its command line, where all users see it.
+    // No process has it on its command line either, where all users see it.
     let lines = ["run", "--key", "k", "-c", "cat /proc/[0-9]*/cmdline 2> /dev/null | tr '\\0' ' '"];
     let seen = output(distlock(&lines).env("DISTLOCK_URL", &url));
     assert_status(&seen, 0);
     assert!(text(&seen.stdout).contains("guardian") && !text(&seen.stdout).contains(&url));
-    // A command that would use locks itself is told what is missing.
+    // A command that uses locks itself gets an error that names the missing option.
     let program = env!("CARGO_BIN_EXE_distlock");
     let nested = output(distlock(&["run", "--key", "k", "--", program, "ping"]).env("DISTLOCK_URL", &url));
     assert_status(&nested, 64);
@@ -50,13 +49,13 @@ fn the_url_may_stand_in_a_file() {
     let path = file.to_str().unwrap();
     assert_status(&output(&mut distlock(&["--url-file", path, "ping"])), 0);
     assert_status(&output(distlock(&["ping"]).env("DISTLOCK_URL_FILE", path)), 0);
-    // An option counts more than the environment; of two of the same rank none does.
+    // An option takes precedence over the environment. Two sources of the same rank are refused.
     let elsewhere = "redis://127.0.0.1:1/";
     assert_status(&output(distlock(&["--url-file", path, "ping"]).env("DISTLOCK_URL", elsewhere)), 0);
     let both = output(distlock(&["ping"]).env("DISTLOCK_URL_FILE", path).env("DISTLOCK_URL", elsewhere));
     assert_status(&both, 64);
     assert_status(&output(&mut distlock(&["--url-file", path, "--url", elsewhere, "ping"])), 64);
-    // A pipe can be read once: `doctor` connects twice.
+    // A pipe can be read only once, and `doctor` connects twice.
     let mut shell = Command::new("bash");
     shell.args(["-c", "$0 --url-file <(cat $1) doctor", env!("CARGO_BIN_EXE_distlock"), path]);
     assert_status(&output(shell.env_remove("DISTLOCK_URL").env_remove("DISTLOCK_URL_FILE")), 0);

@@ -1,5 +1,5 @@
-//! Beside a client that keeps to no rule: the command ends, needs no more memory than it should, believes nothing that
-//! was forged, and prints nothing that acts on a terminal.
+//! Tests with a hostile client on the same server. The command ends, stays within its memory limit, does not trust
+//! forged data, and prints no characters that act on a terminal.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -12,19 +12,19 @@ use serde_json::Value;
 use super::top::Terminal;
 use super::{distlock, distlock_at, holding, is_free, text, waiting};
 
-/// It needs about 15 MB when nobody sends it anything.
+/// It needs about 15 MB without the hostile client.
 const MOST_MEMORY: u64 = 96 << 20;
-/// It waits for clients for half a minute at most, and it may have to print a hundred thousand lines.
+/// It waits for clients for at most half a minute, and may have to print a hundred thousand lines.
 const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
-/// What a command has done.
+/// The result of a command.
 struct Done {
     status: i32,
     lines: Vec<String>,
     errors: String,
 }
 
-/// A pipe is read to its end beside the process, which would wait otherwise.
+/// Reads a pipe to its end on another thread. Otherwise the process would block.
 fn read(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -33,7 +33,7 @@ fn read(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>
     })
 }
 
-/// Runs it to its end, with its memory under observation.
+/// Runs a command to its end, and measures its memory.
 fn run(command: &mut Command) -> Done {
     let mut process =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be started");
@@ -44,7 +44,8 @@ fn run(command: &mut Command) -> Done {
     Done { status, lines, errors: text(&errors.join().unwrap()) }
 }
 
-/// Runs it until it shows what is asked: on a slow machine an honest client may answer too late.
+/// Repeats a command until its output has the expected content, because on a slow machine an honest client may reply
+/// too late.
 fn run_until(server: &RedisServer, arguments: &[&str], shows: impl Fn(&Done) -> bool) -> Done {
     let mut done = None;
     wait_until("everybody has answered in time", ENDS_WITHIN, || {
@@ -74,7 +75,7 @@ impl Done {
         self.lines.iter().any(|line| parts.iter().all(|part| line.contains(part)))
     }
 
-    /// Nothing that was printed acts on a terminal, or begins a line that is not the command's own.
+    /// Checks that the output does not act on a terminal, and that only the command itself begins lines.
     #[track_caller]
     fn assert_harmless(&self) {
         let all = format!("{}\n{}", self.lines.join("\n"), self.errors);
@@ -89,7 +90,7 @@ impl Done {
 fn thousands_of_strange_locks_hide_none() {
     let server = RedisServer::start();
     let _one = holding(&server, "nightly", "honest");
-    // What `top` reads within the time for one look, on a slow machine too.
+    // `top` reads this many within the time for one look, even on a slow machine.
     server.write_many(3_000);
     let mut terminal = Terminal::start(&server, "--every 200ms");
     terminal.until_shown("3001 held");
@@ -121,7 +122,7 @@ fn names_and_keys_of_others_are_shown_and_do_nothing() {
     let foreign = format!("foreign{ESCAPE_CODES}");
     server.raw(&["SET", "foreign", &foreign, "PX", "600000"]);
     server.write_escape_codes("k");
-    // It gives no sign of life.
+    // It sends no heartbeat.
     server.raw(&["SET", "silent", &format!("dl1:rogue.{ESCAPE_CODES}silent:7"), "PX", "600000"]);
     for arguments in [
         &["ls"][..],
@@ -156,7 +157,7 @@ fn fields_of_megabytes_are_not_kept() {
     let server = RedisServer::start();
     let one = holding(&server, "nightly", "honest");
     server.write_huge_fields("honest", &server.get("honest").unwrap());
-    // A slow machine takes a moment for so much.
+    // A slow machine needs time for this much data.
     let patient = format!("{}?response_timeout=60s", server.url());
     for arguments in [&["ls"][..], &["ls", "--sort", "age"], &["doctor"]] {
         let done = run(&mut distlock_at(&patient, arguments));
@@ -166,7 +167,7 @@ fn fields_of_megabytes_are_not_kept() {
     wait_until("it has sent much", BOUND * 4, || garbage.sent() > 300);
     assert_memory(one.process.id());
     drop(garbage);
-    // It has not lost its lock, and says who it is.
+    // It has not lost its lock, and reports its name.
     assert!(!is_free(&server, "honest"));
     wait_until("it has written that again", BOUND, || {
         let shown = run(&mut distlock(&server, &["show", "honest"]));

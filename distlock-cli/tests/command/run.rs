@@ -1,4 +1,4 @@
-//! What `run` does when nothing goes wrong, and how it says what does.
+//! `run` without faults, and its error messages.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -117,7 +117,7 @@ fn what_cannot_work_has_a_status_of_its_own() {
     assert_status(&output(nothing.env_remove("DISTLOCK_URL").arg("ping")), 64);
 }
 
-/// A read-modify-write of a file that two of them would tear.
+/// A read-modify-write of a file, which two commands at the same time would corrupt.
 #[test]
 fn one_at_a_time() {
     const EACH: usize = 5;

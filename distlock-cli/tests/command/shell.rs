@@ -1,4 +1,4 @@
-//! A shell with job control on a terminal (made by `script`), on which a person types.
+//! A shell with job control on a terminal, which `script` creates. Its input is typed.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -14,20 +14,21 @@ pub(super) const CTRL_Z: &str = "\u{1a}";
 /// With a prompt that no command prints.
 const SHELL: &str = "PS1='<prompt>' exec bash --norc --noprofile -i";
 
-/// An interactive bash whose `distlock` uses a server. What it prints is waited for; time plays no part.
+/// An interactive bash whose `distlock` uses a server. Tests wait for its output, and do not depend on time.
 pub(super) struct Shell {
     process: Child,
     keyboard: ChildStdin,
     directory: TempDir,
     screen: Arc<Mutex<String>>,
-    /// What stands before this was waited for.
+    /// The output before this position was already awaited.
     seen: usize,
 }
 
 impl Shell {
     pub(super) fn start(server: &RedisServer) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        // Whoever runs the tests may ignore signals, as `nohup` and a script's `&` do: the shell must not inherit that.
+        // The process that runs the tests may ignore signals, as `nohup` and a script's `&` do. The shell must not
+        // inherit that.
         let mut command = Command::new("env");
         command.args(["--default-signal=HUP,INT,QUIT,TERM,TSTP", "script", "-qec", SHELL, "/dev/null"]);
         command.current_dir(directory.path());
@@ -56,8 +57,8 @@ impl Shell {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A file in the shell's folder. (What is typed is shown: what a command prints, and is waited for, stands in a
-    /// file.)
+    /// Writes a file in the shell's folder. (The terminal shows typed text, too. So text that a command prints, and
+    /// that a test waits for, comes from a file.)
     pub(super) fn file(&self, name: &str, text: &str) {
         std::fs::write(self.directory.path().join(name), text).unwrap();
     }
@@ -67,13 +68,13 @@ impl Shell {
         self.keyboard.flush().unwrap();
     }
 
-    /// Waits until `text` is printed, after what was waited for before.
+    /// Waits until `text` is printed after the last awaited text.
     #[track_caller]
     pub(super) fn until(&mut self, text: &str) {
         self.until_one_of(&[text]);
     }
 
-    /// Waits for the first of them, and returns it.
+    /// Waits for the first of these texts, and returns it.
     #[track_caller]
     pub(super) fn until_one_of<'a>(&mut self, texts: &[&'a str]) -> &'a str {
         let found = || {
@@ -97,7 +98,7 @@ impl Shell {
         text
     }
 
-    /// The shell itself reads again, and says how the last command has ended.
+    /// Waits until the shell reads again, and returns the status of the last command.
     #[track_caller]
     pub(super) fn status(&mut self) -> i32 {
         self.types("echo sta\"\"tus=$?=\n");
@@ -106,7 +107,7 @@ impl Shell {
         self.last_word().parse().unwrap()
     }
 
-    /// What stands between the last two `=` that were waited for.
+    /// The text between the last two `=` that were awaited.
     pub(super) fn last_word(&self) -> String {
         let screen = self.screen();
         let (_, word) = screen[..self.seen - 1].rsplit_once('=').unwrap();
@@ -116,7 +117,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The terminal ends with it, and with the terminal what runs there.
+        // This closes the terminal, and ends the processes on it.
         drop(self.process.kill());
         drop(self.process.wait());
     }

@@ -8,7 +8,8 @@ use rustix::process::Signal;
 
 use super::{Running, assert_status, is_free, output, until_dead};
 
-/// As [`super::distlock`], heeding signals although whoever runs the tests ignores them.
+/// Like [`super::distlock`], but with default actions for signals, even if the process that runs the tests ignores
+/// them.
 fn distlock(server: &RedisServer, arguments: &[&str]) -> Command {
     let plain = super::distlock(server, arguments);
     let mut command = Command::new("env");
@@ -31,11 +32,11 @@ fn they_are_passed_on_to_all_of_the_command() {
         let mut running = Running::start(&mut distlock(&server, &["run", "--key", "k", "-c", script]));
         let child = running.line();
         running.signal(signal);
-        // A shell makes background processes ignore what a terminal sends.
+        // A shell makes background processes ignore the signals of a terminal.
         if signal == Signal::INT {
             running.signal(Signal::TERM);
         }
-        // It dies like the command, so that a shell which waits for it can tell.
+        // It dies by the same signal as the command, so a shell that waits for it notices that.
         let found = running.status().signal().expect("it has died of a signal");
         assert!(found == signal.as_raw() || (signal == Signal::INT && found == 15), "{signal:?} {found}");
         until_dead(&child);
@@ -43,7 +44,7 @@ fn they_are_passed_on_to_all_of_the_command() {
     }
 }
 
-/// It decides itself.
+/// The command decides whether it ends.
 #[test]
 fn a_command_may_ignore_them_and_keeps_its_lock() {
     let server = RedisServer::start();
@@ -79,7 +80,7 @@ fn while_it_waits_they_end_the_wait() {
     residue::expires_within(&server, std::time::Duration::from_secs(20));
 }
 
-/// What it leaves behind works on under the lock.
+/// A process that the command leaves behind continues under the lock.
 #[test]
 fn a_process_that_stays_behind_keeps_the_lock() {
     let server = RedisServer::start();
@@ -94,7 +95,7 @@ fn a_process_that_stays_behind_keeps_the_lock() {
     assert!(is_free(&server, "k"));
 }
 
-/// Also one that is stopped.
+/// This also works for a stopped command.
 #[test]
 fn a_command_that_is_stopped_can_be_ended() {
     let server = RedisServer::start();

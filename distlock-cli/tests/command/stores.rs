@@ -1,5 +1,5 @@
-//! The command on the other stores: it runs commands under a lock, shows who holds it, frees it, and ends what has
-//! lost it.
+//! The command on the other stores: it runs commands under a lock, shows the holder, releases the lock by force, and
+//! ends a command that has lost its lock.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use distlock_fixtures::{EtcdServers, MariaDbServer, MemcachedServer, PostgresSer
 
 use super::{Running, assert_status, output, text};
 
-/// What a store can do.
+/// The abilities of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lists {
     Yes,
@@ -27,7 +27,7 @@ fn distlock(url: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Exits with the status that it is given.
+/// Exits with the status of the command.
 fn status_of_command(url: &str, more: &[&str]) {
     let mut command = distlock(url, &["run", "--key", "k", "--ttl", "5s", "--kill-after", "500ms"]);
     let done =
@@ -80,7 +80,7 @@ fn works_on(url: &str, lists: Lists, fences: Fences) {
     assert_status(&output(&mut distlock(url, &["show", "k"])), 1);
 }
 
-/// It needs no URL, and asks nobody.
+/// It needs no URL and no server.
 #[test]
 fn it_prints_the_sql_of_the_tables_as_it_is_run() {
     let sql = |arguments: &[&str]| {
@@ -99,7 +99,7 @@ fn it_prints_the_sql_of_the_tables_as_it_is_run() {
 
 #[test]
 fn it_works_on_postgresql() {
-    // Servers of tests do not wait for the disk, which is a fault.
+    // Test servers do not flush to the disk, which `doctor` reports as a fault.
     works_on(&PostgresServer::with(&["fsync=on"]).url(), Lists::Yes, Fences::Yes);
 }
 

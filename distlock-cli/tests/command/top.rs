@@ -1,4 +1,4 @@
-//! `top` on a terminal, made by `script`: what it shows, and what the keys do.
+//! `top` on a terminal, which `script` creates: its screen and its keys.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -11,7 +11,7 @@ use super::{Running, assert_status, distlock, holding, is_free, output, text, wa
 const ROWS: u16 = 30;
 const COLUMNS: u16 = 120;
 
-/// A terminal with `top` on it; ended when dropped.
+/// A terminal with `top` on it. It is closed when this is dropped.
 pub(super) struct Terminal {
     process: Child,
     keyboard: ChildStdin,
@@ -82,7 +82,7 @@ fn it_shows_locks_as_they_come_and_go_with_holders_and_waiters() {
     terminal.until_shown(&format!(":{} distlock", one.process.id()));
     let late = waiting(&server, "late", "report");
     terminal.until_shown("1 held  1 awaited  1 processes wait");
-    // The selected lock is shown with all who have to do with it.
+    // The selected lock is shown with all its holders and waiters.
     terminal.until_shown("waits:");
     terminal.until_shown(&format!(":{} distlock", late.process.id()));
     let _other = holding(&server, "shop", "order:42");
@@ -93,7 +93,7 @@ fn it_shows_locks_as_they_come_and_go_with_holders_and_waiters() {
     drop(_other);
     drop((one, late));
     terminal.types("q");
-    // The screen from before comes back, and so do the lines of the terminal.
+    // The previous screen and the terminal's line mode are restored.
     terminal.until_shown("status: 0");
     terminal.until_shown(" icanon");
 }
@@ -114,11 +114,11 @@ fn a_lock_is_taken_away_after_a_yes_and_the_next_one_comes_in() {
     terminal.types("y");
     terminal.until_shown("k was taken from gone.0123");
     assert_eq!(next.line(), "got it");
-    // What was left of the lease that was taken away: no other lasts for minutes.
+    // The rest of the released lease disappears. No other lease lasts for minutes.
     terminal.until_gone("9m");
 }
 
-/// While the question is on the screen the lock may be handed on.
+/// The lock may pass to another holder while the question is on the screen.
 #[test]
 fn a_lock_is_taken_from_the_holder_in_the_question_and_from_no_other() {
     let server = RedisServer::start();
@@ -134,7 +134,7 @@ fn a_lock_is_taken_from_the_holder_in_the_question_and_from_no_other() {
     assert_eq!(server.get("k").as_deref(), Some("dl1:second.4567:8"));
 }
 
-/// However long the key and the names are.
+/// This holds for keys and names of any length.
 #[test]
 fn the_question_is_whole_on_a_small_screen_and_a_narrow_one_shows_the_keys() {
     let server = RedisServer::start();
@@ -160,7 +160,7 @@ fn the_question_is_whole_on_a_small_screen_and_a_narrow_one_shows_the_keys() {
     assert!(!terminal.shown().contains("KIND") && terminal.shown().contains("OWNER"), "{}", terminal.shown());
 }
 
-/// What is shown is then not of now.
+/// The shown data is old during the outage.
 #[test]
 fn an_outage_is_shown_with_its_age_and_forgotten_after_it() {
     let mut server = RedisServer::start();
@@ -176,7 +176,7 @@ fn an_outage_is_shown_with_its_age_and_forgotten_after_it() {
     terminal.until_shown("0 held");
 }
 
-/// Their process is dead, and the store has them still.
+/// Their process is dead, but the store still has the locks.
 #[test]
 fn locks_of_a_process_that_is_silent_are_shown_and_it_is_counted() {
     let server = RedisServer::start();
@@ -191,7 +191,7 @@ fn locks_of_a_process_that_is_silent_are_shown_and_it_is_counted() {
     terminal.until_shown("1 held");
 }
 
-/// The rate of requests that found the lock busy, which their process counts.
+/// Each process counts its requests that found the lock busy.
 #[test]
 fn it_shows_how_often_locks_are_busy() {
     let server = RedisServer::start();
@@ -213,7 +213,7 @@ fn it_shows_how_often_locks_are_busy() {
     asks.abort();
 }
 
-/// The same of holds that their process knows to be lost.
+/// Each process counts the locks that it has lost.
 #[test]
 fn it_shows_how_often_locks_are_lost() {
     let server = RedisServer::start();
@@ -239,7 +239,7 @@ fn without_a_terminal_it_says_what_to_use_instead() {
     assert!(is_free(&server, "k"));
 }
 
-/// A signal gives the terminal back, too.
+/// The terminal is restored after a signal, too.
 #[test]
 fn a_signal_ends_it_and_the_terminal_is_as_before() {
     let server = RedisServer::start();

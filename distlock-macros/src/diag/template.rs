@@ -102,7 +102,7 @@ pub(crate) fn unknown_placeholder(
     in_template(span, text, range, format!("unknown placeholder `<{root}>`"), help)
 }
 
-/// As constants are written, and type parameters.
+/// Whether the name is written like a constant or a type parameter.
 fn is_upper_case(name: &str) -> bool {
     name.starts_with(char::is_uppercase) && !name.contains(char::is_lowercase)
 }

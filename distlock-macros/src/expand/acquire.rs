@@ -51,8 +51,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Whether the request means the same in a closure that can be called again: it is made of names, their fields and
-    /// literals. Everything else might move what it is given, or leave the function.
+    /// Whether the request means the same in a closure that can be called again. This holds for names, their fields and
+    /// literals. Other expressions might move a variable, or leave the function.
     fn asks_the_same_again(&self) -> bool {
         let is_path =
             |expr: &TokenStream| expr.clone().into_iter().all(|token| !matches!(token, TokenTree::Group(_)));
@@ -67,8 +67,8 @@ impl Expansion<'_> {
         is_template && self.spec.options.have_literals()
     }
 
-    /// The patterns that are matched in front of the acquisition, behind `prelude`. What these leave behind is dropped
-    /// behind the body, and in the scope of the section like the body.
+    /// The patterns that are matched before the acquisition, after `prelude`. The values that they do not bind are
+    /// dropped after the body, in the scope of the section like the body.
     fn in_front(&self, prelude: &TokenStream) -> (TokenStream, Option<TokenStream>) {
         let renamed = self.function.renamed.iter().filter(|renamed| renamed.place == MatchedAt::InFront).map(|renamed| {
             let (ident, pat, attrs) = (&renamed.ident, &renamed.pat, &renamed.attrs);
@@ -88,21 +88,22 @@ impl Expansion<'_> {
         (in_front, Some(inside))
     }
 
-    /// Where the compiler reports a body that keeps the guard for longer: where the guard is named.
+    /// The place at which the compiler reports a body that keeps the guard for longer: the name of the guard.
     pub(super) fn place_of_guard(&self) -> Span {
         let place = self.spec.options.guard.as_ref().map_or_else(Span::mixed_site, Ident::span);
         Span::mixed_site().located_at(place)
     }
 
-    /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error. `prelude`: statements
-    /// in front of them.
+    /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error. `prelude`: the
+    /// statements before them.
     pub(super) fn acquire(&self, way: Acquiring, prelude: &TokenStream) -> TokenStream {
         let Expansion { private, spec, .. } = self;
         let (in_front, inside) = self.in_front(prelude);
         let manager = self.manager();
         let request = self.request();
         let on_busy = self.on_busy();
-        // In a block of its own: what it needs is not part of the future that waits for the lock and runs the body.
+        // In a separate block, so that its variables are not part of the future that waits for the lock and runs the
+        // body.
         let acquired = match way {
             Acquiring::Async => quote_spanned! {Span::mixed_site()=>
                 { #manager __distlock_lock.acquire(#request) }.await
@@ -151,7 +152,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// What spans, events and metrics call it.
+    /// The name of the lock in spans, events and metrics.
     fn label(&self) -> TokenStream {
         let Expansion { private, spec, function, .. } = self;
         spec.label.clone().unwrap_or_else(|| {
@@ -162,13 +163,13 @@ impl Expansion<'_> {
         })
     }
 
-    /// What is locked, as an expression.
+    /// The key or the keys, as an expression.
     fn keys(&self) -> TokenStream {
         let (private, label) = (&self.private, self.label());
         let one = |key: &Key| match key {
             Key::Template(parts) => rendered(private, parts),
             Key::Expr(expr) => {
-                // Reported there, if it is no key.
+                // An error about a value that is not a key is reported at this place.
                 let method = Ident::new("key", Span::mixed_site().located_at(expr.span()));
                 let expr = reference(expr);
                 let names = self.function.bindings.iter().map(|binding| binding.ident.unraw().to_string());
@@ -178,7 +179,7 @@ impl Expansion<'_> {
                         #private::literal_placeholder(&__distlock_manager, #label, __distlock_key, &[#(#names),*]);
                     }))
                 });
-                // A variable of its own: what is wrong with the expression is reported once.
+                // In a separate variable, so that an error in the expression is reported once.
                 quote_spanned! {Span::mixed_site()=> match #expr {
                     __distlock_value => {
                         use #private::AnyKey as _;
@@ -198,7 +199,7 @@ impl Expansion<'_> {
                 }}
             }
             Keys::Iter(expr) => {
-                // Reported there, if it is no iterator of keys.
+                // An error about a value that is not an iterator of keys is reported at this place.
                 let place = Span::mixed_site().located_at(expr.span());
                 let private = located_at(private.clone(), place);
                 quote_spanned!(place=> #private::keys(#expr))
@@ -245,7 +246,7 @@ impl Expansion<'_> {
     /// The calls on the request.
     fn steps(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
-        // Without `..`: an option that is added has to be dealt with here, or named as one that is dealt with
+        // Without `..`, so that this does not compile for a new option until it is used here, or listed as used
         // elsewhere.
         let Options {
             manager: _,
@@ -338,7 +339,7 @@ impl Expansion<'_> {
     fn on_busy(&self) -> Option<TokenStream> {
         let private = &self.private;
         let on_busy = self.spec.options.on_busy.as_ref()?;
-        // The value may end in a `return` of its own. In a branch, lints take the `return` before it for reachable.
+        // The value may itself end in a `return`. In a branch, lints regard the `return` before it as reachable.
         Some(quote_spanned! {Span::mixed_site()=>
             if #private::is_busy(&__distlock_acquired) {
                 #private::drop(__distlock_acquired);

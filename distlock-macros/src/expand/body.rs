@@ -23,7 +23,7 @@ impl Expansion<'_> {
     pub(super) fn in_transaction(&self, transaction: &Transaction) -> TokenStream {
         let private = &self.private;
         let Transaction { name, database, once, once_of, once_outcome } = transaction;
-        // Reported there, if it is no database.
+        // An error about a value that is not a database is reported at this place.
         let place = Span::mixed_site().located_at(database.span());
         let located = located_at(private.clone(), database.span());
         let (begin, begin_once) = (Ident::new("begin", place), Ident::new("begin_once", place));
@@ -160,7 +160,7 @@ impl Expansion<'_> {
         (place, TokenTree::Group(block))
     }
 
-    /// What the body's future or closure contains.
+    /// The content of the body's future or closure.
     pub(super) fn body(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
         let (captures, rebindings) = (self.captures(), self.rebindings());
@@ -181,7 +181,7 @@ impl Expansion<'_> {
             }
             Shape::Sync | Shape::Async => self.function.body.stream(),
         };
-        // Braces of ours, at the place of the user's: lints about braces keep silent.
+        // Generated braces with the span of the user's braces, so that lints about braces do not fire.
         let mut block = Group::new(Delimiter::Brace, body);
         block.set_span(Span::mixed_site().located_at(self.function.body.span()));
         let block = TokenTree::Group(block);
@@ -195,9 +195,9 @@ impl Expansion<'_> {
         }
     }
 
-    /// Moves every argument into the body, as a whole. What a body is given drops in the order in which it is first
-    /// mentioned, and parameters in the reverse order of their declaration. One that is never mentioned is bound once
-    /// more where nothing runs: the compiler reports it as it would without the attribute.
+    /// Moves every argument into the body, as a whole. Captured variables drop in the order in which they are first
+    /// mentioned, and parameters in the reverse order of their declaration. An argument that is never mentioned is
+    /// bound once more in code that does not run, so that the compiler reports it as it would without the attribute.
     fn captures(&self) -> TokenStream {
         let is_future = matches!(self.function.shape, Shape::Future(_));
         let receiver = match self.function.sig.inputs.first() {
@@ -220,7 +220,7 @@ impl Expansion<'_> {
         };
         for Argument { ident, attrs, mention } in self.function.arguments.iter().rev() {
             match mention {
-                // The options have used it up.
+                // An option has moved this argument already.
                 _ if self.spec.keys.moves(ident) => {}
                 Mention::Somewhere if attrs.is_empty() => together.push(ident),
                 Mention::Somewhere => {
@@ -248,7 +248,8 @@ impl Expansion<'_> {
         captures
     }
 
-    /// What the patterns of parameters leave behind drops in the body, and what is declared behind it before that.
+    /// The values that the patterns of parameters do not bind drop in the body, after the parameters that are declared
+    /// later.
     fn rebindings(&self) -> TokenStream {
         let rebindings =
             self.function.rebindings.iter().map(|Rebinding { ident, pat, mutability, attrs }| {

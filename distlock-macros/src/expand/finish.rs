@@ -16,7 +16,7 @@ impl Expansion<'_> {
     pub(super) fn finish(&self) -> TokenStream {
         let value = self.value();
         let Some(ty) = self.function.output().filter(|ty| is_opaque(ty)) else { return value };
-        // What `impl Trait` stands for is known by now.
+        // The type behind `impl Trait` is known here.
         let private = &self.private;
         let check =
             finished(quote_spanned!(Span::mixed_site()=> #private::type_of(&__distlock_value)), ty.span());

@@ -17,8 +17,8 @@
 //! parameters drop.
 //!
 //! Every generated name has mixed-site hygiene, so that no name of the user can mean one of ours. That is not enough
-//! for what a pattern of ours binds: a static, a constant or a unit struct of that name would be found. So those begin
-//! with `__distlock_`; in the text above they do not.
+//! for a name that a generated pattern binds: a static, a constant or a unit struct of that name would be found. So
+//! such names begin with `__distlock_`, which the text above leaves out.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
@@ -130,7 +130,7 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Of the type `OnLost`.
+    /// A value of the type `OnLost`.
     fn on_lost(&self) -> TokenStream {
         match self.spec.options.on_lost {
             OnLost::Cancel | OnLost::Error => quote_spanned!(Span::mixed_site()=> Cancel),
@@ -180,9 +180,10 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// Whether one future can acquire, run the body and release. It cannot if something outside the body has
-    /// to be dropped before the release: what patterns of arguments leave behind, and what the statements of
-    /// an `async move` block bind; and `on_busy` may use the arguments after the lock was found busy.
+    /// Whether one future can acquire, run the body and release. It cannot if something outside the body has to be
+    /// dropped before the release, that is, values that the patterns of arguments do not bind, or variables of the
+    /// statements of an `async move` block. It cannot with `on_busy` either, which may use the arguments after the lock
+    /// was found busy.
     fn is_one_section(&self) -> bool {
         let is_async = matches!(self.function.shape, Shape::Async);
         // A transaction is committed between the body and the release.
@@ -190,7 +191,7 @@ impl<'a> Expansion<'a> {
         is_async && !self.leaves_behind() && options.on_busy.is_none() && options.transaction.is_none()
     }
 
-    /// Whether a pattern is matched in front of the acquisition, and may leave something behind there.
+    /// Whether a pattern is matched before the acquisition, and may leave a value unbound there.
     fn leaves_behind(&self) -> bool {
         self.function.renamed.iter().any(|renamed| renamed.place == MatchedAt::InFront)
     }
@@ -249,7 +250,7 @@ impl<'a> Expansion<'a> {
             }
         };
         let release = match self.spec.options.on_lost {
-            // What was committed is no loss.
+            // A committed transaction does not count as a loss.
             _ if transaction.is_some() => {
                 quote_spanned!(Span::mixed_site()=> __distlock_lock.release_blocking();)
             }

@@ -1,4 +1,4 @@
-//! What the body is given, and whether anything uses it.
+//! The arguments of the body, and whether they are used.
 
 use std::collections::HashSet;
 
@@ -28,8 +28,8 @@ fn is_about_lints(attr: &Attribute) -> bool {
 impl Function {
     /// Finds out which arguments the options (`values`) and the body mention, and how the body is given them.
     ///
-    /// An argument that is never mentioned is bound once more where nothing uses it, and the compiler finds that it is
-    /// unused. It does not have to be right about that: the body could still use it.
+    /// An argument that is never mentioned is bound once more in a place where nothing uses it, so the compiler reports
+    /// it as unused. The search for mentions may be wrong: the body could still use such an argument.
     pub(crate) fn find_arguments(&mut self, values: impl Iterator<Item = TokenStream>) {
         let mut in_options = Words::default();
         values.for_each(|value| in_options.read(value));
@@ -58,8 +58,8 @@ impl Function {
             for input in &self.sig.inputs {
                 let FnArg::Typed(typed) = input else { continue };
                 let attrs = conditions(&typed.attrs);
-                // What a pattern leaves behind in the body drops there: so everything that is declared behind it has
-                // to be declared behind it in the body, too.
+                // The values that a pattern in the body does not bind drop in the body. So the parameters that are
+                // declared after it must be declared after it in the body, too.
                 let is_behind = !rebindings.is_empty();
                 let renamed = self.renamed.iter().find(|renamed| is_name(&typed.pat, &renamed.ident));
                 if let Some(Renamed {
@@ -105,7 +105,8 @@ impl Function {
         self.move_expectations();
     }
 
-    /// The signature of the locked function: what the body binds as `mut` need not be `mut` in front of it.
+    /// The signature of the locked function: an argument that the body binds as `mut` need not be `mut` in the
+    /// signature.
     pub(super) fn locked_signature(&self) -> Signature {
         let mut sig = self.sig.clone();
         let moved = self.rebindings.iter().filter(|rebinding| rebinding.mutability.is_some());

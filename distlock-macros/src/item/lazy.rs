@@ -1,7 +1,7 @@
 //! Futures, streams and tasks inside a return type: their work would be done when the lock has been released.
 //!
-//! Only names can be seen here. What an alias stands for is asked at the place of the types themselves, which
-//! `leaves` lists.
+//! Only names are visible here. The type behind an alias is checked in the expansion, at the places that `leaves`
+//! lists.
 
 use quote::ToTokens as _;
 use syn::punctuated::Punctuated;
@@ -17,7 +17,7 @@ pub(super) const STREAMS: [&str; 2] = ["BoxStream", "LocalBoxStream"];
 /// Handles of tasks and threads.
 const TASKS: [&str; 3] = ["JoinHandle", "ScopedJoinHandle", "JoinSet"];
 
-/// Types that are finished whenever what is inside them is; there is nothing to ask about them.
+/// Types that are finished if their contents are. They need no check.
 const FINISHED: [&str; 26] = [
     "Result",
     "Option",
@@ -47,14 +47,14 @@ const FINISHED: [&str; 26] = [
     "LockError",
 ];
 
-/// What is worked on later.
+/// A returned value whose work is done later, after the body has returned.
 pub(super) enum Lazy<'a> {
-    /// A future, with what it yields, if that is written.
+    /// A future, with its output type, if the type is written.
     Future(Option<&'a Type>),
     Stream,
 }
 
-/// What a list of bounds says.
+/// The laziness of a list of bounds.
 pub(super) fn of_bounds(bounds: &Punctuated<TypeParamBound, Token![+]>) -> Option<Lazy<'_>> {
     bounds.iter().find_map(|bound| {
         let TypeParamBound::Trait(bound) = bound else { return None };
@@ -124,7 +124,8 @@ pub(super) fn check(ty: &Type, errors: &mut Errors) {
     }
 }
 
-/// The types that a tuple, an array, a reference consist of. Not those of functions, which are called later anyway.
+/// The types that a tuple, an array, a reference consist of. The types of functions are left out, because functions are
+/// called later anyway.
 fn inside(ty: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
     match ty {
         Type::Group(group) => Box::new(std::iter::once(&*group.elem)),
@@ -141,7 +142,7 @@ fn inside(ty: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
 pub(crate) struct Leaf<'a> {
     /// The type.
     pub(crate) ty: &'a Type,
-    /// Where a mistake is reported.
+    /// The place at which a mistake is reported.
     pub(crate) place: &'a Type,
 }
 
@@ -172,12 +173,12 @@ pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<Leaf<'a>>) {
     if asked_through.is_some() {
         return;
     }
-    // An error is not worked on.
+    // The error type of a `Result` is not checked.
     let worked_on = if name == "Result" { 1 } else { usize::MAX };
     inner.into_iter().take(worked_on).for_each(|ty| leaves(ty, found));
 }
 
-/// A type without arguments that has to be asked about.
+/// A type without arguments that must be checked.
 fn asked_alone(ty: &Type) -> Option<&Type> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last()?;

@@ -1,5 +1,5 @@
-//! The annotated item: a function of one of three shapes, what its parameters bind, and what can be said
-//! against it.
+//! The annotated item: a function of one of three shapes, the variables of its parameters, and the reasons to refuse
+//! it.
 //!
 //! The body of an ordinary function stays a raw token stream: it need not be complete, so half-typed code still
 //! expands in an editor, and it costs no parsing. Only a function that returns a future is parsed further.
@@ -37,21 +37,21 @@ pub(crate) struct Function {
     pub(crate) defaultness: Option<Ident>,
     /// Its signature, which is never changed but for parameter patterns.
     pub(crate) sig: Signature,
-    /// Its braces and what is between them.
+    /// Its braces and their content.
     pub(crate) body: Group,
     /// How its value comes about.
     pub(crate) shape: Shape,
-    /// What can stand in a key, `self` excepted.
+    /// The variables that a key may use, without `self`.
     pub(crate) bindings: Vec<Binding>,
-    /// What to write for `self`: the receiver, or the name that `#[async_trait]` gave it.
+    /// The expression for `self`: the receiver, or the name that `#[async_trait]` gave it.
     pub(crate) receiver: Option<Ident>,
-    /// Whether nothing speaks against annotating it; if not, its shape is a guess.
+    /// Whether the function may be annotated. If not, its shape is a guess.
     pub(crate) sound: bool,
     /// Parameters that are taken apart inside the function instead of in its signature.
     pub(crate) renamed: Vec<Renamed>,
-    /// What the body is given, `self` excepted, in the order of declaration.
+    /// The arguments of the body without `self`, in the order of declaration.
     pub(crate) arguments: Vec<Argument>,
-    /// What the body binds once more, so that it drops in the order in which it would drop without the attribute.
+    /// The arguments that the body binds once more, so that they drop in the same order as without the attribute.
     pub(crate) rebindings: Vec<Rebinding>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum Shape {
 
 /// A function that ends in an `async` block.
 pub(crate) struct FutureShape {
-    /// What the future yields.
+    /// The output type of the future.
     pub(crate) output: Type,
     /// The function's statements; the `async` block at the end is replaced by the expansion.
     statements: Vec<Stmt>,
@@ -94,18 +94,18 @@ pub(crate) struct Binding {
 pub(crate) struct Argument {
     /// The name.
     pub(crate) ident: Ident,
-    /// `#[cfg(..)]`, and, for one that is never mentioned, what it says about lints.
+    /// `#[cfg(..)]`, and for an argument that is never mentioned also its attributes about lints.
     pub(crate) attrs: Vec<Attribute>,
     /// Whether the body or an option may use it.
     pub(crate) mention: Mention,
 }
 
-/// Where the name of an argument occurs.
+/// Whether the name of an argument occurs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mention {
     /// In the body or in the value of an option, which may use it.
     Somewhere,
-    /// In neither: the compiler is left to report that.
+    /// In neither, which the compiler reports.
     Nowhere,
 }
 
@@ -117,18 +117,18 @@ pub(crate) struct Renamed {
     pub(crate) pat: Pat,
     /// `#[cfg(..)]`
     pub(crate) attrs: Vec<Attribute>,
-    /// Where it is matched.
+    /// The place at which it is matched.
     pub(crate) place: MatchedAt,
 }
 
-/// Where the pattern of a renamed parameter is matched.
+/// The place at which the pattern of a renamed parameter is matched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MatchedAt {
-    /// In front of the acquisition: an option uses its names.
+    /// Before the acquisition, because an option uses its names.
     InFront,
     /// In the body.
     InBody,
-    /// Nowhere: it is `_`.
+    /// Nowhere, because it is `_`.
     Nowhere,
 }
 
@@ -136,11 +136,11 @@ pub(crate) enum MatchedAt {
 pub(crate) struct Rebinding {
     /// The name that the body is given.
     pub(crate) ident: Ident,
-    /// What it is bound to, if that is not the name alone.
+    /// The pattern that it is bound to, if the pattern is not only the name.
     pub(crate) pat: Option<Pat>,
     /// `mut`, which the signature then does without.
     pub(crate) mutability: Option<Token![mut]>,
-    /// `#[cfg(..)]`, and, for one that is never mentioned, what it says about lints.
+    /// `#[cfg(..)]`, and for an argument that is never mentioned also its attributes about lints.
     pub(crate) attrs: Vec<Attribute>,
 }
 
@@ -191,7 +191,7 @@ fn braced(token: TokenTree) -> Option<Group> {
 impl Function {
     /// Reads a function; `None` when it is something else, or has no body.
     ///
-    /// What speaks against annotating it goes to `errors`.
+    /// The reasons not to annotate it go to `errors`.
     pub(crate) fn parse(item: &TokenStream, errors: &mut Errors) -> Option<Self> {
         let raw = match syn::parse2::<RawFunction>(item.clone()) {
             Ok(raw) => raw,
@@ -241,7 +241,7 @@ impl Function {
         Some(function)
     }
 
-    /// What the function or its future yields; `None` for nothing.
+    /// The output type of the function or its future; `None` for the unit type.
     pub(crate) fn output(&self) -> Option<&Type> {
         let ty = match (&self.shape, &self.sig.output) {
             (Shape::Future(future), _) => &future.output,
@@ -276,7 +276,7 @@ impl Function {
         }
     }
 
-    /// The function again, with these statements as its own body, whatever its shape.
+    /// The function again, with these statements as its own body, for every shape.
     pub(crate) fn with_own_body(&self, statements: &TokenStream) -> TokenStream {
         let Function { attrs, inner_attrs, vis, defaultness, sig, .. } = self;
         quote!(#(#attrs)* #vis #defaultness #sig { #(#inner_attrs)* #statements })

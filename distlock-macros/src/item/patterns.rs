@@ -1,4 +1,4 @@
-//! What parameters bind, and what they leave behind.
+//! The variables that parameters bind, and the values that they leave unbound.
 
 use proc_macro2::Ident;
 use quote::ToTokens as _;

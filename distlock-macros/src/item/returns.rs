@@ -1,11 +1,11 @@
-//! `return` in front of the `async` block that is locked: what it returns instead would run without the lock.
+//! `return` before the `async` block that is locked: the future that it returns would run without the lock.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ExprAsync, ExprClosure, ExprIf, ExprLit, ExprReturn, Item, Lit, Macro, Stmt};
 
-/// Where a function that ends in an `async` block leaves before it.
+/// The places at which a function that ends in an `async` block returns before it.
 pub(super) fn in_front(statements: &[Stmt]) -> Vec<Span> {
     let mut returns = Returns(Vec::new());
     returns.in_block(&mut statements.to_vec());
@@ -60,7 +60,7 @@ impl VisitMut for Returns {
         }
     }
 
-    /// What a macro makes of its tokens is not known: a `return` in them is taken for one.
+    /// The expansion of a macro is not known, so a `return` among its tokens counts.
     fn visit_macro_mut(&mut self, mac: &mut Macro) {
         self.0.extend(return_token(mac.tokens.clone()));
     }

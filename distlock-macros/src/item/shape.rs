@@ -49,7 +49,7 @@ pub(super) fn shape(sig: &Signature, body: &Group, errors: &mut Errors) -> Shape
     }
 }
 
-/// What the outermost type of a return type says about laziness.
+/// The laziness of the outermost type of a return type.
 enum Returned {
     Value,
     Future(Box<Type>),

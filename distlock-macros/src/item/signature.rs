@@ -1,4 +1,4 @@
-//! What speaks against annotating an item.
+//! The reasons not to annotate an item.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use syn::{Attribute, ReturnType, Signature, Type};
@@ -6,7 +6,7 @@ use syn::{Attribute, ReturnType, Signature, Type};
 use super::contains_ident;
 use crate::diag::{self, Errors};
 
-/// The message for an item that is no function.
+/// The message for an item that is not a function.
 pub(super) fn not_a_function(item: &TokenStream) -> Option<syn::Error> {
     let mut tokens = item.clone().into_iter();
     while let Some(token) = tokens.next() {
@@ -28,7 +28,7 @@ pub(super) fn not_a_function(item: &TokenStream) -> Option<syn::Error> {
     None
 }
 
-/// What speaks against a signature as such.
+/// The reasons to refuse a signature.
 pub(super) fn check_signature(sig: &Signature, attrs: &[Attribute], body: &Group, errors: &mut Errors) {
     if let Some(constness) = &sig.constness {
         errors.push(diag::const_fn(constness.span));

@@ -24,7 +24,7 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
             errors.push(diag::conflict(given.span, option, other, why, help));
         }
     };
-    // What is no number of attempts has been reported already.
+    // A value that is not a number of attempts has been reported already.
     if let Wait::Retries { .. } = options.wait {
         exclude(
             Opt::Retries,
@@ -88,7 +88,7 @@ fn check_linger(args: &RawArgs, options: &Options, errors: &mut Errors) {
     exclude(Opt::MinHold, &why);
 }
 
-/// What needs a fencing token.
+/// The option that needs a fencing token.
 fn check_fences(args: &RawArgs, options: &Options, errors: &mut Errors) {
     for option in [Opt::Token, Opt::Fence, Opt::Transaction] {
         let Some(given) = args.get(option) else { continue };

@@ -1,4 +1,4 @@
-//! What is locked: templates with their names resolved, and expressions.
+//! The keys to lock: templates with their names resolved, and expressions.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::item::{Function, contains_ident};
 use crate::options::Opt;
 use crate::template::{self, Placeholder, Segment};
 
-/// What is locked, and its name in traces; `None` if that is unknown.
+/// The keys to lock, and their name in traces; `None` if it is unknown.
 pub(super) fn keys(
     args: &RawArgs,
     function: &Function,
@@ -61,7 +61,7 @@ pub(super) fn keys(
                 None
             }
             value if is_collection(value, function) => {
-                // At its place, like what is wrong with it.
+                // The reference has the span of the value, like the errors about the value.
                 let and = syn::Token![&](value.span());
                 Some((Keys::Iter(parse_quote!(#and #value)), None))
             }
@@ -81,8 +81,8 @@ fn key(given: &Given, value: &Expr, names: &dyn Names, errors: &mut Errors) -> O
     Some(Key::Expr(value.clone()))
 }
 
-/// Whether a variable is a collection that can be read by reference, as far as its type is written out: then the body
-/// keeps it. Everything else may be an iterator, which is used up.
+/// Whether a variable is a collection that can be read by reference, as far as its written type shows. Then the body
+/// keeps it. Any other value may be an iterator, which is consumed.
 fn is_collection(value: &Expr, function: &Function) -> bool {
     let Expr::Path(path) = value else { return false };
     let Some(name) = path.path.get_ident() else { return false };
@@ -92,14 +92,14 @@ fn is_collection(value: &Expr, function: &Function) -> bool {
         Some(Type::Path(ty)) => ty.path.segments.last().is_some_and(|last| {
             let is_known =
                 ["Vec", "VecDeque", "HashSet", "BTreeSet", "Option"].iter().any(|name| last.ident == name);
-            // A reference to a `Result` is no key.
+            // A reference to a `Result` is not a key.
             is_known && !contains_ident(ty.to_token_stream(), &|ident| ident == "Result")
         }),
         _ => false,
     }
 }
 
-/// Where a template without placeholders has a word that is the name of an argument.
+/// The place at which a template without placeholders contains the name of an argument as a word.
 pub(super) fn literal_names(args: &RawArgs, function: &Function) -> Vec<Span> {
     let names = FunctionNames { function, args }.all();
     let values = args.get(Opt::Key).into_iter().map(|given| &given.value);
@@ -112,11 +112,11 @@ pub(super) fn literal_names(args: &RawArgs, function: &Function) -> Vec<Span> {
 pub(crate) trait Names {
     /// The variable of that name (never `self`).
     fn variable(&self, root: &str) -> Option<Ident>;
-    /// What to write for `self`.
+    /// The expression for `self`.
     fn receiver(&self) -> Option<Ident>;
     /// The type of the variable, where it can be written again.
     fn ty(&self, root: &str) -> Option<Type>;
-    /// Where to report that the variable cannot be displayed; `None` for the template.
+    /// The place at which to report that the variable cannot be displayed; `None` for the template.
     fn origin(&self, root: &str) -> Option<Span>;
     /// Whether a type mentions a type parameter.
     fn is_generic(&self, ty: &Type) -> bool;
@@ -298,7 +298,7 @@ fn braced_names(text: &str, names: &dyn Names) -> Vec<(Range<usize>, String)> {
             "self" => names.receiver().is_some() && content.contains('.'),
             root => template::is_identifier(root) && names.variable(root).is_some(),
         };
-        // `{user:<user_id>}` is a hash tag with a constant in front, whatever the arguments are called.
+        // `{user:<user_id>}` is a hash tag that begins with a constant, even if an argument has the name `user`.
         if text[close..].starts_with('}') && names_it && !content.contains('<') {
             let path = content.split(':').next().unwrap_or_default().trim();
             found.push((open..close + 1, path.to_owned()));

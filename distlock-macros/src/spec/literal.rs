@@ -27,7 +27,7 @@ pub(super) fn template_literal(value: &Expr) -> Option<Cow<'_, LitStr>> {
     }
 }
 
-/// The text of `concat!("order:", "<id>")`; `None` if it is not made of literals alone.
+/// The text of `concat!("order:", "<id>")`; `None` if a part is not a literal.
 fn concatenated(mac: &syn::Macro) -> Option<LitStr> {
     if mac.path.segments.last()?.ident != "concat" {
         return None;
@@ -46,7 +46,7 @@ fn concatenated(mac: &syn::Macro) -> Option<LitStr> {
 /// A placeholder in the syntax of something else.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
-    /// Where it stands in the template.
+    /// The place in the template.
     pub(crate) range: Range<usize>,
     /// The argument that it names, if it names one.
     pub(crate) name: Option<String>,

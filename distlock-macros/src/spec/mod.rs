@@ -1,4 +1,4 @@
-//! The validated attribute: everything that can be checked has been, so that the expansion cannot fail.
+//! The validated attribute. All checks are done, so the expansion cannot fail.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -23,17 +23,17 @@ pub(crate) use literal::Foreign;
 pub(crate) struct LockSpec {
     /// The path of the runtime crate.
     pub(crate) krate: TokenStream,
-    /// What is locked.
+    /// The keys to lock.
     pub(crate) keys: Keys,
-    /// What spans, events and metrics call it; `None` for the function's path.
+    /// The name of the lock in spans, events and metrics; `None` for the function's path.
     pub(crate) label: Option<TokenStream>,
-    /// What the compiler is to warn of.
+    /// The warnings that the compiler must show.
     pub(crate) warnings: Vec<(Warning, Span)>,
     /// Everything else.
     pub(crate) options: Options,
 }
 
-/// What is accepted, with a warning of the compiler where it stands.
+/// Something that is accepted, with a warning of the compiler at its place.
 #[derive(Clone, Copy)]
 pub(crate) enum Warning {
     /// An option by the name that it had once.
@@ -68,9 +68,9 @@ pub(crate) struct Options {
     pub(crate) on_busy: Option<Expr>,
     /// How other errors reach the caller.
     pub(crate) route: Route,
-    /// What happens when the lease is lost.
+    /// The reaction to the loss of the lease.
     pub(crate) on_lost: OnLost,
-    /// Whether the reply to the release is awaited; `None`: as the manager says.
+    /// Whether the reply to the release is awaited; `None`: the manager's setting.
     pub(crate) release: Option<Release>,
     /// A longer wait is reported.
     pub(crate) warn_wait: Option<Amount>,
@@ -96,9 +96,9 @@ pub(crate) struct Transaction {
     pub(crate) database: Expr,
     /// How long the result is kept.
     pub(crate) once: Option<Amount>,
-    /// What a repeated call has to have.
+    /// The value that a repeated call must have, too.
     pub(crate) once_of: Option<Expr>,
-    /// Where to write whether the result is an earlier one.
+    /// The variable that gets whether the result is an earlier one.
     pub(crate) once_outcome: Option<Expr>,
 }
 
@@ -116,7 +116,7 @@ impl Options {
     }
 }
 
-/// What is locked.
+/// The keys to lock.
 pub(crate) enum Keys {
     /// One key.
     One(Key),
@@ -151,7 +151,7 @@ pub(crate) enum Part {
 
 /// A value in a key.
 pub(crate) struct Value {
-    /// What stands between `<` and `>`.
+    /// The text between `<` and `>`.
     pub(crate) name: String,
     /// The same as an expression.
     pub(crate) expr: TokenStream,
@@ -159,9 +159,9 @@ pub(crate) struct Value {
     pub(crate) ty: Option<Type>,
     /// Whether its type is a type parameter of the function.
     pub(crate) generic: bool,
-    /// Where to report that it cannot be displayed, if the type cannot be written.
+    /// The place at which to report that it cannot be displayed, if the type cannot be written.
     pub(crate) place: Span,
-    /// Escaped, or as it is.
+    /// Escaped, or unchanged.
     pub(crate) rendering: Rendering,
 }
 
@@ -181,13 +181,13 @@ impl Amount {
 
 /// How to wait for a busy lock.
 pub(crate) enum Wait {
-    /// As the manager says.
+    /// The manager's setting.
     Default,
     /// One attempt.
     No,
     /// Without limit.
     Forever,
-    /// So long.
+    /// For this time.
     For(Amount),
     /// By attempts.
     Retries {
@@ -208,7 +208,7 @@ pub(crate) enum Route {
     OnError(Expr),
 }
 
-/// What happens when the lease is lost.
+/// The reaction to the loss of the lease.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnLost {
     /// The body is dropped.
@@ -246,7 +246,7 @@ fn is_absolute(path: &syn::Path) -> bool {
 
 /// Validates the options of a function; `None` if there is nothing to lock.
 ///
-/// The result is meant to be used only when `errors` stayed empty.
+/// The result may only be used if `errors` stayed empty.
 pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors) -> Option<LockSpec> {
     let krate = krate(args, errors);
     report_stray_names(args, function, errors);
@@ -277,7 +277,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
     };
     let mut once = None;
     for given in args.iter() {
-        // Without `_`: an option that is added to the table has to be dealt with here.
+        // Without `_`, so that this does not compile for a new option in the table until it is handled here.
         match given.option {
             // Together, above.
             Opt::Crate | Opt::Key | Opt::Keys => {}
@@ -346,7 +346,7 @@ fn report_stray_names(args: &RawArgs, function: &Function, errors: &mut Errors) 
             continue;
         }
         arguments += 1;
-        // Those that have their `{}` are reported in the template.
+        // Names with a `{}` in the template are reported there.
         if arguments > braces {
             errors.push(diag::argument_as_option(name, template.as_deref()));
         }

@@ -28,7 +28,7 @@ pub(super) fn route(args: &RawArgs, function: &Function, errors: &mut Errors) ->
     Route::From
 }
 
-/// What a loss does, unless `on_lost` says something else.
+/// The reaction to a loss without `on_lost`.
 pub(super) fn default_on_lost(function: &Function) -> OnLost {
     match function.shape {
         Shape::Sync => OnLost::Error,

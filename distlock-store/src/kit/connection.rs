@@ -16,7 +16,7 @@ use crate::limits::LATE_COMMANDS;
 /// ones are probably typing errors.
 pub const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
-/// The valid range of the silence of a server: after that, what it was asked is given up with the connection.
+/// The valid range of the silence of a server: after that, the connection is closed, and its commands fail.
 pub const RESPONSE_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
 const _: () = assert!(RESPONSE_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 
@@ -213,7 +213,7 @@ impl fmt::Debug for AddressMap {
 pub enum Pem {
     /// Read again whenever a connection is made.
     File(PathBuf),
-    /// As it was given.
+    /// The text itself.
     Text(Arc<[u8]>),
 }
 
@@ -236,7 +236,7 @@ pub enum Roots {
     System,
 }
 
-/// What [`TlsOptions`] are called in a URL.
+/// The names of [`TlsOptions`] in a URL.
 pub const OF_TLS: &[&str] = &["ca", "cert", "key", "tls_name", "roots"];
 
 /// The same of `ca`, `cert` and `key` in URLs of databases, as their other clients call it. `sslrootcert=system` is

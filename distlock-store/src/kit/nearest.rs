@@ -6,7 +6,7 @@ pub fn nearest(written: &str, names: impl Iterator<Item = String>) -> Option<Str
     near.min().filter(|(distance, name)| *distance <= 2.min(name.len() / 2)).map(|(_, name)| name)
 }
 
-/// How many characters have to be changed, added or left out.
+/// How many characters have to be changed, added or removed.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

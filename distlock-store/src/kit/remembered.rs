@@ -23,7 +23,7 @@ impl<T: Copy> Remembered<T> {
         self.keys.lock()
     }
 
-    /// What was remembered of the key last.
+    /// The latest value that was remembered for the key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<T> {
         self.keys().get(key).copied()

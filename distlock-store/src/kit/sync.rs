@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A value behind a mutex, whose [`lock`](Self::lock) never fails.
 ///
-/// No foreign code runs while it is held, so a panic there would be a bug of ours. To continue with its data is safe,
-/// because deadlines end forgotten leases. It is also better than failing every later operation.
+/// No foreign code runs while it is held, so a panic there would be a bug of this library. To continue with its data is
+/// safe, because deadlines end forgotten leases. It is also better than failing every later operation.
 #[derive(Debug, Default)]
 pub struct Locked<T: ?Sized>(Mutex<T>);
 

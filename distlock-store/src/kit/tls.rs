@@ -14,29 +14,29 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::connection::{Pem, Roots, TlsOptions};
 use crate::kit::sync::Locked;
 
-/// What [`TlsOptions`] name, and what it held when it was read last.
+/// The files that [`TlsOptions`] name, and their content when they were last read.
 pub struct TlsFiles {
     options: TlsOptions,
     last: Locked<Loaded>,
 }
 
-/// What the options named when they were read: checked, and in the forms that clients take.
+/// The content of the options' files when they were read: checked, and in the forms that clients take.
 #[derive(Clone)]
 pub struct Loaded {
     /// PEM: whose certificates are trusted. `None`: those that the options call `roots`.
     pub authority: Option<Arc<[u8]>>,
     /// PEM: our own certificate, which goes with `key`.
     pub certificate: Option<Arc<[u8]>>,
-    /// PEM: the key to it.
+    /// PEM: the key of our own certificate.
     pub key: Option<Arc<[u8]>>,
-    /// Whose certificates are trusted, one by one. `None`: the root certificates of the web.
+    /// The certificates that are trusted. `None`: the root certificates of the web.
     pub trusted: Option<Arc<[CertificateDer<'static>]>>,
     /// All of it, for rustls.
     pub config: Arc<ClientConfig>,
 }
 
 impl TlsFiles {
-    /// Reads them for the first time: what cannot be used now is said now.
+    /// Reads the files for the first time. A file that cannot be used is reported at once.
     ///
     /// # Errors
     /// A sentence that says which file cannot be used, and why.
@@ -57,20 +57,20 @@ impl TlsFiles {
         self.options.server_name.as_deref()
     }
 
-    /// Whose roots are trusted, if no authority is named.
+    /// The trusted roots, if no authority is named.
     #[must_use]
     pub fn roots(&self) -> Roots {
         self.options.roots.unwrap_or(Roots::Web)
     }
 
-    /// What was there when it could be used last.
+    /// The latest content that could be used.
     #[must_use]
     pub fn last(&self) -> Loaded {
         self.last.lock().clone()
     }
 
-    /// For the next connection: what is there now. Files may be on a slow device, so another thread reads them. If this
-    /// is dropped, that thread reads them nevertheless.
+    /// Reads the present content, for the next connection. Files may be on a slow device, so another thread reads them.
+    /// If this is dropped, that thread reads them nevertheless.
     ///
     /// # Errors
     /// A sentence that says which file cannot be used, and why: a certificate that was written before its key, say.
@@ -161,7 +161,7 @@ fn read(what: &str, pem: Option<&Pem>) -> Result<Option<Arc<[u8]>>, String> {
     }
 }
 
-/// Those that can be used: some systems have others among them.
+/// The certificates of the system that can be used: some systems also have unusable ones.
 fn of_the_system() -> Result<Vec<CertificateDer<'static>>, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut usable = found.certs;

@@ -61,7 +61,7 @@ impl<B> Service<Request<B>> for LeaderHealth {
     fn call(&mut self, _request: Request<B>) -> Self::Future {
         let response = match self.candidate.health(self.tolerance) {
             Ok(()) => "ok".into_response(),
-            // No name: it may be secret.
+            // The text does not name the office, because its name may be secret.
             Err(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the body of the leader still runs, although its term is over",

@@ -158,7 +158,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that was polled until it was ready; the clone may not be.
+        // Calls the service that was polled until it was ready, because the clone may not be ready.
         let clone = self.service.clone();
         let mut service = std::mem::replace(&mut self.service, clone);
         let (parts, body) = request.into_parts();

@@ -22,10 +22,9 @@ pub(crate) use crate::protocol::*;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// An operation in progress. The first poll of `Pending` fixes its place in the order of execution. The future
-/// needs no particular executor, and is never dropped before it is ready: a caller that stops waiting hands
-/// it to the I/O thread. It always becomes ready: when the link is given up it fails with
-/// [`Failure::Unknown`].
+/// An operation in progress. The first poll of `Pending` fixes its place in the order of execution. The future needs no
+/// particular executor, and is never dropped before it is ready: a caller that stops waiting hands it to the I/O
+/// thread. It always becomes ready. If the link is dropped, it fails with [`Failure::Unknown`].
 pub(crate) enum Sending<T> {
     Ready(OpResult<T>),
     Pending(BoxFuture<OpResult<T>>),
@@ -40,15 +39,15 @@ impl<T: fmt::Debug> fmt::Debug for Sending<T> {
     }
 }
 
-/// Receives what the backend reports. Called on the I/O thread, or (memory) on the thread whose operation
-/// caused it; never while a lock of the backend is held.
+/// Receives the reports of the backend. It is called on the I/O thread, or (memory) on the thread whose operation
+/// caused the report, and never while a mutex of the backend is held.
 pub(crate) trait Events: Send + Sync {
     fn link(&self, event: LinkEvent);
     fn push(&self, push: Push);
 
     fn notice(&self, _notice: PushHint) {}
 
-    /// Who this process is, for others who look. `None`: nothing is to be written about it.
+    /// The record of this process, for operators. `None`: no record is written.
     fn who(&self) -> Option<Who> {
         None
     }
@@ -75,18 +74,18 @@ pub(crate) enum Others {
     Unknown,
 }
 
-/// What is written in addition to a lease, for other processes that look: the key, the lease, and how long it lives.
+/// The record of a lease, for operators: the key, the lease, and how long it lives.
 #[derive(Clone, Debug)]
 pub(crate) struct HoldNote {
     pub(crate) key: Arc<str>,
     pub(crate) hold: HoldAccount,
     pub(crate) ttl: Duration,
-    /// What the holder publishes.
+    /// The text that the holder publishes.
     pub(crate) value: Option<Arc<str>>,
 }
 
 impl HoldNote {
-    /// Of a lease that this client no longer has: it ends at once.
+    /// A note for a lease that this client no longer has. It ends immediately.
     pub(crate) fn that_ends(key: &Arc<str>, token: Token) -> Self {
         let (since, left) = (Duration::ZERO, Duration::ZERO);
         let (kind, users, label) = (LockKind::Exclusive, 0, String::new());
@@ -95,7 +94,7 @@ impl HoldNote {
     }
 }
 
-/// What a request needs from a backend, apart from the lock being free.
+/// The abilities of a backend that a request needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     pub(crate) kind: LockKind,
@@ -113,12 +112,12 @@ impl Demand {
 
 /// A store of locks.
 pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// Starts to ask for a lock. This, like every other operation, must be cheap, because it is called on the
-    /// caller's thread. If there is no link, the reply is `Ready(Err(NotSent))` at once, and an idle backend
-    /// begins to connect.
+    /// Starts a request for a lock. Like every other operation, it must be cheap, because it is called on the caller's
+    /// thread. If there is no link, the reply is `Ready(Err(NotSent))` immediately, and an idle backend starts to
+    /// connect.
     fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply>;
 
-    /// Why it cannot execute [`Backend::send_replace`]. `None`: it can.
+    /// The reason why it cannot execute [`Backend::send_replace`]. `None`: it can.
     fn cannot_replace(&self) -> Option<String> {
         Some(format!("{} does not hand a lock over to another process", self.describe()))
     }
@@ -143,16 +142,15 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         keys.len().min(1)
     }
 
-    /// Executes operations with [`AcquireMode::Try`], unfenced, as one command: in order, up to and
-    /// including the first that does not get its lock. Those behind it are [`BatchReply::Skipped`]. Returns
-    /// one result for each. The rules of [`Backend::send_acquire`] apply to the whole command; one that was
-    /// [`Failure::Refused`] may have been applied in part. Called only with as many keys as
-    /// [`Backend::acquires_all`] allows.
+    /// Executes operations with [`AcquireMode::Try`], unfenced, as one command: in order, up to and including the first
+    /// that does not get its lock. The later ones are [`BatchReply::Skipped`]. Returns one result for each. The rules
+    /// of [`Backend::send_acquire`] apply to the whole command; one that was [`Failure::Refused`] may have been applied
+    /// in part. Called only with as many keys as [`Backend::acquires_all`] allows.
     fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
         Box::pin(std::future::ready(batch.iter().map(|_| Ok(BatchReply::Skipped)).collect()))
     }
 
-    /// Reads who holds `key`. `None`: it is free. A key of another type is `Refused`.
+    /// Reads the holders of `key`. `None`: it is free. A key of another type is `Refused`.
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>>;
 
     fn others(&self) -> Others {
@@ -169,8 +167,8 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Writes notes on leases that are being renewed, for other processes that look. `None`: it keeps none, and takes
-    /// none of them. One that is lost is written again with the next renewal.
+    /// Writes notes on leases that are being renewed, for operators. `None`: the backend has no notes, and the notes
+    /// were not taken. A lost note is written again with the next renewal.
     fn note_holds(&self, _notes: &mut dyn Iterator<Item = HoldNote>) -> Option<BoxFuture<()>> {
         None
     }
@@ -209,8 +207,8 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         })
     }
 
-    /// Looks for what endangers locks in this store, or makes them slow. One that cannot look says so: nothing found is
-    /// not the same as nothing examined.
+    /// Examines the store for risks and causes of slowness. A backend that cannot examine its store returns a finding
+    /// that says so, because an empty result would look like a store without risks.
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         Box::pin(std::future::ready(Ok(vec![not_examined()])))
     }
@@ -233,10 +231,10 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// Keeps the link alive without end, and reports to `events`. Polled on the I/O thread within a tokio
-    /// runtime (time enabled, and I/O if [`Backend::uses_sockets`]); dropped when the manager ends. After a
-    /// panic it is called again: commands on the links of the first call may still be applied then. If it
-    /// returns, the manager can no longer do anything.
+    /// Keeps the link alive without end, and reports to `events`. Polled on the I/O thread within a tokio runtime (time
+    /// enabled, and I/O if [`Backend::uses_sockets`]); dropped when the manager ends. After a panic, it is called
+    /// again. Commands on the links of the first call may still be applied then. If it returns, the manager can no
+    /// longer do anything.
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()>;
 
     /// The manager ends: called at most once, when nothing is held or in progress. Polled as [`Backend::run`] is, which
@@ -265,14 +263,14 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// For messages: what the store is and where, without credentials.
+    /// The kind and the location of the store for messages, without credentials.
     fn describe(&self) -> String;
 
     /// The prefix of every key on the server.
     fn prefix(&self) -> &str;
 }
 
-/// What is found in a store that cannot look.
+/// The finding of a store that cannot be examined.
 fn not_examined() -> Finding {
     Finding::new(Severity::Note, "settings", "not examined on this store")
         .remedy("compare them with the page about this store in the book")

@@ -334,7 +334,7 @@ impl LockManager {
     /// See [`force_release_from`](crate::LockManager::force_release_from).
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`force_release_from`](crate::LockManager::force_release_from).
     ///
     /// ```
     /// # let manager = distlock::blocking::LockManager::in_memory();

@@ -1,4 +1,4 @@
-//! What threads read, and leadership for them. (Locks of threads: see the conformance suite.)
+//! Queries and leadership with the blocking API. (The conformance suite tests its locks.)
 
 use std::sync::mpsc;
 use std::thread;

@@ -57,7 +57,7 @@ pub struct DeadlockMember {
     breaks: bool,
 }
 
-/// What makes two members of different looks the same.
+/// The fields that identify a member in different looks.
 type Identity<'a> = (&'a str, u64, &'a str, &'a str);
 
 impl DeadlockMember {

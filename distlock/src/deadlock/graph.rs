@@ -1,4 +1,4 @@
-//! Who waits for whom: the holders of the keys that were read, and the keys for which they wait.
+//! The wait-for graph: the holders of the keys that were read, and the keys for which they wait.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};

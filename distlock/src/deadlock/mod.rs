@@ -78,8 +78,8 @@ pub(crate) async fn look(
     }
 }
 
-/// The result of a look for the same request as the looks before. Returns a deadlock that is certain. `suspected`: what
-/// was seen first.
+/// The result of a look for the same request as the looks before. Returns a deadlock that is certain. `suspected`: the
+/// cycle that an earlier look found.
 pub(crate) fn judge(suspected: &mut Option<Deadlock>, found: Option<Deadlock>) -> Option<Deadlock> {
     match (suspected.as_ref(), found) {
         (Some(first), Some(found)) if found.is_same(first) => found.has_lasted_since(first).then_some(found),

@@ -32,7 +32,7 @@ struct Wait {
     key: usize,
     began: u64,
     next_look: u64,
-    /// Of the last look. `None`: it was not published.
+    /// The beat of the last publication; `None`: it was not published.
     beat: Option<u64>,
     suspected: Option<Deadlock>,
 }
@@ -41,7 +41,7 @@ struct Wait {
 #[derive(Default)]
 struct Task {
     client: String,
-    /// What it believes to hold: some of them may have been taken away.
+    /// The locks that it believes it holds. Some of them may have been taken away.
     leases: Vec<Token>,
     wait: Option<Wait>,
 }
@@ -53,7 +53,7 @@ struct World {
     leases: Vec<Lease>,
     /// By key: the lease that the store names.
     holders: BTreeMap<usize, Token>,
-    /// By key: what was published last, whichever lease that was for.
+    /// By key: the last publication, for any lease.
     records: BTreeMap<usize, String>,
     waits: BTreeMap<(String, u64), Interval>,
     next: u64,
@@ -174,7 +174,7 @@ impl World {
         Some(WaitRecord { number: wait.number, beat, began: wait.began, breaks: true, key })
     }
 
-    /// Publishes the wait of a task next to what it believes to hold.
+    /// Publishes the wait of a task next to the locks that it believes it holds.
     fn publish(&mut self, task: usize) {
         let now = self.now;
         let Some(record) = self.record(task, now) else { return };
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// As the store names it, and as a process reads it.
+    /// The holder, as the store names it and as a process reads it.
     fn read(&self, client: &str, key: usize) -> Option<Holder> {
         let token = *self.holders.get(&key)?;
         let owner = self.owner(token);
@@ -259,7 +259,7 @@ fn name(key: usize) -> Arc<str> {
     format!("k{key}").into()
 }
 
-/// What one process reads. Each read is answered later than it is sent.
+/// One process reads. Each read is answered later than it is sent.
 struct View {
     world: Arc<Mutex<World>>,
     client: String,
@@ -304,7 +304,7 @@ fn begin_look(world: &Arc<Mutex<World>>, task: usize) -> Option<Look> {
     Some((now, task, number, Box::pin(looks)))
 }
 
-/// Returns what is broken. `Ok`: how many deadlocks were reported.
+/// Returns the violation. `Ok`: the number of reported deadlocks.
 fn run(seed: u64) -> Result<usize, String> {
     let task = |index: usize| Task { client: format!("c{}", index % PROCESSES), ..Task::default() };
     let world = Arc::new(Mutex::new(World {
@@ -325,7 +325,7 @@ fn run(seed: u64) -> Result<usize, String> {
     for step in 0..600 {
         let mut at = world.lock().expect("nothing panics inside");
         at.calm = step >= 300;
-        // Now and then the world stands still for longer than a look may take.
+        // Now and then the world is paused for longer than a look may take.
         let most = if !at.calm && at.chance.u8(..8) == 0 { 1_500 } else { 200 };
         at.now += at.chance.u64(1..most);
         let task = at.chance.usize(..TASKS);
@@ -355,7 +355,8 @@ fn run(seed: u64) -> Result<usize, String> {
     if let Some(broken) = &at.broken {
         return Err(broken.clone());
     }
-    // All that did not wait has released its locks since. What waits now is in a deadlock, or behind one.
+    // All tasks that did not wait have released their locks since. A task that still waits is in a deadlock, or behind
+    // one.
     let stuck = at.tasks.iter().filter(|task| task.wait.is_some()).count();
     if stuck > 0 { Err(format!("{stuck} requests are stuck for ever")) } else { Ok(at.reported) }
 }

@@ -70,7 +70,7 @@ fn the_youngest_is_the_same_for_every_process_and_only_one_that_breaks() {
     };
     let three = graph(&[&[1], &[2], &[0]]);
     assert_eq!(ends(&three.cycles()[0]), [20], "it began last");
-    // All began together: the greatest owner.
+    // All began together, so the greatest owner is chosen.
     let same = |began: u64, breaking: &[usize]| {
         let mut graph = WaitsFor::default();
         for key in 0..3 {

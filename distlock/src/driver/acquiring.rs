@@ -14,8 +14,8 @@ use crate::protocol::mutated;
 use distlock_store::clock;
 use distlock_store::engine::Time;
 
-/// Dropping it at any time leaves nothing behind: a request that still waits is cancelled, a lock that has
-/// just been acquired is released, and the I/O thread awaits a command that is under way.
+/// It can be dropped at any time: a request that still waits is cancelled, a lock that was just acquired is released,
+/// and the I/O thread awaits a command in flight.
 pub(crate) struct PendingAcquire {
     core: Arc<Core>,
     key: Arc<str>,
@@ -23,11 +23,11 @@ pub(crate) struct PendingAcquire {
     command: AwaitedCommand,
     answer: AnswerReceiver<AcquireResult>,
     answered: bool,
-    /// It waits inside sections.
+    /// The number of the nested wait, if it waits inside sections.
     nested: Option<u64>,
 }
 
-/// Asks for `key`. The command has been sent when this returns. `now`: an instant before. The caller has made sure
+/// Requests `key`. The command has been sent when this returns. `now` is an earlier instant. The caller has checked
 /// that this process was not forked.
 pub(crate) fn acquire(alive: &Arc<Alive>, now: Time, key: Arc<str>, want: Want) -> PendingAcquire {
     let (sender, awaited) = answer();
@@ -53,17 +53,17 @@ impl PendingAcquire {
         &self.key
     }
 
-    /// Whether it awaits the reply to a command itself.
+    /// Whether this future awaits the reply to a command itself.
     pub(crate) fn sends(&self) -> bool {
         self.command.is_under_way()
     }
 
-    /// It waits inside sections.
+    /// Registers that this request waits inside sections.
     pub(crate) fn waits_inside(&mut self, wait: NestedWait) {
         self.nested = Some(self.core.nested_wait_begins(wait, self.key.clone(), self.ticket));
     }
 
-    /// The answer, if it has come by now.
+    /// The answer, if it has arrived.
     pub(crate) fn now(&mut self) -> Option<AcquireResult> {
         if self.sends() {
             return None;
@@ -84,13 +84,13 @@ impl PendingAcquire {
     }
 }
 
-/// The lock, or why it was not acquired.
+/// The output is the lock, or the reason why it was not acquired.
 impl Future for PendingAcquire {
     type Output = AcquireResult;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<AcquireResult> {
         let this = &mut *self;
-        // Also if the reply has already come: the lock belongs to the parent.
+        // Even if the reply has already arrived, the lock belongs to the parent process.
         if this.core.is_forked() {
             return Poll::Ready(AcquireResult::Not(Outcome::Unavailable(process::forked())));
         }
@@ -112,8 +112,8 @@ impl Drop for PendingAcquire {
             self.core.nested_wait_ends(number);
         }
         if !self.answered && dropped_requests_are_cancelled() {
-            // Closed first: otherwise the engine, which drops the other end while it holds its mutex, would wake
-            // a task there.
+            // Closed first. Otherwise the engine, which drops the other end while it holds its mutex, would wake a task
+            // there.
             self.answer.close();
             let (requester, effects) =
                 self.core.engine.on_key(clock::now(), &self.key, |step| step.cancel(self.ticket));
@@ -123,12 +123,12 @@ impl Drop for PendingAcquire {
     }
 }
 
-/// Nobody is waited for who has gone.
+/// A rule that tests can break: a dropped request is cancelled.
 fn dropped_requests_are_cancelled() -> bool {
     !mutated!(DroppedRequestWaits)
 }
 
-/// A lease is renewed as soon as its requester has noticed the grant.
+/// A rule that tests can break: a lease is renewed as soon as its requester has noticed the grant.
 fn noticed_grants_are_claimed() -> bool {
     !mutated!(NoticedGrantNotClaimed)
 }

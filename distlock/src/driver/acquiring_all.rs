@@ -15,7 +15,7 @@ use crate::process;
 use crate::protocol::mutated;
 use distlock_store::clock;
 
-/// Dropping it at any time leaves nothing behind, as for one request.
+/// It can be dropped at any time, like a single request.
 struct AcquiringAll {
     core: Arc<Core>,
     command: AwaitedCommand,
@@ -33,12 +33,12 @@ struct PendingKey {
 
 enum KeyAnswer {
     Awaited(AnswerReceiver<AcquireResult>),
-    /// Noticed, although the requests in front of it wait still.
+    /// Noticed, although earlier requests still wait.
     Here(AcquireResult),
 }
 
 impl PendingKey {
-    /// Notices the answer, if it has come.
+    /// Notices the answer, if it has arrived.
     fn look(&mut self, collection: Option<&KeyCollection>, cx: &mut TaskContext<'_>) {
         let KeyAnswer::Awaited(awaited) = &mut self.answer else { return };
         let Poll::Ready(answer) = awaited.poll(cx) else { return };
@@ -50,9 +50,9 @@ impl PendingKey {
     }
 }
 
-/// Acquires the first of `keys`, which are sorted and without duplicates, and with the same command as many
-/// of the next ones as are free. A caller that wants all of them goes on after those that were acquired. The
-/// outcome, if there is one, is that of the first key that was not acquired.
+/// Acquires the first of `keys`, which are sorted and without duplicates, and with the same command as many of the next
+/// ones as are free. A caller that needs all keys continues after the acquired ones. The outcome, if there is one, is
+/// that of the first key that was not acquired.
 pub(crate) async fn acquire_all(
     alive: &Arc<Alive>,
     keys: &[Arc<str>],
@@ -116,7 +116,7 @@ impl AcquiringAll {
         // The reply to its own command may answer them.
         self.awaited().for_each(AnswerReceiver::pause);
         let _: Poll<()> = self.command.poll(&self.core, cx);
-        // All of them: as long as an answer is not noticed, nothing that the request has is renewed.
+        // Polls all answers, because no lease of the request is renewed before its answer was noticed.
         for waiting in &mut self.waiting {
             waiting.look(self.collection.as_deref(), cx);
             if matches!(waiting.answer, KeyAnswer::Awaited(_)) && !all_answers_are_noticed() {
@@ -150,8 +150,8 @@ impl Drop for AcquiringAll {
         }
         // In reverse order, like every release of several keys.
         while let Some(PendingKey { key, ticket, answer }) = self.waiting.pop_back() {
-            // Dropped first: otherwise the engine, which drops the other end while it holds its mutex, would
-            // wake a task there.
+            // Dropped first. Otherwise the engine, which drops the other end while it holds its mutex, would wake a
+            // task there.
             drop(answer);
             let (requester, effects) =
                 self.core.engine.on_key(clock::now(), &key, |step| step.cancel(ticket));
@@ -162,7 +162,7 @@ impl Drop for AcquiringAll {
     }
 }
 
-/// A key that the command has left out is noticed while the request waits for one in front of it.
+/// A rule that tests can break: the answer for a skipped key is noticed while the request waits for an earlier key.
 fn all_answers_are_noticed() -> bool {
     !mutated!(OnlyFirstAnswerNoticed)
 }

@@ -2,16 +2,16 @@
 //!
 //! Rule: the driver calls [`Alarm::disarm`], then checks the timers, then calls [`Alarm::arm`] with the earliest time
 //! that it found. A thread that changes a timer calls [`Alarm::arm`] while it holds the mutex under which it made the
-//! change. Then either the check finds the change, or the change finds the alarm disarmed or set for later; in the
-//! second case `arm` returns true, and the driver must check again.
+//! change. Then either the check finds the change, or the change finds the alarm disarmed or set for a later time. In
+//! the second case, `arm` returns `true`, and the driver must check again.
 
 use crate::protocol::{Time, mutated};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// The value of a disarmed alarm: later than any time that can be due.
+/// The value of a disarmed alarm, which is later than any time that can be due.
 const DISARMED: u64 = u64::MAX;
 
-/// When the driver will next check.
+/// The time of the driver's next check.
 #[derive(Debug)]
 pub(crate) struct Alarm(AtomicU64);
 
@@ -21,14 +21,14 @@ impl Alarm {
         Alarm(AtomicU64::new(DISARMED))
     }
 
-    /// Must be called before a check: from now on `arm` returns true for every time.
+    /// Must be called before a check. After it, `arm` returns `true` for every time.
     pub(crate) fn disarm(&self) {
         if looks_disarm() {
             self.0.store(DISARMED, Ordering::SeqCst);
         }
     }
 
-    /// Something is due at `due`. True if the driver would check later than that: it must check again.
+    /// A timer is due at `due`. Returns `true` if the driver's next check would be later, so it must check again.
     pub(crate) fn arm(&self, due: Option<Time>) -> bool {
         due.is_some_and(|due| {
             due.0 < self.0.load(Ordering::SeqCst) && due.0 < self.0.fetch_min(due.0, Ordering::SeqCst)
@@ -36,7 +36,7 @@ impl Alarm {
     }
 }
 
-/// What becomes due during a check is not overlooked.
+/// A rule that tests can break: a timer that becomes due during a check is not overlooked.
 fn looks_disarm() -> bool {
     !mutated!(ArmedWhileChecking)
 }
@@ -50,7 +50,7 @@ mod loom_tests {
     use crate::protocol::Time;
     use crate::protocol::mutant::{self, Mutant};
 
-    /// What is due, in two parts of the state, each behind its mutex.
+    /// The due times of two parts of the state, each behind its own mutex.
     type Parts = [Mutex<Option<Time>>; 2];
 
     fn change(alarm: &Alarm, part: &Mutex<Option<Time>>, due: Time) -> bool {
@@ -66,8 +66,7 @@ mod loom_tests {
         due
     }
 
-    /// The driver checks, after it was woken for something that was due at 10, while two threads change what
-    /// is due.
+    /// The driver wakes up for a timer at 10 and checks, while two threads change the timers.
     fn nothing_due_is_slept_through(fault: Option<Mutant>) {
         mutant::switch(fault);
         loom::model(|| {

@@ -1,16 +1,16 @@
-//! What keeps a manager's I/O thread running.
+//! Keeps a manager's I/O thread running.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Core;
 
-/// When the last handle is dropped, it waits this long for commands under way. Otherwise a release that was
-/// started just before the end of `main` would not leave the process.
+/// How long the drop of the last handle waits for commands in flight. Otherwise the process could end before it sends a
+/// release that was started just before the end of `main`.
 const LAST_HANDLE_WAIT: Duration = Duration::from_millis(50);
 
-/// Managers, requests and guards each keep one. When the last is dropped, the I/O thread finishes what is
-/// under way and ends.
+/// Each manager, request and guard has one. When the last one is dropped, the I/O thread finishes its pending work and
+/// ends.
 #[derive(Debug)]
 pub(crate) struct Alive {
     core: Arc<Core>,
@@ -31,9 +31,9 @@ impl Drop for Alive {
         if self.core.is_forked() {
             return;
         }
-        // Nobody comes back: what lingers is released.
+        // No request can follow, so lingering leases are released.
         drop(self.core.event(|engine, now| engine.close(now)));
-        // On the I/O thread this would wait for the thread itself.
+        // On the I/O thread, this would wait for the thread itself.
         if !self.core.io.is_this_thread() {
             self.core.answered_by(Instant::now() + LAST_HANDLE_WAIT);
         }

@@ -1,29 +1,29 @@
-//! The answer to one request: sent once, from any thread, to the task that awaits it.
+//! The answer to one request. Any thread sends it once, to the task that awaits it.
 //!
-//! Nearly every request is answered by the reply to its own command, and so by its own task while that is
-//! polled. A general channel wakes the task then, although it is running: its runtime queues it once more, and
-//! wakes another thread for it. So a task takes its waker back before it does anything that may answer it:
-//! see [`AnswerReceiver::pause`].
+//! Nearly every request is answered by the reply to its own command, that is, by its own task while it is polled. A
+//! general channel would wake the task although it is running. Its runtime would queue the task once more, and wake
+//! another thread for it. So a task takes its waker back before any step that may answer its request: see
+//! [`AnswerReceiver::pause`].
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use distlock_store::kit::sync::Locked;
 
-/// Gives the answer.
+/// Sends the answer.
 #[derive(Debug)]
 pub(crate) struct AnswerSender<T>(Arc<Locked<State<T>>>);
 
-/// Awaits the answer. If it is dropped, the answer goes back to the one who gives it.
+/// Awaits the answer. If this is dropped, the sender gets the answer back.
 #[derive(Debug)]
 pub(crate) struct AnswerReceiver<T>(Arc<Locked<State<T>>>);
 
 #[derive(Debug)]
 enum State<T> {
-    /// `Some`: this task is to be woken.
+    /// `Some`: the answer wakes this task.
     Awaited(Option<Waker>),
     Given(T),
-    /// The answer was taken, will never be given, or is not wanted any more.
+    /// The answer was taken, will never be sent, or is no longer wanted.
     Over,
 }
 
@@ -37,12 +37,12 @@ pub(crate) fn answer<T>() -> (AnswerSender<T>, AnswerReceiver<T>) {
 }
 
 impl<T> AnswerSender<T> {
-    /// Returns the answer if nobody wants it.
+    /// Sends the answer. Returns it if the receiver was dropped.
     pub(crate) fn give(self, answer: T) -> Result<(), T> {
         self.end(State::Given(answer)).map_or(Ok(()), Err)
     }
 
-    /// What could not be given.
+    /// Ends the state, and returns the answer if it could not be delivered.
     fn end(&self, last: State<T>) -> Option<T> {
         let mut state = self.0.lock();
         let State::Awaited(waker) = &mut *state else {
@@ -54,7 +54,7 @@ impl<T> AnswerSender<T> {
         let waker = waker.take();
         *state = last;
         drop(state);
-        // A waker is foreign code, which may panic: the driver contains each effect that it carries out.
+        // A waker is foreign code, which may panic. The driver contains the panics of each effect.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -69,7 +69,7 @@ impl<T> Drop for AnswerSender<T> {
 }
 
 impl<T> AnswerReceiver<T> {
-    /// The task runs: it need not be woken before it polls again.
+    /// Called while the task runs, which needs no wake-up before its next poll.
     pub(crate) fn pause(&mut self) {
         let former = match &mut *self.0.lock() {
             State::Awaited(waker) => waker.take(),
@@ -82,18 +82,18 @@ impl<T> AnswerReceiver<T> {
         if let Some(answer) = self.now() {
             return Poll::Ready(answer);
         }
-        // Neither cloned nor dropped while the mutex is held: a waker is foreign code.
+        // A waker is neither cloned nor dropped while the mutex is held, because it is foreign code.
         let waker = cx.waker().clone();
         let before = match &mut *self.0.lock() {
             State::Awaited(known) => known.replace(waker),
-            // It has come since: below.
+            // It has arrived since then, and is taken below.
             State::Given(_) | State::Over => Some(waker),
         };
         drop(before);
         self.now().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// The answer, if it has come.
+    /// The answer, if it has arrived.
     pub(crate) fn now(&mut self) -> Option<Result<T, NoAnswer>> {
         let mut state = self.0.lock();
         match std::mem::replace(&mut *state, State::Over) {
@@ -106,19 +106,19 @@ impl<T> AnswerReceiver<T> {
         }
     }
 
-    /// Whether the answer has still to be given.
+    /// Whether the answer is still missing.
     pub(crate) fn is_open(&self) -> bool {
         matches!(&*self.0.lock(), State::Awaited(_))
     }
 
-    /// From now on no answer can be given, and nobody is woken. Drops an answer that was given and not taken.
+    /// From now on, no answer can be sent, and no task is woken. Drops an answer that was sent and not taken.
     pub(crate) fn close(&mut self) {
         let last = std::mem::replace(&mut *self.0.lock(), State::Over);
         drop(last);
     }
 
-    /// For a forked process: the parent has the answer, and a thread that does not exist here may have held the
-    /// mutex. What it protects is never freed here.
+    /// For a forked process. The answer belongs to the parent, and the mutex may be locked by a thread that does not
+    /// exist here. So the protected data is never freed here.
     pub(crate) fn leave_to_parent(&mut self) {
         std::mem::forget(std::mem::replace(&mut self.0, Arc::new(Locked::new(State::Over))));
     }
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(task.poll(&mut awaited), Poll::Ready(Err(NoAnswer)));
     }
 
-    /// A fork copies the mutex as it happened to be.
+    /// A fork copies the mutex in its present state, locked or not.
     #[test]
     fn a_forked_process_does_not_wait_for_a_mutex_that_nobody_gives_back() {
         let (answer, mut awaited) = answer::<u8>();

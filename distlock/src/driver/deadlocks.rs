@@ -1,4 +1,4 @@
-//! Looks for deadlocks of the requests that wait inside sections, and reports and breaks them.
+//! Looks for deadlocks among requests that wait inside sections, and reports and breaks them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::observe::Event;
 use crate::protocol::{Failure, LockKind, StoredLock, Who, parse_token};
 use distlock_store::clock;
 
-/// Deadlocks that were reported, by their requests of this process.
+/// The reported deadlocks, by their requests of this process.
 pub(super) type ReportedDeadlocks = BTreeSet<(u64, String)>;
 
 impl Core {
-    /// One look for all requests that are due.
+    /// One look, for all requests that are due.
     pub(super) async fn look_for_deadlocks(self: &Arc<Self>, reported: &mut ReportedDeadlocks) {
         let (due, outdated) = self.nested_waits.due(clock::now());
         reported.retain(|(number, _)| self.nested_waits.is_waiting(*number));
@@ -29,7 +29,7 @@ impl Core {
             if !proves(clock::now().duration_since(began)) {
                 return;
             }
-            // Without a reply nothing is known. What was suspected before still counts.
+            // Without a reply, this look has no result. An earlier suspicion still counts.
             let Ok(found) = found else { continue };
             if let Some(deadlock) = self.nested_waits.judge(number, found) {
                 self.is_deadlocked(number, &Arc::new(deadlock), reported);
@@ -50,7 +50,7 @@ impl Core {
         let began = clock::now();
         for lease in changed {
             let is_late = clock::now().duration_since(began) > LONGEST_LOOK;
-            // A store that refuses it will refuse it again.
+            // A store that refuses it would refuse a retry, too.
             let is_done = !is_late
                 && self.publish_waits_of(&lease).await.is_none_or(|error| error.kind == Failure::Refused);
             if !is_done {
@@ -59,7 +59,7 @@ impl Core {
         }
     }
 
-    /// A deadlock with this request in it is certain.
+    /// A deadlock that contains this request is certain.
     fn is_deadlocked(
         self: &Arc<Self>,
         number: u64,
@@ -95,7 +95,7 @@ impl Core {
         }
     }
 
-    /// The exclusive holder that the store names, with what it publishes.
+    /// The exclusive holder that the store names, with its published waits.
     pub(crate) fn holder_of(&self, key: &Arc<str>, found: &StoredLock) -> Option<Holder> {
         if found.kind != LockKind::Exclusive {
             return None;
@@ -103,7 +103,7 @@ impl Core {
         let owner = found.first_holder();
         let details = found.details.iter().find(|(of, _)| of == owner).map(|(_, details)| details);
         if let Some(token) = parse_token(&self.client, owner) {
-            // This process knows its own waits better than its records, which may not have reached the store.
+            // The own data of this process is newer than its records, which may not have reached the store.
             let waits = self.own_waits(&(key.clone(), token));
             return Some(Holder { owner: owner.into(), who: self.who(), waits });
         }

@@ -12,13 +12,13 @@ use crate::process;
 use crate::protocol::{Failure, StoreError};
 
 impl Core {
-    /// Refuses all acquisitions from now on.
+    /// From now on, all acquisitions are refused.
     pub(crate) fn close(self: &Arc<Self>) {
         drop(self.event(|engine, now| engine.close(now)));
         drop(contained(|| self.closed.send_replace(true)));
     }
 
-    /// Turns true when the manager is shut down.
+    /// Becomes `true` when the manager is shut down.
     pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closed.subscribe()
     }
@@ -27,13 +27,13 @@ impl Core {
         drop(self.event(|engine, now| engine.on_every_key(now, |step| step.lose_all(LostReason::Shutdown))));
     }
 
-    /// Every lease that this process has of `key` is lost, as if no renewal had got through in time.
+    /// Every lease of this process for `key` is lost, as if no renewal had been confirmed in time.
     pub(crate) fn lose_key(self: &Arc<Self>, key: &Arc<str>) {
         drop(self.event(|engine, now| engine.on_key(now, key, |step| step.lose_all(LostReason::Expired)).1));
     }
 
-    /// The I/O thread has ended although this manager is in use. Nothing is renewed and no waiter is woken
-    /// any more, so all holders, all waiters and all later requests are told at once.
+    /// The I/O thread has ended although this manager is in use. No lease is renewed and no waiter is woken from now
+    /// on, so all holders, all waiters and all later requests get an error immediately.
     pub(super) fn fail(self: &Arc<Self>, why: &str) {
         let defect = format!("the manager's I/O thread has ended ({why}): make a new manager");
         self.observers.tell(&Event::Failed { defect: &defect });
@@ -46,12 +46,13 @@ impl Core {
         self.notify_idle_waiters();
     }
 
-    /// This process was forked from the one that made the manager: nothing of the manager may be used here.
+    /// Whether this process was forked from the one that created the manager. In that case, the manager must not be
+    /// used here.
     pub(crate) fn is_forked(&self) -> bool {
         self.made_in.is_another()
     }
 
-    /// Why this manager can do nothing: its I/O thread does not run.
+    /// The reason why this manager cannot work, if its I/O thread does not run.
     pub(crate) fn refusal(&self) -> Option<StoreError> {
         if self.is_forked() {
             return Some(process::forked());

@@ -21,8 +21,8 @@ impl Core {
         LinkChange::of(event, clock::now(), &mut outage, before)
     }
 
-    /// The backend's task has panicked, and its link is gone. The task is started again and does not know
-    /// what its former links have sent.
+    /// The backend's task has panicked, and its link is gone. The task is started again, and does not know which
+    /// commands its former links have sent.
     pub(super) fn backend_panicked(&self, cause: StoreError) {
         self.begun_anew.store(true, Ordering::Release);
         self.link(LinkEvent::Down { cause });
@@ -57,7 +57,7 @@ impl Events for Core {
 
     fn push(&self, push: Push) {
         let Some(core) = self.io.core() else { return };
-        // If a push is lost by a panic, the waiter's own timer asks again.
+        // If a panic loses a push, the waiter's own timer asks again.
         drop(core.event(|engine, now| engine.push(now, &push)));
     }
 
@@ -72,7 +72,7 @@ impl Events for Core {
 
     fn session_lost(&self) {
         let Some(core) = self.io.core() else { return };
-        // The session itself reports the loss already. If this event is lost by a panic, the timers find it.
+        // The session itself has already reported the loss. If a panic loses this event, the timers find the loss.
         drop(core.event(|engine, now| engine.on_every_key(now, |step| step.lose_session())));
     }
 }

@@ -28,7 +28,7 @@ impl Executor {
         }
     }
 
-    /// For tasks of the I/O thread.
+    /// Sleeps. Only for tasks of the I/O thread.
     pub(super) async fn pause(&self, d: Duration) {
         match self {
             Executor::Runtime(_) => tokio::time::sleep(d).await,
@@ -37,11 +37,11 @@ impl Executor {
         }
     }
 
-    /// For every task. `false`: the I/O thread has ended.
+    /// Sleeps, in any task. `false`: the I/O thread has ended.
     pub(super) async fn sleep(&self, d: Duration) -> bool {
         match self {
-            // Created inside the task: a timer belongs to the runtime in which it was created, and the
-            // caller's runtime may end or not exist.
+            // Created inside the task. A timer belongs to the runtime that created it, and the caller's runtime may end
+            // or not exist.
             Executor::Runtime(handle) => {
                 handle.spawn(async move { tokio::time::sleep(d).await }).await.is_ok()
             }

@@ -1,4 +1,4 @@
-//! Detects that no work is pending. A shutdown, and the end of the I/O thread, wait for it.
+//! Detects that no work is pending. A shutdown and the end of the I/O thread wait for this.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,14 +14,14 @@ use super::Core;
 use crate::contained::{ContainedWakers, contained, poll_contained};
 
 impl Core {
-    /// Wakes every task that waits for a hold or a command to end.
+    /// Wakes every task that waits for the end of a hold or a command.
     pub(super) fn notify_idle_waiters(&self) {
         drop(contained(|| self.idle_changed.notify(usize::MAX)));
     }
 
-    /// The same after a counter was decremented. Nearly always nobody waits, and every section gets here twice. Who
-    /// waits is counted before it looks at the counters, and the counters are changed before this looks who waits: so
-    /// one of the two sees the other.
+    /// Does the same after a counter was decremented. Every section calls this twice, and there is nearly always no
+    /// waiter. A waiter is counted before it reads the counters, and the counters are changed before this reads the
+    /// number of waiters. So one of the two sees the other.
     pub(super) fn may_be_idle(&self) {
         if self.idle_waiters.load(Ordering::SeqCst) > 0 {
             self.notify_idle_waiters();
@@ -33,7 +33,7 @@ impl Core {
         self.lease_handles.load(Ordering::SeqCst)
     }
 
-    /// Waits, for at most `d`, until `idle` returns true. Checks it whenever a hold or a command has ended.
+    /// Waits for at most `d` until `idle` returns `true`. Checks it whenever a hold or a command has ended.
     pub(crate) async fn idle_within(&self, d: Duration, idle: impl Fn(&Core) -> bool) -> bool {
         let until_idle = async {
             let _waiting = IdleWaiter::new(self);
@@ -57,13 +57,13 @@ impl Core {
         }
     }
 
-    /// True if no command is under way and no release is pending.
+    /// Whether no command is in flight and no release is pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.handed_over.load(Ordering::SeqCst) == 0 && self.engine.outstanding().pending_releases == 0
     }
 
-    /// Tells the backend, once, that the manager ends, and awaits it for `d` at most. To be called when no lock is
-    /// held any more.
+    /// Notifies the backend, once, that the manager ends, and awaits it for at most `d`. Call this when no lock is
+    /// held.
     pub(crate) async fn close_backend(self: &Arc<Self>, d: Duration) {
         if self.backend_closed.swap(true, Ordering::Relaxed) {
             return;
@@ -79,7 +79,7 @@ impl Core {
         });
         tokio::select! {
             biased;
-            // Nothing is ever sent: it ends when the sender is dropped.
+            // It ends when the sender is dropped. Nothing is ever sent.
             _ = closed => {}
             () = self.sleep(d) => {}
         }
@@ -90,8 +90,7 @@ impl Core {
         self.engine.outstanding().pending_releases
     }
 
-    /// Blocks this thread until the commands that the I/O thread awaits have been answered, but not beyond
-    /// `until`.
+    /// Blocks this thread until the commands that the I/O thread awaits have replies, but not beyond `until`.
     pub(super) fn answered_by(&self, until: Instant) {
         let _waiting = IdleWaiter::new(self);
         loop {
@@ -103,7 +102,7 @@ impl Core {
     }
 }
 
-/// Somebody waits for the manager to be idle.
+/// Counts a task that waits until the manager is idle.
 struct IdleWaiter<'a>(&'a Core);
 
 impl<'a> IdleWaiter<'a> {
@@ -119,7 +118,7 @@ impl Drop for IdleWaiter<'_> {
     }
 }
 
-/// One of the commands that the I/O thread awaits.
+/// Counts a command that the I/O thread awaits.
 pub(super) struct HandedOver(Arc<Core>);
 
 impl HandedOver {

@@ -27,8 +27,8 @@ pub(super) enum InFlight {
     AcquireAll(Vec<(Context, AcquirePurpose)>, Answering<Vec<OpResult<BatchReply>>>),
 }
 
-/// The future of a reply. It is only used through `&mut`, so the mutex is never locked. The mutex makes the
-/// caller's future `Sync` even if the backend's is not.
+/// The future of a reply. It is only used through `&mut`, so the mutex is never locked. The mutex only makes the
+/// caller's future `Sync` if the backend's future is not.
 pub(super) struct Answering<T>(Mutex<BoxFuture<T>>);
 
 impl<T> From<BoxFuture<T>> for Answering<T> {
@@ -44,14 +44,14 @@ impl<T> Answering<T> {
 }
 
 impl<T> Answering<OpResult<T>> {
-    /// The result, also if the future panics.
+    /// Polls the future. A panic is a result, too.
     fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<OpResult<T>> {
         poll_contained(self.as_mut(), cx)
             .map(|result| result.unwrap_or_else(|panicked| Err(unanswered(panicked))))
     }
 }
 
-/// What became of a command, or of one for several keys.
+/// The result of a command, or of a command for several keys.
 pub(super) enum Answered {
     One(Context, Answer),
     AcquireAll(Vec<BatchAnswer>),
@@ -80,12 +80,12 @@ impl Future for InFlight {
     }
 }
 
-/// The reply to a command, unless its future panics.
+/// Awaits the reply to a command. An error means that its future has panicked.
 pub(super) async fn answer<T>(mut answer: BoxFuture<T>) -> Result<T, Panicked> {
     poll_fn(|cx| poll_contained(answer.as_mut(), cx)).await
 }
 
-/// Gives every command a result, however many came back.
+/// Assigns a result to every command, even if the store returned another number of results.
 pub(super) fn pair<C, T>(
     commands: Vec<C>,
     results: Vec<OpResult<T>>,
@@ -95,7 +95,7 @@ pub(super) fn pair<C, T>(
     commands.into_iter().zip(results)
 }
 
-/// The same for one command for several keys.
+/// Assigns a result to every key of a command for several keys.
 pub(super) fn batch_answers(
     asked: Vec<(Context, AcquirePurpose)>,
     results: Vec<OpResult<BatchReply>>,
@@ -103,11 +103,11 @@ pub(super) fn batch_answers(
     pair(asked, results).map(|((context, asked), result)| (context, asked, result)).collect()
 }
 
-/// Which commands of an event the caller awaits itself.
+/// The command of an event that the caller awaits itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AwaitedKind {
     Acquire,
-    /// An event may send releases of other tokens too.
+    /// Only of this token, because an event may also send releases of other tokens.
     Release(Token),
     Renew(Token),
 }
@@ -123,18 +123,18 @@ impl AwaitedKind {
     }
 }
 
-/// A command that a caller polls, or that the I/O thread has taken over: others may wait for the answer.
+/// A command that a caller polls, or that the I/O thread has taken over because others may wait for the reply.
 pub(super) struct CallerPolled {
     core: Weak<Core>,
     kind: AwaitedKind,
-    /// Whoever polls the command has it out of here: the mutex is not held meanwhile.
+    /// While the command is polled, it is taken out of here, so the mutex is not held.
     ownership: Mutex<Ownership<InFlight, Confirmation>>,
 }
 
-/// What a caller finds.
+/// The result of a caller's poll.
 enum CallerPoll {
     Reply(Answered),
-    /// The I/O thread had it.
+    /// The I/O thread has awaited the command.
     Over(Confirmation),
 }
 
@@ -149,7 +149,7 @@ impl CallerPolled {
     }
 
     fn poll(self: &Arc<Self>, cx: &mut TaskContext<'_>) -> Poll<CallerPoll> {
-        // Before the command is in hand: a waker is foreign code, and may panic.
+        // Cloned before the command is taken, because a waker is foreign code and may panic.
         let mut mine = Some(cx.waker().clone());
         let found = self.ownership().poll(&mut mine);
         let (mut in_flight, former) = match found {
@@ -177,7 +177,7 @@ impl CallerPolled {
         }
     }
 
-    /// The I/O thread awaits the answer, and tells the caller.
+    /// The I/O thread awaits the reply, and passes it to the caller.
     fn carry_on(self: Arc<Self>, in_flight: InFlight) {
         let kind = self.kind;
         let core = self.core.upgrade();
@@ -209,7 +209,7 @@ impl TakenOver for CallerPolled {
     }
 }
 
-/// Tells the caller in any case: also if the I/O thread ends.
+/// Notifies the caller in any case, even if the I/O thread ends.
 struct Teller {
     caller: Arc<CallerPolled>,
     confirmation: Confirmation,
@@ -234,7 +234,7 @@ fn ended() -> Confirmation {
     Confirmation::Failed(StoreError::new(Failure::Unknown, "the manager's I/O thread has ended"))
 }
 
-/// The caller's part in carrying out an event: the one command that it awaits, or its result.
+/// The caller's part of an event: the one command that it awaits, or its result.
 pub(super) struct AwaitedCommand {
     pub(super) kind: AwaitedKind,
     in_flight: Option<(Arc<CallerPolled>, Option<EntryId>)>,
@@ -250,14 +250,14 @@ impl AwaitedCommand {
         self.in_flight.is_some()
     }
 
-    /// The caller is to await this command, for a moment.
+    /// From now on, the caller awaits this command, until the I/O thread takes it over.
     pub(super) fn begins(&mut self, core: &Arc<Core>, in_flight: InFlight) {
         let polled = CallerPolled::new(core, self.kind, in_flight);
         let entry = if commands_are_taken_over() { core.take_over_timer.keep(polled.clone()) } else { None };
         self.in_flight = Some((polled, entry));
     }
 
-    /// Drives the command. Ready when there is none, or none any more.
+    /// Polls the command. Ready if there is no command, or no longer one.
     pub(super) fn poll(&mut self, core: &Arc<Core>, cx: &mut TaskContext<'_>) -> Poll<()> {
         while let Some((polled, _)) = &self.in_flight {
             let found = ready!(polled.poll(cx));
@@ -278,11 +278,11 @@ impl AwaitedCommand {
         Some(polled)
     }
 
-    /// The caller stops awaiting the command; the I/O thread awaits it instead.
+    /// The caller stops awaiting the command, and the I/O thread awaits it instead.
     pub(super) fn hand_over(&mut self, core: &Arc<Core>) {
         if core.is_forked() {
-            // The parent process awaits it. Nothing that it shares with connections may be touched here, and a thread
-            // that does not exist here may hold the mutexes.
+            // The parent process awaits it. Data that it shares with connections must not be touched here, and the
+            // mutexes may be locked by a thread that does not exist here.
             std::mem::forget(self.in_flight.take());
             return;
         }
@@ -300,17 +300,17 @@ impl AwaitedCommand {
     }
 }
 
-/// A command is answered whether its caller is polled or not.
+/// A rule that tests can break: a command gets its reply whether or not its caller is polled.
 fn commands_are_taken_over() -> bool {
     !mutated!(CommandLeftToCaller)
 }
 
-/// The reply to every command reaches the engine, also if its caller has stopped waiting for it.
+/// A rule that tests can break: the reply to every command reaches the engine, even if its caller was dropped.
 fn commands_are_handed_over() -> bool {
     !mutated!(CommandDroppedWithCaller)
 }
 
-/// Whatever was sent before the panic may be applied.
+/// The command may have been sent before the panic, so it may be applied.
 fn unanswered(panicked: Panicked) -> StoreError {
     StoreError::new(Failure::Unknown, panicked)
 }
@@ -325,8 +325,8 @@ pub(super) enum Begun<T> {
     UnderWay(BoxFuture<T>),
 }
 
-/// Sends a command and gives it its place in the order, in the process that the manager was `made_in` and in no copy
-/// of it. A panic counts as a reply that did not come.
+/// Sends a command, and so fixes its place in the order. It does so only in the process that the manager was `made_in`,
+/// and not in a fork. A panic counts as a missing reply.
 pub(super) fn begin_one<T>(made_in: &Process, send: impl FnOnce() -> Sending<T>) -> Begun<OpResult<T>> {
     if made_in.is_any_other() {
         return Begun::Answered(Err(process::forked()));
@@ -338,7 +338,7 @@ pub(super) fn begin_one<T>(made_in: &Process, send: impl FnOnce() -> Sending<T>)
     begun.unwrap_or_else(|panicked| Begun::Answered(Err(unanswered(panicked))))
 }
 
-/// Gives a command its place in the order without waiting for the reply.
+/// Fixes the place of a command in the order, without a wait for the reply.
 pub(super) fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
     let polled = Pin::new(&mut answer).poll(&mut TaskContext::from_waker(Waker::noop()));
     match polled {
@@ -353,7 +353,7 @@ mod tests {
     use crate::protocol::{Time, op};
     use crate::simulation::wakes::Wakes;
 
-    /// The same event may send releases of other leases, which have ended by then.
+    /// The same event may send releases of other leases that have ended.
     #[test]
     fn a_caller_awaits_the_release_of_its_own_lease_only() {
         let mut context = Context { key: "k".into(), token: Token(1), sent: Time(0) };

@@ -19,18 +19,18 @@ use crate::process::Process;
 use crate::protocol::{Failure, StoreError};
 use distlock_store::clock;
 
-/// When the last handle is dropped, commands under way have this long to be answered.
+/// How long the replies to commands in flight are awaited after the last handle was dropped.
 const LAST_COMMANDS_WAIT: Duration = Duration::from_secs(1);
-/// While anything is due, the timers read the suspend-proof clock at least this often: after a suspend, a
-/// machine must not first finish the rest of a sleep.
+/// The longest sleep while a timer is set. After each sleep, the suspend-proof clock is read. Otherwise, after a
+/// suspend, the thread would first finish the rest of its sleep.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// The pause after a panic of our own code, which may come again at once.
+/// The pause after a panic of distlock's own code, which may happen again immediately.
 const PANIC_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct IoThread {
     running: OnceCell<Running>,
     thread: OnceCell<ThreadId>,
-    /// Why the thread does not run: it could not be started, or ended too early. Final once set.
+    /// The reason why the thread does not run: it could not be started, or ended too early. It is set once.
     defect: OnceCell<String>,
     made_in: Process,
     rearm: Notify,
@@ -63,16 +63,16 @@ impl IoThread {
 
     fn try_start(&self, core: &Arc<Core>) -> Result<(), String> {
         let mut builder = Builder::new_current_thread();
-        // Its threads for blocking work; the I/O thread itself says so in `work`.
+        // Marks its threads for blocking work. `work` marks the I/O thread itself.
         let observers = core.observers.clone();
         builder.on_thread_start(move || observe_this_thread(&observers));
         builder.enable_time();
         if core.backend.uses_sockets() {
-            // Only if needed: it takes four file descriptors.
+            // Only if needed, because it uses four file descriptors.
             builder.enable_io();
         }
         let runtime = builder.build().map_err(|error| format!("the I/O thread's runtime: {error}"))?;
-        // Set before the thread starts: the thread may need it at once.
+        // Set before the thread starts, because the thread may need it immediately.
         let executor = Executor::Runtime(runtime.handle().clone());
         self.running.get_or_init(|| Running { executor, core: Arc::downgrade(core) });
         let core = core.clone();
@@ -129,7 +129,7 @@ impl IoThread {
         sleep_on_a_thread(until.duration_since(clock::now())).await;
     }
 
-    /// For the thread's own tasks.
+    /// Sleeps, in the thread's own tasks.
     async fn pause(&self, d: Duration) {
         if let Some(running) = self.running.get() {
             running.executor.pause(d).await;
@@ -145,25 +145,25 @@ impl IoThread {
     }
 }
 
-/// Used when the I/O thread does not run: a caller that waits in a loop must not spin.
+/// Used if the I/O thread does not run, so that a caller that waits in a loop does not spin.
 async fn sleep_on_a_thread(d: Duration) {
     // Dropped with this future, so the thread does not outlive it.
     let (kind, lost_interest) = mpsc::channel::<()>();
     let (slept, sleeping) = oneshot::channel::<()>();
     let sleeper = move || {
-        // Ends when the time is over or the sender is dropped. Nothing is ever received.
+        // Ends when the time is over, or when the sender is dropped. Nothing is ever received.
         let _: Result<(), mpsc::RecvTimeoutError> = lost_interest.recv_timeout(d);
         drop(slept);
     };
     if thread::Builder::new().name("distlock-sleep".into()).spawn(sleeper).is_ok() {
-        // Nothing is ever sent: it ends when the sender is dropped.
+        // It ends when the sender is dropped. Nothing is ever sent.
         drop(sleeping.await);
     }
     drop(kind);
 }
 
-/// The thread's main function. Panics of foreign code are contained where it is called. If a panic reaches
-/// this function all the same, everything that relies on the thread must learn that it has ended.
+/// The thread's main function. Panics of foreign code are contained where it is called. If a panic reaches this
+/// function nevertheless, all users of the thread must learn that it has ended.
 fn work(core: &Arc<Core>, runtime: Runtime) {
     core.io.thread.get_or_init(|| thread::current().id());
     observe_this_thread(&core.observers);
@@ -173,17 +173,17 @@ fn work(core: &Arc<Core>, runtime: Runtime) {
         Ok(Err(why)) => why,
         Err(payload) => {
             let panicked = Panicked::from_payload(&*payload);
-            // Dropping it could panic again, and such a drop may be what has just panicked.
+            // Its drop could panic again, and may be the cause of this panic.
             std::mem::forget(payload);
             panicked.to_string()
         }
     };
-    // First, so that none of its tasks runs after the loss has been reported.
+    // Dropped first, so that none of its tasks runs after the loss was reported.
     drop(contained(|| drop(runtime)));
     core.fail(&why);
 }
 
-/// `Err`: it ended although the manager is in use.
+/// `Err`: the thread ended although the manager is in use.
 async fn run(core: &Arc<Core>) -> Result<(), String> {
     let ended = async {
         core.io.stop.notified().await;
@@ -199,7 +199,7 @@ async fn run(core: &Arc<Core>) -> Result<(), String> {
     }
 }
 
-/// Runs the backend's task, and starts it again after a panic. Returns why it does not go on.
+/// Runs the backend's task, and restarts it after a panic. Returns the reason why it ended.
 async fn connection(core: &Arc<Core>) -> String {
     loop {
         let mut work = core.backend.clone().run(core.clone());
@@ -227,7 +227,7 @@ async fn timers(core: &Arc<Core>) {
             }
         }
         if core.fire_timers().is_err() {
-            // Timers that were due are still due, or their keys were forgotten.
+            // No timer is lost by the panic: timers that were due are still due, or their keys were forgotten.
             core.io.pause(PANIC_PAUSE).await;
         }
     }

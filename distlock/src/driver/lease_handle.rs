@@ -17,12 +17,12 @@ use crate::protocol::mutated;
 pub(crate) struct LeaseHandle {
     pub(crate) alive: Arc<Alive>,
     pub(crate) cell: Arc<LeaseCell>,
-    /// Set if somebody wants to be warned of a long hold.
+    /// Set if a warning of a long hold was requested.
     long: OnceLock<Watched>,
     ended: AtomicBool,
 }
 
-/// Counts a lease handle as in use until its release is under way or confirmed.
+/// Counts a lease handle as in use until its release was sent or confirmed.
 #[derive(Debug)]
 pub(super) struct InHand(Arc<Core>);
 
@@ -47,8 +47,7 @@ impl LeaseHandle {
         Some(InHand(core.clone()))
     }
 
-    /// Ends the hold in the background, even if the lease handle has other users. No effect if the hold has
-    /// ended.
+    /// Ends the hold in the background, even if the lease handle has other users. Does nothing if the hold has ended.
     pub(crate) fn let_go(&self) {
         let Some(_in_hand) = self.end() else { return };
         self.release_in_background();
@@ -63,13 +62,13 @@ impl LeaseHandle {
             released = release;
             effects
         };
-        // If the engine panics, the lease ends by its deadline: this may be called while a panic unwinds.
+        // This may be called while a panic unwinds. If the engine panics, the lease ends at its deadline.
         drop(core.event(release));
         report.finish_unawaited(core, &self.cell, released);
     }
 
-    /// The section that holds the lock was dropped or has panicked: ends the hold, and reports it to the
-    /// other users of the lease handle. No effect if the hold has ended.
+    /// The section that holds the lock was dropped or has panicked: ends the hold, and reports it to the other users of
+    /// the lease handle. Does nothing if the hold has ended.
     pub(crate) fn abandon(&self) {
         let Some(_in_hand) = self.end() else { return };
         self.cell.abandon();
@@ -81,7 +80,7 @@ impl LeaseHandle {
         self.alive.core().made_in.clone()
     }
 
-    /// The hold was copied into a forked process, which has no part in it.
+    /// Whether the hold was copied into a forked process, which does not hold the lock.
     pub(crate) fn is_forked(&self) -> bool {
         self.alive.core().is_forked()
     }
@@ -101,7 +100,7 @@ impl Drop for LeaseHandle {
     }
 }
 
-/// A lock that nobody has in hand any more is released, also if its grant was never noticed.
+/// A rule that tests can break: a lock whose last handle was dropped is released, even if its grant was never noticed.
 fn dropped_handles_release() -> bool {
     !mutated!(DroppedHandleKept)
 }

@@ -6,7 +6,7 @@ use super::Core;
 use crate::backend::BoxFuture;
 use crate::protocol::{Failure, StoreError};
 
-/// What a task that waits for the link knows of it.
+/// The state of the link for a task that waits for it.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkSeen {
     NotYet,
@@ -15,8 +15,8 @@ pub(crate) enum LinkSeen {
 }
 
 impl Core {
-    /// Waits up to `d` until the link is up; shorter if the server refuses permanently. Returns the last
-    /// state seen.
+    /// Waits for at most `d` until the link is up. It ends earlier if the server refuses permanently. Returns the last
+    /// state.
     pub(crate) async fn link_within(&self, d: Duration) -> LinkSeen {
         let mut seen = self.link.subscribe();
         let reached = async {
@@ -49,7 +49,7 @@ impl Core {
         }
     }
 
-    /// Becomes ready when a connection to the store has come up since this was called.
+    /// Becomes ready when a new connection to the store is up after this call.
     pub(crate) fn connected_anew(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut seen = self.link.subscribe();
         async move {

@@ -19,10 +19,10 @@ use distlock_store::kit::sync::Locked;
 
 /// The longest time between two looks.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The shortest, however short a limit is.
+/// The shortest time between two looks, for any limit.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
-/// What may last long.
+/// A wait or a hold that may last long.
 #[derive(Clone, Debug)]
 pub(crate) enum Lasting {
     Wait { label: Cow<'static, str>, key: Arc<str> },
@@ -33,11 +33,11 @@ pub(crate) enum Lasting {
 struct WarningTimer {
     what: Lasting,
     since: Time,
-    /// The time from `since` to the next warning: doubled by each of them.
+    /// The time from `since` to the next warning. Each warning doubles it.
     limit: Duration,
 }
 
-/// Those that are under way.
+/// The present waits and holds.
 #[derive(Debug, Default)]
 pub(crate) struct LongLasting {
     entries: Locked<Entries>,
@@ -50,7 +50,7 @@ struct Entries {
     all: HashMap<u64, WarningTimer>,
 }
 
-/// One of them; forgotten when dropped.
+/// One of them. It is forgotten when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watched {
     core: Weak<Core>,
@@ -70,7 +70,7 @@ impl LongLasting {
         self.entries.lock()
     }
 
-    /// Those that have lasted for longer than their limits, and when to look again.
+    /// The waits and holds that have exceeded their limits, and when to look again.
     fn due(&self, now: Time) -> (Vec<(Lasting, Duration)>, Duration) {
         let (mut due, mut pause) = (Vec::new(), MAX_CHECK_INTERVAL);
         for entry in self.entries().all.values_mut() {
@@ -116,7 +116,7 @@ impl Core {
     fn warn_of_long_ones(&self) -> Duration {
         let (due, pause) = self.long_lasting.due(clock::now());
         for (what, lasted) in due {
-            // The mutex is not held, and a panic of an observer must not end the looking.
+            // The mutex is not held. A panic of an observer must not end the checks.
             drop(contained(|| match &what {
                 Lasting::Wait { label, key } => {
                     self.observers.tell(&Event::LongWait { label, key, waited: lasted });

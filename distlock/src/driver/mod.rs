@@ -2,7 +2,7 @@
 //! never decides about locks.
 //!
 //! The first poll of a command's future fixes its place in the order of execution. So every command is polled once, in
-//! the engine's order, before anything is awaited. If a future is dropped before its reply has come, its command is
+//! the engine's order, before anything is awaited. If a future is dropped before its reply has arrived, its command is
 //! passed to the I/O thread. So every reply reaches the engine exactly once.
 
 mod acquiring;
@@ -75,8 +75,7 @@ pub(crate) use who::Published;
 /// The number of mutexes over which the keys are spread.
 pub(crate) const SHARDS: usize = 32;
 
-/// How a request ended. If the lock was acquired, it contains the lease handle: dropping it anywhere releases
-/// the lock.
+/// The result of a request. If the lock was acquired, it contains the lease handle, whose drop releases the lock.
 #[derive(Debug)]
 pub(crate) enum AcquireResult {
     Acquired(LeaseHandle),
@@ -90,7 +89,7 @@ pub(crate) struct Requester {
     alive: Arc<Alive>,
 }
 
-/// The engine with everything around it. Its own I/O thread keeps it alive; it ends with the last [`Alive`].
+/// The engine, and the state of the driver. Its own I/O thread keeps it alive. It ends with the last [`Alive`].
 pub(crate) struct Core {
     pub(crate) id: u64,
     pub(crate) client: Arc<str>,
@@ -107,12 +106,12 @@ pub(crate) struct Core {
     closed: watch::Sender<bool>,
     /// The current outage.
     outage: Locked<Option<Outage>>,
-    /// The backend's task was started again: commands of earlier links may still be applied.
+    /// Whether the backend's task was restarted, so commands of earlier links may still be applied.
     begun_anew: AtomicBool,
-    /// The backend was told that the manager ends.
+    /// Whether the backend was notified that the manager ends.
     backend_closed: AtomicBool,
     made_in: Process,
-    /// What a test has in store for requests.
+    /// The failures that a test has ordered for requests.
     #[cfg(feature = "testing")]
     pub(crate) faults: crate::fault::Faults,
     /// The number of lease handles in use.
@@ -121,11 +120,11 @@ pub(crate) struct Core {
     handed_over: AtomicUsize,
     /// The number of releases that the I/O thread awaits because their sections do not.
     in_background: AtomicUsize,
-    /// The number of those who wait for the first two of these counters to be zero.
+    /// The number of tasks that wait until the first two of these counters are zero.
     idle_waiters: AtomicUsize,
-    /// Signalled to them when one of the two was decremented.
+    /// Notified when one of the two was decremented.
     idle_changed: Event,
-    /// Commands that callers poll.
+    /// The commands that callers poll.
     take_over_timer: Arc<TakeOverTimer>,
 }
 
@@ -145,7 +144,7 @@ impl Core {
         Arc::new(Alive::new(core))
     }
 
-    /// The same, with tasks of an executor in place of the I/O thread: for tests of programs, and for simulated worlds.
+    /// Starts a manager's engine in a simulated world, which polls its tasks.
     pub(crate) fn start_on(
         executor: Executor,
         client: Arc<str>,
@@ -195,15 +194,15 @@ impl Core {
         }
     }
 
-    /// Carries out effects, and the effects that result from them. All of them are carried out although one
-    /// may panic, in the program's log subscriber or in one of its wakers.
+    /// Executes effects, and the effects that result from them. All of them are executed even if one panics in the
+    /// program's log subscriber or in a waker.
     fn perform(self: &Arc<Self>, effects: Effects<Requester>, mut command: Option<&mut AwaitedCommand>) {
         let mut todo = effects;
         while let Some(effect) = todo.list.pop_front() {
             match contained(|| self.carry_out(effect, command.as_deref_mut())) {
                 Ok(Some(more)) => todo.join(more),
                 Ok(None) => {}
-                // The effect that panicked may have been about to ask for it.
+                // The effect that panicked may have been about to request it.
                 Err(_) => todo.rearm = true,
             }
         }
@@ -254,13 +253,12 @@ impl Core {
         Ok(())
     }
 
-    /// Wakes every task that waits for the end of a hold.
+    /// Wakes the tasks that wait for the end of a hold.
     fn tell_listeners(&self, cell: &LeaseCell) {
         drop(contained(|| cell.notify()));
     }
 
-    /// Sends one command. If the reply came at once: returns what it means for `command`, and what to do
-    /// next.
+    /// Sends one command. If the reply arrived immediately, returns its meaning for `command`, and the next effects.
     fn send(
         self: &Arc<Self>,
         context: Context,
@@ -300,7 +298,7 @@ impl Core {
         }
     }
 
-    /// Sends one command for several keys. If the reply came at once: returns what to do next.
+    /// Sends one command for several keys. If the reply arrived immediately, returns the next effects.
     fn send_acquire_all(
         self: &Arc<Self>,
         batch: Vec<(Context, engine::AcquirePurpose, op::Acquire)>,
@@ -323,7 +321,8 @@ impl Core {
         Some(self.engine.on_acquire_all_reply(clock::now(), batch_answers(asked, results)))
     }
 
-    /// The caller awaits the reply itself if it wants to and awaits no other.
+    /// The caller awaits the reply itself if it requested that and awaits no other reply. Otherwise the I/O thread
+    /// does.
     fn await_answer(self: &Arc<Self>, in_flight: InFlight, command: Option<&mut AwaitedCommand>) {
         match command {
             Some(command) if !command.is_under_way() => command.begins(self, in_flight),
@@ -370,7 +369,7 @@ impl Core {
     }
 
     fn on_io_thread(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        // Decremented however the work ends, also if the thread ends.
+        // Decremented however the work ends, even if the thread ends.
         let handed_over = HandedOver::new(self.clone());
         self.io.spawn(async move {
             work.await;
@@ -389,22 +388,21 @@ impl Core {
                 AcquireResult::Not(other)
             }
         };
-        // If nobody awaits it any more, the result is dropped here, and with it a lease handle, which releases the
-        // lock.
+        // If the caller was dropped, the result is dropped here. A lease handle in it releases the lock.
         drop(answer.give(result));
     }
 
-    /// Work on the I/O thread that nobody waits for at the manager's end.
+    /// Runs work on the I/O thread that the end of the manager does not wait for.
     pub(crate) fn aside(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.io.spawn(work);
     }
 
-    /// Becomes ready after `d`. Needs no runtime of the caller.
+    /// Becomes ready after `d`. It does not need a runtime of the caller.
     pub(crate) async fn sleep(&self, d: Duration) {
         self.io.sleep(d).await;
     }
 
-    /// The key was, or may have been, taken away from its holder.
+    /// Asks the store about a key that was, or may have been, released by force.
     pub(crate) fn ask_whether_held(self: &Arc<Self>, key: &Arc<str>) {
         if !self.is_forked() {
             drop(self.event(|engine, now| engine.on_key(now, key, |step| step.ask_whether_held()).1));
@@ -421,7 +419,7 @@ impl fmt::Debug for Core {
     }
 }
 
-/// Something is due earlier than the I/O thread looks: it is told.
+/// A rule that tests can break: the I/O thread is notified of a timer that is due before its next check.
 fn rearms_are_passed_on() -> bool {
     !mutated!(RearmForgotten)
 }

@@ -1,8 +1,8 @@
 //! Requests that wait inside sections.
 //!
-//! A wait costs one entry here. Everything else happens at its first look, after a second: what is held around it,
-//! what is published, and whether it waits for itself by way of other holders. While no request waits inside a section,
-//! no task runs.
+//! At first, a wait only costs one entry here. The rest happens at its first look, after a second: it collects the
+//! locks that are held around the request, publishes the wait, and checks whether the request waits for itself through
+//! other holders. While no request waits inside a section, no task runs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -21,12 +21,12 @@ use distlock_store::kit::sync::Locked;
 
 /// The longest time between two looks for one request. The time doubles with each look that finds nothing new.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// The largest number of requests that one look is for. The others have their turn in the next one.
+/// The largest number of requests in one look. The next look has the others.
 const MOST_LOOKED_AFTER: usize = 64;
 
 /// The sections around a request.
 pub(crate) trait Around: fmt::Debug + Send + Sync {
-    /// The exclusive locks that they hold now with this manager.
+    /// The exclusive locks of this manager that the sections hold now.
     fn holds(&self, manager: u64) -> Vec<Arc<LeaseCell>>;
 }
 
@@ -34,7 +34,7 @@ pub(crate) trait Around: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct NestedWait {
     pub(crate) around: Weak<dyn Around>,
-    /// Whether it ends if it is the youngest of a deadlock.
+    /// Whether it ends if it is the youngest request of a deadlock.
     pub(crate) breaks: bool,
 }
 
@@ -46,18 +46,18 @@ struct Entry {
     since: Time,
     next_look: Time,
     pause: Duration,
-    /// By the wall clock, in microseconds, from the first look on. Every process must read the same number.
+    /// The begin by the wall clock, in microseconds, set at the first look. Every process must read the same number.
     began: Option<u64>,
-    /// The leases next to which it is published.
+    /// The leases that it is published next to.
     published: BTreeSet<Lease>,
     suspected: Option<Deadlock>,
 }
 
-/// Those of a manager.
+/// The nested waits of a manager.
 #[derive(Debug, Default)]
 pub(super) struct NestedWaits {
     entries: Locked<Entries>,
-    /// The record of a request that has ended is to be removed.
+    /// Notified when the record of an ended request must be removed.
     ended: Notify,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct NestedWaits {
 struct Entries {
     next: u64,
     all: HashMap<u64, Entry>,
-    /// Leases next to which requests were published that have ended.
+    /// The leases whose records contain requests that have ended.
     outdated: BTreeSet<Lease>,
     is_looked_after: bool,
 }
@@ -83,7 +83,7 @@ impl NestedWaits {
         self.entries.lock()
     }
 
-    /// The requests that are due, those that are overdue for longest first, and the leases whose records are outdated.
+    /// The requests that are due, the longest overdue first, and the leases whose records are outdated.
     pub(super) fn due(&self, now: Time) -> (Vec<Due>, BTreeSet<Lease>) {
         let entries = &mut *self.entries();
         let due = entries.all.iter_mut().filter(|(_, entry)| entry.next_look <= now);
@@ -93,7 +93,7 @@ impl NestedWaits {
         (due.collect(), std::mem::take(&mut entries.outdated))
     }
 
-    /// The request is published next to these leases from now on.
+    /// From now on, the request is published next to these leases.
     pub(super) fn published(&self, number: u64, leases: BTreeSet<Lease>) {
         let entries = &mut *self.entries();
         match entries.all.get_mut(&number) {
@@ -107,7 +107,7 @@ impl NestedWaits {
         }
     }
 
-    /// A record could not be written or removed: the next look tries it again.
+    /// A record could not be written or removed, so the next look retries it.
     pub(super) fn is_outdated(&self, lease: Lease) {
         self.entries().outdated.insert(lease);
     }
@@ -116,7 +116,7 @@ impl NestedWaits {
         self.entries().all.contains_key(&number)
     }
 
-    /// What a look has found for a request. Returns a deadlock that is certain.
+    /// Judges the result of a look for a request. Returns a deadlock if it is certain.
     pub(super) fn judge(&self, number: u64, found: Option<Deadlock>) -> Option<Deadlock> {
         let mut entries = self.entries();
         let entry = entries.all.get_mut(&number)?;
@@ -134,7 +134,7 @@ impl NestedWaits {
         certain
     }
 
-    /// How long until the next look. `None`: no request waits, and no record is outdated. Then the task ends.
+    /// The time until the next look. `None`: no request waits and no record is outdated, so the task ends.
     fn pause(&self, now: Time) -> Option<Duration> {
         let entries = &mut *self.entries();
         let next = entries.all.values().map(|entry| entry.next_look.duration_since(now)).min();

@@ -7,22 +7,22 @@ mod loom_tests;
 
 use std::task::Waker;
 
-/// Where a command is. `W`: the command; `A`: its answer. No foreign code runs in these functions: wakers and commands
-/// that are to be dropped are returned.
+/// The present owner of a command. `W` is the command, and `A` its answer. No foreign code runs in these functions, so
+/// wakers and commands to drop are returned.
 #[derive(Debug)]
 pub(super) enum Ownership<W, A> {
-    /// Its caller has it, and does not poll it at this moment.
+    /// Its caller has it, and is not polling it.
     WithCaller(W, Option<Waker>),
-    /// Its caller polls it.
+    /// Its caller is polling it.
     Polled(CallerAction),
-    /// The I/O thread awaits the answer, and wakes this caller.
+    /// The I/O thread awaits the reply, and then wakes this caller.
     WithIoThread(Option<Waker>),
     Answered(A),
-    /// The answer was taken, or nobody wants it.
+    /// The answer was taken, or the caller was dropped.
     Over,
 }
 
-/// What a caller that is polling has to do then.
+/// The next step of the caller after its poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallerAction {
     Nothing,
@@ -31,17 +31,17 @@ pub(super) enum CallerAction {
     End,
 }
 
-/// What a caller finds.
+/// The result for a caller that polls.
 #[derive(Debug)]
 pub(super) enum Found<W, A> {
-    /// It is to be polled now. With the waker of the last poll.
+    /// The caller must poll the command now. Contains the waker of the last poll.
     Work(W, Option<Waker>),
     Answer(A),
     WithIoThread,
     Nothing,
 }
 
-/// What becomes of a command that was polled and is not ready.
+/// The next step for a command that was polled and is not ready.
 #[derive(Debug)]
 pub(super) enum After<W> {
     Stays,
@@ -54,8 +54,8 @@ impl<W, A> Ownership<W, A> {
         std::mem::replace(self, Ownership::Over)
     }
 
-    /// The caller is polled. [`Ownership::put_back`] or [`Ownership::ready`] follows if it gets the command. If the I/O
-    /// thread has that, the former waker is left in `mine`.
+    /// The caller is polled. If it gets the command, [`Ownership::put_back`] or [`Ownership::ready`] follows. If the
+    /// I/O thread has the command, `mine` then contains the former waker.
     pub(super) fn poll(&mut self, mine: &mut Option<Waker>) -> Found<W, A> {
         match self.take() {
             Ownership::WithCaller(work, waker) => {
@@ -87,7 +87,8 @@ impl<W, A> Ownership<W, A> {
         *self = Ownership::Over;
     }
 
-    /// The I/O thread wants it. Returns it if it can go now; a caller that polls it gives it up then.
+    /// The I/O thread takes the command over. Returns the command if this is possible now. A caller that is polling it
+    /// passes it on after its poll.
     pub(super) fn take_over(&mut self) -> Option<W> {
         match self.take() {
             Ownership::WithCaller(work, waker) => {
@@ -105,7 +106,7 @@ impl<W, A> Ownership<W, A> {
         }
     }
 
-    /// The I/O thread has the answer. Returns whom to wake, and the answer if nobody wants it.
+    /// The I/O thread has the answer. Returns the waker of the caller, or the answer if the caller was dropped.
     pub(super) fn answer(&mut self, answer: A) -> (Option<Waker>, Option<A>) {
         match self.take() {
             Ownership::WithIoThread(waker) => {
@@ -119,7 +120,7 @@ impl<W, A> Ownership<W, A> {
         }
     }
 
-    /// The I/O thread has ended. What it had itself is answered by whoever drops it.
+    /// The I/O thread has ended. If it had the command, the drop of the command answers.
     pub(super) fn end(&mut self, answer: A) -> Option<(W, Option<Waker>)> {
         match self.take() {
             Ownership::WithCaller(work, waker) => {
@@ -137,7 +138,7 @@ impl<W, A> Ownership<W, A> {
         }
     }
 
-    /// The caller is gone. The I/O thread is to await what it had; all the rest is to be dropped.
+    /// The caller was dropped. The I/O thread must await the command that the caller had. The rest must be dropped.
     pub(super) fn leave(&mut self) -> Self {
         self.take()
     }
@@ -224,13 +225,13 @@ mod tests {
         let mut ownership = polled();
         assert!(ownership.end(0).is_none());
         assert!(matches!(ownership.put_back("work", waker()), After::Ends("work", Some(_))));
-        // Whoever drops it on the I/O thread answers.
+        // The drop on the I/O thread answers.
         let mut ownership = with_io_thread();
         assert!(ownership.end(0).is_none());
         assert!(matches!(ownership.answer(1), (Some(_), None)));
     }
 
-    /// Both meet a command that is being polled.
+    /// Both happen while the command is being polled.
     #[test]
     fn the_end_comes_before_the_take_over() {
         let mut ownership = polled();

@@ -1,4 +1,4 @@
-//! Releasing a lock or extending its lease, and waiting for the reply.
+//! Releases a lock or extends its lease, and waits for the reply.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::process;
 use crate::protocol::{StoreError, mutated};
 use distlock_store::clock;
 
-/// How many releases of one manager may be on their way without a section that waits for them. They share a
-/// connection, on which each takes the server a few microseconds: all of them, a few milliseconds.
-/// Fewer in unit tests, which get there one by one, before the store counts as silent.
+/// How many releases of one manager may be in flight without a section that waits for them. They share a connection.
+/// The server needs a few microseconds for each, and a few milliseconds for all of them. Fewer in unit tests, which
+/// start them one by one and must reach the limit before the store counts as silent.
 pub(crate) const MOST_IN_BACKGROUND: usize = if cfg!(test) { 16 } else { 1024 };
 
-/// Why a release or an extension failed.
+/// The reason why a release or an extension failed.
 #[derive(Clone, Debug)]
 pub(crate) enum Failed {
     Lost(LostReason),
-    /// No conclusive reply. A release is repeated when the server can be reached.
+    /// There was no conclusive reply. A release is repeated when the server is reachable.
     Unconfirmed(StoreError),
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Failed {
 struct AwaitedConfirmation {
     core: Arc<Core>,
     command: AwaitedCommand,
-    /// Only for a release. Dropped after the command was handed to the I/O thread, if it is.
+    /// Only for a release. If the command is passed to the I/O thread, this is dropped after that.
     in_hand: Option<InHand>,
 }
 
@@ -84,7 +84,7 @@ impl Drop for AwaitedConfirmation {
     }
 }
 
-/// A hold that has ended, and the way to the server's reply. If it is dropped before the reply has come, the
+/// A hold that has ended, and the future of the server's reply. If this is dropped before the reply has arrived, the
 /// I/O thread awaits the reply.
 pub(crate) struct Released {
     lease_handle: Arc<LeaseHandle>,
@@ -93,7 +93,8 @@ pub(crate) struct Released {
 }
 
 enum Word {
-    /// Handed on in this process, or lost before, or not ours to release.
+    /// The result is known: the lock was passed on in this process, was lost before, or has another process as its
+    /// holder.
     Known(Result<(), Failed>),
     Awaited(AwaitedConfirmation),
 }
@@ -126,9 +127,9 @@ pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
     ended(Word::Known(known), report)
 }
 
-/// Ends a hold, and leaves its lease on the store for the process that takes it over: renewed for its whole ttl, which
-/// is returned. If that fails, or if the future is dropped before, the lease is released with the handle: on some
-/// stores it belongs to this process no more, so no task of this process may get it.
+/// Ends a hold, and leaves its lease on the store for the process that takes it over. The lease is renewed for its
+/// whole ttl, which is returned. If that fails, or if the future is dropped before, the lease is released together with
+/// the handle. No task of this process may get it, because on some stores it no longer belongs to this process.
 pub(crate) async fn hand_over(lease_handle: &LeaseHandle) -> Result<Duration, Failed> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let mut ttl = None;
@@ -143,7 +144,7 @@ pub(crate) async fn hand_over(lease_handle: &LeaseHandle) -> Result<Duration, Fa
     let ttl = ttl.unwrap_or_default();
     let Some(_in_hand) = lease_handle.end() else { return Err(Failed::Lost(LostReason::Released)) };
     let mut report = EndReport::begin(core, cell);
-    // Tasks that still have a handle to it must not go on as if they were protected.
+    // Tasks that still have a handle must not continue as if they were protected.
     cell.abandon();
     let (handed_over, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.hand_over(cell));
     core.perform(effects, None);
@@ -156,7 +157,7 @@ pub(crate) async fn hand_over(lease_handle: &LeaseHandle) -> Result<Duration, Fa
     Ok(ttl)
 }
 
-/// The guard that this hold belongs to exists now: the time limits in `want` count from here.
+/// Starts the time limits in `want`, because the guard of this hold exists now.
 pub(crate) fn begin_hold(lease_handle: &LeaseHandle, want: &Want) {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let ((), effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.begin_hold(cell, want));
@@ -169,7 +170,7 @@ impl Released {
         &self.lease_handle.cell
     }
 
-    /// The result, if it is known by now.
+    /// The result, if it is already known.
     pub(crate) fn now(&mut self) -> Option<Result<(), Failed>> {
         let (result, fine) = match &mut self.word {
             Word::Known(result) => (result.clone(), ReleaseOutcome::HandedOn),
@@ -181,7 +182,7 @@ impl Released {
         Some(self.end(result, fine))
     }
 
-    /// Waits for the server's reply. Ready once.
+    /// Waits for the server's reply. It becomes ready only once.
     pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), Failed>> {
         if let Word::Awaited(awaited) = &mut self.word {
             let confirmation = ready!(awaited.poll_confirmation(cx));
@@ -190,8 +191,8 @@ impl Released {
         self.now().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// The I/O thread awaits the reply, and reports it. No effect if the reply has come, or if the thread awaits
-    /// too many already.
+    /// The I/O thread awaits the reply, and reports it. Does nothing if the reply has arrived, or if the thread already
+    /// awaits too many.
     pub(crate) fn leave_to_background(&mut self) {
         let Word::Awaited(awaited) = &mut self.word else { return };
         if !awaited.command.is_under_way() {
@@ -226,11 +227,11 @@ impl Drop for Released {
     }
 }
 
-/// One of the releases that the I/O thread awaits instead of their sections.
+/// Counts a release that the I/O thread awaits instead of its section.
 struct InBackground(Arc<Core>);
 
 impl InBackground {
-    /// `None`: there are too many.
+    /// `None`: there are already too many.
     fn enter(core: &Arc<Core>) -> Option<Self> {
         let more = |count: usize| (count < MOST_IN_BACKGROUND).then_some(count + 1);
         let entered = core.in_background.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -251,7 +252,7 @@ struct Unawaited {
     cell: Arc<LeaseCell>,
     command: AwaitedCommand,
     report: EndReport,
-    /// The lock counts as in hand until the reply has come: a shutdown waits for it.
+    /// The lock counts as in use until the reply has arrived, so a shutdown waits for it.
     _in_hand: Option<InHand>,
     _place: InBackground,
 }
@@ -271,24 +272,24 @@ impl Unawaited {
 
 impl Drop for Unawaited {
     fn drop(&mut self) {
-        // Of effect if the I/O thread has ended before the reply came.
+        // This has an effect only if the I/O thread has ended before the reply arrived.
         self.report.finish(&self.core, &self.cell, ReleaseOutcome::Dropped);
     }
 }
 
-/// An extension under way.
+/// An extension in flight.
 pub(crate) struct Extending<'a> {
     cell: &'a LeaseCell,
     held: bool,
     awaited: AwaitedConfirmation,
 }
 
-/// Asks for the lease to last at least `ttl` from now. The command has been sent when this returns.
+/// Requests that the lease lasts at least `ttl` from now. The command has been sent when this returns.
 pub(crate) fn extend(lease_handle: &LeaseHandle, ttl: Duration) -> Extending<'_> {
     renew(lease_handle, |step| step.extend(&lease_handle.cell, ttl))
 }
 
-/// `begin` makes the command. False: the lock is not held any more.
+/// `begin` creates the command. It returns `false` if the lock is no longer held.
 fn renew(lease_handle: &LeaseHandle, begin: impl FnOnce(&mut Step<'_, Requester>) -> bool) -> Extending<'_> {
     let (core, cell) = (lease_handle.alive.core(), &*lease_handle.cell);
     let (held, effects) = core.engine.on_key(clock::now(), &cell.key, begin);

@@ -12,20 +12,21 @@ use crate::observe::{Behind, Event, Lock, ReleaseOutcome};
 use crate::protocol::{LockKind, Time};
 use distlock_store::clock;
 
-/// A request has ended with this lock.
+/// Reports that a request has got this lock.
 pub(crate) fn report_acquired(core: &Core, cell: &LeaseCell, waited: Duration) {
     if core.observers.want_nothing() || !cell.reported.acquired() {
         return;
     }
     core.observers.tell(&Event::Acquired { lock: Lock::of(cell), how: cell.how, waited });
-    // It was lost in between, when nobody would have understood that.
+    // It was lost meanwhile. An earlier report of the loss would have had no acquisition before it.
     if let CellState::Lost(reason) = cell.state(clock::now()) {
         core.report_lost(cell, reason);
     }
 }
 
 impl Core {
-    /// A request waits, and sends nothing itself: maybe because others of this process are in front of it.
+    /// Reports that a request waits without a command of its own, for example because other requests of this process
+    /// are before it.
     #[expect(
         clippy::ptr_arg,
         reason = "an observer may keep the label, which costs nothing if it is borrowed"
@@ -45,7 +46,7 @@ impl Core {
         }
     }
 
-    /// Of effect once, while the lock is in somebody's hand.
+    /// Reports a loss. Only the first call has an effect, and only while the lock is in use.
     pub(super) fn report_lost(&self, cell: &LeaseCell, reason: LostReason) {
         if cell.reported.lost() {
             self.tell_lost(cell, reason);
@@ -69,7 +70,7 @@ fn held(cell: &LeaseCell) -> Duration {
     clock::now().duration_since(cell.held_since)
 }
 
-/// The end of a hold, which is reported once.
+/// Reports the end of a hold, once.
 pub(super) struct EndReport {
     left: LeftToReport,
     held: Duration,
@@ -88,12 +89,12 @@ impl EndReport {
         EndReport { left, held: held(cell) }
     }
 
-    /// The hold has ended before, by somebody else.
+    /// Another caller has already ended the hold.
     pub(super) fn over() -> Self {
         EndReport { left: LeftToReport::Nothing, held: Duration::ZERO }
     }
 
-    /// Of effect once.
+    /// Reports the end of the hold. Only the first call has an effect.
     pub(super) fn finish(&mut self, core: &Core, cell: &LeaseCell, outcome: ReleaseOutcome<'_>) {
         if std::mem::replace(&mut self.left, LeftToReport::Nothing) != LeftToReport::Nothing {
             let (lock, held) = (Lock::of(cell), self.held);
@@ -101,7 +102,7 @@ impl EndReport {
         }
     }
 
-    /// The lock was not held any more.
+    /// Reports that the lock was no longer held.
     pub(super) fn finish_lost(&mut self, core: &Core, cell: &LeaseCell, reason: LostReason) {
         if self.left == LeftToReport::AnyLossAndRelease {
             core.tell_lost(cell, reason);
@@ -109,7 +110,7 @@ impl EndReport {
         self.finish(core, cell, ReleaseOutcome::AfterLoss);
     }
 
-    /// Nobody waits for the store's answer.
+    /// Reports a release whose reply no task awaits.
     pub(super) fn finish_unawaited(mut self, core: &Core, cell: &LeaseCell, release: ReleaseStarted) {
         match release {
             ReleaseStarted::HandedOn => self.finish(core, cell, ReleaseOutcome::HandedOn),
@@ -119,10 +120,10 @@ impl EndReport {
     }
 }
 
-/// A lock that is entered again: its acquisition and its release are reported like those of any other.
+/// A nested section of a held lock. Its acquisition and its release are reported like those of any other.
 #[derive(Debug)]
 pub(crate) struct NestedReport {
-    /// Of the inner request.
+    /// The label of the inner request.
     label: Cow<'static, str>,
     since: Time,
     reported: Reported,
@@ -144,7 +145,7 @@ impl NestedReport {
         Lock { label: &self.label, ..Lock::of(cell) }
     }
 
-    /// Of effect once.
+    /// Reports the release. Only the first call has an effect.
     pub(crate) fn released(&self, core: &Core, cell: &LeaseCell) {
         if !core.observers.want_nothing() && self.reported.released() != LeftToReport::Nothing {
             let held = clock::now().duration_since(self.since);

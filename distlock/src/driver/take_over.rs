@@ -7,20 +7,21 @@ use std::time::Duration;
 use distlock_store::kit::sync::Locked;
 use tokio::sync::Notify;
 
-/// How often commands are looked at. One is taken over at the second look: a store that takes longer loses nothing by
-/// one more wake-up, and others who wait for its turn wait for a blocked caller for two of these.
+/// How often commands are checked. A command is taken over at the second check. For a store that takes longer, one more
+/// wake-up does not matter. Others that wait for the command's turn wait for a blocked caller for at most two
+/// intervals.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A command that a caller polls.
 pub(super) trait TakenOver: Send + Sync {
-    /// The I/O thread awaits its answer from now on.
+    /// From now on, the I/O thread awaits its reply.
     fn take_over(self: Arc<Self>);
 
-    /// There is no I/O thread any more.
+    /// The I/O thread has ended.
     fn end(&self);
 }
 
-/// All of them.
+/// The commands that callers poll, and their timer.
 pub(super) struct TakeOverTimer {
     register: Locked<Register>,
     begun: Notify,
@@ -38,9 +39,9 @@ struct Register {
     slots: Vec<Option<Kept>>,
     free: Vec<usize>,
     next: u64,
-    /// Somebody looks every now and then.
+    /// Whether a task checks regularly.
     is_watched: bool,
-    /// Something was begun since the last look.
+    /// Whether a command was begun since the last check.
     is_busy: bool,
     has_ended: bool,
 }
@@ -58,7 +59,7 @@ impl Register {
         Some(kept)
     }
 
-    /// Those that were there at the last look, too. `None`: nobody needs another look for now.
+    /// The commands that the last check also found. `None`: no further check is needed for now.
     fn look(&mut self) -> Option<Vec<Arc<dyn TakenOver>>> {
         if !std::mem::take(&mut self.is_busy) && self.free.len() == self.slots.len() {
             (self.is_watched, self.slots, self.free) = (false, Vec::new(), Vec::new());
@@ -80,7 +81,7 @@ impl TakeOverTimer {
         TakeOverTimer { register: Locked::default(), begun: Notify::new() }
     }
 
-    /// `None`: there is nobody to look after it.
+    /// `None`: the I/O thread has ended.
     pub(super) fn keep(&self, command: Arc<dyn TakenOver>) -> Option<EntryId> {
         let mut register = self.register.lock();
         if register.has_ended {
@@ -108,7 +109,7 @@ impl TakeOverTimer {
         Some(EntryId { index, number })
     }
 
-    /// It needs no look any more. No effect the second time.
+    /// The command needs no further check. A second call has no effect.
     pub(super) fn forget(&self, entry: EntryId) {
         let mut register = self.register.lock();
         let is_there = |kept: &Kept| kept.number == entry.number;
@@ -119,13 +120,13 @@ impl TakeOverTimer {
         drop(kept);
     }
 
-    /// Looks after them until the runtime ends.
+    /// Checks the commands until the runtime ends.
     pub(super) fn look_after<F, P>(self: Arc<Self>, pause: F) -> impl Future<Output = ()> + Send + use<F, P>
     where
         F: Fn(Duration) -> P + Send + Sync,
         P: Future<Output = ()> + Send,
     {
-        // Before the first poll, which does not come if the runtime ends at once.
+        // Created before the first poll, which never comes if the runtime ends immediately.
         let end = EndOnDrop(self);
         async move { end.0.look_again_and_again(pause).await }
     }
@@ -200,7 +201,7 @@ mod tests {
         timer.forget(first);
         let second = timer.keep(command.clone()).unwrap();
         assert_eq!(first.index, second.index);
-        // Of somebody else by now.
+        // Another command has this place by now.
         timer.forget(first);
         assert_eq!(Arc::strong_count(&command), 2);
         assert_eq!([look(&timer), look(&timer)], [Some(0), Some(1)]);

@@ -11,7 +11,7 @@ use crate::protocol::{OpResult, RenewReply};
 use distlock_store::clock;
 
 impl Core {
-    /// Fires what is due. Renewals are sent as one batch. `Err`: the engine itself has panicked.
+    /// Fires the timers that are due. Renewals are sent as one batch. `Err`: the engine itself has panicked.
     pub(super) fn fire_timers(self: &Arc<Self>) -> Result<(), Panicked> {
         let now = clock::now();
         let fired = contained(|| self.engine.on_every_machine(|machine, out| machine.timer(now, out)));
@@ -37,7 +37,7 @@ impl Core {
         if batch.is_empty() {
             return;
         }
-        // Nobody waits for them, and they change nothing about locks.
+        // No task waits for the notes, and they do not affect locks.
         let mut notes = batch.iter().filter_map(|(key, renew)| self.hold_note(key, renew));
         if let Ok(Some(noted)) = contained(|| self.backend.note_holds(&mut notes)) {
             self.aside(noted);

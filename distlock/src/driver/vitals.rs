@@ -8,14 +8,14 @@ use distlock_store::clock;
 use distlock_store::engine::Time;
 use distlock_store::kit::sync::Locked;
 
-/// No command was answered yet.
+/// No command got a reply yet.
 const NEVER: u64 = 0;
 
-/// Kept up to date by the link and by every answer.
+/// The link and every reply update it.
 #[derive(Debug)]
 pub(crate) struct Vitals {
     link: Locked<LinkState>,
-    /// When the store has carried out a command, last.
+    /// When the store last executed a command.
     answered: AtomicU64,
 }
 
@@ -27,7 +27,7 @@ struct LinkState {
     cause: Option<StoreError>,
 }
 
-/// A look at it.
+/// A copy at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct VitalsSnapshot {
     pub(crate) up: bool,

@@ -18,15 +18,15 @@ use distlock_store::kit::sync::Locked;
 pub(super) type Lease = (Arc<str>, Token);
 type PublishedTexts = HashMap<Lease, PublishedText>;
 
-/// What a holder publishes.
+/// The text that a holder publishes.
 #[derive(Debug, Default)]
 struct PublishedText {
     value: Option<Arc<str>>,
-    /// Requests that wait inside its section.
+    /// The requests that wait inside its section.
     waits: Vec<WaitRecord>,
 }
 
-/// Who this process is, and what it has met since the manager began.
+/// The identity of this process, and its counters since the start of the manager.
 #[derive(Debug, Default)]
 pub(super) struct Myself {
     who: OnceCell<Who>,
@@ -35,7 +35,7 @@ pub(super) struct Myself {
     published: Locked<PublishedTexts>,
 }
 
-/// A value that is published. When it is dropped, renewals write it no more.
+/// A published value. After this is dropped, renewals no longer write it.
 #[derive(Debug)]
 pub(crate) struct Published {
     core: Arc<Core>,
@@ -62,32 +62,32 @@ impl Myself {
         }
     }
 
-    /// A request has ended as busy.
+    /// Counts a request that has ended as busy.
     pub(super) fn count_busy(&self) {
         self.busy.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A hold was lost.
+    /// Counts a lost hold.
     pub(super) fn count_lost(&self) {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Core {
-    /// This process.
+    /// The record of this process.
     pub(crate) fn who(&self) -> Who {
         let who = self.myself.who.get_or_init(Who::this_process).clone();
         let met = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Who { met: Some(Met { busy: met(&self.myself.busy), lost: met(&self.myself.lost) }), ..who }
     }
 
-    /// What this client holds and waits for under one key.
+    /// The holds and waits of this client for one key.
     pub(crate) fn account(&self, key: &Arc<str>) -> Option<Account> {
         let now = clock::now();
         self.engine.look(key, |machine| machine.account(now, key))
     }
 
-    /// What others may learn of a lease that is being renewed.
+    /// The record of a lease that is being renewed, for operators.
     pub(super) fn hold_note(&self, key: &Arc<str>, renew: &op::Renew) -> Option<HoldNote> {
         self.note(key, renew.token, renew.ttl)
     }
@@ -100,8 +100,8 @@ impl Core {
         Some(HoldNote { key: key.clone(), hold, ttl, value: text.map(Arc::from) })
     }
 
-    /// Publishes a text beside a lock that this process holds, until the result is dropped. `Ok` also if the lock was
-    /// lost meanwhile.
+    /// Publishes a text next to a lock that this process holds, until the result is dropped. Returns `Ok` even if the
+    /// lock was lost meanwhile.
     pub(crate) async fn publish(
         self: &Arc<Self>,
         cell: &LeaseCell,
@@ -117,7 +117,7 @@ impl Core {
         Ok(published)
     }
 
-    /// This request waits inside the sections that hold these leases.
+    /// Records that this request waits inside the sections that hold these leases.
     pub(super) fn note_wait(&self, wait: &WaitRecord, leases: &BTreeSet<Lease>) {
         for lease in leases {
             self.myself.change(lease, |published| {
@@ -127,7 +127,7 @@ impl Core {
         }
     }
 
-    /// The requests that wait now inside the section that holds this lease.
+    /// The requests that now wait inside the section that holds this lease.
     pub(super) fn own_waits(&self, lease: &Lease) -> Vec<WaitRecord> {
         let noted = self.myself.published().get(lease).map(|text| text.waits.clone()).unwrap_or_default();
         let beat = clock::now().0;
@@ -135,16 +135,16 @@ impl Core {
         waiting.map(|wait| WaitRecord { beat, ..wait }).collect()
     }
 
-    /// Publishes the requests that wait inside the section that holds this lease, or removes their record. `Some`: why
-    /// not.
+    /// Publishes the requests that wait inside the section that holds this lease, or removes their record. `Some`: the
+    /// error.
     pub(super) async fn publish_waits_of(&self, lease: &Lease) -> Option<StoreError> {
         let (key, token) = lease;
         let hold = self.account(key).and_then(|own| own.holds.into_iter().find(|hold| hold.token == *token));
         self.myself.change(lease, |published| {
-            // No section can be inside a lease that is lost.
+            // A lost lease has no section.
             published.waits.retain(|wait| hold.is_some() && self.nested_waits.is_waiting(wait.number));
         });
-        // The record lives as long as the lease does. A renewal prolongs both.
+        // The record lives as long as the lease. A renewal prolongs both.
         let note = hold.and_then(|hold| self.note(key, *token, hold.left));
         match note {
             Some(note) if note.value.is_some() => self.backend.publish(note).await.err(),
@@ -156,7 +156,7 @@ impl Core {
         }
     }
 
-    /// The first `most` keys behind `after` that this client holds or waits for, in order.
+    /// The first `most` keys after `after` that this client holds or waits for, in order.
     pub(crate) fn keys_behind(&self, after: Option<&str>, pattern: &Pattern, most: usize) -> Vec<Arc<str>> {
         self.engine.keys_behind(after, pattern, most)
     }

@@ -23,7 +23,7 @@ pub(crate) enum Queueing {
 /// What a command that asks for a lock does about a holder that keeps it without a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
-    /// It tells the holder, who then gives the lock up.
+    /// It tells the holder, which then releases the lock.
     May,
     Never,
 }
@@ -77,11 +77,11 @@ pub(crate) enum Command {
     Renew(RenewPurpose, op::Renew),
 }
 
-/// What became of a command, and its purpose.
+/// The result of a command, and its purpose.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Acquire(AcquirePurpose, OpResult<AcquireReply>),
-    /// Of one of several keys in a command.
+    /// For one of several keys in a command.
     AcquireInBatch(AcquirePurpose, OpResult<BatchReply>),
     Release(ReleasePurpose, OpResult<ReleaseReply>),
     Renew(RenewPurpose, OpResult<RenewReply>),
@@ -119,7 +119,7 @@ pub(crate) enum Effect<W> {
     Done(W, Outcome),
     /// A hold has ended without a release: wake its listeners and log the loss.
     Lost(Arc<LeaseCell>, LostReason),
-    /// A lease has ended that its caller was given, and has not taken, `after` so long.
+    /// A lease has ended that its caller was given and has not taken up. The caller had it for `after`.
     NotTaken {
         cell: Arc<LeaseCell>,
         after: Duration,
@@ -129,8 +129,8 @@ pub(crate) enum Effect<W> {
         cell: Arc<LeaseCell>,
         left: Duration,
     },
-    /// The store has said that another client holds the key, and this process waits in its queue or polls: tell the
-    /// world. `waiting` requests wait here; the label is that of the first.
+    /// The store has said that another client holds the key, and this process waits in its queue or polls: report it to
+    /// observers. `waiting` requests wait here; the label is that of the first.
     Queued {
         key: Arc<str>,
         label: Cow<'static, str>,
@@ -139,7 +139,7 @@ pub(crate) enum Effect<W> {
     },
 }
 
-/// Effects, in their order. Nearly always it is one, which then needs no memory of its own.
+/// Effects, in their order. Nearly always there is only one, which needs no allocation.
 #[derive(Debug)]
 pub(crate) struct EffectList<W> {
     first: Option<Effect<W>>,
@@ -161,7 +161,7 @@ impl<W> EffectList<W> {
         }
     }
 
-    /// Adds `more` behind what is there.
+    /// Adds the effects of `more` at the end.
     pub(crate) fn append(&mut self, more: EffectList<W>) {
         if self.is_empty() {
             *self = more;
@@ -185,7 +185,7 @@ impl<W> Extend<Effect<W>> for EffectList<W> {
     }
 }
 
-/// Takes them out.
+/// Takes the effects out.
 impl<W> Iterator for EffectList<W> {
     type Item = Effect<W>;
 

@@ -72,7 +72,7 @@ impl<W> Machine<W> {
         (waiting > 1 || (waiting == 1 && !state.leases.is_empty())).then_some(waiting)
     }
 
-    /// Those that are held or waited for, in no order.
+    /// The keys that are held or waited for, in no order.
     pub(crate) fn keys_in_use(&self) -> impl Iterator<Item = &Arc<str>> {
         let is_in_use = |state: &KeyState<W>| !state.leases.is_empty() || !state.waiters.is_empty();
         self.keys.iter().filter(move |(_, state)| is_in_use(state)).map(|(hashed, _)| &hashed.key)
@@ -147,7 +147,7 @@ impl<W> Machine<W> {
         self.each(now, out, |step| step.lose_all(LostReason::Expired));
     }
 
-    /// Ends new and waiting requests with `outcome`, or as an earlier call has said.
+    /// Ends new and waiting requests with `outcome`, or with the outcome of an earlier call.
     pub(crate) fn refuse(&mut self, now: Time, outcome: &Outcome, out: &mut EffectList<W>) {
         let refusal = self.env.refusal.get_or_insert_with(|| outcome.clone()).clone();
         self.each(now, out, |step| step.refuse_all(&refusal));
@@ -198,7 +198,7 @@ impl<W> Machine<W> {
         })
     }
 
-    /// What the holders of all leases hold.
+    /// The cells of all holders.
     #[cfg(test)]
     pub(crate) fn cells(&self) -> Vec<Arc<LeaseCell>> {
         let leases = self.keys.values().flat_map(|state| &state.leases);

@@ -1,4 +1,5 @@
-//! What engines do, as lines. `spec/Trace.tla` holds them, and those of the server, against the specification.
+//! The actions of engines, as lines. `spec/Trace.tla` checks these lines and those of the server against the
+//! specification.
 //!
 //! A machine whose client has a recorder writes a line about each event of the recorder's key while its mutex is held,
 //! so the lines of a client are in the order of its events. `scripts/trace.py` describes the lines.
@@ -20,11 +21,11 @@ static RECORDERS: Mutex<Vec<Weak<Recorder>>> = Mutex::new(Vec::new());
 /// The lines of one run, and the rule that its engines break.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// The names of its clients begin with this.
+    /// The prefix of the names of its clients.
     name: String,
     key: Arc<str>,
     mutant: Option<Mutant>,
-    /// From the clock of the engines to the wall clock, which the server's lines count on.
+    /// The difference from the clock of the engines to the wall clock, which the server's lines use.
     ahead: i128,
     written: Mutex<Written>,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Recorder {
 #[derive(Debug, Default)]
 struct Written {
     lines: Vec<String>,
-    /// Clients that have ended without a word: what they do from then on is no part of the run.
+    /// Clients that have crashed: what they do afterwards is not part of the run.
     crashed: BTreeSet<Arc<str>>,
     is_over: bool,
 }
@@ -45,7 +46,7 @@ impl Recorder {
         recorder
     }
 
-    /// How far the wall clock was set while the run lasted.
+    /// By how much the wall clock was set during the run.
     pub(crate) fn clock_was_set_by(&self) -> Duration {
         Duration::from_micros(u64::try_from((wall_clock_ahead() - self.ahead).abs()).unwrap_or(u64::MAX))
     }
@@ -74,7 +75,7 @@ impl Recorder {
     }
 }
 
-/// In microseconds: the shortest of several looks, between which the thread may have been kept waiting.
+/// In microseconds: the smallest of several measurements, because the thread may have been preempted during one.
 fn wall_clock_ahead() -> i128 {
     let look = || {
         let before = clock::now();
@@ -85,7 +86,7 @@ fn wall_clock_ahead() -> i128 {
     (0..100).map(|_| look()).min().map_or(0, |(_, ahead)| ahead)
 }
 
-/// What a machine writes down, if its client has a recorder.
+/// The lines that a machine writes, if its client has a recorder.
 #[derive(Debug)]
 pub(crate) struct Record {
     recorder: Arc<Recorder>,
@@ -220,7 +221,7 @@ impl<W> Step<'_, W> {
     }
 }
 
-/// The state of a key: with times that do not pass, to be compared, and with those of the line.
+/// The state of a key, twice: with absolute times, to be compared, and with the times as the line has them.
 fn state_of<W>(state: &KeyState<W>, client: &Arc<str>, now: Time) -> (String, String) {
     let (mut phase, mut token, mut until, mut fence) = ("idle", None, now, None);
     if let Some(lease) = state.leases.first() {

@@ -41,8 +41,8 @@ pub(crate) struct Want {
     pub(crate) min_hold: Option<Duration>,
     /// How long the lease may stay with this process after its last section; only of an exclusive lock.
     pub(crate) linger: Option<Duration>,
-    /// The holder, of any process, from which the lock is taken over. Such a request asks the store and queues nowhere,
-    /// and is never served by what this process has or waits for.
+    /// The holder, of any process, from which the lock is taken over. Such a request asks the store, waits in no queue,
+    /// and is never served by a lease or an attempt of this process.
     pub(crate) replaces: Option<Arc<str>>,
     /// Set if this is one of several keys. `renewal`, `max_hold` and `min_hold` then come later, with
     /// [`Step::begin_hold`](super::Step::begin_hold).
@@ -57,7 +57,7 @@ pub(crate) enum InBatch {
     Behind,
 }
 
-/// Who holds a lock that a request did not get.
+/// The holder of a lock that a request did not get.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownHolder {
     pub(crate) text: Arc<str>,
@@ -80,7 +80,7 @@ pub(crate) enum Outcome {
     Closed,
     /// The holder that was to be replaced does not hold the lock.
     NotReplaced,
-    /// It was the youngest of a deadlock. Only the driver ends a request so.
+    /// It was the youngest request of a deadlock. Only the driver ends a request in this way.
     Deadlock(Arc<Deadlock>),
     /// Only for several keys: not decided, because the same command did not acquire a key in front of this
     /// one. Nothing of the request is left on the server.

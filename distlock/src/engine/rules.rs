@@ -12,7 +12,7 @@ use crate::collection::KeyCollection;
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Failure, Fences, ServerTime, Time, mutated};
 
-/// How far ahead of the server's clock a pushed fencing token is believed.
+/// How far ahead of the server's clock a pushed fencing token may be to be believed.
 const FENCES_AHEAD: Duration = Duration::from_secs(60);
 
 // Replies and their order.
@@ -38,7 +38,7 @@ pub(super) fn leases_that_are_handed_over_stay() -> bool {
     !mutated!(HandedOverReleased)
 }
 
-/// What was handed over is not released by a grant or a reply that comes late.
+/// A late grant or reply does not release a lease that was handed over.
 pub(super) fn handed_over_leases_are_remembered() -> bool {
     !mutated!(HandedOverForgotten)
 }
@@ -63,7 +63,7 @@ pub(super) fn wrong_kind_is_compensated() -> bool {
     !mutated!(WrongKindLeavesEntry)
 }
 
-/// If a command for several keys missed a key, what it did for the keys behind that one is released.
+/// If a command for several keys missed a key, its effects on the keys after that one are released.
 pub(super) fn followers_are_compensated() -> bool {
     !mutated!(FollowerNotCompensated)
 }
@@ -96,9 +96,10 @@ pub(super) fn made_after(known: ServerTime, granted: ServerTime) -> Option<u64> 
     granted.0.checked_sub(known.0).or(if mutated!(StalePushSaturates) { Some(0) } else { None })
 }
 
-/// A fencing token of a push is believed if it lies no further ahead of the time in the push than this. The data would
-/// refuse all honest tokens behind a larger one, and every client that may publish can forge pushes; the server is
-/// asked then. It lies ahead at all only after the server's clock was set back, and where very many are reserved.
+/// Whether the fencing token of a push is believed: it must not be further ahead of the time in the push than
+/// [`FENCES_AHEAD`]. Every client that may publish can forge pushes, and after one larger token the data would refuse
+/// all real ones. So about any other token the server is asked. A real token is ahead only if the server's clock was
+/// set back, or if very many tokens are reserved.
 pub(super) fn fence_is_plausible(fence: Option<u64>, granted: ServerTime, fences: Fences) -> bool {
     let latest = granted.0.saturating_add(FENCES_AHEAD.as_micros() as u64);
     fences == Fences::OfTheStore || fence.is_none_or(|fence| fence <= latest) || mutated!(FarFenceBelieved)
@@ -301,7 +302,7 @@ pub(super) fn late_keepers_are_asked(planned: u32, most: u32) -> bool {
     planned < if mutated!(LateKeeperLeftAlone) { most - 2 } else { most }
 }
 
-/// A lease lingers only while this process hears that others want it.
+/// A lease lingers only while this process gets the pushes that report that others want it.
 pub(super) fn lingering_takes_pushes() -> bool {
     !mutated!(LingersWithoutPushes)
 }
@@ -383,7 +384,7 @@ pub(super) fn releases_are_repeated() -> bool {
     !mutated!(NoCompensationAfterLinkChange)
 }
 
-/// A release is repeated until nothing of its lease can be left, whatever the server says.
+/// A release is repeated until nothing of its lease can be left, for every error of the server.
 pub(super) fn is_given_up(failure: Failure, sends: u32) -> bool {
     let refused_for_now = failure == Failure::Later && mutated!(LaterReleaseGivenUp);
     let refused = failure == Failure::Refused && mutated!(RefusedReleaseGivenUp);

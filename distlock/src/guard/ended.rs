@@ -1,4 +1,4 @@
-//! Waiting for the end of a hold.
+//! Waits for the end of a hold.
 
 use std::future::poll_fn;
 use std::pin::Pin;

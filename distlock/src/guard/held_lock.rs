@@ -13,7 +13,8 @@ use distlock_store::engine::Time;
 #[derive(Debug)]
 pub(super) struct HeldLock {
     pub(super) lease_handle: Arc<LeaseHandle>,
-    /// Acquired again inside a section that holds it: the outer section releases it.
+    /// `Some` if the lock was acquired again inside a section that holds it. In that case, the outer section releases
+    /// it.
     pub(super) nested: Option<NestedReport>,
 }
 
@@ -33,7 +34,7 @@ impl HeldLock {
         LockRelease::Own(driver::release(&self.lease_handle))
     }
 
-    /// A section that was entered again ends.
+    /// Ends a nested section of a lock that was acquired again.
     pub(super) fn leave(&self) {
         if let Some(report) = &self.nested {
             report.released(self.lease_handle.alive.core(), &self.lease_handle.cell);

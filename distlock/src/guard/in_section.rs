@@ -40,7 +40,7 @@ impl Guard {
         self.cells().find(|cell| &*cell.key == key).map(|cell| cell.kind)
     }
 
-    /// All of the locks are acquired: the time limits in `want` count from now on.
+    /// Starts the time limits of `want`, because all locks are acquired.
     pub(crate) fn begin(&self, want: &Want) {
         for lock in self.locks().filter(|lock| lock.nested.is_none()) {
             driver::begin_hold(&lock.lease_handle, want);
@@ -85,12 +85,12 @@ impl Guard {
         })
     }
 
-    /// The end of a section: the result of the release is reported and does not replace the body's result.
+    /// Ends a section. The result of the release is reported, and does not replace the result of the body.
     pub(crate) async fn release_and_report(&self) {
         drop(self.begin_release().await);
     }
 
-    /// All of the locks are lost, as if no renewal had succeeded.
+    /// Ends all locks as lost, as if no renewal had succeeded.
     pub(crate) fn lose(&self) {
         for lock in self.locks() {
             lock.lease_handle.alive.core().lose_key(&lock.lease_handle.cell.key);
@@ -104,7 +104,7 @@ impl Guard {
         }
     }
 
-    /// Of each of the locks, in the order of acquisition.
+    /// Reports each of the locks, in the order of acquisition.
     pub(crate) fn report_acquired(&self, waited: Duration) {
         for HeldLock { lease_handle, nested } in self.locks() {
             let (core, cell) = (lease_handle.alive.core(), &lease_handle.cell);

@@ -51,7 +51,7 @@ use held_lock::{HeldLock, check, is_held};
 #[must_use = "a guard that is dropped at once protects nothing"]
 pub struct Guard {
     rest: Rest,
-    /// Acquired before the others. Declared last, because fields are dropped in the order of declaration.
+    /// The lock that was acquired first. It is declared last, because fields are dropped in the order of declaration.
     first: HeldLock,
 }
 
@@ -81,7 +81,7 @@ impl Guard {
         self.locks().map(|lock| &*lock.lease_handle.cell)
     }
 
-    /// True if `fork` has copied the guard into a child process, which does not hold the lock.
+    /// Whether `fork` has copied the guard into a child process, which does not hold the lock.
     fn is_forked(&self) -> bool {
         self.first.lease_handle.is_forked()
     }
@@ -378,7 +378,7 @@ impl Guard {
         ReleaseOwned { guard: Some(self), release: None }
     }
 
-    /// Releases in reverse order, and sends each release without waiting for the previous reply. All of them
+    /// Releases the locks in reverse order. Each release is sent without a wait for the previous reply, and all of them
     /// have been sent when this returns.
     pub(crate) fn begin_release(&self) -> Releases {
         Releases::of(self.locks().rev().map(HeldLock::release))

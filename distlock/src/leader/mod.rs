@@ -113,8 +113,8 @@ impl LockManager {
     }
 }
 
-/// In this order: the lock is released before the candidate's clones report the end of the term. So a clone's task that
-/// then asks the store does not find this term there.
+/// The order matters: the lock is released before the candidate's clones report the end of the term. So a clone's task
+/// that then asks the store does not find this term there.
 struct Term {
     holding: Holding,
     _reign: Reign,
@@ -436,7 +436,8 @@ impl Candidate {
         }
     }
 
-    /// Ends early when the store is `connected`, and when the manager is shut down: the next campaign then says so.
+    /// Ends early when the store is `connected`, and when the manager is shut down, which the next campaign then
+    /// reports.
     async fn rest(&self, pause: Duration, connected: impl Future<Output = ()>) {
         let core = self.manager.core();
         let mut closing = core.closing();

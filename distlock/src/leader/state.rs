@@ -61,7 +61,7 @@ pub(super) struct Reign {
 impl Reign {
     pub(super) fn begin(state: &Arc<State>, lead: Lead) -> Self {
         let reign = Reign { state: state.clone(), lead: lead.clone() };
-        // Wakers are the program's: a panic of one must not end the term without its end being told.
+        // Wakers are code of the program. Even if one panics, the end of the term must be reported.
         drop(contained(|| state.term.send_replace(Some(lead))));
         reign
     }

@@ -46,7 +46,7 @@ async fn a_pause_ends_when_the_connection_is_up_again() {
     assert!(led - up < Duration::from_millis(100), "{:?}", led - up);
 }
 
-/// What a campaign has met itself is no news: the pause is as long as ever.
+/// An outage that the campaign has met itself is not reported to it again: the pause has its usual length.
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_kept_while_the_connection_stays_as_it_is() {
     let store = TestStore::on_paused_time();
@@ -82,7 +82,7 @@ async fn a_body_that_runs_on_after_its_term_is_unhealthy_after_the_tolerance() {
     candidate.health(Duration::ZERO).unwrap();
 }
 
-/// The clock moves only when nothing else can be done, so it tells who polls: the former leader leads for longer than a
+/// The clock only moves when no task can run, so it shows which task polls: the former leader leads for longer than a
 /// watch sleeps, and the next one is seen as soon as it leads.
 #[tokio::test(start_paused = true)]
 async fn who_watches_is_notified_of_the_next_leader() {

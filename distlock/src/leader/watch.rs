@@ -21,7 +21,7 @@ use distlock_store::engine::Time;
 /// one may follow: a leader, or the value of a leader.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL_AFTER_CHANGE: Duration = Duration::from_millis(50);
-/// How often, while the end of the term is awaited: for what becomes known of the leader later.
+/// How often the store is polled while the end of the term is awaited: facts about the leader may become known later.
 const WHILE_TOLD: Duration = Duration::from_secs(15);
 /// The label of the watchers' requests.
 const LABEL: &str = "leader watch";
@@ -100,7 +100,7 @@ pub struct LeaderWatch {
     /// The owner token of the latest leader, and how many there have been.
     latest: Option<String>,
     terms_seen: u64,
-    /// When the store is to be asked, and how long after that once more.
+    /// When to ask the store, and the pause until the question after that.
     due: Time,
     pause: Duration,
     /// The request for the lock of this term has ended. The next one follows after a pause.
@@ -205,7 +205,7 @@ impl LeaderWatch {
         }
     }
 
-    /// After a term of its own the store is asked at once.
+    /// After its own term, the watch asks the store at once.
     fn asks_now(&self) -> bool {
         clock::now() >= self.due || matches!(self.reported, Some(Leadership::Here { .. }))
     }
@@ -219,7 +219,7 @@ impl LeaderWatch {
             Ok(Some(found)) if self.own.as_deref() == Some(found.first_holder()) => Leadership::Vacant,
             Ok(Some(found)) => {
                 let LockHolder { token, client, value, .. } = holder(&found);
-                // What it counts is no news of who leads.
+                // Leaves out the client's counts: when they change, the leader is still the same.
                 let client = client.map(|client| LockClient { busy: None, lost: None, ..client });
                 Leadership::Elsewhere { owner: token, client, value }
             }

@@ -124,7 +124,7 @@ fn loom_a_hold_that_was_given_up_is_noticed_as_lost() {
     });
 }
 
-/// Who sees the release of a section that does not come to its end sees that, too.
+/// A thread that sees the release of an abandoned section also sees that it was abandoned.
 #[test]
 fn loom_an_abandoned_section_is_known_as_such_once_it_is_released() {
     loom::model(|| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::LockManager;
 
-/// How long `connect` tries, unless one attempt may take longer.
+/// How long `connect` retries, unless one attempt may take longer.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A manager that has not connected yet.
@@ -16,7 +16,7 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// For a store that needs no connection, or that limits the time itself.
+    /// For a store that needs no connection, or has its own time limit.
     pub(super) fn at_once(manager: LockManager) -> Built {
         Built { manager, longest_attempt: Duration::ZERO }
     }

@@ -145,7 +145,7 @@ impl LockManagerBuilder {
         if self.prefix.len() > 256 {
             return Err(LockError::options("the key prefix is longer than 256 bytes"));
         }
-        // The first pair of braces decides the cluster slot: it must lie within the prefix or within the key.
+        // The first pair of braces decides the cluster slot. So both braces must be in the prefix, or both in the key.
         if let Some((_, after)) = self.prefix.split_once('{')
             && after.find('}').is_none_or(|end| end == 0)
         {
@@ -171,13 +171,13 @@ pub(super) fn seed() -> u64 {
 fn random<const BYTES: usize>() -> [u8; BYTES] {
     let mut random = [0; BYTES];
     if getrandom::fill(&mut random).is_err() {
-        // No source of randomness: the time and the process id make a name that is unique enough.
+        // Without a source of randomness, the time and the process id make the name unique enough.
         fastrand::fill(&mut random);
     }
     random
 }
 
-/// The part of the tokens that identifies this process: unique, with the chosen name in front.
+/// The part of the tokens that identifies this process: the chosen name, and a unique part.
 pub(super) fn client_id(name: Option<&str>) -> Arc<str> {
     let random = random::<12>().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match name {

@@ -19,9 +19,9 @@ const MOST_LOOKS: usize = 10;
 const TOGETHER: usize = 32;
 
 impl LockManager {
-    /// The deadlocks that exist now, of all processes: holders that wait for each other inside their sections. Each is
-    /// certain: two looks, a second apart, have found the same owners and requests. Without a suspicion, it takes one
-    /// look. With one, it takes at most about ten seconds.
+    /// Returns the present deadlocks of all processes: holders that wait for each other inside their sections. Each
+    /// deadlock is certain, because two looks, a second apart, have found the same owners and requests. If the first
+    /// look finds none, the search ends. Otherwise it takes at most about ten seconds.
     ///
     /// A request inside a section ([`run`](crate::LockRequest::run), an annotated function) that has waited for a
     /// second publishes this fact next to each exclusive lock that the section and the sections around it hold. Plain
@@ -94,7 +94,7 @@ impl LockManager {
         Ok(())
     }
 
-    /// The holders that wait, as the store lists them.
+    /// All holders that wait, from the list of the store.
     async fn all_waits(&self) -> Result<WaitsFor, LockError> {
         let core = self.core();
         match core.backend.others() {
@@ -107,7 +107,7 @@ impl LockManager {
         }
     }
 
-    /// Of the requests of this client, and by way of the holders of their keys.
+    /// Starts at the requests of this client, and follows the holders of their keys.
     async fn own_waits(&self) -> Result<WaitsFor, LockError> {
         let mut graph = WaitsFor::default();
         for key in self.core().nested_keys() {

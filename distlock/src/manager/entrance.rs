@@ -43,19 +43,25 @@ impl LockManager {
     ///
     /// `etcd://[user:password@]host[:port],host[:port],…[/root]`, with TLS `etcds://…` (feature `etcd`): the members of
     /// an etcd cluster, 3.4 or later. If a minority of them dies, locks survive without a second holder. Locks are
-    /// granted in the order of the requests of all processes. Exclusive locks only. All locks of a process depend on
-    /// one session. The session ends `?session_timeout=10s` (if not given: the `default_ttl`) after the last heartbeat
-    /// of the process. So a crashed holder delays others by that time, and a process that cannot reach etcd for that
-    /// time loses all of its locks, whatever their ttls. Keys are below `root` (if not given: `distlock`). TLS has the
-    /// same parameters as Redis. More in [docs/etcd.md](https://github.com/distlock/distlock/blob/main/docs/etcd.md).
+    /// granted in the order of the requests of all processes. All locks of a process depend on one session. The session
+    /// ends `?session_timeout=10s` (if not given: the `default_ttl`) after the last heartbeat of the process. So a
+    /// crashed holder delays others by that time, and a process that cannot reach etcd for that time loses all of its
+    /// locks, whatever their ttls. Keys are below `root` (if not given: `distlock`). TLS has the same parameters as
+    /// Redis. More in [docs/etcd.md](https://github.com/distlock/distlock/blob/main/docs/etcd.md).
     ///
     /// `zookeeper://[user:password@]host[:port],host[:port],…[/path]` (feature `zookeeper`): the members of a ZooKeeper
     /// ensemble, 3.5 or later. If a minority of them dies, locks survive without a second holder. They live as long as
     /// the session of the process (`?session_timeout=10s`), as with etcd. If a member is cut off from the others, it
     /// closes its connections after `syncLimit` ticks, and its clients stay connected to it until then. Their locks
-    /// survive this if `session_timeout` is above twice that time. Otherwise the holders lose them. Exclusive locks
-    /// only, without `min_hold`. Nodes are below `path` (if not given: `/distlock`). More in
+    /// survive this if `session_timeout` is above twice that time. Otherwise the holders lose them. `min_hold` is not
+    /// available. Nodes are below `path` (if not given: `/distlock`). More in
     /// [docs/zookeeper.md](https://github.com/distlock/distlock/blob/main/docs/zookeeper.md).
+    ///
+    /// `postgres://…`, `mysql://…` (also `mariadb://…`), `memcached://…` and `sqlite:///path` (features of the same
+    /// names): see [docs/postgres.md](https://github.com/distlock/distlock/blob/main/docs/postgres.md),
+    /// [docs/mysql.md](https://github.com/distlock/distlock/blob/main/docs/mysql.md),
+    /// [docs/memcached.md](https://github.com/distlock/distlock/blob/main/docs/memcached.md)
+    /// and [docs/sqlite.md](https://github.com/distlock/distlock/blob/main/docs/sqlite.md).
     ///
     /// # Errors
     /// [`LockError::InvalidOptions`] at once, if the URL is invalid. [`LockError::Unavailable`] at once if the server
@@ -132,7 +138,7 @@ impl LockManager {
     #[doc(alias("DISTLOCK_URL", "environment"))]
     pub fn from_env() -> impl Future<Output = Result<Self, LockError>> + Send {
         Box::pin(async {
-            // The value may contain a password: it is not quoted.
+            // The value is not quoted, because it may contain a password.
             let problem = match std::env::var("DISTLOCK_URL") {
                 Ok(url) => return LockManager::connect(url).await,
                 Err(VarError::NotPresent) => "is not set",

@@ -10,12 +10,12 @@ use crate::driver::{Core, Executor, SHARDS};
 use crate::observe::Observers;
 
 impl LockManager {
-    /// Locks for managers that share them.
+    /// A store for managers that share locks.
     pub(crate) fn shared_memory() -> Arc<MemoryStore> {
         MemoryStore::new(LockManager::memory_tuning())
     }
 
-    /// A manager of `store`. Without `runtime` it has a thread of its own.
+    /// A manager of `store`. Without `runtime`, it has its own thread.
     pub(crate) fn of_shared_memory(store: Arc<MemoryStore>, runtime: Option<Handle>) -> Self {
         let (client, observers) = (connecting::client_id(None), Observers::standard());
         let memory = Memory::new(&client, String::new(), store);

@@ -45,7 +45,7 @@ pub struct Locks {
     unanswered: Vec<String>,
     unread: Vec<String>,
     ended: bool,
-    /// Its thread does the work.
+    /// The manager's thread does the work.
     _manager: LockManager,
 }
 
@@ -58,7 +58,7 @@ enum ListEvent {
     End,
 }
 
-/// The reader is gone.
+/// The reader was dropped.
 struct Unread;
 
 impl LockManager {
@@ -102,7 +102,7 @@ impl LockManager {
         });
         let (manager, unavailable_after) = (self.clone(), self.0.defaults().unavailable_after);
         if let Some(error) = core.refusal() {
-            // There is no thread to do it.
+            // There is no I/O thread.
             drop(sender.try_send(ListEvent::Failed(unavailable(error))));
         } else {
             self.core().aside(async move {
@@ -220,7 +220,7 @@ impl Locks {
                 Some(ListEvent::Unread(server)) => self.unread.push(server),
                 Some(ListEvent::Failed(error)) => return Poll::Ready(Some(Err(error))),
                 Some(ListEvent::End) => {}
-                // The thread has ended in the middle of it.
+                // The thread has ended before the end of the list.
                 None => return Poll::Ready(Some(Err(LockError::Closed))),
             }
         }
@@ -245,7 +245,7 @@ fn unavailable(error: StoreError) -> LockError {
     LockError::Unavailable { key: LockKey::from_shared("".into()), source: error.source }
 }
 
-/// What makes the items of a list, on the I/O thread.
+/// Creates the items of a list, on the I/O thread.
 struct Items {
     core: Arc<Core>,
     sender: Sender<ListEvent>,
@@ -275,7 +275,7 @@ impl Items {
         Some(OwnAccount { client: client(&self.core.client, &self.core.who()), account })
     }
 
-    /// Where there are no others.
+    /// The list of this process's own locks, for a store that no other process uses.
     async fn own(&self, pattern: &Pattern) -> Result<ListEvent, Unread> {
         self.send(ListEvent::Client(client(&self.core.client, &self.core.who()))).await?;
         let mut after: Option<Arc<str>> = None;
@@ -283,7 +283,7 @@ impl Items {
             let keys = self.core.keys_behind(after.as_deref(), pattern, TOGETHER);
             let Some(last) = keys.last() else { return Ok(ListEvent::End) };
             after = Some(last.clone());
-            // Of a key that was released in between there is nothing to tell.
+            // A key that was released meanwhile is left out.
             for told in keys.iter().filter_map(|key| self.told(key)) {
                 if let Some(entry) = LockEntry::told(self.core.backend.prefix(), &told) {
                     self.send(ListEvent::Lock(entry)).await?;
@@ -292,7 +292,7 @@ impl Items {
         }
     }
 
-    /// As the store lists them.
+    /// The list from the store.
     async fn listed(&self, pattern: &Pattern) -> Result<ListEvent, Unread> {
         let (core, beginning) = (&self.core, pattern.beginning());
         self.send(ListEvent::Client(client(&core.client, &core.who()))).await?;

@@ -183,7 +183,7 @@ pub struct LockEntry {
     pub waiting: Vec<LockWaiter>,
 }
 
-/// What this client knows of one lock of its own.
+/// This client's data about one of its own locks.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnAccount {
     pub(super) client: LockClient,
@@ -260,7 +260,7 @@ pub(crate) fn holder(found: &StoredLock) -> LockHolder {
     LockHolder::stored(owner, found.remaining(), details)
 }
 
-/// Holders and waiters as the store knows them, with what this client knows of its own.
+/// The holders and waiters of the store's data, with the additional data of this client about its own.
 fn parties(found: &StoredLock, told: Option<&OwnAccount>) -> (Vec<LockHolder>, Vec<LockWaiter>) {
     let details = |token: &str| found.details.iter().find(|(of, _)| of == token).map(|(_, details)| details);
     let own: Vec<LockHolder> =
@@ -275,7 +275,7 @@ fn parties(found: &StoredLock, told: Option<&OwnAccount>) -> (Vec<LockHolder>, V
     };
     let holders = match found.kind {
         LockKind::Exclusive if found.holders.is_empty() => vec![holder(found.first_holder(), None)],
-        // A marker is the value of the key itself: its holders could not be read.
+        // The key's value is a marker, because its holders could not be read.
         _ => {
             let named = found.holders.iter().filter(|(token, _)| kind_of(token) == LockKind::Exclusive);
             named.map(|(token, left)| holder(token, *left)).collect()
@@ -312,7 +312,7 @@ impl LockInfo {
 }
 
 impl LockEntry {
-    /// As the store lists it.
+    /// An entry from the store's list.
     pub(super) fn listed(
         key: &str,
         prefix: &str,
@@ -324,7 +324,7 @@ impl LockEntry {
         LockEntry { key: key.to_owned(), full_key: format!("{prefix}{key}"), kind, holders, waiting }
     }
 
-    /// As this client knows it, where there are no others.
+    /// An entry from this client's data, for a store that no other process uses.
     pub(super) fn told(prefix: &str, told: &OwnAccount) -> Option<LockEntry> {
         let Account { key, holds, wait } = &told.account;
         let kind = holds.first().map(|hold| hold.kind).or_else(|| wait.as_ref().map(|wait| wait.kind))?;

@@ -49,7 +49,7 @@ impl LockManager {
         })
     }
 
-    /// No other process can use these locks, so there is no poller to leave gaps for.
+    /// No other process can use these locks, so no client polls and no gaps are needed.
     pub(super) fn memory_tuning() -> Tuning {
         Tuning { poll_gap: Duration::ZERO, ..Tuning::default() }
     }
@@ -110,7 +110,7 @@ mod tests {
     async fn locks_in_memory_have_the_options_of_the_builder() {
         let builder = LockManager::builder().key_prefix("shop:").client_name("checkout");
         let manager = builder.default_wait(Duration::from_millis(1)).in_memory().unwrap();
-        // A slow machine takes longer than the default for it.
+        // A slow machine may need longer than the default.
         let guard = manager.lock("k").wait(Duration::from_secs(600)).acquire().await.unwrap();
         assert!(guard.owner().starts_with("dl1:checkout."), "{}", guard.owner());
         assert!(manager.lock("k").acquire().await.unwrap_err().is_busy());

@@ -1,6 +1,6 @@
 //! The manager, which creates requests for locks.
 
-// Before the others, so that the documentation of `LockManager` begins with how to make one and how to lock.
+// Comes first, so that the documentation of `LockManager` begins with its creation and with `lock`.
 mod entrance;
 
 mod builder;

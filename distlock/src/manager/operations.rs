@@ -10,7 +10,7 @@ use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
 use distlock_store::clock;
 
-/// After the grace period, pending commands have this long to be answered.
+/// How long the replies to pending commands are awaited after the grace period.
 const UNDER_WAY_WAIT: Duration = Duration::from_secs(1);
 
 /// The result of a [`shutdown`](LockManager::shutdown).
@@ -40,7 +40,7 @@ pub struct ShutdownReport {
     pub unconfirmed: usize,
 }
 
-/// So often it is tried to take a lock from a holder that the store names again after it had not found it.
+/// How often a forced release is tried if the store does not find the holder and then names it again.
 const TRIES: usize = 3;
 
 /// The result of [`force_release_from`](LockManager::force_release_from).
@@ -182,7 +182,7 @@ impl LockManager {
                 Some(found) if !found.is_held_by(&owner) => {
                     return Ok(ForcedRelease::HeldByAnother { holder: found.first_holder().to_owned() });
                 }
-                // The same owner has acquired the lock again in between.
+                // The same owner has acquired the lock again meanwhile.
                 Some(_) => {}
             }
         }
@@ -236,7 +236,7 @@ impl LockManager {
     async fn shut_down(&self, grace: Duration) -> ShutdownReport {
         let core = self.core();
         if core.is_forked() {
-            // All locks belong to the parent.
+            // All locks belong to the parent process.
             return ShutdownReport { held: 0, lost: 0, ignored: 0, unconfirmed: 0 };
         }
         let held = core.lease_handles();

@@ -23,7 +23,7 @@ use distlock_store::kit::sync::Locked;
 
 type OpenStore = dyn Fn(&str, &ConnectionOptions) -> Result<StoreSlot, String> + Send + Sync;
 
-/// How a scheme is opened.
+/// How the store of a scheme is opened.
 #[derive(Clone)]
 enum Opener {
     /// A manager from the options, the URL and the name of the process.
@@ -42,7 +42,7 @@ struct Scheme {
     open: fn() -> Option<Opener>,
 }
 
-/// `None` where the feature is switched off.
+/// `None` if the feature is switched off.
 macro_rules! built_with {
     ($feature:literal, $open:expr) => {
         || {
@@ -99,10 +99,10 @@ const SCHEMES: &[Scheme] = &[
     },
 ];
 
-/// Those without a host, which may be written without `//`.
+/// Schemes without a host, which may be written without `//`.
 const HOSTLESS: &[&str] = &["memory", "sqlite"];
 
-/// Those that a program has registered.
+/// The schemes that the program has registered.
 static REGISTERED: Locked<Vec<(&'static str, Opener)>> = Locked::new(Vec::new());
 
 fn store<S: LockStore>(
@@ -253,7 +253,7 @@ fn switched_off(name: &str, feature: &str) -> String {
     )
 }
 
-/// One scheme for each store, on one line: all of them are too many to read.
+/// One scheme for each store, on one line. The list of all schemes would be too long.
 fn stores() -> String {
     let names: Vec<String> =
         SCHEMES.iter().filter_map(|scheme| scheme.names.first()).map(|name| shown(name)).collect();
@@ -312,7 +312,7 @@ fn open_redis(
     Ok(Built { manager, longest_attempt })
 }
 
-/// From one URL that lists the servers, or from one URL for each.
+/// Opens a quorum from one URL that lists the servers, or from one URL for each server.
 #[cfg(feature = "redis")]
 pub(super) fn open_quorum(
     builder: LockManagerBuilder,
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn a_scheme_that_is_not_built_names_its_feature() {
         for scheme in SCHEMES {
-            // What every build has needs no feature.
+            // A scheme that every build has needs no feature.
             let Some(feature) = scheme.feature else {
                 assert!((scheme.open)().is_some(), "{:?}", scheme.names);
                 continue;
@@ -407,7 +407,7 @@ mod tests {
             for name in scheme.names {
                 let text = switched_off(name, feature);
                 assert!(text.contains(&format!("the feature `{feature}`")), "{text}");
-                // Which are built depends on what else is built with this crate.
+                // The features of this build decide which schemes are available.
                 let made = LockManager::builder().url(format!("{name}://h h")).connect_lazy();
                 let refused = made.is_err_and(|error| error.to_string().contains(&text));
                 assert_eq!(refused, (scheme.open)().is_none(), "{name}");
@@ -469,7 +469,7 @@ mod tests {
                 "{refused}"
             );
         }
-        // Of those that are refused together none is registered.
+        // If one scheme is refused, the other ones of the same call are not registered either.
         assert!(register(&["nowhere-at-all", "redis"], nothing).is_err());
         assert!(refusal("nowhere-at-all://h").contains("is not a scheme of distlock"));
         register(&["nowhere-else", "nowhere+else"], nothing).unwrap();

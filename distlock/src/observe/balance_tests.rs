@@ -1,4 +1,4 @@
-//! What observers may count on: see [`Event`].
+//! The promises to observers, see [`Event`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -196,7 +196,7 @@ fn the_panic_of_an_observer_is_contained_and_the_others_are_told() {
     assert_eq!(recorder.under("it"), [Seen::Abandoned]);
 }
 
-/// Each manager's own observers are told of what its connections meet, and no others.
+/// What happens to the connections of a manager is reported to the observers of this manager only.
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn what_a_redis_store_notices_reaches_the_observers_of_its_manager() {
@@ -211,7 +211,7 @@ async fn what_a_redis_store_notices_reaches_the_observers_of_its_manager() {
         let alive = Core::start(client, RedisBackend::new(config).unwrap(), &tuning, 0, observers);
         (alive, recorder)
     };
-    // Nobody listens there.
+    // No server listens there.
     let managers = [1, 2].map(start);
     for (_, recorder) in &managers {
         let noticed = async || {

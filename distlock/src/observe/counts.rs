@@ -10,7 +10,7 @@ use super::{Event, Lock, Observer};
 use crate::lease_cell::How;
 use distlock_store::kit::sync::Locked;
 
-/// What was counted for a key.
+/// The counts of a key.
 ///
 /// ```
 /// use distlock::testing::Sections;
@@ -39,7 +39,7 @@ pub struct SectionCount {
     pub lost: usize,
 }
 
-/// Of some managers together.
+/// The counts of several managers.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(Locked<CountTable>);
 
@@ -77,7 +77,7 @@ impl Counts {
     }
 }
 
-/// Of one manager: counts its sections if a test has asked for it.
+/// The counter of one manager. Counts its sections if a test has asked for it.
 #[derive(Clone, Default)]
 pub(crate) struct Counter(Arc<OnceCell<CountsOf>>);
 

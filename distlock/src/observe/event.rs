@@ -102,7 +102,7 @@ pub(crate) enum LeaderStep {
     Stands,
     /// It leads.
     TermBegins { term: u64 },
-    /// It no longer leads. `lost`: the reason, if it has not resigned.
+    /// The candidate no longer leads. `lost`: the reason, if it has not resigned.
     TermEnds { term: u64, led: Duration, lost: Option<LostReason> },
 }
 
@@ -121,7 +121,7 @@ pub(crate) enum Behind {
     ThisProcess,
 }
 
-/// What is known of a release when it is reported.
+/// What is known about a release when it is reported.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(all(feature = "tracing", feature = "metrics")),

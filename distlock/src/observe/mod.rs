@@ -42,18 +42,18 @@ pub(crate) trait Observer: Send + Sync {
     }
 }
 
-/// All who observe one manager. It is made with the manager and does not change, except that readers of its stream come
-/// and go. Without observers an event costs one comparison: nothing is allocated, and nothing is formatted.
+/// All observers of one manager. They are created with the manager and do not change, except for the readers of its
+/// stream. Without observers an event costs one comparison: nothing is allocated, and nothing is formatted.
 #[derive(Clone, Default)]
 pub(crate) struct Observers {
     all: Vec<Arc<dyn Observer>>,
     readers: Arc<Readers>,
-    /// Of tests, which count sections.
+    /// The counter of sections, for tests.
     counts: counts::Counter,
 }
 
 impl Observers {
-    /// Those of every manager.
+    /// The observers of every manager.
     pub(crate) fn standard() -> Self {
         if counts::is_unobserved() {
             return Observers::default();
@@ -111,8 +111,8 @@ pub(crate) fn observe_this_thread(observers: &Observers) {
     HERE.set(observers.clone());
 }
 
-/// Tells what is noticed where connections are made, far from the manager that uses them. But they are made on threads
-/// of the manager's own, and its observers get it, like every other event.
+/// Reports what the code that makes connections notices. That code does not know the manager, but it runs on the
+/// manager's own threads, so the manager's observers get the event, like every other one.
 pub(crate) fn notice(notice: Notice<'_>) {
     // Fails at the end of the thread; then the manager has ended.
     if let Ok(observers) = HERE.try_with(|here| here.borrow().clone()) {

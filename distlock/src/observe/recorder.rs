@@ -39,7 +39,7 @@ pub(crate) enum HoldEnd {
     Nested,
 }
 
-/// Keeps the events of locks and requests, each with its label, and what was noticed, under none.
+/// Keeps the events of locks and requests, each with its label, and notices without a label.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder(Locked<Vec<(String, Seen)>>);
 

@@ -24,7 +24,7 @@ mod with_tracing {
 
     pub(crate) use tracing::Span;
 
-    /// What OpenTelemetry's layer takes for the status of the span.
+    /// The field that OpenTelemetry's layer takes as the status of the span.
     const ERROR: &str = "ERROR";
 
     /// Entered whenever a request is polled. Full keys are recorded only where debug events are wanted.

@@ -15,16 +15,16 @@ use crate::{Held, LockError};
 #[cfg(feature = "once")]
 pub use distlock_fence::{Once, Run};
 
-/// What a function with a transaction returns: it commits if that is `Ok`.
+/// The return type of a function with a transaction, which commits if the value is `Ok`.
 #[diagnostic::on_unimplemented(
     message = "`transaction` commits if the function returns `Ok`, and this one returns `{Self}`",
     label = "not a `Result`",
     note = "return a `Result`: `Ok` commits, `Err` rolls back"
 )]
 pub trait ReturnsResult: Sized {
-    /// What is stored by `once`.
+    /// A value that `once` stores.
     type Value;
-    /// What rolls back.
+    /// The error, which rolls the transaction back.
     type Error;
     /// Which of them it is.
     fn into_result(self) -> Result<Self::Value, Self::Error>;
@@ -64,12 +64,12 @@ pub fn connection_of<C: Connections>(_: &C) -> &'static mut C::Connection {
     super::placeholder()
 }
 
-/// What `transaction = name in database` names. Its methods are missing if it is no database: then the type of what
-/// follows is not known, and the compiler says nothing of it.
+/// The database of `transaction = name in database`. A type that is not a database lacks these methods. Then the types
+/// of the following expressions are not known, and the compiler reports only the first error.
 #[derive(Debug)]
 pub struct Database<'d, D>(&'d D);
 
-/// Where the compiler says which libraries there are, if it is no database.
+/// The place where the compiler's message lists the supported libraries, if the type is not a database.
 pub fn database<D: FencedDatabase>(database: &D) -> Database<'_, D> {
     Database(database)
 }
@@ -134,12 +134,13 @@ impl<D: OnceDatabase, T: Serialize> Open<T> for FirstRun<D> {
     }
 }
 
-/// Commits if the body has returned `Ok`, and rolls back otherwise. The lock is released behind it. A lease that is
-/// lost meanwhile changes nothing: a later holder waits for the row of the fence. `section`: an error if the lease was
-/// lost during the body, and in it one if there was no transaction to run in.
+/// Commits if the body has returned `Ok`, and rolls back otherwise. The lock is released afterwards. A lease that is
+/// lost meanwhile changes nothing: a later holder waits for the row of the fence. `section` is an error if the lease
+/// was lost during the body, and contains an error if the transaction could not begin.
 ///
 /// # Errors
-/// Those of `section`, and [`LockError::Fence`] if it was not committed, or it is unknown whether it was.
+/// Those of `section`, and [`LockError::Fence`] if the transaction was not committed, or if it is unknown whether it
+/// was.
 pub async fn commit<X, R>(section: Result<Result<Ended<X, R>, LockError>, LockError>) -> Result<R, LockError>
 where
     R: ReturnsResult,
@@ -173,7 +174,8 @@ fn returned<R: ReturnsResult>(done: Result<R::Value, Undone<R::Error>>) -> Resul
     }
 }
 
-/// What the body returns. If the lease was lost meanwhile, it is rolled back, unless `on_lost` says otherwise.
+/// The body's return value. If the lease was lost meanwhile, the transaction is rolled back, unless `on_lost` says
+/// otherwise.
 fn kept<R: ReturnsResult>(value: R, held: &Held, on_lost: OnLost) -> Result<R::Value, Undone<R::Error>> {
     let value = value.into_result().map_err(Undone::Body)?;
     match on_lost {

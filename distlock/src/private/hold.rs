@@ -14,8 +14,8 @@ use crate::section::Holding;
 pub use crate::section::{Hold, OnLost};
 use crate::{FencingToken, Guard, Held, LockError, LockRequest, Release};
 
-/// Where the lock lives: declared before, and so dropped after, everything that the body may use. It is shared with the
-/// body, which exists before the lock does.
+/// The owner of the lock. It is declared before everything that the body may use, and so dropped after it. It is shared
+/// with the body, which is created before the lock.
 #[derive(Debug, Default)]
 pub struct Slot(OnceLock<Holding>);
 
@@ -35,7 +35,7 @@ impl Slot {
     pub(super) fn begin(&self, request: LockRequest) -> Acquisition {
         let release = request.release_policy();
         let mut acquire = AcquireFuture::new(request);
-        // A task that has to let others run first begins with its first poll.
+        // A task that has to yield to other tasks begins with its first poll.
         let begun = if has_budget_remaining() { acquire.begin() } else { None };
         match begun {
             Some(result) => Acquisition::Known(Some(self.keep(result, release))),
@@ -66,8 +66,8 @@ impl Slot {
         self.0.get().map(Holding::handle)
     }
 
-    /// Releases, and waits for it unless the request says otherwise; a failure is reported, not returned.
-    /// The expansion awaits it at once.
+    /// Releases the lock, and waits for the reply unless the request says otherwise. A failure is reported, not
+    /// returned. The expansion awaits this future at once.
     #[inline(never)]
     pub fn release(&self) -> Releasing {
         Releasing(self.0.get().and_then(|holding| {
@@ -85,7 +85,7 @@ impl Slot {
         }
     }
 
-    /// Releases; the error, if the lock had been lost.
+    /// Releases the lock. Returns the error if the lock had been lost.
     #[inline(never)]
     pub fn finish_blocking(&self) -> Option<LockError> {
         let holding = self.0.get()?;
@@ -93,8 +93,8 @@ impl Slot {
     }
 }
 
-/// Around what the patterns of arguments leave behind, which the body does not have: it is dropped in the scope of the
-/// section, too. Dropped last of the three.
+/// Wraps the parts of the arguments that the patterns do not bind, and that the body therefore does not own. They are
+/// dropped in the scope of the section, too. This is dropped last of the three.
 #[derive(Debug)]
 pub struct Outside<'a> {
     slot: &'a Slot,
@@ -102,7 +102,7 @@ pub struct Outside<'a> {
     entered: OnceLock<scope::ScopeGuard>,
 }
 
-/// Dropped first of the three: what is dropped next is in the scope.
+/// Dropped first of the three: the next value is dropped in the scope.
 #[derive(Debug)]
 pub struct Inside<'a>(&'a Outside<'a>);
 

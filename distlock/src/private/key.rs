@@ -33,7 +33,7 @@ impl<'a> Part<'a> {
         Part::Value(name, value)
     }
 
-    /// The same for a type parameter: the compiler's own message about `Display` knows better what to write.
+    /// The same for a type parameter, for which the compiler's own message about `Display` is more helpful.
     pub fn generic<T: Display>(name: &'static str, value: &'a T) -> Self {
         Part::Value(name, value)
     }
@@ -49,7 +49,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What a placeholder can stand for.
+/// A value for a placeholder.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock key: it does not implement `Display`",
     label = "does not implement `Display`",
@@ -119,7 +119,7 @@ impl KeyText {
 
     #[cold]
     fn spill(&mut self, text: &str) {
-        // What was pushed so far is text, so nothing is replaced.
+        // The bytes so far are valid UTF-8, so nothing is replaced.
         self.long.push_str(&String::from_utf8_lossy(&self.short[..self.length]));
         self.long.push_str(text);
         self.length = 0;
@@ -173,7 +173,7 @@ impl Write for Escaping<'_> {
 #[derive(Debug)]
 pub struct KeyOf<'a, T: ?Sized>(pub &'a T);
 
-// One inherent method only: the compiler would complain about two in addition to what is wrong with the expression.
+// There is only one inherent method: with two, the compiler would report an ambiguity in addition to the real error.
 impl<K: KeyLike> KeyOf<'_, Result<K, LockError>> {
     /// The key or the error.
     pub fn key(self) -> Result<LockKey, LockError> {
@@ -236,7 +236,7 @@ fn warn_of_placeholder(manager: &LockManager, label: &str, key: &str, names: &'s
     manager.core().observers.tell(&Event::LiteralPlaceholder { label, name });
 }
 
-/// What an expression in `key = expr` can yield.
+/// A value of the expression in `key = expr`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a lock key",
     label = "not text, not a `LockKey`, and not a `Result<_, LockError>` of one",
@@ -258,7 +258,7 @@ impl KeyList {
         KeyList(Vec::with_capacity(keys))
     }
 
-    /// Adds a key, or the error that stands in its place.
+    /// Adds a key, or the error instead of it.
     pub fn add(&mut self, key: Result<LockKey, LockError>) {
         self.0.push(key);
     }

@@ -12,7 +12,7 @@ use super::hold::{Acquisition, Releasing, Slot};
 use crate::section::{OnLost, Section};
 use crate::{LockError, LockManager, LockRequest};
 
-/// What a function asks for. `Ok(None)`: nothing, it runs without a lock. `Err`: there is no manager to ask.
+/// The request of a function. `Ok(None)`: it runs without a lock. `Err`: there is no manager.
 type Asked = Result<Option<LockRequest>, LockError>;
 
 /// A request to the manager of the scope or of the process.
@@ -60,7 +60,7 @@ pub fn section_in<'a, F: Future>(
 pin_project! {
     /// The future of [`section`]: [`LockError::Lost`] if the lock was lost and the body was dropped because of it, or
     /// why the lock was not acquired.
-    // Whatever the body was given is gone before the lock is released.
+    // The values that were passed to the body are dropped before the lock is released.
     #[must_use = "futures do nothing unless polled"]
     pub struct Locked<F: Future> {
         #[pin]
@@ -144,7 +144,7 @@ fn poll<F: Future>(
     if result.is_none() {
         return Poll::Pending;
     }
-    // Whatever the body has is gone before the lock is released.
+    // The values of the body are dropped before the lock is released.
     around.leave(&mut || body.set(None));
     ready!(around.poll_release(cx));
     result.take().map_or(Poll::Pending, Poll::Ready)
@@ -190,7 +190,7 @@ impl<S: Borrow<Slot>> Around for Place<S> {
     }
 }
 
-/// What does not depend on the body's type, so it is compiled only once.
+/// The part that does not depend on the body's type, so that it is compiled only once.
 struct Entry {
     on_lost: OnLost,
     stage: Stage,

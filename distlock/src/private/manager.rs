@@ -14,7 +14,7 @@ pub trait AsLockManager {
     fn as_lock_manager(&self) -> LockManager;
 }
 
-/// A step of its own, so that the message below takes the place of "no method named ..".
+/// A separate step, so that the compiler shows the message below instead of "no method named ..".
 impl<M: Manager + ?Sized> AsLockManager for M {
     fn as_lock_manager(&self) -> LockManager {
         self.to_lock_manager()

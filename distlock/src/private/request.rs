@@ -18,7 +18,7 @@ pub fn request_all(
     manager.lock_all(keys).label(label)
 }
 
-/// Makes the compiler warn of `name = ..` where it stands.
+/// Makes the compiler warn about `name = ..` at its place in the source.
 #[deprecated(note = "the option `name` is called `label` now, as everywhere else: write `label = \"..\"`")]
 pub const fn former_name() {}
 

@@ -2,7 +2,7 @@
 
 use crate::LockError;
 
-/// A value that is never made: it lends its type to an async block that has no signature.
+/// A value that is never created. Its type determines the type of an async block, which has no signature.
 #[must_use]
 pub fn placeholder<T>() -> T {
     unreachable!("the expansion of `#[distributed_lock]` never runs this")
@@ -28,7 +28,7 @@ impl<T, E: From<LockError>> CarriesLockError for Result<T, E> {
     }
 }
 
-/// The same when `on_busy` takes a part: a trait of its own for the sake of its message.
+/// The same with `on_busy`. It is a separate trait, so that its error message can differ.
 #[diagnostic::on_unimplemented(
     message = "`on_busy` covers a busy lock only, and `{Self}` cannot carry other lock errors",
     label = "a lost or unavailable lock could not be reported",

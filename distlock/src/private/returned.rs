@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-/// A type to ask about; there is no value.
+/// A type to check, without a value.
 pub struct TypeOf<T: ?Sized>(PhantomData<fn(&T)>);
 
 impl<T: ?Sized> fmt::Debug for TypeOf<T> {
@@ -118,10 +118,10 @@ impl<T: Stream + ?Sized> TypeOf<T> {
     }
 }
 
-/// The same for every other type, which stays what it is; the inherent methods come first. The names are long because
-/// traits of others have methods for all types, too: diesel-async has `first`.
+/// The same for every other type, which is not changed. The inherent methods take precedence. The names are long
+/// because traits of other crates have methods for all types, too: diesel-async has `first`.
 pub trait AnyType: Sized {
-    /// Nothing that is looked into.
+    /// A type whose contents are not checked.
     #[must_use]
     fn inside(self) -> Self {
         self

@@ -18,7 +18,7 @@ pub(crate) struct HoldAccount {
     pub(crate) token: Token,
     pub(crate) kind: LockKind,
     pub(crate) users: u64,
-    /// That of the user who has had it longest.
+    /// The label of the holder that has held it longest.
     pub(crate) label: String,
     pub(crate) since: Duration,
     pub(crate) left: Duration,
@@ -27,11 +27,11 @@ pub(crate) struct HoldAccount {
 /// The requests that wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WaitAccount {
-    /// That of the attempt on the server, if there is one.
+    /// The token of the attempt on the server, if there is one.
     pub(crate) token: Option<Token>,
     pub(crate) kind: LockKind,
     pub(crate) requests: u64,
-    /// That of the request that has waited longest.
+    /// The label of the request that has waited longest.
     pub(crate) label: String,
     pub(crate) since: Duration,
 }

@@ -18,6 +18,6 @@ pub(crate) struct ListPage {
     pub(crate) clients: Vec<(Arc<str>, Who)>,
     /// Servers of the store that could not be looked through.
     pub(crate) unread: Vec<String>,
-    /// Where the next page begins: behind this key. `None`: it is the last one.
+    /// The next page begins after this key. `None`: this page is the last one.
     pub(crate) next: Option<Arc<str>>,
 }

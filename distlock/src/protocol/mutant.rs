@@ -120,7 +120,7 @@ pub(crate) enum Mutant {
     ReplacedWithoutCompare,
     HandedOverForgotten,
     LastRenewalPassedOn,
-    // Of the driver.
+    // Rules of the driver.
     CommandDroppedWithCaller,
     CommandLeftToCaller,
     RearmForgotten,
@@ -129,7 +129,7 @@ pub(crate) enum Mutant {
     NoticedGrantNotClaimed,
     OnlyFirstAnswerNoticed,
     HandedOverUnconfirmed,
-    // Of the quorum.
+    // Rules of the quorum.
     HalfIsEnough,
     ErrorsAreConsent,
     MinorityNotReleased,
@@ -154,7 +154,7 @@ pub(crate) enum Mutant {
     NobodyStandsAside,
     LostQueueNotLeft,
     ReleaserNotLast,
-    // Of deadlocks.
+    // Rules of deadlocks.
     DeadlockAfterOneLook,
     DeadlockRecordBelieved,
     DeadlockBeatIgnored,
@@ -177,8 +177,8 @@ pub(crate) fn switch(fault: Option<Mutant>) {
     ON.set(fault);
 }
 
-/// Breaks one rule after the other and searches the seeds for a run that shows it. `shows`: what a run of
-/// that seed reports if it shows the broken rule.
+/// Breaks one rule after the other, and searches the seeds for a run that violates it. `shows` returns the report of a
+/// run with this seed, if the run shows the broken rule.
 ///
 /// # Panics
 /// If a broken rule is not found.

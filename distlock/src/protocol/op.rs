@@ -8,7 +8,7 @@ use std::time::Duration;
 /// What an acquire command does if another token holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AcquireMode {
-    /// Nothing: it only tries.
+    /// The command only tries.
     Try,
     /// It queues. The grant is pushed.
     Wait,
@@ -92,8 +92,8 @@ pub(crate) struct Replace {
     pub(crate) holder: Arc<str>,
 }
 
-/// Releases and hands on; or leaves the queue; or undoes whatever an earlier command of this token may have
-/// done.
+/// Releases the lock and hands it on, or leaves the queue, or undoes the effect that an earlier command of this token
+/// may have had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Release {
     pub(crate) token: Token,
@@ -111,7 +111,7 @@ impl Release {
     }
 }
 
-/// What a release ends, as far as this process knows.
+/// The state that a release ends, as far as this process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// A lease that excludes all others.
@@ -126,7 +126,7 @@ pub(crate) struct Renew {
     pub(crate) token: Token,
     pub(crate) kind: LockKind,
     pub(crate) ttl: Duration,
-    /// The process hands the lock over: its lease is to last for that time without it.
+    /// The process hands the lock over: the lease must last for this time without the process.
     pub(crate) last: bool,
 }
 

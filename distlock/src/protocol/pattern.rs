@@ -39,7 +39,7 @@ impl Pattern {
         Some(Pattern { pieces })
     }
 
-    /// What every key begins with that it matches.
+    /// The common beginning of all keys that the pattern matches.
     pub(crate) fn beginning(&self) -> String {
         let literal = self.pieces.iter().map_while(|piece| match piece {
             Piece::Character(c) => Some(*c),
@@ -50,7 +50,7 @@ impl Pattern {
 
     pub(crate) fn matches(&self, key: &str) -> bool {
         let (mut at, mut rest) = (0, key.chars());
-        // Where the last `*` stands, and what it may still take in.
+        // The position of the last `*`, and the text that it may still match.
         let mut star = None;
         loop {
             match self.pieces.get(at) {

@@ -12,7 +12,7 @@ use distlock_store::engine::fields::{Field, cut, unescape};
 use super::account::HoldAccount;
 use super::{OwnerDetails, Who};
 
-/// The longest fields, in bytes. Writers cut what is longer.
+/// The longest fields, in bytes. Writers cut longer texts.
 pub(crate) const LONGEST_KEY: usize = 1024;
 pub(crate) const LONGEST_CLIENT: usize = 128;
 const LONGEST_LABEL: usize = 128;

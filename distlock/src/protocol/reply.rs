@@ -18,8 +18,8 @@ pub(crate) enum Remaining {
     For(Duration),
 }
 
-/// Who holds a lock that another token asks for. The contract's [`Busy`](distlock_store::Busy) leaves it open how the
-/// holder's text is judged; this says it.
+/// The holder of a lock that another token asks for. The contract's [`Busy`](distlock_store::Busy) does not define how
+/// the holder's text is read. This type does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CurrentHolder {
     pub(crate) text: Arc<str>,

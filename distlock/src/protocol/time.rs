@@ -13,8 +13,8 @@ pub(crate) fn lease_end(sent: Time, ttl: Duration) -> Time {
     sent.after(ttl).before(drift).before(EXPIRY_GRANULARITY).max(sent)
 }
 
-/// When, on our clock, the ttl is over of a lease that may be relied on until `deadline`. Adds what
-/// [`lease_end`] has subtracted.
+/// When, on our clock, the ttl of a lease is over that may be relied on until `deadline`. Adds what [`lease_end`] has
+/// subtracted.
 pub(crate) fn ttl_end(deadline: Time, ttl: Duration) -> Time {
     deadline.after(drift(ttl)).after(EXPIRY_GRANULARITY)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::session::Session;
 
-/// Whose wall clocks the times in replies are read from.
+/// The clocks whose time is in the replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clocks {
     /// One server's: times that contradict each other show that the clock was stepped.
@@ -15,7 +15,7 @@ pub(crate) enum Clocks {
     Many,
 }
 
-/// What ends the lease of a holder that has died.
+/// The event that ends the lease of a dead holder.
 #[derive(Clone, Debug)]
 pub(crate) enum LeaseEnds {
     /// Its ttl, which the store may have rounded up to a multiple of `granularity`.
@@ -42,7 +42,7 @@ pub(crate) enum Wanted {
     NeverTold,
 }
 
-/// What fencing tokens are made of.
+/// The source of the fencing tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fences {
     /// They follow the clock that the times in replies and pushes are read from, in microseconds.
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     const MILLI: u64 = 1_000;
-    /// What other languages' clients wait before they give up.
+    /// How long clients in other languages wait before they give up.
     const TIME_OUT: u64 = 10_000 * MILLI;
     /// Some day of 2026.
     const START: u64 = 1_795_000_000_000_000;

@@ -60,7 +60,7 @@ impl AcquireFuture {
         }
     }
 
-    /// The first step, which does not wait: has to be followed by a poll at once, unless it returns the result.
+    /// The first step, which does not wait. If it does not return the result, the caller must poll at once.
     #[inline(never)]
     pub(crate) fn begin(&mut self) -> Option<Result<Guard, LockError>> {
         let request = self.request.as_ref()?;
@@ -116,7 +116,7 @@ impl AcquireFuture {
         result
     }
 
-    /// `Ready(None)`: the request has gone further.
+    /// `Ready(None)`: the request is in its next state.
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Guard, LockError>>> {
         match &mut self.stage {
             AcquireStage::Further(further) => further.as_mut().poll(cx).map(Some),
@@ -139,8 +139,8 @@ impl Future for AcquireFuture {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let AcquireStage::New = this.stage {
-            // As with the locks of tokio: a task whose sections never wait yields now and then. Before the first
-            // step, so that no lock is held meanwhile.
+            // Like the locks of tokio, this makes a task yield now and then whose sections never wait. It yields before
+            // the first step, so that no lock is held meanwhile.
             ready!(poll_proceed(cx)).made_progress();
             if let Some(result) = this.begin() {
                 return Poll::Ready(result);
@@ -177,7 +177,7 @@ impl LockRequest {
         self.keys.as_ref().ok()?.as_slice().first()
     }
 
-    /// As its span shows it.
+    /// The value in the span of the request.
     fn shown(&self) -> spans::RequestFields<'_> {
         let keys = self.keys.as_ref().map_or(0, |keys| keys.as_slice().len());
         let key = self.first_key().map_or("", LockKey::as_str);
@@ -314,7 +314,7 @@ impl LockRequest {
     }
 }
 
-/// What a request is to a section of the same task that holds its key.
+/// The relation of a request to a section of the same task that holds its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nesting {
     /// The section excludes every holder that the request would exclude.
@@ -325,7 +325,7 @@ enum Nesting {
     WrongKind,
 }
 
-/// The one rule for a call inside a section that holds its key.
+/// The rule for a call inside a section that holds its key.
 fn nesting(held: LockKind, wanted: LockKind) -> Nesting {
     match (held, wanted) {
         (LockKind::Exclusive, LockKind::Exclusive | LockKind::Shared)
@@ -397,7 +397,7 @@ pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: LockKind) -> LockEr
             "lock `{key}` is not held by the process that handed it over: the ticket was used, or its lease \
              has ended; acquire the lock like any other"
         )),
-        // Only exclusive holders publish for what they wait.
+        // Only exclusive holders publish the locks that they wait for.
         Outcome::Deadlock(deadlock) => LockError::WouldDeadlock {
             key,
             held: LockKind::Exclusive,

@@ -10,7 +10,7 @@ use crate::key::LockKey;
 use crate::ttl::valid_ttl;
 use distlock_store::engine::Time;
 
-/// Others may have to wait for this time although no section uses the lock.
+/// Other processes may have to wait for this time although no section uses the lock.
 const LONGEST_LINGER: Duration = Duration::from_secs(10);
 const SHORTEST_LINGER: Duration = Duration::from_millis(1);
 
@@ -18,7 +18,7 @@ pub(crate) const NO_WAITERS: &str =
     "`max_waiters` is zero: no request could wait; for one attempt use `no_wait`";
 
 impl LockRequest {
-    /// Its keys, and what it wants of them; or why it cannot be granted at all.
+    /// The keys and the options of the request, or the reason why it can never be granted.
     pub(super) fn checked(&self, now: Time) -> Result<(&[LockKey], Want), LockError> {
         let keys = self.keys.as_ref().map_err(Clone::clone)?.as_slice();
         let mut want = self.want(now)?;
@@ -40,7 +40,7 @@ impl LockRequest {
         Ok((keys, want))
     }
 
-    /// What was handed over is an exclusive lock, on a store that can hand it over.
+    /// A lock that was handed over is exclusive, and its store supports the hand-over.
     fn check_replacing(&self) -> Result<(), LockError> {
         if self.kind != LockKind::Exclusive {
             return Err(LockError::options(format!("a ticket for an exclusive lock, and {}", self.kind)));

@@ -43,13 +43,13 @@ enum Wait {
 /// How long a lease may stay with its process after its last section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lingering {
-    /// As the manager says, if the request allows for it.
+    /// The manager's setting, if the request allows it.
     Default,
     For(Duration),
     Never,
 }
 
-/// What is locked: sorted, without duplicates, at least one.
+/// The keys to lock: sorted, without duplicates, at least one.
 #[derive(Debug)]
 pub(crate) enum Keys {
     One(LockKey),

@@ -5,7 +5,7 @@ use crate::error::LockError;
 use crate::fault::Fault;
 
 impl LockRequest {
-    /// `Ok(true)`: its lock is to be lost at once.
+    /// `Ok(true)`: the lock of the request must be lost at once.
     pub(super) fn planned_fault(&self) -> Result<bool, LockError> {
         let faults = &self.manager.core().faults;
         let mut loses = false;

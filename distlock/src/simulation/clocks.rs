@@ -3,15 +3,15 @@
 use super::MICRO;
 use crate::protocol::{ServerTime, Time};
 
-/// A process's clock: it starts anywhere, is off by a constant rate, and may stand still for a while.
+/// A process's clock. It starts at any time, drifts at a constant rate, and may be stopped for a while.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalClock {
     base: u64,
     /// Parts per million; positive is fast.
     rate: i64,
-    /// For how long it stood still before the latest time that it did.
+    /// The sum of all stops before the latest one.
     stood: u64,
-    /// From when to when it last stood still.
+    /// The beginning and the end of the latest stop.
     latest: (u64, u64),
 }
 

@@ -6,9 +6,9 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
-/// Collects runs. Only the digits of a trace count (times, tokens, sizes, and how many of them stand in a line): names
-/// of types and the wording of a line may change. Beside that number stands one of which only the times and the
-/// statistics decide, for a change of how the lines are written.
+/// Computes two numbers for a set of runs. The first one depends on the digits of the trace (times, tokens, sizes, and
+/// their number in each line), so names of types and the wording of a line may change. The second one depends on the
+/// times and the statistics only. It stays the same if the lines are written differently.
 #[derive(Default)]
 pub(crate) struct Digest {
     all: DefaultHasher,

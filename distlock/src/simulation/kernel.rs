@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use super::{MICRO, MILLI, SECOND};
 
-/// Something that happens at a time; of several at one time, in the order in which they were planned.
+/// An event at a time. Several events at one time happen in the order in which they were planned.
 #[derive(Debug)]
 struct Due<E> {
     at: u64,
@@ -42,7 +42,7 @@ pub(crate) enum Account {
     Omitted,
 }
 
-/// What every world is made of. `E` is what may happen in it.
+/// The parts that every world has. `E` is the type of its events.
 pub(crate) struct Kernel<E> {
     pub(crate) rng: Rng,
     /// True time, in nanoseconds.
@@ -80,14 +80,14 @@ impl<E> Kernel<E> {
         self.at(self.now + delay, event);
     }
 
-    /// What happens next, if it is due by `end`. True time is then what it is due at.
+    /// Returns the next event, if it is due by `end`, and sets the true time to its time.
     pub(crate) fn next(&mut self, end: u64) -> Option<E> {
         let Due { at, event, .. } = self.due.pop().filter(|due| due.at <= end)?;
         self.now = at;
         Some(event)
     }
 
-    /// Adds a line to the account, without computing it when nobody reads it.
+    /// Adds a line to the account, which is computed only if the account is kept.
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
         let now = self.now - self.zero;
         if let Some(trace) = &mut self.trace {

@@ -17,7 +17,7 @@ pub(crate) const MICRO: u64 = 1_000;
 pub(crate) const MILLI: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// Whether processes are told of what has happened.
+/// Whether processes are notified of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     Comes,

@@ -23,13 +23,13 @@ pub(crate) struct Tasks(Locked<Inner>);
 struct Inner {
     next: TaskId,
     tasks: BTreeMap<TaskId, Task>,
-    /// Those to be polled, in the order in which they were woken.
+    /// The tasks to poll, in the order in which they were woken.
     woken: Vec<TaskId>,
-    /// Those that nobody has planned yet.
+    /// The alarms that are not planned yet.
     alarms: Vec<(Time, Arc<Alarm>)>,
 }
 
-/// What a task sleeps until.
+/// The alarm that wakes a sleeping task.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     fired: AtomicBool,
@@ -48,7 +48,7 @@ impl Tasks {
         self.0.lock()
     }
 
-    /// Adds a task, which is to be polled.
+    /// Adds a task, which will be polled.
     pub(crate) fn spawn(&self, task: Task) -> TaskId {
         let mut inner = self.inner();
         let id = inner.next;
@@ -58,7 +58,7 @@ impl Tasks {
         id
     }
 
-    /// The task that is to be polled next, in the order in which they were woken.
+    /// The next task to poll, in the order in which they were woken.
     pub(crate) fn next_woken(&self) -> Option<TaskId> {
         let mut inner = self.inner();
         (!inner.woken.is_empty()).then(|| inner.woken.remove(0))
@@ -81,7 +81,7 @@ impl Tasks {
         }
     }
 
-    /// Drops a task wherever it waits.
+    /// Drops a task at any point at which it waits.
     pub(crate) fn abort(&self, id: TaskId) {
         let task = self.inner().tasks.remove(&id);
         drop(task);
@@ -101,7 +101,7 @@ impl Tasks {
         self.inner().tasks.len()
     }
 
-    /// Becomes ready when somebody fires its alarm.
+    /// Becomes ready when its alarm is fired.
     pub(crate) fn sleep(self: &Arc<Self>, until: Time) -> Sleep {
         Sleep { tasks: self.clone(), until, alarm: None }
     }

@@ -1,9 +1,9 @@
-//! Who may import whom, read from the sources.
+//! Checks the imports between the parts of the crates, which it reads from the sources.
 //!
-//! The rooms of the crate lie in layers. A file imports from its own room and from rooms in layers below, never
-//! upwards or sideways; the pure rooms use nothing but what is listed for them; and no files import each other in a
-//! circle. (A folder's `mod.rs` and the files of the folder are one thing here, and so are `lib.rs` and all files.)
-//! What tests alone use does not count.
+//! The rooms of the crate lie in layers. A file imports from its own room and from rooms in layers below, never upwards
+//! or sideways; the pure rooms use nothing but what is listed for them; and no files import each other in a circle. (A
+//! folder's `mod.rs` and the files of the folder are one thing here, and so are `lib.rs` and all files.) Imports that
+//! only tests use do not count.
 
 mod sources;
 
@@ -75,7 +75,7 @@ const CRATES: &[&str] = &[
     "stores/zookeeper",
 ];
 
-/// What the pure rooms use of the world, and of no other crate anything.
+/// The items of other crates that the pure rooms may use. Everything else is forbidden.
 const PURE: &[(&str, &[&str])] = &[
     (
         "protocol",
@@ -139,7 +139,7 @@ fn room(file: &str) -> Option<&'static Room> {
     ROOMS.iter().filter(|room| fits(room) > 0).max_by_key(|room| fits(room))
 }
 
-/// A folder's `mod.rs` and what is in the folder; `lib.rs` and all files.
+/// A folder's `mod.rs` with the files in the folder; `lib.rs` with all files.
 fn are_one(a: &str, b: &str) -> bool {
     let is_front = |front: &str, file: &str| {
         front == "lib.rs" || front.strip_suffix("mod.rs").is_some_and(|f| file.starts_with(f))
@@ -147,8 +147,7 @@ fn are_one(a: &str, b: &str) -> bool {
     is_front(a, b) || is_front(b, a)
 }
 
-/// All that breaks a rule.
-/// `exceptions`: like [`EXCEPTIONS`].
+/// Returns the imports that break a rule. `exceptions`: like [`EXCEPTIONS`].
 fn violations(imports: &Imports, exceptions: &[(&str, &str, &str)]) -> Vec<String> {
     let is_exception = |from, to| exceptions.iter().any(|(a, b, _)| (*a, *b) == (from, to));
     let mut found = Vec::new();
@@ -162,7 +161,7 @@ fn violations(imports: &Imports, exceptions: &[(&str, &str, &str)]) -> Vec<Strin
     }
     for (file, path) in &imports.outside {
         let pure = room(file).and_then(|room| PURE.iter().find(|(pure, _)| *pure == room.0));
-        // Types lead nowhere: they were imported, or are those of the language.
+        // Types are skipped: they were imported, or belong to the language.
         if let Some((name, used)) = pure
             && path.contains("::")
             && path.starts_with(|c: char| c.is_lowercase())
@@ -203,7 +202,7 @@ fn circles(imports: &Imports) -> BTreeSet<String> {
     in_one.map(|file| format!("a circle of {}", ring(file).join(", "))).collect()
 }
 
-/// Those of a crate, which has its folder beside that of this one.
+/// The files of a crate, whose folder is next to the folder of this crate.
 fn all_sources(of: &str) -> io::Result<BTreeMap<String, String>> {
     fn read(folder: &Path, before: &str, files: &mut BTreeMap<String, String>) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
@@ -250,7 +249,7 @@ fn a_store_depends_on_nothing_of_the_project_but_its_contract() {
     }
 }
 
-/// Of the command and of the stores: they have no layers, but no circles either.
+/// The command and the stores have no layers, but no circles either.
 #[test]
 fn no_files_of_the_other_crates_import_each_other_in_a_circle() {
     let mut found = Vec::new();
@@ -272,7 +271,7 @@ fn every_exception_is_still_needed() {
     }
 }
 
-/// A small tree of sources, and what is found in it.
+/// A small tree of sources, and the violations in it.
 fn found_in(files: &[(&str, &str)]) -> Vec<String> {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     violations(&imports(&files), &[])

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the files of a crate use.
+/// The names that the files of a crate use.
 #[derive(Debug, Default)]
 pub(crate) struct Imports {
     /// A file, and another one of the crate.
@@ -27,7 +27,7 @@ pub(crate) fn imports(files: &BTreeMap<String, String>) -> Imports {
     imports
 }
 
-/// What a source says, without comments: words, texts in quotes, other signs.
+/// The tokens of a source without comments: words, texts in quotes, other signs.
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Word(String),
@@ -117,7 +117,7 @@ fn behind(tokens: &[Token], mut i: usize) -> usize {
     i
 }
 
-/// Without what is there for tests only.
+/// Without the parts that are only for tests.
 fn production(tokens: &[Token]) -> Vec<Token> {
     let (mut kept, mut i) = (Vec::new(), 0);
     while i < tokens.len() {
@@ -147,11 +147,11 @@ type Names = Vec<String>;
 #[derive(Debug, Default)]
 struct Module {
     file: String,
-    /// Where it looks for the files of its own modules.
+    /// The folder in which it looks for the files of its own modules.
     folder: String,
-    /// Everything that it names by a path, in its own words: with the module inside the file that says so.
+    /// Every path in the file as it is written, with the module of the file that contains it.
     paths: Vec<(Names, Names)>,
-    /// Names that it imports: a name (or `*`), and what it stands for.
+    /// Names that it imports: a name (or `*`), and its path.
     imports: Vec<(String, Names)>,
     defines: BTreeSet<String>,
 }
@@ -257,7 +257,7 @@ impl Sources {
                 let import = self.modules.get(from).and_then(|m| m.imports.iter().find(imported));
                 match import {
                     _ if self.modules.contains_key(&child) => at = child,
-                    // Only a whole crate or a module leads on from here; types are imported where they are named.
+                    // Only a whole crate or a module is followed further. Types are imported where they are named.
                     Some((_, target)) if hops < 8 && target != path => {
                         let onward = [target.clone(), path[1..].to_vec()].concat();
                         return self.resolve(from, &onward, hops + 1);

@@ -14,10 +14,10 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 use super::errors::LinkError;
 use super::transactions::TxnReply;
 
-/// The number of requests in flight before others wait: as many as an idle program has at a time.
+/// The number of requests that may be in flight before others wait. An idle program has no more than this at a time.
 const MOST_DIRECT: usize = 4;
-/// The most in one batch. A server takes 128 operations (`--max-txn-ops`), counted as those of the outer transaction
-/// and those of the longest inner one; and while it carries them out it does nothing else.
+/// The maximum number of transactions in a batch. A server accepts 128 operations (`--max-txn-ops`): those of the outer
+/// transaction plus those of the longest inner one. While it executes them, it does nothing else.
 const MOST_IN_BATCH: usize = 32;
 
 /// The route of transactions to a member.
@@ -30,7 +30,7 @@ pub(super) struct Batcher {
 /// The waiting transactions, for the next sender.
 pub(super) struct Batches {
     coming: mpsc::UnboundedReceiver<Queued>,
-    /// Those that did not go with the last batch.
+    /// The transactions that did not fit into the last batch.
     left: VecDeque<Queued>,
 }
 
@@ -42,9 +42,9 @@ struct Queued {
 
 /// The next step of a caller.
 pub(super) enum Route<'a> {
-    /// Send it, and keep the permit until the answer is there.
+    /// Send it, and keep the permit until the reply arrives.
     Direct(Txn, SemaphorePermit<'a>),
-    /// Wait for the reply. An error: no task sends batches any more, and this one may have been sent.
+    /// Wait for the reply. An error means that batches are no longer sent, and that this one may have been sent.
     Batched(oneshot::Receiver<Result<TxnReply, LinkError>>),
     /// It was not sent: the connection has ended.
     Closed,
@@ -63,7 +63,7 @@ pub(super) fn batcher() -> (Batcher, Batches) {
 }
 
 impl Batcher {
-    /// `key`: the lock that it is about.
+    /// `key` is the lock of the transaction.
     pub(super) fn route(&self, key: &Arc<str>, txn: Txn) -> Route<'_> {
         if let Ok(permit) = self.alone.try_acquire() {
             return Route::Direct(txn, permit);
@@ -77,7 +77,7 @@ impl Batcher {
 }
 
 impl Batches {
-    /// The waiting transactions, as soon as there is one. Never ends if no caller is left.
+    /// Waits for a transaction, and returns all that wait. Never ends if no caller is left.
     pub(super) async fn next(&mut self) -> Batch {
         loop {
             if self.left.is_empty() {
@@ -99,7 +99,7 @@ impl Batches {
     fn take(&mut self) -> Batch {
         let (mut batch, mut keys) = (Vec::new(), HashSet::new());
         for asked in std::mem::take(&mut self.left) {
-            // Nobody waits for it any more: it is not sent.
+            // Its caller was dropped, so it is not sent.
             if asked.answer.is_closed() {
                 continue;
             }
@@ -123,7 +123,7 @@ impl Batch {
 }
 
 impl ReplySenders {
-    /// Answers all callers.
+    /// Passes the reply to all callers.
     pub(super) fn send(self, reply: Result<TxnReply, LinkError>) {
         let count = self.0.len();
         let parts = reply.map(TxnReply::parts).and_then(|parts| match parts.len() {
@@ -135,7 +135,7 @@ impl ReplySenders {
             Err(error) => vec![Err(error); count],
         };
         for (answer, reply) in self.0.into_iter().zip(parts) {
-            // Who has gone since learns nothing.
+            // A caller that was dropped since then needs no reply.
             drop(answer.send(reply));
         }
     }

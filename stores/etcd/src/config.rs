@@ -10,15 +10,15 @@ use super::url::Url;
 use distlock_store::kit::connection::{ConnectionOptions, UserLogin};
 use distlock_store::kit::tls::TlsFiles;
 
-/// The valid range of the session's time-out. Below the first, etcd raises it itself.
+/// The valid range of the session's time-out. etcd raises a lower value to the minimum.
 const SESSIONS: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(86_400);
 
-/// How long a member may take for an answer if nothing is said: as long as an election does.
+/// How long a member may take to reply, by default. An election takes as long.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Where etcd is, who we are, how long to wait.
+/// The addresses of etcd, the credentials, and the time-outs.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     /// `host:port` of each member.
@@ -27,11 +27,11 @@ pub(super) struct Config {
     pub(super) login: UserLogin,
     /// `None`: without TLS.
     pub(super) tls: Option<Arc<TlsFiles>>,
-    /// The ttl that is asked for the lease of the session, in whole seconds.
+    /// The ttl that the session's lease requests, in whole seconds.
     pub(super) session_timeout: Duration,
     /// How long one attempt to connect may take, until commands can be sent.
     pub(super) connect_timeout: Duration,
-    /// How long an answer may take before the connection counts as broken.
+    /// How long a reply may take before the connection counts as broken.
     pub(super) response_timeout: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A sentence that says what to write instead. It never quotes the URL, which may hold a password.
+    /// A sentence that names the remedy. It never quotes the URL, which may hold a password.
     pub(super) fn read(url: &str, options: &ConnectionOptions) -> Result<Config, String> {
         let url = Url::read(url)?;
         if options.address_map.is_some() {
@@ -69,13 +69,13 @@ impl Config {
         })
     }
 
-    /// Where the locks are, for messages.
+    /// The location of the locks, for messages.
     pub(super) fn describe(&self) -> String {
         format!("etcd at {}", self.members.join(", "))
     }
 }
 
-/// Rounded up to what etcd can tell apart.
+/// Rounded up to whole seconds, the unit of etcd's leases.
 pub(super) fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }

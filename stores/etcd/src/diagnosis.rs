@@ -8,10 +8,10 @@ use super::link::Link;
 use distlock_store::Severity::{Fault, Fine, Note, Warning};
 use distlock_store::{Finding, StoreError};
 
-/// `--quota-backend-bytes` of a member that does not tell it (before 3.6), if nothing else was set.
+/// The default of `--quota-backend-bytes`. Members before 3.6 do not report their value.
 const USUAL_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 
-/// What a cluster says of itself. `None`: the user may not ask.
+/// What a cluster reports about itself. `None`: the user has no permission to ask.
 #[derive(Default)]
 pub(super) struct ClusterStatus {
     pub(super) status: Option<StatusResponse>,
@@ -43,7 +43,7 @@ impl Link {
     }
 }
 
-/// `None`: the member is in order, and refuses.
+/// `None`: the member works, and refuses.
 fn permitted<T>(answer: Result<T, LinkError>) -> Result<Option<T>, StoreError> {
     match answer {
         Ok(said) => Ok(Some(said)),

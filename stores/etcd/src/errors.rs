@@ -13,22 +13,22 @@ use distlock_store::engine::with_causes;
 pub(super) struct LinkError {
     pub(super) store: StoreError,
     pub(super) connection: Connection,
-    /// The lease of the session is not there any more.
+    /// The lease of the session no longer exists.
     pub(super) lease_is_gone: bool,
 }
 
-/// What becomes of the connection after an error.
+/// Whether the connection is used after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
-    /// The server is in order, it refuses.
+    /// The server works, and has refused.
     GoesOn,
-    /// Commands may be on their way, or this member cannot do its work: another connection is made, which puts an
-    /// end to them.
+    /// Commands may still be in flight, or this member cannot work. Another connection is opened, which ends those
+    /// commands.
     IsReplaced,
 }
 
 impl LinkError {
-    /// No answer, or none that says that nothing was done.
+    /// There was no reply, or the reply does not say that nothing was done.
     pub(super) fn unknown(text: impl Into<String>) -> LinkError {
         LinkError {
             store: StoreError::unknown(text.into()),
@@ -37,7 +37,7 @@ impl LinkError {
         }
     }
 
-    /// Refused, and nothing was done; the next connection may do better.
+    /// Refused, and nothing was done. The next connection may succeed.
     pub(super) fn later(text: impl Into<String>) -> LinkError {
         LinkError { store: StoreError::later(text.into()), ..LinkError::unknown("") }
     }
@@ -46,7 +46,7 @@ impl LinkError {
         LinkError { store: StoreError::refused(text), connection: Connection::GoesOn, lease_is_gone: false }
     }
 
-    /// What a member says of a command. `place`: what it is, in messages; `all`: what every key begins with.
+    /// From the reply of a member to a command. `place` names the member in messages. Every key begins with `all`.
     pub(super) fn from(error: &ClientError, place: &str, all: &str) -> LinkError {
         match error {
             ClientError::GRpcStatus(status) => LinkError::of_status(status, place, all),
@@ -62,7 +62,7 @@ impl LinkError {
         }
     }
 
-    /// The words that a watch was cancelled with: `rpc error: code = PermissionDenied desc = ..`.
+    /// From the reason for which a watch was cancelled: `rpc error: code = PermissionDenied desc = ..`.
     pub(super) fn of_cancelled_watch(reason: &str, place: &str, all: &str) -> LinkError {
         let (code, words) = reason
             .strip_prefix("rpc error: code = ")
@@ -72,7 +72,7 @@ impl LinkError {
             "PermissionDenied" => Code::PermissionDenied,
             "InvalidArgument" => Code::InvalidArgument,
             "Unauthenticated" => Code::Unauthenticated,
-            // Servers say it in more than one way.
+            // Servers word it in more than one way.
             _ if words.contains("permission denied") => Code::PermissionDenied,
             _ => Code::Unavailable,
         };
@@ -96,7 +96,7 @@ impl LinkError {
                      ({words})"
                 ))
             }
-            // Users or roles were changed while the command was on its way; a new connection logs in again.
+            // Users or roles were changed while the command was in flight. A new connection logs in again.
             Code::InvalidArgument if message.contains("auth store is old") => {
                 LinkError::later(format!("users or roles of {place} were changed just now ({words})"))
             }
@@ -126,12 +126,12 @@ impl LinkError {
     }
 }
 
-/// Whether a login was refused because the cluster has no users: then none is needed.
+/// Whether a login was refused because the cluster has no users. In that case, no login is needed.
 pub(super) fn needs_no_login(error: &ClientError) -> bool {
     matches!(error, ClientError::GRpcStatus(status) if status.message().contains("authentication is not enabled"))
 }
 
-/// The server's own words, and what is behind them.
+/// The message of the server, and its cause.
 fn status_text(status: &Status) -> String {
     let text = match status.message() {
         "" => status.code().to_string(),

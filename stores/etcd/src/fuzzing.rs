@@ -1,7 +1,6 @@
-//! The entry point of the fuzz target `stores`: everything here that reads what a server, or another client, has
-//! written.
+//! The entry point of the fuzz target `stores`: all code here that reads data of a server or of another client.
 //!
-//! Nothing may panic, whatever is read. The other requirements are asserted.
+//! No input may cause a panic. The other requirements are asserted.
 
 use std::time::Instant;
 

@@ -11,12 +11,12 @@ use percent_encoding::percent_decode_str;
 
 use distlock_store::engine::Who;
 
-/// What the key of a session says: of which process it is.
+/// The value of a session's key: it names the process.
 pub(super) fn session_value() -> String {
     Who::this_process().to_text()
 }
 
-/// Below which all keys of a program lie. Part of every key that is read or written.
+/// The prefix of all keys of a program. Every key that is read or written contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Names {
     root: String,
@@ -35,32 +35,32 @@ impl Names {
         Names { root: format!("{root}/") }
     }
 
-    /// What every key begins with.
+    /// The prefix of every key.
     pub(super) fn all(&self) -> &str {
         &self.root
     }
 
-    /// What says that a process is alive, and with which connection it writes.
+    /// The key that shows that a process is alive, and which connection it writes over.
     pub(super) fn session(&self, client: &str) -> String {
         format!("{}sessions/{client}", self.root)
     }
 
-    /// What the holder of a lock has published.
+    /// The key for the text that the holder of a lock has published.
     pub(super) fn published(&self, key: &str) -> String {
         format!("{}values/{}", self.root, Encoded(key))
     }
 
-    /// What the places of one lock begin with, and nothing else.
+    /// The prefix of the places of one lock. No other key has it.
     pub(super) fn places(&self, key: &str) -> String {
         format!("{}locks/{}/", self.root, Encoded(key))
     }
 
-    /// From where to where the places of all locks lie whose keys begin so, behind those of the lock `after`.
+    /// The first and the last name for the places of all locks whose keys have this beginning, after the lock `after`.
     pub(super) fn locks(&self, beginning: &str, after: Option<&str>) -> (String, String) {
         let first = format!("{}locks/{}", self.root, Encoded(beginning));
         // The last byte of text in UTF-8 is never 0xFF.
         let end = format!("{first}\u{10ffff}");
-        // What follows `/` is `0`.
+        // The character after `/` is `0`.
         let behind = after.map(|after| format!("{}locks/{}0", self.root, Encoded(after)));
         (behind.map_or_else(|| first.clone(), |behind| behind.max(first.clone())), end)
     }
@@ -79,7 +79,7 @@ impl Names {
     }
 }
 
-/// The key of a lock as one part of a path: no `/` of its own, and nothing that a terminal would swallow.
+/// The key of a lock as one part of a path: no `/` of its own, and no control characters.
 struct Encoded<'a>(&'a str);
 
 impl std::fmt::Display for Encoded<'_> {

@@ -62,7 +62,7 @@ pub struct EtcdStore {
     link: Locked<Option<Link>>,
     waiting: Locked<Waiters>,
     taken_over: Locked<TakenOver>,
-    /// Told once that the manager has ended.
+    /// Notified once, when the manager has ended.
     closed: Notify,
 }
 
@@ -70,7 +70,7 @@ impl EtcdStore {
     /// A store from a URL and the program's options.
     ///
     /// # Errors
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = Config::read(url, options)?;
         Ok(EtcdStore {
@@ -96,12 +96,12 @@ impl EtcdStore {
         link.txn(txn).await.map_err(|error| error.store)
     }
 
-    /// About one lock.
+    /// Sends a transaction for one lock.
     async fn ask_of(&self, link: &Link, key: &Arc<str>, txn: Txn) -> Result<TxnReply, StoreError> {
         link.txn_of(key, txn).await.map_err(|error| error.store)
     }
 
-    /// What the answer says, if it was given to the session that we have.
+    /// The content of the reply, if it is for the current session.
     fn counts<T>(&self, link: &Link, answer: GuardedReply<T>) -> Result<T, StoreError> {
         let describe = self.config.describe();
         match answer {
@@ -126,7 +126,7 @@ impl EtcdStore {
         self.counts(link, seen.map_or(GuardedReply::Garbled, GuardedReply::Counts))
     }
 
-    /// Ends those of the places of a lock that are meant. Whether there were some.
+    /// Ends the selected places of a lock. Returns whether there were any.
     async fn evict(
         &self,
         key: &str,
@@ -150,14 +150,14 @@ impl EtcdStore {
         Err(StoreError::later(format!("{}: the holders of `{key}` change too fast", self.describe())))
     }
 
-    /// Ends the place of any owner, unless it is kept. Whether there was one.
+    /// Ends the place of any owner, unless it is kept. Returns whether there was one.
     async fn evict_owner(&self, key: &str, owner: &str) -> Result<ReleaseReply, StoreError> {
         let is_meant = |place: &&Place| place.owner == owner && !place.kept;
         let ended = self.evict(key, |seen| seen.places.iter().find(is_meant).cloned().into_iter().collect());
         Ok(released(ended.await?))
     }
 
-    /// Asks for a place, once. `newest`: see [`transactions::ask`].
+    /// Requests a place, once. `newest`: see [`transactions::ask`].
     async fn try_acquire(&self, request: &Acquire, newest: i64) -> Result<Tried, StoreError> {
         let (names, kind) = (&self.config.names, request.kind);
         let (prefix, owner) = (names.places(&request.key), request.owner.as_str());
@@ -205,16 +205,16 @@ impl EtcdStore {
     /// Keeps the place of an owner of this process taken for this time.
     async fn keep(&self, key: &Arc<str>, owner: &str, time: Duration) -> Result<ReleaseReply, StoreError> {
         let (link, names, seat) = (self.linked()?, &self.config.names, self.seat(key, owner));
-        // It keeps itself alive for that time, and nobody else does.
+        // This lease lasts for that time, because no task renews it.
         let lease = link.grant(transactions::lease_ttl(time)).await.map_err(|error| error.store)?;
         let mut kind = LockKind::Exclusive;
         loop {
             let txn = transactions::keep(&link.epoch, &seat, kind, lease);
-            // Not with others: it is refused if its lease has ended, and then the others with it.
+            // Not in a batch. It is refused if its lease has ended, and the whole batch would be refused with it.
             let answer = self.ask(&link, txn).await?;
             match self.counts(&link, transactions::left(&answer, &link.epoch, names))? {
                 Left::Done => return Ok(ReleaseReply::Released),
-                // A place does not change its kind: once.
+                // Once is enough, because a place does not change its kind.
                 Left::Found(Some(found)) if found.lease == link.epoch.lease && found.kind != kind => {
                     kind = found.kind;
                 }
@@ -228,12 +228,12 @@ fn released(ended: bool) -> ReleaseReply {
     if ended { ReleaseReply::Released } else { ReleaseReply::NotHeld }
 }
 
-/// What came of asking for a place.
+/// The result of a request for a place.
 enum Tried {
     Answered(AcquireReply),
-    /// Enough of the places before it are gone, so it holds the lock; or its own place is gone.
+    /// Enough of the places before it are gone, so it holds the lock. Or its own place is gone.
     TurnCame,
-    /// It has no place, and there was room for another one behind the youngest, which is of this revision.
+    /// It has no place. There was room for another one after the youngest place, which has this revision.
     HasRoom {
         newest: i64,
     },
@@ -264,14 +264,14 @@ impl LockStore for EtcdStore {
         let (mut newest, mut has_place, mut failed) = (0, false, None);
         for _ in 0..MOST_ATTEMPTS {
             if request.queue.is_some() {
-                // Before it is sent: those before us may go before the answer is here.
+                // Before the request is sent, because the places before this one may end before the reply arrives.
                 self.waiting.lock().asks(&request.key, owner);
             }
             match self.try_acquire(request, newest).await {
                 Ok(Tried::TurnCame) => (newest, has_place) = (0, true),
                 Ok(Tried::HasRoom { newest: youngest }) => newest = youngest,
                 Ok(Tried::Answered(reply)) => {
-                    // Otherwise it waits, and is told.
+                    // Otherwise it waits for the notification.
                     if !matches!(reply, AcquireReply::Busy(_)) {
                         self.waiting.lock().goes(&request.key, owner);
                     }
@@ -286,7 +286,7 @@ impl LockStore for EtcdStore {
         self.waiting.lock().goes(&request.key, owner);
         let too_fast = || format!("{}: others come and go faster than distlock can ask", self.describe());
         let error = failed.unwrap_or_else(|| StoreError::later(too_fast()));
-        // A place that was taken before is there, whatever the last transaction has come to.
+        // A place that was taken before still exists, whatever the result of the last transaction is.
         Err(if has_place { StoreError::unknown(error.to_string()) } else { error })
     }
 
@@ -306,7 +306,7 @@ impl LockStore for EtcdStore {
             if held {
                 return RenewReply::Renewed;
             }
-            // A lock that was taken away is not released.
+            // The owner no longer holds the lock, so no release needs this entry.
             self.taken_over.lock().forget(key, owner.as_str());
             RenewReply::NotHeld
         };
@@ -336,8 +336,8 @@ impl LockStore for EtcdStore {
                 let answer = self.ask_of(&link, &request.key, txn).await?;
                 match self.counts(&link, transactions::left(&answer, &link.epoch, &self.config.names))? {
                     Left::Done => ReleaseReply::Released,
-                    // It may be that of another session, or one that its owner has taken over, or has handed over in
-                    // vain. (Callers poll this on threads with small stacks.)
+                    // It may belong to another session. Or its owner has taken it over, or has handed it over and no
+                    // process took it. (Boxed, because callers poll this on threads with small stacks.)
                     Left::Found(_) => Box::pin(self.evict_owner(&request.key, owner)).await?,
                 }
             }
@@ -361,7 +361,7 @@ impl LockStore for EtcdStore {
         let (link, names, owner) = (self.linked()?, &self.config.names, request.owner.as_str());
         let text = format!("{owner}\n{}", request.value);
         let seat = self.seat(&request.key, owner);
-        // Refused if the place is not there any more: then nobody reads it.
+        // Refused if the place no longer exists. Nothing would read the text in that case.
         self.ask(&link, transactions::publish(&link.epoch, &seat, &names.published(&request.key), &text))
             .await?;
         Ok(())
@@ -387,7 +387,7 @@ impl LockStore for EtcdStore {
 
     async fn run(&self, events: StoreEvents) {
         events.wanted().await;
-        // After a panic it is called again.
+        // After a panic, `run` is called again.
         *self.link.lock() = None;
         self.waiting.lock().clear();
         self.taken_over.lock().clear();
@@ -395,7 +395,7 @@ impl LockStore for EtcdStore {
             () = self.supervise(&events) => {}
             () = self.closed.notified() => {}
         }
-        // The watch and the heartbeats are ended, and no session is begun any more.
+        // The watch and the heartbeats have ended, and no new session begins.
         pending().await
     }
 
@@ -403,7 +403,7 @@ impl LockStore for EtcdStore {
         let link = self.link.lock().take();
         self.closed.notify_one();
         if let Some(link) = link {
-            // If this fails, the session ends by itself, since nobody keeps it alive.
+            // If this fails, the session expires, because no task keeps it alive.
             drop(link.end_session().await);
         }
     }

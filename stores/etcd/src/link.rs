@@ -20,7 +20,7 @@ use super::keys::session_value;
 use super::tls;
 use super::transactions::{Epoch, TxnReply};
 
-/// How often the connection is tried while nothing is in flight. Servers close connections that are tried more often
+/// How often the connection is pinged while nothing is in flight. Servers close connections that are pinged more often
 /// than every 5 s (`--grpc-keepalive-min-time`).
 const PING_INTERVAL: Duration = Duration::from_secs(6);
 
@@ -30,17 +30,17 @@ pub(super) struct Link {
     pub(super) member: Member,
     pub(super) epoch: Epoch,
     batcher: Batcher,
-    /// Where errors of the connection go.
+    /// The channel for errors of the connection.
     reporter: mpsc::UnboundedSender<LinkError>,
 }
 
-/// A member that we are connected with.
+/// The member of the current connection.
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) client: Client,
-    /// What it is, for messages.
+    /// Its name in messages.
     place: String,
-    /// What every key begins with.
+    /// The prefix of every key.
     all: String,
     response_timeout: Duration,
 }
@@ -66,7 +66,7 @@ impl Member {
             None => Client::connect(&url, Some(options)).await,
             Some((user, password)) => {
                 match Client::connect(&url, Some(options.clone().with_user(user, password))).await {
-                    // A cluster without users lets everybody in.
+                    // A cluster without users accepts every client.
                     Err(error) if needs_no_login(&error) => Client::connect(&url, Some(options)).await,
                     connected => connected,
                 }
@@ -77,7 +77,7 @@ impl Member {
         Ok(Member { client, place, all, response_timeout: config.response_timeout })
     }
 
-    /// Awaits an answer, but not for too long.
+    /// Awaits a reply, with a time-out.
     pub(super) async fn answer<T>(
         &self,
         asked: impl Future<Output = Result<T, ClientError>>,
@@ -100,7 +100,7 @@ impl Member {
         LinkError::unknown(format!("{}: {what}", self.place))
     }
 
-    /// A lease, and how long it lasts: not always as long as asked.
+    /// Creates a lease. A server may give it another ttl than the requested one.
     pub(super) async fn grant(&self, ttl: i64) -> Result<i64, LinkError> {
         let mut client = self.client.lease_client();
         self.answer(client.grant(ttl, Some(LeaseGrantOptions::new()))).await.map(|granted| granted.id())
@@ -122,7 +122,7 @@ impl Member {
         Ok(Epoch { name, revision, lease })
     }
 
-    /// Hears of every key of ours that is deleted from now on.
+    /// Watches every key of this program that is deleted from now on.
     pub(super) async fn watch(&self) -> Result<Watch, LinkError> {
         let mut client = self.client.watch_client();
         let options = WatchOptions::new().with_prefix().with_filters([WatchFilterType::NoPut]);
@@ -158,7 +158,7 @@ impl Link {
         answer.map(|answer| TxnReply::from(&answer)).inspect_err(|error| self.report(error))
     }
 
-    /// About one lock, and sent with others if many are in flight.
+    /// Sends a transaction for one lock, in a batch if many are in flight.
     pub(super) async fn txn_of(&self, key: &Arc<str>, txn: Txn) -> Result<TxnReply, LinkError> {
         match self.batcher.route(key, txn) {
             Route::Direct(txn, _permit) => self.txn(txn).await,
@@ -171,7 +171,7 @@ impl Link {
         }
     }
 
-    /// Sends what waits, one batch after the other. Never ends.
+    /// Sends the waiting transactions, one batch after the other. Never ends.
     pub(super) async fn send_batches(&self, mut batches: Batches) {
         loop {
             let (txn, replies) = batches.next().await.split();
@@ -183,28 +183,28 @@ impl Link {
         self.member.grant(ttl).await.inspect_err(|error| self.report(error))
     }
 
-    /// Ends the session, and with it every place that is left.
+    /// Ends the session, and with it all its remaining places.
     pub(super) async fn end_session(&self) -> Result<(), LinkError> {
         self.member.revoke(self.epoch.lease).await
     }
 
-    /// Something was found to be wrong with the connection.
+    /// Reports a failure of the connection.
     pub(super) fn report(&self, error: &LinkError) {
         if error.connection == Connection::IsReplaced {
-            // The supervisor may have given the connection up already.
+            // The supervisor may have dropped the connection already.
             drop(self.reporter.send(error.clone()));
         }
     }
 }
 
-/// The standing watch.
+/// The permanent watch.
 pub(super) struct Watch {
     stream: WatchStream,
     member: Member,
 }
 
 impl Watch {
-    /// The names of keys that were deleted, with the revisions at which that was done.
+    /// The names of deleted keys, with the revisions of the deletions.
     pub(super) async fn next(&mut self) -> Result<Vec<(Vec<u8>, i64)>, LinkError> {
         let said = match self.stream.message().await {
             Ok(Some(said)) => said,
@@ -234,20 +234,20 @@ pub(super) struct KeepAlive {
     epoch: Epoch,
 }
 
-/// What came of a heartbeat.
+/// The result of a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beat {
-    /// The lease lasts so long from before the heartbeat was sent.
+    /// The lease lasts for this time, counted from before the heartbeat was sent.
     Alive(Duration),
-    /// There was an election meanwhile: who answered may not have been the leader any more.
+    /// There was an election meanwhile, so the member that replied may no longer have been the leader.
     Undecided,
 }
 
 impl KeepAlive {
-    /// Keeps the lease alive, and asks the majority who the leader is. A leader that was stopped, or is cut off,
-    /// answers a keep-alive out of its own memory for a while after another one was elected, and that one does not
-    /// know of it. Only if the term is the same before it and after a read that the majority confirmed, the answer
-    /// counts.
+    /// Keeps the lease alive, and asks the majority who the leader is. A leader that was paused or cut off still
+    /// replies to a keep-alive from its own memory for a while, although another leader was elected, which does not
+    /// know of the keep-alive. So the reply counts only if the term before it is the same as after a read that the
+    /// majority confirmed.
     pub(super) async fn beat(&mut self) -> Result<Beat, LinkError> {
         let member = self.member.clone();
         let keep_alive = async {
@@ -273,8 +273,8 @@ impl KeepAlive {
     }
 }
 
-/// How long a lease lasts whose ttl is this, in seconds; `None`: it is gone. A longer time than there is room for in
-/// any clock ends with that room.
+/// How long a lease with this ttl, in seconds, lasts. `None`: it no longer exists. A ttl that no clock can represent is
+/// limited to the largest time.
 pub(super) fn lasting(ttl: i64) -> Option<Duration> {
     let seconds = u32::try_from(ttl.max(0)).unwrap_or(u32::MAX);
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))

@@ -11,7 +11,7 @@ use super::{EtcdStore, MOST_TOGETHER};
 use distlock_store::engine::{Who, client_of};
 use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
-/// The number of places that are read at once.
+/// The number of places that one request reads.
 const MOST_PLACES: usize = 1_000;
 
 impl EtcdStore {
@@ -28,7 +28,7 @@ impl EtcdStore {
         let is_full = kvs.len() >= MOST_PLACES;
         let mut locks =
             group(kvs.iter().filter_map(|kv| Some((names.read(kv.key())?.key, Place::read(kv, names)?))));
-        // Of the last lock there may be more places.
+        // The last lock may have more places.
         if let Some((key, _)) = locks.pop_if(|_| is_full) {
             let places = self.places(&link, &key).await?.places;
             locks.push((key, places));
@@ -45,7 +45,7 @@ impl EtcdStore {
         Ok(if is_full { page.and_more() } else { page })
     }
 
-    /// Adds where the processes run.
+    /// Adds the hosts and names of the processes.
     pub(super) async fn with_details(&self, link: &Link, lock: StoredLock) -> Result<StoredLock, StoreError> {
         let owners = lock.holders.iter().map(|(holder, _)| holder).chain(&lock.waiting);
         let clients = owners.filter_map(|owner| client_of(owner)).map(str::to_owned).collect();
@@ -53,7 +53,7 @@ impl EtcdStore {
         Ok(detailed(lock, &details))
     }
 
-    /// Adds what the holder has published: its name, and behind a line end the text.
+    /// Adds the text that the holder has published. The value is the holder's name, a line end, and the text.
     pub(super) async fn with_published(
         &self,
         link: &Link,

@@ -9,15 +9,15 @@ use distlock_store::{Busy, KEPT, LockKind, StoredLock};
 /// The value of a place that is kept after its owner has released it, and the end of one that is not exclusive.
 const KEPT_PLACE: &str = "kept";
 
-/// What the value of an exclusive place begins with that was taken over. The owner who has it follows. `kind` reads it
-/// as exclusive, and so do programs that know no take-overs.
+/// The prefix of the value of an exclusive place that was taken over. Its present owner follows. `kind` reads the value
+/// as exclusive, and so do programs that do not know take-overs.
 pub(super) const TAKEN_OVER: &str = "x ";
 
-/// The most waiters of a lock that are named.
+/// The maximum number of waiters of a lock that are named.
 const MOST_NAMED: usize = 1_000;
 
-/// The value of a place. What begins with a digit is limited, what begins with `s` is shared: transactions compare
-/// the values of all places of a lock by that.
+/// The value of a place. The value of a limited place begins with a digit, that of a shared one with `s`. Transactions
+/// compare the values of all places of a lock in this way.
 pub(super) fn value(kind: LockKind) -> String {
     match kind {
         LockKind::Exclusive => "x".to_owned(),
@@ -41,7 +41,7 @@ pub(super) fn taken_over_value(owner: &str) -> String {
 
 fn kind(value: &str) -> LockKind {
     let limit = value.split_once(' ').and_then(|(limit, _)| limit.parse().ok());
-    // A limit of none would be a lock that its first place does not hold.
+    // With a limit of zero, even the first place would not hold the lock.
     match limit.filter(|limit| *limit > 0) {
         Some(max_holders) => LockKind::Limited { max_holders },
         None if value.starts_with('s') => LockKind::Shared,
@@ -53,9 +53,9 @@ fn kind(value: &str) -> LockKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) name: Vec<u8>,
-    /// Who has it.
+    /// Its present owner.
     pub(super) owner: String,
-    /// Who has created it, as its name says: the end of a place is reported by its name.
+    /// The owner that created it, from its name. The end of a place is reported by its name.
     pub(super) creator: String,
     pub(super) create_revision: i64,
     pub(super) mod_revision: i64,
@@ -74,7 +74,7 @@ impl Place {
         })
     }
 
-    /// What the name and the value say.
+    /// Reads a place from its name and its value.
     pub(super) fn of(name: &[u8], value: &[u8], names: &Names) -> Option<Place> {
         let creator = names.read(name)?.owner;
         let value = String::from_utf8_lossy(value);
@@ -90,7 +90,7 @@ impl Place {
         })
     }
 
-    /// Who stands as the holder.
+    /// The owner that is shown as the holder.
     fn holder(&self) -> &str {
         if self.kept { KEPT } else { &self.owner }
     }
@@ -100,19 +100,19 @@ impl Place {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct QueueState {
     pub(super) places: Vec<Place>,
-    /// The revision of the transaction if it has written.
+    /// The revision of the transaction, if it wrote something.
     pub(super) written: Option<i64>,
-    /// The place was there before.
+    /// The place existed before the transaction.
     pub(super) existed: bool,
 }
 
 impl QueueState {
-    /// By a transaction that has not written.
+    /// From a transaction that wrote nothing.
     pub(super) fn read(found: &GetResponse, names: &Names) -> Self {
         QueueState::of(found.kvs().iter().filter_map(|kv| Place::read(kv, names)).collect())
     }
 
-    /// The oldest first.
+    /// The oldest place comes first.
     pub(super) fn of(places: Vec<Place>) -> Self {
         QueueState { places, written: None, existed: false }
     }
@@ -125,23 +125,23 @@ impl QueueState {
         self.places.get(..alike.count()).unwrap_or_default()
     }
 
-    /// Before how many others this owner stands behind; `None`: it has no place.
+    /// How many places are before the place of this owner. `None`: it has no place.
     pub(super) fn position(&self, owner: &str) -> Option<usize> {
         self.places.iter().position(|place| place.owner == owner)
     }
 
-    /// Those of the first `behind` places that are in the way of this kind: of a reader, writers alone.
+    /// The places among the first `behind` that exclude this kind. Only writers exclude a reader.
     pub(super) fn in_the_way(&self, behind: usize, kind: LockKind) -> impl Iterator<Item = &Place> {
         let is_in_the_way = move |place: &&Place| kind != LockKind::Shared || place.kind != kind;
         self.places.iter().take(behind).filter(is_in_the_way)
     }
 
-    /// What the lock is in use as, if that does not go together with this kind.
+    /// The kind that the lock is in use as, if it is not compatible with this kind.
     pub(super) fn other_kind(&self, kind: LockKind) -> Option<LockKind> {
         self.places.iter().map(|place| place.kind).find(|other| !go_together(kind, *other))
     }
 
-    /// There is room for one more holder of this kind, if no other owner is first.
+    /// Whether there is room for one more holder of this kind, if no other owner comes first.
     pub(super) fn has_room(&self, kind: LockKind) -> bool {
         self.places.len() < room(kind) && self.places.iter().all(|place| place.kind == kind)
     }
@@ -151,7 +151,7 @@ impl QueueState {
         Some(if behind > self.holders().len() { busy.behind_others() } else { busy })
     }
 
-    /// What `inspect` shows.
+    /// The data for `inspect`.
     pub(super) fn stored(&self) -> Option<StoredLock> {
         let kind = self.places.first()?.kind;
         let holders = self.holders();
@@ -216,7 +216,7 @@ mod tests {
             (&["s", "s kept", "x", "s"], 2),
             (&["2 holders kept", "2 holders", "2 holders"], 2),
             (&["9 holders", "9 holders"], 2),
-            // One that an earlier version has put there.
+            // An earlier version created this place.
             (&["9 holders", "x"], 1),
             (&[], 0),
         ] {

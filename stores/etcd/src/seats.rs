@@ -1,5 +1,5 @@
-//! Places that owners of this process have taken over. The key of such a place names the owner who created it, so that
-//! it keeps its order in the queue, and its value names the owner who has it now.
+//! Places that owners of this process have taken over. The key of such a place names the owner that created it, so the
+//! place keeps its order in the queue. Its value names the present owner.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use super::keys::Names;
 use super::places::{TAKEN_OVER, taken_over_value, value};
 use distlock_store::LockKind;
 
-/// The places that owners of this process have taken over, by key and owner. An entry is made before the store is
-/// asked, so that a take-over whose reply is lost can be undone. It goes with the reply that the place is given up, or
-/// not held. A forgotten entry does no harm: an owner is never used twice.
+/// The places that owners of this process have taken over, by key and owner. An entry is made before the request is
+/// sent, so that a take-over whose reply is lost can be undone. It is removed when a reply says that the place was
+/// released, or is not held. An entry that stays does no harm, because an owner is never used twice.
 #[derive(Debug, Default)]
 pub(super) struct TakenOver(HashMap<(Arc<str>, String), String>);
 
@@ -31,7 +31,7 @@ impl TakenOver {
         self.0 = HashMap::new();
     }
 
-    /// Where an owner of this process stands, or would stand.
+    /// The place that an owner of this process has, or would have.
     pub(super) fn seat(&self, names: &Names, key: &Arc<str>, owner: &str) -> Seat {
         let place = match self.0.is_empty() {
             true => None,
@@ -44,26 +44,26 @@ impl TakenOver {
     }
 }
 
-/// The place of an owner, and what its value must say.
+/// The place of an owner, and its required value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seat {
     /// The name of its key.
     pub(super) place: String,
-    /// Its owner, if that is not the one who has created it.
+    /// Its owner, if another owner created it.
     owner: Option<String>,
 }
 
 impl Seat {
-    /// The value of the place as long as its owner has it.
+    /// The value of the place while its owner has it.
     pub(super) fn value(&self, kind: LockKind) -> String {
         self.owner.as_deref().map_or_else(|| value(kind), taken_over_value)
     }
 
-    /// The place is there, and no other owner has taken it over.
+    /// The place exists, and no other owner has taken it over.
     pub(super) fn is_its_own(&self) -> Compare {
         match &self.owner {
             Some(owner) => Compare::value(&*self.place, CompareOp::Equal, taken_over_value(owner)),
-            // All other values come before it.
+            // All other values are smaller.
             None => Compare::value(&*self.place, CompareOp::Less, TAKEN_OVER),
         }
     }

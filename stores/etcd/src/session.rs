@@ -7,18 +7,18 @@ use super::link::{Beat, KeepAlive, Member};
 use super::transactions::{Epoch, lease_ttl};
 use distlock_store::StoreEvents;
 
-/// Heartbeats are not further apart than this, so that a member that is stopped is noticed.
+/// The maximum time between heartbeats. It limits how long a stopped member stays unnoticed.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The largest number of elections in a row during one attempt to connect.
 const MOST_ELECTIONS: u32 = 5;
 
-/// What outlives a connection: the lease, and how long it lasts for certain.
+/// The state that outlives a connection: the lease, and the time for which it certainly lasts.
 #[derive(Debug)]
 pub(super) struct Session {
     /// The name of its key.
     name: String,
-    /// The ttl that is asked for.
+    /// The ttl to request.
     timeout: Duration,
     current: Option<Current>,
 }
@@ -26,7 +26,8 @@ pub(super) struct Session {
 #[derive(Clone, Copy, Debug)]
 struct Current {
     lease: i64,
-    /// When it is over unless another heartbeat is answered; until the first one there is nothing to lose.
+    /// The end of the session, unless another heartbeat is answered. Before the first one, no lock depends on the
+    /// session.
     until: Option<Instant>,
 }
 
@@ -51,24 +52,25 @@ impl Session {
         member.begin(self.name.clone(), lease).await
     }
 
-    /// Its time is over by our clock, and all holders have been notified. Its rest on the server is removed, too.
+    /// The session has expired by the clock of this process, and all holders have been notified. The lease on the
+    /// server is ended, too.
     async fn end(&mut self, member: &Member, events: &StoreEvents) {
         let lease = self.current.map(|current| current.lease);
         self.is_lost(events);
         if let Some(lease) = lease {
-            // If this fails, the lease ends by itself, since nobody keeps it alive.
+            // If this fails, the lease expires, because no task keeps it alive.
             drop(member.revoke(lease).await);
         }
     }
 
-    /// The lease is gone.
+    /// Reports that the lease no longer exists.
     pub(super) fn is_lost(&mut self, events: &StoreEvents) {
         if self.current.take().is_some() {
             events.session_lost();
         }
     }
 
-    /// Until one heartbeat was answered by the leader.
+    /// Repeats heartbeats until the leader has answered one.
     pub(super) async fn first_beat(
         &mut self,
         keep_alive: &mut KeepAlive,
@@ -82,13 +84,13 @@ impl Session {
         Err(LinkError::unknown("etcd elects one leader after the other"))
     }
 
-    /// One heartbeat. Returns when the next one is due; `None`: at once.
+    /// Sends one heartbeat. Returns the time of the next one. `None`: immediately.
     async fn beat(
         &mut self,
         keep_alive: &mut KeepAlive,
         events: &StoreEvents,
     ) -> Result<Option<Duration>, LinkError> {
-        // Before it is sent: the session lasts from here.
+        // Taken before the heartbeat is sent, because the session's time is counted from here.
         let (sent, heartbeat) = (Instant::now(), events.heartbeat());
         match keep_alive.beat().await? {
             Beat::Alive(ttl) => {
@@ -102,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Keeps it alive until something is wrong.
+    /// Keeps the session alive until an error occurs.
     pub(super) async fn keep_alive(
         &mut self,
         mut keep_alive: KeepAlive,

@@ -1,8 +1,8 @@
 //! Keeps a connection to one of the members, and receives its reports.
 //!
-//! A connection is up when the watch is established, the session's key was written over it (so that no command of an
-//! earlier connection can be executed any more) and a heartbeat was answered. It is given up at the first error, and
-//! another member is tried, because a stopped member keeps its connections and answers nothing.
+//! A connection is up when the watch is established, the session's key was written over it, and a heartbeat was
+//! answered. After that write, no command of an earlier connection can be executed. At the first error, the connection
+//! is dropped and another member is tried, because a stopped member keeps its connections and does not reply.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ struct Members {
 }
 
 impl Members {
-    /// In an order of our own, so that not all processes connect to the same one.
+    /// In an order that differs between processes, so that not all of them connect to the same member.
     fn new(addresses: &[String]) -> Self {
         let mut addresses = addresses.to_vec();
         fastrand::shuffle(&mut addresses);
@@ -96,7 +96,7 @@ impl EtcdStore {
         timeout(most, attempt).await.unwrap_or_else(|_| Err(silence()))
     }
 
-    /// Until something is wrong.
+    /// Serves until an error occurs.
     async fn serve(
         &self,
         established: Established,
@@ -125,8 +125,8 @@ impl EtcdStore {
                 Ok(deleted) => deleted,
                 Err(error) => return error,
             };
-            // First: with a session all of its places end at one revision, and none of them is anybody's turn.
-            // A server may end a session that was kept alive: leaders that were stopped have done that.
+            // This comes first. With a session, all of its places end at one revision, and no waiter of this process
+            // gets its turn by that. A server may end a session that was kept alive: leaders that had been stopped did.
             if deleted.iter().any(|(name, _)| name == session.as_bytes()) {
                 let text = format!("{}: the session's key is gone", self.config.describe());
                 return LinkError { lease_is_gone: true, ..LinkError::later(text) };
@@ -143,8 +143,8 @@ impl EtcdStore {
     }
 }
 
-/// A place stays first until it is deleted itself, and so as long as the session lives: the grant does not age. The
-/// revision at which the one before it was deleted is above all that were handed out for the lock.
+/// A place stays first until it is deleted, that is, as long as the session lives. So the grant does not age. The
+/// revision at which the place before it was deleted is higher than all fencing tokens of the lock.
 fn grant(news: News, revision: i64) -> Grant {
     match (news, u64::try_from(revision)) {
         (News::First, Ok(revision)) => Grant::new().fence(revision).at_most_old(Duration::ZERO),

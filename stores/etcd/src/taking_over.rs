@@ -1,8 +1,8 @@
-//! A lock that goes from one owner to another with its place.
+//! Take-over: a lock passes from one owner to another, together with its place.
 //!
-//! When it is handed over, its place gets a lease of its own, so it outlives the session of its process. The owner who
-//! takes it over writes the place, which then lives with the session of that owner. The lease of the ticket is left
-//! without a key, and expires.
+//! When a lock is handed over, its place gets a separate lease, so it outlives the session of its process. The owner
+//! that takes the lock over writes the place, which then lives with the session of that owner. The lease of the ticket
+//! then has no key, and expires.
 
 use super::places::Place;
 use super::transactions::{self, Left};
@@ -13,12 +13,12 @@ impl EtcdStore {
     pub(super) async fn detach(&self, request: &Renew) -> Result<RenewReply, StoreError> {
         let Renew { key, owner, ttl, .. } = request;
         let (link, names, seat) = (self.linked()?, &self.config.names, self.seat(key, owner.as_str()));
-        // It keeps itself alive for that time, and nobody else does.
+        // This lease lasts for that time, because no task renews it.
         let lease = link.grant(transactions::lease_ttl(*ttl)).await.map_err(|error| error.store)?;
-        // Not with others: it is refused if its lease has ended, and then the others with it.
+        // Not in a batch. It is refused if its lease has ended, and the whole batch would be refused with it.
         let answer = self.ask(&link, transactions::hand_over(&link.epoch, &seat, lease)).await?;
         let left = self.counts(&link, transactions::left(&answer, &link.epoch, names))?;
-        // It is not of this process any more. Where it has to be released after all, it is found by its owner.
+        // The place no longer belongs to this process. If it must be released nevertheless, it is found by its owner.
         self.taken_over.lock().forget(key, owner.as_str());
         Ok(match left {
             Left::Done => RenewReply::Renewed,
@@ -30,7 +30,7 @@ impl EtcdStore {
         let Replace { key, holder, owner, fences, .. } = request;
         let link = self.linked()?;
         for _ in 0..MOST_ATTEMPTS {
-            // A place that is the first stays the first until it is deleted.
+            // The first place stays first until it is deleted.
             let Some(first) = self.places(&link, key).await?.places.into_iter().next() else {
                 return Ok(ReplaceReply::NotHeld);
             };
@@ -53,14 +53,14 @@ impl EtcdStore {
         Err(StoreError::later(format!("{describe}: the holder of `{key}` changes too fast")))
     }
 
-    /// The revision; `None`: the place was changed meanwhile.
+    /// Returns the revision. `None`: the place was changed meanwhile.
     async fn write_over(
         &self,
         link: &super::Link,
         Replace { key, owner, .. }: &Replace,
         seen: &Place,
     ) -> Result<Option<i64>, StoreError> {
-        // Before it is sent: if the reply is lost, a release finds the place.
+        // Before the request is sent, so that a release finds the place if the reply is lost.
         self.taken_over.lock().take(key, owner.as_str(), String::from_utf8_lossy(&seen.name).into_owned());
         let seat = self.seat(key, owner.as_str());
         let answer = self.ask(link, transactions::replace(&link.epoch, seen, &seat)).await?;

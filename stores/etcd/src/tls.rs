@@ -13,7 +13,7 @@ use distlock_store::kit::tls::TlsFiles;
 ///
 /// # Errors
 ///
-/// A sentence that says what cannot be used.
+/// A sentence that names the option that cannot be used.
 pub(super) fn files(url: &Url, options: &ConnectionOptions) -> Result<Option<Arc<TlsFiles>>, String> {
     if !url.tls {
         return match options.tls {
@@ -25,7 +25,7 @@ pub(super) fn files(url: &Url, options: &ConnectionOptions) -> Result<Option<Arc
     Ok(Some(Arc::new(TlsFiles::new(options)?)))
 }
 
-/// The options of the client, from what the files hold now.
+/// The options of the client, from the present content of the files.
 pub(super) async fn options(files: &Arc<TlsFiles>) -> Result<ClientTls, String> {
     let loaded = files.read().await?;
     let mut client = ClientTls::new();

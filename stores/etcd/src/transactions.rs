@@ -15,7 +15,7 @@ use super::places::{Place, QueueState, kept_value};
 use super::seats::Seat;
 use distlock_store::LockKind;
 
-/// The session as the present connection knows it.
+/// The session, as the present connection wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Epoch {
     /// The name of the session's key.
@@ -30,7 +30,7 @@ impl Epoch {
         Compare::mod_revision(&*self.name, CompareOp::Equal, self.revision)
     }
 
-    /// Reads the session's key where a guarded transaction was refused.
+    /// Reads the session's key after a guarded transaction was refused.
     fn look(&self) -> TxnOp {
         TxnOp::get(&*self.name, None)
     }
@@ -39,7 +39,7 @@ impl Epoch {
         PutOptions::new().with_lease(self.lease)
     }
 
-    /// A place that is there, and is not kept: what is kept lives with a lease of its own.
+    /// The place exists, and is not kept. A kept place has a separate lease.
     fn has(&self, place: &str) -> Compare {
         Compare::lease(place, CompareOp::Equal, self.lease)
     }
@@ -51,27 +51,27 @@ fn places(prefix: &str) -> TxnOp {
     TxnOp::get(prefix, Some(options))
 }
 
-/// All places of a lock have values between these. Not true if there are none.
+/// All places of a lock have values between these two. False if there are none.
 fn all_between(prefix: &str, above: &str, below: &str) -> [Compare; 2] {
     [(CompareOp::Greater, above), (CompareOp::Less, below)]
         .map(|(operator, value)| Compare::value(prefix, operator, value).with_prefix())
 }
 
-/// All places of a lock may stand in one queue with this kind. Not true if there are none.
+/// All places of a lock are compatible with this kind in one queue. False if there are none.
 fn go_together(prefix: &str, kind: LockKind) -> Vec<Compare> {
     match kind {
-        // `!` is what follows a space.
+        // `!` is the character after the space.
         LockKind::Limited { max_holders } => {
             all_between(prefix, &format!("{max_holders} "), &format!("{max_holders}!")).into()
         }
-        // `:` is what follows the digits.
+        // `:` is the character after the digits.
         LockKind::Exclusive | LockKind::Shared => {
             vec![Compare::value(prefix, CompareOp::Greater, ":").with_prefix()]
         }
     }
 }
 
-/// None of the places of a lock is younger than this revision. True if there are none.
+/// No place of a lock is younger than this revision. True if there are none.
 fn none_is_younger(prefix: &str, newest: i64) -> Compare {
     Compare::create_revision(prefix, CompareOp::Less, newest.saturating_add(1)).with_prefix()
 }
@@ -80,17 +80,17 @@ fn exists(place: &str) -> Compare {
     Compare::create_revision(place, CompareOp::Greater, 0)
 }
 
-/// What a transaction was answered, sent by itself or as a part of another one.
+/// The reply to a transaction that was sent alone or in a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TxnReply {
-    /// The revision of the store then: that of the transaction if it has written.
+    /// The revision of the store at that time. If the transaction wrote something, it is its own revision.
     revision: Option<i64>,
     succeeded: bool,
     pub(super) responses: Vec<TxnOpResponse>,
 }
 
 impl TxnReply {
-    /// The answers to the transactions of which this one was made. Theirs do not name the revision.
+    /// The replies to the transactions of a batch. They do not contain the revision.
     pub(super) fn parts(self) -> Vec<TxnReply> {
         let part = |response| match response {
             TxnOpResponse::Txn(inner) => Some(TxnReply { revision: self.revision, ..TxnReply::from(&inner) }),
@@ -113,19 +113,21 @@ impl From<&TxnResponse> for TxnReply {
 /// A place that an owner requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
-    /// What all places of the lock begin with.
+    /// The prefix of all places of the lock.
     pub(super) prefix: &'a str,
     pub(super) seat: &'a Seat,
     pub(super) owner: &'a str,
     pub(super) kind: LockKind,
-    /// To be taken although others are in the way.
+    /// Whether to take a place even if others exclude it.
     pub(super) queues: bool,
 }
 
-/// Takes a place, or says again that it is wanted: a new revision, for a fencing token, at the same place.
+/// Takes a place. An existing place is written again: this gives a new revision for a fencing token and keeps the
+/// order.
 ///
-/// `newest`: zero, or the revision of the youngest of places that left room for another one. etcd compares places, and
-/// cannot count them: so who counts them takes one if none was taken since.
+/// `newest` is zero, or the revision of the youngest place when there was room for another one. etcd can compare
+/// places, but cannot count them. So the client counts them, and the transaction takes a place only if no place was
+/// taken since then.
 pub(super) fn ask(epoch: &Epoch, wanted: &Wanted<'_>, newest: i64) -> Txn {
     let Wanted { prefix, seat, kind, queues, .. } = *wanted;
     let (place, value) = (&*seat.place, &*seat.value(kind));
@@ -147,7 +149,7 @@ pub(super) fn ask(epoch: &Epoch, wanted: &Wanted<'_>, newest: i64) -> Txn {
     first.or_else([TxnOp::txn(beside)])
 }
 
-/// Gives up a place of ours.
+/// Releases a place of this process.
 pub(super) fn leave(epoch: &Epoch, seat: &Seat) -> Txn {
     let place = &*seat.place;
     Txn::new()
@@ -156,7 +158,7 @@ pub(super) fn leave(epoch: &Epoch, seat: &Seat) -> Txn {
         .or_else([epoch.look(), TxnOp::get(place, None)])
 }
 
-/// Leaves a place of ours, if it is of this kind, taken for as long as this lease lives.
+/// Keeps a place of this process taken for as long as this lease lives, if it is of this kind.
 pub(super) fn keep(epoch: &Epoch, seat: &Seat, kind: LockKind, lease: i64) -> Txn {
     let place = &*seat.place;
     let put = TxnOp::put(place, kept_value(kind), Some(PutOptions::new().with_lease(lease)));
@@ -170,7 +172,7 @@ fn has_value(place: &str, value: &str) -> Compare {
     Compare::value(place, CompareOp::Equal, value)
 }
 
-/// Gives an exclusive place of an owner of this process a lease of its own. It may have one already, by an earlier
+/// Gives an exclusive place of an owner of this process a separate lease. It may already have one from an earlier
 /// command whose reply was lost.
 pub(super) fn hand_over(epoch: &Epoch, seat: &Seat, lease: i64) -> Txn {
     let (place, value) = (&*seat.place, &*seat.value(LockKind::Exclusive));
@@ -180,15 +182,15 @@ pub(super) fn hand_over(epoch: &Epoch, seat: &Seat, lease: i64) -> Txn {
         .or_else([epoch.look(), TxnOp::get(place, None)])
 }
 
-/// Writes a place for its new owner, who stands at this seat, if the place is still as it was seen. Its key, and so its
-/// order, stay, and the watches of waiters do not report it.
+/// Writes a place for its new owner, which has this seat, if the place has not changed since it was read. It keeps its
+/// key and therefore its order, and the watches of waiters do not report the write.
 pub(super) fn replace(epoch: &Epoch, seen: &Place, seat: &Seat) -> Txn {
     let is_as_seen = Compare::mod_revision(&*seat.place, CompareOp::Equal, seen.mod_revision);
     let put = TxnOp::put(&*seat.place, seat.value(LockKind::Exclusive), Some(epoch.lives_with()));
     Txn::new().when([epoch.is_ours(), is_as_seen]).and_then([put]).or_else([epoch.look()])
 }
 
-/// Gives up the places of any owners, each if it is still as it was seen.
+/// Deletes places of any owners. Each is deleted only if it has not changed since it was read.
 pub(super) fn evict(epoch: &Epoch, places: &[Place]) -> Txn {
     let each = places.iter().map(|place| {
         let is_as_seen = Compare::mod_revision(&*place.name, CompareOp::Equal, place.mod_revision);
@@ -202,13 +204,13 @@ pub(super) fn read(places: &[String]) -> Txn {
     Txn::new().and_then(places.iter().map(|place| TxnOp::get(&**place, None)).collect::<Vec<_>>())
 }
 
-/// Writes what the holder at this place publishes. It goes with its session at the latest.
+/// Writes the text that the holder at this place publishes. It ends with the holder's session at the latest.
 pub(super) fn publish(epoch: &Epoch, seat: &Seat, name: &str, text: &str) -> Txn {
     let put = TxnOp::put(name, text, Some(epoch.lives_with()));
     Txn::new().when([epoch.is_ours(), epoch.has(&seat.place), seat.is_its_own()]).and_then([put])
 }
 
-/// Removes what an owner has published: its name, a line end and a text that is not empty.
+/// Removes the text that an owner has published. The value is its name, a line end, and a text that is not empty.
 pub(super) fn unpublish(epoch: &Epoch, name: &str, owner: &str) -> Txn {
     let (from, to) = (format!("{owner}\n"), format!("{owner}\u{b}"));
     let is_its_own =
@@ -217,31 +219,31 @@ pub(super) fn unpublish(epoch: &Epoch, name: &str, owner: &str) -> Txn {
     Txn::new().when([epoch.is_ours()]).and_then([delete])
 }
 
-/// Reads who has a place.
+/// Reads the places of a lock.
 pub(super) fn look(prefix: &str) -> Txn {
     Txn::new().and_then([places(prefix)])
 }
 
-/// What a guarded transaction was answered.
+/// The reply to a guarded transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum GuardedReply<T> {
     /// It was executed, or refused because of its content.
     Counts(T),
-    /// Another connection of ours has the session, or it is over. Nothing was done.
+    /// Another connection of this process has the session, or the session is over. Nothing was done.
     NotOurSession,
     /// It cannot be read.
     Garbled,
 }
 
-/// What giving up a place has come to.
+/// The result of the release of a place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Left {
     Done,
-    /// Not one of ours, or not as it was thought to be: this is there, if anything.
+    /// The place belongs to another process, or differs from what was expected. This is the place, if there is one.
     Found(Option<Place>),
 }
 
-/// The answer to [`ask`].
+/// The reply to [`ask`].
 pub(super) fn seen(
     answer: TxnReply,
     epoch: &Epoch,
@@ -269,7 +271,7 @@ pub(super) fn seen(
     }
 }
 
-/// A place that was taken when there was room for it. It belongs to its owner, whatever the other places are.
+/// A place that was taken when there was room for it. It holds the lock, whatever the other places are.
 fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> QueueState {
     let place = Place {
         name: wanted.seat.place.clone().into(),
@@ -284,7 +286,7 @@ fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> QueueState {
     QueueState { written: Some(revision), ..QueueState::of(vec![place]) }
 }
 
-/// The answer to [`look`].
+/// The reply to [`look`].
 pub(super) fn looked(answer: &TxnReply, names: &Names) -> Option<QueueState> {
     match answer.responses.as_slice() {
         [TxnOpResponse::Get(found)] => Some(QueueState::read(found, names)),
@@ -292,7 +294,7 @@ pub(super) fn looked(answer: &TxnReply, names: &Names) -> Option<QueueState> {
     }
 }
 
-/// The answer to [`leave`], [`keep`] or [`hand_over`].
+/// The reply to [`leave`], [`keep`] or [`hand_over`].
 pub(super) fn left(answer: &TxnReply, epoch: &Epoch, names: &Names) -> GuardedReply<Left> {
     if answer.succeeded {
         return GuardedReply::Counts(Left::Done);
@@ -306,7 +308,7 @@ pub(super) fn left(answer: &TxnReply, epoch: &Epoch, names: &Names) -> GuardedRe
     }
 }
 
-/// The answer to [`evict`]: whether one of them was as it was seen.
+/// The reply to [`evict`]: whether at least one place was deleted.
 pub(super) fn evicted(answer: TxnReply) -> GuardedReply<bool> {
     if answer.succeeded {
         return GuardedReply::Counts(answer.parts().iter().any(|place| place.succeeded));
@@ -314,7 +316,7 @@ pub(super) fn evicted(answer: TxnReply) -> GuardedReply<bool> {
     GuardedReply::NotOurSession
 }
 
-/// The answer to [`replace`]: its revision; `None`: the place was not as it was seen.
+/// The reply to [`replace`]: its revision. `None`: the place had changed.
 pub(super) fn replaced(answer: &TxnReply, epoch: &Epoch) -> GuardedReply<Option<i64>> {
     match answer.responses.as_slice() {
         [TxnOpResponse::Put(_)] if answer.succeeded => {
@@ -326,7 +328,8 @@ pub(super) fn replaced(answer: &TxnReply, epoch: &Epoch) -> GuardedReply<Option<
     }
 }
 
-/// The answer to [`read`]: whether these owners have the places, which are there, and live with our session.
+/// The reply to [`read`]: for each owner, whether its place exists, belongs to it, and lives with the session of this
+/// process.
 pub(super) fn held<'a>(
     answer: &TxnReply,
     epoch: &Epoch,
@@ -347,7 +350,7 @@ fn is_session(kvs: &[KeyValue], epoch: &Epoch) -> bool {
     kvs.first().is_some_and(|kv| kv.mod_revision() == epoch.revision)
 }
 
-/// The ttl of a lease that lasts so long at least.
+/// The ttl of a lease that lasts for at least this time.
 pub(super) fn lease_ttl(time: Duration) -> i64 {
     let seconds = super::config::whole_seconds(time).as_secs().max(1);
     i64::try_from(seconds).unwrap_or(i64::MAX)

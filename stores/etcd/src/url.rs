@@ -5,20 +5,20 @@ use distlock_store::kit::url::{Host, Parameters, Parts, decoded, each_once};
 
 /// The port of clients if the URL names none.
 const PORT: u16 = 2379;
-/// Below which the keys lie if the URL says nothing.
+/// The prefix of the keys if the URL names none.
 const ROOT: &str = "distlock";
 
 const ALWAYS: [&str; 3] = ["session_timeout", "connect_timeout", "response_timeout"];
 
-/// A URL in its parts, decoded.
+/// The decoded parts of a URL.
 #[derive(Clone)]
 pub(super) struct Url {
     pub(super) tls: bool,
     /// User and password.
     pub(super) login: Option<(String, String)>,
-    /// Each once; at least one.
+    /// At least one, without duplicates.
     pub(super) hosts: Vec<Host>,
-    /// Without a `/` at either end, not empty.
+    /// Not empty, and without `/` at either end.
     pub(super) root: String,
     pub(super) parameters: Parameters,
 }
@@ -26,7 +26,7 @@ pub(super) struct Url {
 impl Url {
     /// # Errors
     ///
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub(super) fn read(url: &str) -> Result<Url, String> {
         let parts = Parts::of(url)?;
         let tls = parts.scheme == "etcds";
@@ -36,7 +36,7 @@ impl Url {
         })?;
         let login = parts.login()?.of_user("etcd", "etcd")?;
         let hosts = each_once(parts.hosts(PORT)?);
-        // The client makes URLs of them.
+        // The client builds URLs from the names.
         if hosts.iter().any(|host| !host.name.chars().all(|c| c.is_alphanumeric() || ":.-_".contains(c))) {
             return Err("a host of the URL has characters that no host has: write, for example, \
                         `etcd://etcd1,etcd2,etcd3`"

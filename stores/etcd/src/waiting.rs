@@ -6,53 +6,53 @@ use std::sync::Arc;
 
 use distlock_store::kit::shrink::shrink;
 
-/// The owners of this process who wait for their turn, by key.
+/// The owners of this process that wait for their turn, by key.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     keys: HashMap<Arc<str>, HashMap<String, Ahead>>,
 }
 
 /// The owners that exclude an owner, each with the create revision of its place. An owner that has lost its place asks
-/// again under the same name, and then has a younger place. The end of the older one may be heard after that.
+/// again under the same name, and gets a younger place. The end of the older place may be reported after that.
 pub(super) type Before = HashMap<String, i64>;
 
-/// What an owner waits for.
+/// The places that an owner waits for.
 #[derive(Debug)]
 enum Ahead {
-    /// The store is being asked. The places of these have ended meanwhile, at these revisions: they may stand in its
-    /// answer, and so may younger ones.
+    /// The request is in flight. Meanwhile, the places of these owners have ended at these revisions. The reply may
+    /// still contain them, and it may contain younger places of the same owners.
     Asked { gone: HashMap<String, i64> },
-    /// When fewer than `room` of them are left, the lock is its own.
+    /// It holds the lock when fewer than `room` of them are left.
     Known { before: Before, room: usize },
 }
 
-/// What an owner has to do.
+/// The next step of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitState {
     /// Wait for the notification.
     Waits,
-    /// Ask again: by now the lock is its own, or its place has ended.
+    /// Ask again, because it holds the lock by now, or its place has ended.
     Comes,
 }
 
-/// What the end of a place means for an owner.
+/// The effect of the end of a place on an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// Too few are in its way: the lock is its own.
+    /// Fewer than `room` places exclude it, so it holds the lock.
     First,
-    /// The place was its own.
+    /// Its own place has ended.
     PlaceLost,
 }
 
 impl Waiters {
-    /// To be called before the store is asked for a place.
+    /// Call this before a place is requested.
     pub(super) fn asks(&mut self, key: &Arc<str>, owner: &str) {
         let ahead = Ahead::Asked { gone: HashMap::new() };
         self.keys.entry(key.clone()).or_default().insert(owner.to_owned(), ahead);
     }
 
-    /// The store's answer: the owner has a place since this revision, these are in its way, and it holds the lock with
-    /// fewer than `room` of them.
+    /// Records the reply: the owner has a place since this revision, these places exclude it, and it holds the lock
+    /// when fewer than `room` of them are left.
     pub(super) fn stands_behind(
         &mut self,
         key: &Arc<str>,
@@ -61,7 +61,7 @@ impl Waiters {
         room: usize,
     ) -> WaitState {
         let Some(ahead) = self.keys.get_mut(key).and_then(|owners| owners.get_mut(owner)) else {
-            // The connection was lost since: everybody asks again.
+            // The connection was lost since then, so all waiters ask again.
             return WaitState::Waits;
         };
         if let Ahead::Asked { gone } = ahead {
@@ -78,7 +78,7 @@ impl Waiters {
         WaitState::Waits
     }
 
-    /// It does not wait any more.
+    /// The owner no longer waits.
     pub(super) fn goes(&mut self, key: &str, owner: &str) {
         if let Some(owners) = self.keys.get_mut(key) {
             owners.remove(owner);
@@ -89,7 +89,7 @@ impl Waiters {
         }
     }
 
-    /// The place of an owner has ended, at this revision. Returns the owners of this process whom that concerns.
+    /// The place of an owner has ended, at this revision. Returns the affected owners of this process.
     pub(super) fn gone(&mut self, key: &str, owner: &str, end: i64) -> Vec<(String, News)> {
         let Some(owners) = self.keys.get_mut(key) else { return Vec::new() };
         let mut next = Vec::new();
@@ -116,7 +116,7 @@ impl Waiters {
         next
     }
 
-    /// The watch has ended: what was known is not worth anything.
+    /// The watch has ended, so nothing that was known can be relied on.
     pub(super) fn clear(&mut self) {
         self.keys = HashMap::new();
     }
@@ -131,9 +131,9 @@ impl Waiters {
 mod tests {
     use super::*;
 
-    /// Places of this revision.
+    /// The revision of the places.
     const SINCE: i64 = 10;
-    /// When they end.
+    /// The revision of their end.
     const END: i64 = 20;
 
     fn those(owners: &[&str]) -> Before {
@@ -196,7 +196,7 @@ mod tests {
         waiting.asks(&key, "me");
         assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Waits);
         assert_eq!(waiting.gone("k", "me", END), [("me".to_owned(), News::PlaceLost)]);
-        // Before the answer, which has not heard of it.
+        // The place ends before the reply, which still contains it.
         waiting.asks(&key, "me");
         assert!(waiting.gone("k", "me", END).is_empty());
         assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Comes);

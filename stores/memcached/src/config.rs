@@ -7,7 +7,7 @@ use distlock_store::StoreError;
 use distlock_store::kit::connection::{ConnectionOptions, Provider};
 use distlock_store::kit::url::{Host, Login, Parts};
 
-/// Where the server is, and how to reach it.
+/// The address of the server, the credentials and the time-outs.
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) host: Host,
@@ -22,8 +22,8 @@ const KNOWN: &[&str] = &["connect_timeout", "response_timeout"];
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 impl Config {
-    /// The configuration from a URL and the builder's options, which take precedence. Errors never repeat what may be a
-    /// password.
+    /// The configuration from a URL and the builder's options, which take precedence. Errors never quote a part that
+    /// may be a password.
     pub(super) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         if options.has_tls_options() {
             return Err("`tls` is for stores that speak TLS: Memcached is connected without TLS".to_owned());
@@ -62,7 +62,7 @@ impl Config {
     }
 }
 
-/// What other programs call it.
+/// The advice for an option that other programs have.
 fn instead(name: &str) -> Option<String> {
     let text = match name {
         "timeout" => "write `response_timeout=1s`",

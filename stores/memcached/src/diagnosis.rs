@@ -13,9 +13,9 @@ use super::MemcachedStore;
 use distlock_store::Severity::{Fine, Note, Warning};
 use distlock_store::{Finding, StoreError};
 
-/// A server has about a hundred figures.
+/// The maximum number of lines. A server reports about a hundred figures.
 const MOST_LINES: usize = 1_000;
-/// No line is longer: what is not ours is not read to its end.
+/// The maximum length of a line, in case the peer is not Memcached.
 const LONGEST_LINE: u64 = 4 * 1024;
 
 impl MemcachedStore {
@@ -40,7 +40,7 @@ impl MemcachedStore {
         if figures.is_empty()
             && let Some((user, password)) = login
         {
-            // Never unasked: a server that wants no password would keep it as an item.
+            // Sent only if the server requires it: a server without passwords would store it as an item.
             let login = format!("{user} {password}");
             let line = format!("set login 0 0 {}\r\n{login}\r\n", login.len());
             stream.write_all(line.as_bytes()).await?;
@@ -53,7 +53,7 @@ impl MemcachedStore {
     }
 }
 
-/// Nothing, if the server refuses.
+/// Returns nothing if the server refuses.
 async fn ask(
     stream: &mut (impl AsyncBufRead + AsyncWrite + Unpin),
     command: &str,

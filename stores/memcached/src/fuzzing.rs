@@ -1,7 +1,6 @@
-//! The entry point of the fuzz target `stores`: everything here that reads what a server, or another client, has
-//! written.
+//! The entry point of the fuzz target `stores`: all code here that reads data of a server or of another client.
 //!
-//! Nothing may panic, whatever is read. The other requirements are asserted.
+//! No input may cause a panic. The other requirements are asserted.
 
 use super::diagnosis::{figure, found};
 use super::link::RawResponse;
@@ -10,7 +9,7 @@ use super::meta::{Command, LONGEST_KEY, Response, written};
 /// The number of the command that is answered.
 const NUMBER: u32 = 7;
 
-/// What comes over a connection.
+/// The bytes of a connection.
 pub fn server(data: &[u8]) {
     let mut rest = data;
     while let Some(Some(RawResponse { line, value, length })) = RawResponse::first_of(rest) {
@@ -19,7 +18,7 @@ pub fn server(data: &[u8]) {
         if let Some(Response::Found(item)) = &response {
             assert_eq!(item.value, String::from_utf8_lossy(value));
         }
-        // However the bytes are cut, the answer is not read before all of it is there.
+        // Wherever the bytes are cut, the reply is not read before it is complete.
         for end in [length / 2, length - 1] {
             assert!(matches!(RawResponse::first_of(&rest[..end]), Some(None)), "half an answer");
         }
@@ -31,7 +30,7 @@ pub fn server(data: &[u8]) {
     }
 }
 
-/// A key of any text is one line.
+/// A key with any text stays in one line.
 fn key(key: &str) {
     if key.len() <= LONGEST_KEY {
         let line = written(key, Command::Get, NUMBER);

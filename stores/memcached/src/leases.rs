@@ -7,27 +7,27 @@ use super::meta::{Cas, Ttl};
 use distlock_store::clock;
 use distlock_store::engine::Time;
 
-/// How many are remembered before those that have ended are forgotten.
+/// How many items are remembered before expired ones are forgotten.
 const MOST_KEPT: usize = 1_024;
 
-/// The items of ours, by their keys.
+/// The items of this process, by their keys.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     leases: HashMap<String, Lease>,
     tidy_at: usize,
 }
 
-/// An item of ours, as it was written last.
+/// An item, as this process last wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Lease {
     owner: String,
     cas: Cas,
-    /// The server ends it after this at the earliest.
+    /// It does not expire before this time.
     until: Time,
 }
 
 impl Leases {
-    /// It was written.
+    /// Records that the item was written.
     pub(super) fn wrote(&mut self, key: &str, owner: &str, cas: Cas, Ttl { until, .. }: Ttl) {
         let now = clock::now();
         if self.leases.len() >= self.tidy_at.max(MOST_KEPT) {
@@ -38,7 +38,7 @@ impl Leases {
         self.leases.insert(key.to_owned(), lease);
     }
 
-    /// Its version, and how long it lasts at least, if the owner wrote it last.
+    /// The version of the item and the minimum of its remaining time, if this owner wrote it last.
     pub(super) fn of(&self, key: &str, owner: &str) -> Option<(Cas, Duration)> {
         let lease = self.leases.get(key).filter(|lease| lease.owner == owner)?;
         Some((lease.cas, lease.until.duration_since(clock::now())))

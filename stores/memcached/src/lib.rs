@@ -31,10 +31,10 @@ use distlock_store::{
     Waiting,
 };
 
-/// A longer time is read as a date.
+/// Memcached reads a longer time as a date.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600 - LONGER.as_secs());
 const SECOND: Duration = Duration::from_secs(1);
-/// How often a change is tried that finds the item changed in between.
+/// How often a change is tried if the item was changed meanwhile.
 const TRIES: usize = 4;
 
 /// Locks in Memcached.
@@ -45,7 +45,7 @@ pub struct MemcachedStore {
     contended: Contended,
 }
 
-/// What became of a change of an item that is its owner's.
+/// The result of a change of an owner's item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Changed {
     Done,
@@ -57,13 +57,13 @@ impl MemcachedStore {
     /// A store from a URL and the program's options.
     ///
     /// # Errors
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = Config::parse(url, options)?;
         Ok(MemcachedStore { config, link: Link::default(), contended: Contended::default() })
     }
 
-    /// The item of a key.
+    /// Reads the item of a key.
     async fn look(&self, connection: &Connection, key: &str) -> Result<Option<Item>, StoreError> {
         match connection.ask(key, Command::Get).await? {
             Response::Found(item) => Ok(Some(item)),
@@ -72,7 +72,7 @@ impl MemcachedStore {
         }
     }
 
-    /// Creates the item, or returns the one that is there.
+    /// Creates the item, or returns the existing one.
     async fn add(&self, connection: &Connection, request: &Acquire) -> Result<Result<(), Item>, StoreError> {
         let (key, owner) = (&*request.key, request.owner.as_str());
         let ttl = connection.lasting(request.ttl)?;
@@ -88,7 +88,7 @@ impl MemcachedStore {
             if let Some(item) = self.look(connection, key).await? {
                 return Ok(Err(item));
             }
-            // It has gone in between.
+            // The item has expired meanwhile.
         }
         Err(StoreError::later("the item changes all the time"))
     }
@@ -130,7 +130,7 @@ impl MemcachedStore {
                     return Ok(Changed::Done);
                 }
                 (Response::Missing, _) => break,
-                // By another client, or by a command of ours whose answer was lost.
+                // Another client changed it, or a command of this process whose reply was lost.
                 (Response::Changed, _) => {}
                 (other, _) => return Err(unexpected(&other)),
             }
@@ -188,7 +188,7 @@ impl LockStore for MemcachedStore {
         let (connection, key) = (self.connection()?, &*request.key);
         let owner = request.owner.as_str();
         let mut found = None;
-        // Who polls looks first, which is all that there is to do while the lock is busy.
+        // A request that polls reads first, and needs no write while the lock is busy.
         if self.contended.is(key) {
             found = self.look(&connection, key).await?;
         }
@@ -212,7 +212,7 @@ impl LockStore for MemcachedStore {
         }
         match self.extend(&connection, key, owner, request.ttl).await? {
             RenewReply::Renewed => Ok(AcquireReply::AlreadyHeld { fence: None }),
-            // It has ended just now.
+            // The lease has just ended.
             RenewReply::NotHeld => Err(StoreError::later("the item has changed in between")),
         }
     }
@@ -246,7 +246,7 @@ impl LockStore for MemcachedStore {
         if let Changed::Done = self.change(&connection, key, holder.as_str(), replace).await? {
             return Ok(ReplaceReply::Replaced { fence: None });
         }
-        // An earlier command may have done it, whose answer was lost.
+        // An earlier command, whose reply was lost, may have done it.
         Ok(match self.extend(&connection, key, value, *time).await? {
             RenewReply::Renewed => ReplaceReply::AlreadyHeld { fence: None },
             RenewReply::NotHeld => ReplaceReply::NotHeld,
@@ -268,7 +268,7 @@ impl LockStore for MemcachedStore {
             let Some(item) = self.look(&connection, key).await? else { return Ok(false) };
             match connection.ask(key, Command::Delete { cas: item.cas }).await? {
                 Response::Done(_) => return Ok(true),
-                // By a renewal, or by the next holder.
+                // A renewal or the next holder changed it.
                 Response::Changed | Response::Missing => {}
                 other => return Err(unexpected(&other)),
             }

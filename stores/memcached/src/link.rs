@@ -21,12 +21,12 @@ use distlock_store::clock;
 use distlock_store::engine::Time;
 use distlock_store::kit::sync::Locked;
 
-/// No line of an answer is longer, and no value: what is not ours is not read to its end.
+/// The maximum length of a line and of a value of a reply, in case the peer is not Memcached.
 const MOST_BYTES: usize = 1024 * 1024;
-/// No item is written if nothing shows how late the server's clock is: it would outlive a process that dies by as much.
-/// An idle connection is checked more often, but this process may have been paused.
+/// No item is written if the server's clock may be behind by more than this, because an item would outlive a dead
+/// process by as much. An idle connection is checked more often, but this process may have been paused.
 const MOST_BEHIND: Duration = Duration::from_secs(10);
-/// By how much an item may last longer than was asked for.
+/// By how much an item may outlast the requested time.
 pub(super) const LONGER: Duration = Duration::from_secs(13);
 /// The number of bytes that are read at a time.
 const READ_TOGETHER: usize = 8 * 1024;
@@ -35,7 +35,7 @@ const READ_TOGETHER: usize = 8 * 1024;
 #[derive(Default)]
 pub(super) struct Link(Locked<Option<Arc<Connection>>>);
 
-/// A connection to one life of one server.
+/// A connection to one server, between two of its restarts.
 #[derive(Debug)]
 pub(super) struct Connection {
     writer: OwnedWriteHalf,
@@ -43,16 +43,16 @@ pub(super) struct Connection {
     /// The driver has something to write.
     unsent: Notify,
     next: AtomicU32,
-    /// The items that we wrote over this connection. A version means nothing to another life of the server.
+    /// The items that were written over this connection. After a restart of the server, their versions mean nothing.
     pub(super) leases: Locked<Leases>,
 }
 
 /// The state that callers and the driver share.
 #[derive(Debug)]
 struct Queue {
-    /// To be written by the driver. Everything in it is awaited.
+    /// The bytes that the driver will write. A caller awaits each of these commands.
     unsent: Vec<u8>,
-    /// Commands that are not answered yet, in their order.
+    /// Commands without a reply so far, in order.
     awaited: VecDeque<Awaited>,
     /// When something was last read.
     heard: Instant,
@@ -63,17 +63,17 @@ struct Queue {
 #[derive(Debug)]
 struct Awaited {
     sent: Instant,
-    /// The same, for leases.
+    /// The time of this command, for leases.
     asked: Time,
     number: u32,
     reply: oneshot::Sender<Response>,
 }
 
-/// What keeps a connection going.
+/// The task that reads and writes a connection.
 pub(super) struct Driver {
     connection: Arc<Connection>,
     reader: OwnedReadHalf,
-    /// How long an answer may take.
+    /// How long a reply may take.
     response_timeout: Duration,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Debug for Link {
 }
 
 impl Connection {
-    /// Over a stream that was asked for at `begun`; nothing is read unless the driver does it.
+    /// A connection on a stream that was requested at `begun`. Only the driver reads.
     pub(super) fn over(stream: TcpStream, begun: Time, response_timeout: Duration) -> (Arc<Self>, Driver) {
         let (reader, writer) = stream.into_split();
         let (unsent, awaited, heard) = (Vec::new(), VecDeque::new(), Instant::now());
@@ -123,19 +123,19 @@ impl Connection {
         Ok(Ttl::at_least(time, now, behind))
     }
 
-    /// How long an item lasts at least of which the server says that so much remains.
+    /// The minimum remaining time of an item for which the server reports this remaining time.
     pub(super) fn certain(&self, remaining: Duration) -> Duration {
         let behind = self.queue.lock().clock.behind(clock::now());
         remaining.saturating_sub(behind + TICK)
     }
 
-    /// Asks about the item of a key.
+    /// Sends a command for the item of a key.
     pub(super) async fn ask(&self, key: &str, command: Command<'_>) -> Result<Response, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.send(written(key, command, number), number).await
     }
 
-    /// Asks something that is not about an item.
+    /// Sends a command that is not for an item.
     pub(super) async fn ask_line(&self, line: &str) -> Result<Response, StoreError> {
         self.send(format!("{line}\r\n").into_bytes(), 0).await
     }
@@ -150,7 +150,7 @@ impl Connection {
             Ok(Response::Refused(said)) => Err(StoreError::refused(format!("{said}: {}", remedy(&said)))),
             Ok(Response::Failed(said)) => Err(StoreError::later(format!("{said}: {}", remedy(&said)))),
             Ok(said) => Ok(said),
-            // It may have arrived, or not.
+            // The command may have been executed.
             Err(_) => Err(StoreError::unknown("the connection to Memcached was lost")),
         }
     }
@@ -163,8 +163,8 @@ impl Connection {
         }
         let is_alone = queue.awaited.is_empty();
         queue.awaited.push_back(awaited);
-        // A single caller writes itself, which wakes no task. Of many, the driver writes all at once. Nothing else
-        // writes now: what is not written is awaited.
+        // A caller that is alone writes directly, which wakes no task. For many callers, the driver writes all at once.
+        // No other code writes now, because every unsent command has a waiting caller.
         let written = if is_alone { self.writer.try_write(bytes).unwrap_or(0) } else { 0 };
         match bytes.get(written..) {
             None | Some([]) => {}
@@ -178,7 +178,7 @@ impl Connection {
     }
 }
 
-/// What to do about a refusal.
+/// The remedy for a refusal.
 fn remedy(said: &str) -> &'static str {
     if said.contains("unauthenticated") {
         "the server requires a user and a password: `memcached://user:password@host:port`"
@@ -192,13 +192,13 @@ fn remedy(said: &str) -> &'static str {
 }
 
 impl Driver {
-    /// Until the connection ends; says why.
+    /// Runs until the connection ends. Returns the reason.
     pub(super) async fn run(self) -> StoreError {
         let Driver { connection, reader, response_timeout } = self;
         let end = EndOnDrop(&connection);
         let ended = tokio::select! {
             biased;
-            // Before the server counts as silent: this process may have been paused.
+            // Polled before the time-out of the server, because this process may have been paused.
             ended = read_all(reader, &connection) => ended,
             ended = write_all(&connection) => ended,
             () = silence(&connection, response_timeout) => {
@@ -224,7 +224,7 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Commands that wait go out together.
+/// Writes all waiting commands together.
 async fn write_all(connection: &Connection) -> io::Result<()> {
     let mut bytes = Vec::new();
     loop {
@@ -296,16 +296,16 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
     }
 }
 
-/// One answer.
+/// One reply.
 pub(super) struct RawResponse<'a> {
     pub(super) line: Line<'a>,
     pub(super) value: &'a [u8],
-    /// Of all of it.
+    /// The length of the whole reply.
     pub(super) length: usize,
 }
 
 impl<'a> RawResponse<'a> {
-    /// `None`: it is not understood; `Some(None)`: its rest has not come yet.
+    /// `None`: it is not understood. `Some(None)`: the rest has not arrived yet.
     pub(super) fn first_of(bytes: &'a [u8]) -> Option<Option<Self>> {
         let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
             return (bytes.len() <= MOST_BYTES).then_some(None);
@@ -318,7 +318,7 @@ impl<'a> RawResponse<'a> {
         if size > MOST_BYTES {
             return None;
         }
-        // The end of the line belongs to it.
+        // The line end belongs to the value.
         let Some((value, behind)) = rest.get(..size + 2).and_then(|both| both.split_at_checked(size)) else {
             return Some(None);
         };

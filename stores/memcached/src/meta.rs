@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use distlock_store::engine::Time;
 
-/// Stands before our keys: what a lock protects is often cached on the same server, under the very same key.
+/// The prefix of distlock's keys. The data that a lock protects is often cached on the same server, under the same key.
 const MARK: &str = "dl1:";
-/// The longest key, with what stands before it, as base64 in 250 bytes.
+/// The longest key: with the prefix and in base64, it has 250 bytes.
 pub(super) const LONGEST_KEY: usize = 250 / 4 * 3 - MARK.len();
 
 /// The version of an item. It changes with every write, and restarts with the server.
 pub(super) type Cas = u64;
 
-/// What is asked of one item.
+/// A command for one item.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command<'a> {
     /// Creates it.
@@ -25,24 +25,25 @@ pub(super) enum Command<'a> {
     Get,
 }
 
-/// By so much the end of an item lies before what was asked for, at most, by a clock that is set in time.
+/// The maximum time by which an item expires too early, if the server's timer sets its clock in time.
 pub(super) const TICK: Duration = Duration::from_secs(2);
 
 /// How long an item lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ttl {
-    /// As the server counts.
+    /// The seconds for the server.
     seconds: u64,
-    /// It certainly lasts until then.
+    /// The item certainly lasts until then.
     pub(super) until: Time,
 }
 
 impl Ttl {
-    /// The server counts whole seconds, and its clock is set once a second. So what the clock shows is up to two
-    /// seconds ago: one of which only the beginning is shown, and one until it is set. (Mostly it is one: the two are
-    /// the same until the timer has drifted over the end of a second, of which it then shows nothing at all.)
+    /// The server counts whole seconds, and its clock is set once a second. So its clock is up to two seconds behind:
+    /// up to one second because fractions are cut off, and up to one second until the next setting. (It is mostly one
+    /// second. The two parts coincide until the timer has drifted past the end of a second, which the clock then never
+    /// shows.)
     ///
-    /// `behind`: by how much more the clock may be behind.
+    /// `behind` is how much more the clock may be behind.
     pub(super) fn at_least(time: Duration, now: Time, behind: Duration) -> Self {
         let counted = time + behind + TICK;
         Ttl { seconds: counted.as_secs() + u64::from(counted.subsec_nanos() > 0), until: now.after(time) }
@@ -63,27 +64,27 @@ pub(super) struct Item {
     pub(super) remaining: Option<Duration>,
 }
 
-/// What the server says to one command.
+/// The reply of the server to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Response {
-    /// Done; the version of what was written.
+    /// Done. The version of the written item.
     Done(Option<Cas>),
-    /// Not created: it is there already.
+    /// Not created, because the item exists already.
     Exists,
-    /// It has changed.
+    /// The item has changed.
     Changed,
     /// There is no such item.
     Missing,
     Found(Item),
-    /// What it says to commands that are not about an item.
+    /// The reply to a command that is not for an item.
     Line(String),
-    /// The command was refused, and will be again.
+    /// The command was refused, and a retry would be, too.
     Refused(String),
-    /// The server has failed to do it, and has done nothing.
+    /// The server failed, and has done nothing.
     Failed(String),
 }
 
-/// The command about the item of `key`, with the number that its answer repeats.
+/// The bytes of a command for the item of `key`. The reply repeats the number.
 pub(super) fn written(key: &str, command: Command<'_>, number: u32) -> Vec<u8> {
     let (key, coding) = key_of(key);
     let text = match command {
@@ -99,7 +100,7 @@ pub(super) fn written(key: &str, command: Command<'_>, number: u32) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A key as it is written, and the flag that says how.
+/// A key in its written form, and the flag for this form.
 fn key_of(key: &str) -> (String, &'static str) {
     let key = format!("{MARK}{key}");
     if key.bytes().all(|byte| byte.is_ascii_graphic()) { (key, "") } else { (base64(key.as_bytes()), " b") }
@@ -118,9 +119,9 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// How an answer begins.
+/// The first line of a reply.
 pub(super) struct Line<'a> {
-    /// Bytes of the value that follows.
+    /// The number of bytes of the value that follows.
     pub(super) value: Option<usize>,
     words: std::str::SplitAsciiWhitespace<'a>,
     code: &'a str,
@@ -137,7 +138,8 @@ impl<'a> Line<'a> {
         Some(Line { value, words, code, text })
     }
 
-    /// The answer, with its value, to the command with this number. `None`: it is not understood, or answers another.
+    /// The reply, with its value, to the command with this number. `None`: it is not understood, or belongs to another
+    /// command.
     pub(super) fn said(self, value: &[u8], number: u32) -> Option<Response> {
         let (mut cas, mut remaining) = (None, None);
         for word in self.words {

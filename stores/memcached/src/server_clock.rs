@@ -10,32 +10,32 @@ use std::time::Duration;
 
 use distlock_store::engine::Time;
 
-/// By so much a running server may be late with its timer, on a busy machine.
+/// How late the timer of a running server may be on a busy machine.
 const TIMER_MAY_LAG: Duration = Duration::from_millis(250);
 
-/// What the answers show of the clock of one life of a server.
+/// The replies as evidence of the server's clock, between two restarts of the server.
 #[derive(Debug)]
 pub(super) struct ServerClock {
-    /// The server ran after this, and then its timer too.
+    /// The server, and after that its timer, ran after this time.
     ran: Time,
-    /// When a later command was sent and when its answer came. It proves that the server ran; that its timer ran too,
-    /// it proves when it is so old that the timer can no longer be late.
+    /// When a later command was sent, and when its reply arrived. The reply proves that the server ran. It proves that
+    /// the timer ran, too, as soon as the reply is so old that the timer can no longer be late.
     answer: Option<(Time, Time)>,
 }
 
 impl ServerClock {
-    /// Of a connection that was begun then: the thread that accepts it is that of the timer.
+    /// For a connection that was begun at this time. The thread that accepts it also runs the timer.
     pub(super) fn accepted_after(begun: Time) -> Self {
         ServerClock { ran: begun, answer: None }
     }
 
-    /// A command that was sent then is answered now.
+    /// Records that a command that was sent at `sent` is answered now.
     pub(super) fn answered(&mut self, sent: Time, now: Time) {
         self.look_at_answer(now);
         self.answer.get_or_insert((sent, now));
     }
 
-    /// By how much more than its tick the clock may be behind for a command that is sent now.
+    /// How much more than its tick the clock may be behind for a command that is sent now.
     pub(super) fn behind(&mut self, now: Time) -> Duration {
         self.look_at_answer(now);
         now.duration_since(self.ran) + TIMER_MAY_LAG
@@ -63,9 +63,9 @@ mod tests {
         let behind = |clock: &mut ServerClock, now| clock.behind(at(now)) - TIMER_MAY_LAG;
         assert_eq!(behind(&mut clock, 1_300), Duration::from_millis(300));
         clock.answered(at(2_000), at(2_005));
-        // The server may have stood still until just now.
+        // The server may have been paused until now.
         assert_eq!(behind(&mut clock, 2_006), Duration::from_millis(1_006));
-        // Further answers do not put it off.
+        // Further replies do not delay this.
         clock.answered(at(2_100), at(2_101));
         assert_eq!(behind(&mut clock, 2_255), Duration::from_millis(255));
         clock.answered(at(9_000), at(9_001));
@@ -73,8 +73,8 @@ mod tests {
     }
 
     /// A model of the server: its timer drifts, shows whole seconds, and does not fire while the server is paused, and
-    /// for up to `TIMER_MAY_LAG` after that. Whatever was answered when, an item lasts from when it was asked for; and
-    /// it would not if the item were written for less.
+    /// for up to `TIMER_MAY_LAG` after that. At whatever times the replies arrive, an item lasts for the requested time
+    /// from its request. It would not if it were written for a shorter time.
     #[test]
     fn an_item_lasts_for_its_ttl_wherever_the_server_stood_still() {
         let (mut without_stop, mut without_tick) = (0, 0);
@@ -82,7 +82,8 @@ mod tests {
         for round in 0..20_000 {
             let stop = rng.u64(3_000..4_000);
             let goes_on = stop + rng.u64(0..6_000);
-            // Moments at which the timer fires: drifting, late, and none while the server stands still.
+            // The times at which the timer fires: it drifts, it is late, and it does not fire while the server is
+            // paused.
             let (mut ticks, mut next) = (Vec::new(), rng.u64(0..1_000));
             while next < 40_000 {
                 let in_stop = (stop..goes_on).contains(&next);
@@ -90,10 +91,10 @@ mod tests {
                 ticks.push(next);
                 next += 1_000 + rng.u64(0..20) * rng.u64(0..12);
             }
-            // What the clock shows at a moment.
+            // The time that the clock shows at a given time.
             let shows =
                 |now: u64| ticks.iter().rev().find(|tick| **tick <= now).map_or(0, |tick| tick / 1_000);
-            // A server that stands still answers when it goes on.
+            // A paused server replies when it resumes.
             let runs = |sent: u64| if (stop..goes_on).contains(&sent) { goes_on } else { sent };
             let mut clock = ServerClock::accepted_after(at(1_000));
             let mut now = 1_000;

@@ -13,14 +13,14 @@ use distlock_store::clock;
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, StoreError, StoreEvents};
 
-/// Between the first two attempts to connect.
+/// The pause between the first two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// How often a connection is looked at, so that one that has died is found, and the server's clock is known to run: an
-/// item lasts longer by the time since (see `server_clock`).
+/// How often a connection is checked. A check finds a dead connection, and proves that the server's clock runs: an item
+/// is written for a longer time, plus the time since the last proof (see `server_clock`).
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// A connection that lived so long was a good one.
+/// A connection that lasted this long counts as stable.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
-/// The first version whose meta commands are these.
+/// The first version with these meta commands.
 const OLDEST: (u32, u32, u32) = (1, 6, 12);
 
 impl MemcachedStore {
@@ -64,8 +64,8 @@ impl MemcachedStore {
         Ok(Connection::over(stream, begun, self.config.response_timeout))
     }
 
-    /// Makes sure that the server can be used, says so, and looks from time to time whether it is still there. Says
-    /// what is wrong.
+    /// Checks that the server can be used, reports that it is ready, and then checks the connection regularly. Returns
+    /// the error.
     async fn look_after(&self, connection: &Connection, ready: impl FnOnce()) -> StoreError {
         if let Err(error) = self.greet(connection).await {
             return error;
@@ -79,7 +79,7 @@ impl MemcachedStore {
         }
     }
 
-    /// Logs in, if the server wants that, and reads its version.
+    /// Logs in, if the server requires it, and reads its version.
     async fn greet(&self, connection: &Connection) -> Result<(), StoreError> {
         let version = match connection.ask_line("version").await {
             Err(error) if error.to_string().contains("unauthenticated") => {
@@ -104,7 +104,7 @@ impl MemcachedStore {
     }
 }
 
-/// What is wrong with a server of this version, if something is.
+/// The error for a server of this version, if it is too old.
 fn too_old(said: &str) -> Option<String> {
     let version = said.strip_prefix("VERSION ")?;
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());

@@ -13,7 +13,7 @@ use distlock_store::kit::connection::{ConnectionOptions, OF_TLS, OF_TLS_OF_DATAB
 use distlock_store::kit::tls::TlsFiles;
 use distlock_store::kit::url::{Parts, decoded, each_once};
 
-/// Where the store is, and how to reach it.
+/// The servers, the credentials and the options of the store.
 #[derive(Clone)]
 pub(crate) struct MysqlConfig {
     /// At least one.
@@ -23,7 +23,7 @@ pub(crate) struct MysqlConfig {
     /// `None`: they are connected without TLS.
     tls: Option<Arc<TlsFiles>>,
     pub(super) schema: Schema,
-    /// How many connections there may be.
+    /// The maximum number of connections.
     pub(super) connections: usize,
     credentials: Option<Provider>,
     pub(super) connect_timeout: Duration,
@@ -39,14 +39,14 @@ const MOST_CONNECTIONS: usize = 64;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// No statement is longer, nor any answer.
+/// The maximum length of a statement and of a reply.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// Idle connections are looked at all the time: the server need not be asked how long it keeps them.
+/// Idle connections are checked regularly, so the server's own limit does not have to be read.
 const WAIT_TIMEOUT: usize = 28_800;
 
 impl MysqlConfig {
-    /// The configuration from a URL and the builder's options, which take precedence. Errors never repeat what may be a
-    /// password.
+    /// The configuration from a URL and the builder's options, which take precedence. Errors never quote a part that
+    /// may be a password.
     pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let parts = Parts::of(url)?;
         let parameters = parts.parameters(&[KNOWN, OF_TLS, OF_TLS_OF_DATABASES].concat(), instead)?;
@@ -78,10 +78,10 @@ impl MysqlConfig {
             .db_name(Some(&*database))
             .tcp_nodelay(true)
             .tcp_keepalive(Some(KEEPALIVE))
-            // Past a proxy or a tunnel, otherwise, if the server is on this machine.
+            // Otherwise the client would bypass a proxy or a tunnel if the server is on this machine.
             .prefer_socket(false)
             .socket(parameters.get("socket"))
-            // A row that is as it should be already counts.
+            // A row that already has the new values counts as affected.
             .client_found_rows(true)
             .max_allowed_packet(Some(MOST_BYTES))
             .wait_timeout(Some(WAIT_TIMEOUT));
@@ -102,12 +102,13 @@ impl MysqlConfig {
         })
     }
 
-    /// What this is and where, without credentials.
+    /// The kind and the location of the store, without credentials.
     pub(super) fn describe(&self) -> String {
         format!("MySQL at {}, {}", self.place, self.schema)
     }
 
-    /// What is read again for each connection: the credentials of the program, if it gives some, and certificates.
+    /// The options for a new connection. The credentials of the program, if there are any, and the certificates are
+    /// read again.
     pub(super) async fn for_a_connection(&self, server: &Opts) -> Result<Opts, StoreError> {
         let mut opts = OptsBuilder::from_opts(server.clone());
         if let Some(provider) = &self.credentials {
@@ -122,13 +123,13 @@ impl MysqlConfig {
         Ok(opts.into())
     }
 
-    /// How long one attempt to connect may take: every server is tried.
+    /// The maximum time for one attempt to connect, in which every server is tried.
     pub(super) fn longest_attempt(&self) -> Duration {
         self.connect_timeout * u32::try_from(self.servers.len() + 1).unwrap_or(u32::MAX)
     }
 }
 
-/// What other programs call it.
+/// The advice for an option that other programs have.
 fn instead(name: &str) -> Option<String> {
     let text = match name {
         "ssl-mode" | "ssl_mode" | "require_ssl" | "ssl" | "tls" => {

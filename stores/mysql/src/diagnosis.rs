@@ -8,7 +8,7 @@ use super::statements::column;
 use distlock_store::Severity::{Fault, Fine, Note, Warning};
 use distlock_store::{Finding, StoreError};
 
-/// Every user may ask this.
+/// This query needs no permission.
 const SETTINGS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', \
                         'innodb_doublewrite', 'log_bin', 'sync_binlog', 'wsrep_on')";
 
@@ -31,7 +31,7 @@ pub(super) fn of_settings(settings: &HashMap<String, String>) -> Vec<Finding> {
         found.push(Finding::new(Warning, "doublewrite", text).remedy("set innodb_doublewrite = ON"));
     }
     if is("log_bin", "ON") {
-        // (A server that logs statements is refused before: see errors.rs.)
+        // A server that logs statements never gets here: it is refused (see errors.rs).
         found.push(binlog(setting("sync_binlog")));
     }
     if is("wsrep_on", "ON") {
@@ -42,11 +42,11 @@ pub(super) fn of_settings(settings: &HashMap<String, String>) -> Vec<Finding> {
     found
 }
 
-/// Whether a commit is on the disk when it is answered.
+/// Whether a commit is on the disk when the server replies.
 fn flush(value: &str) -> Finding {
     let about = "innodb_flush_log_at_trx_commit";
     let crash = match value {
-        // 3 is 1 in MariaDB, with one more flush.
+        // In MariaDB, 3 is the same as 1 with one more flush.
         "1" | "3" => return Finding::new(Fine, about, value),
         "" => return Finding::new(Note, about, "the server does not report it"),
         "2" => "a crash of the machine",

@@ -8,12 +8,12 @@ use distlock_store::StoreError;
 use distlock_store::engine::with_causes;
 use distlock_store::kit::certificates;
 
-/// When an error came.
+/// When an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Before any command.
     Connecting,
-    /// In answer to a command, or instead of one.
+    /// As the reply to a command, or instead of the reply.
     Asking,
 }
 
@@ -24,8 +24,8 @@ fn code(error: &Error) -> Option<u16> {
     }
 }
 
-/// It lost against another transaction, or waited too long for a row: it has done nothing, and is worth repeating
-/// at once.
+/// The statement lost against another transaction, or waited too long for a row. It has done nothing, and is retried
+/// immediately.
 pub(super) fn is_conflict(error: &Error) -> bool {
     matches!(code(error), Some(1205 | 1213))
 }
@@ -35,7 +35,8 @@ pub(super) fn is_missing(error: &Error) -> bool {
     code(error) == Some(1146)
 }
 
-/// This user may not do that; of a table that is not there, too, if there is none of the name that it may read.
+/// This user lacks a permission. The server also reports this for a table that does not exist, if the user may not read
+/// a table of this name.
 pub(super) fn is_forbidden(error: &Error) -> bool {
     matches!(code(error), Some(1044 | 1142 | 1143 | 1227))
 }
@@ -45,7 +46,7 @@ pub(super) fn is_read_only(error: &Error) -> bool {
     matches!(code(error), Some(1290 | 1792 | 1836))
 }
 
-/// What the server or the client says, in its words.
+/// The message of the server or of the client.
 pub(super) fn words(error: &Error) -> String {
     if let Error::Server(ServerError { code, message, state }) = error {
         return format!("{message}, error {code}, SQLSTATE {state}");
@@ -53,7 +54,7 @@ pub(super) fn words(error: &Error) -> String {
     with_causes(error.to_string(), error.source())
 }
 
-/// What it means, and what to do.
+/// The meaning of the error, and the remedy.
 pub(super) fn of(error: &Error, moment: Phase) -> StoreError {
     let said = words(error);
     let Some(code) = code(error) else {
@@ -79,12 +80,12 @@ fn of_the_client(error: &Error, said: String, moment: Phase) -> StoreError {
             ))
         }
         (_, Phase::Connecting) => StoreError::not_sent(said),
-        // The connection broke, or what came is not understood.
+        // The connection broke, or the reply was not understood.
         (_, Phase::Asking) => StoreError::unknown(said),
     }
 }
 
-/// What to do about a refusal that stays.
+/// The remedy for a permanent refusal.
 fn remedy(code: u16) -> Option<&'static str> {
     let text = match code {
         1045 | 1698 => {
@@ -119,22 +120,22 @@ fn remedy(code: u16) -> Option<&'static str> {
     Some(text)
 }
 
-/// A refusal that passes, or an error that leaves open what was done.
+/// A temporary refusal, or an error after which the outcome is unknown.
 fn temporary(code: u16, said: String, moment: Phase) -> StoreError {
     match code {
         // See is_read_only.
         1290 | 1792 | 1836 => StoreError::later(format!("{said}: {STANDBY}")),
         // Too many connections; a limit of the user.
         1040 | 1203 | 1226 if moment == Phase::Connecting => StoreError::not_sent(said),
-        // Rolled back: a conflict, an interruption by the administrator, a limit of time, a full disk.
+        // Rolled back: a conflict, an interruption by the administrator, a time limit, a full disk.
         1040 | 1203 | 1205 | 1213 | 1226 | 1317 | 1969 | 3024 | 1021 | 1114 => StoreError::later(said),
         _ if moment == Phase::Connecting => StoreError::not_sent(said),
-        // The connection or the server ends; what it was doing may have been committed.
+        // The connection or the server ends. Its last command may have been committed.
         _ => StoreError::unknown(said),
     }
 }
 
-/// What to do about a server that cannot be written to.
+/// The remedy for a server that does not accept writes.
 pub(super) const STANDBY: &str = "it is read-only, perhaps a replica; name all servers in the URL \
                                   (host1,host2): distlock uses the first one that accepts writes";
 
@@ -155,7 +156,8 @@ mod tests {
             (1290, Failure::Later),
             (1146, Failure::Refused),
             (1045, Failure::Refused),
-            // The server shuts down; an error while it committed; the connection was killed; anything new.
+            // The server shuts down, an error occurred during a commit, the connection was killed, or the number is
+            // unknown.
             (1053, Failure::Unknown),
             (1180, Failure::Unknown),
             (1927, Failure::Unknown),

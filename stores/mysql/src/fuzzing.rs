@@ -1,7 +1,6 @@
-//! The entry point of the fuzz target `stores`: everything here that reads what a server, or another client, has
-//! written.
+//! The entry point of the fuzz target `stores`: all code here that reads data of a server or of another client.
 //!
-//! Nothing may panic, whatever is read. The other requirements are asserted.
+//! No input may cause a panic. The other requirements are asserted.
 
 use mysql_async::{Error, ServerError};
 
@@ -33,7 +32,7 @@ pub fn server(data: &[u8]) {
     error(text);
 }
 
-/// An error: its number, and what the server says.
+/// An error: its number, and the message of the server.
 fn error(text: &str) {
     let Some((code, message)) = text.split_once(' ') else { return };
     let Ok(code) = code.parse() else { return };

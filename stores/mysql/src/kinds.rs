@@ -3,10 +3,10 @@
 use distlock_store::LockKind;
 use distlock_store::engine::LIMITED_MARKER;
 
-/// What stands as the owner of a key that is shared.
+/// The owner column of a shared key.
 const SHARED: &str = "dl1:s";
 
-/// What stands as the owner of a key that is locked so by several, and how many these may be.
+/// The owner column of a key that several holders lock in this way, and how many holders there may be.
 pub(super) fn written(kind: LockKind) -> (String, u32) {
     match kind {
         LockKind::Limited { max_holders } => (format!("{LIMITED_MARKER}{max_holders}"), max_holders),
@@ -14,7 +14,7 @@ pub(super) fn written(kind: LockKind) -> (String, u32) {
     }
 }
 
-/// What a key is locked as that has this owner.
+/// The kind of lock of a key that has this owner column.
 pub(super) fn kind_of(owner: &str) -> LockKind {
     if owner == SHARED {
         return LockKind::Shared;

@@ -41,11 +41,11 @@ use distlock_store::{
     Waiting,
 };
 
-/// A time beyond any plan.
+/// Longer than any real lease.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many leases one statement renews.
 const MOST_TOGETHER: usize = 100;
-/// Each that is forgotten costs one slower statement.
+/// The number of keys that are remembered. A key that was forgotten costs one slower statement.
 const MOST_KNOWN: usize = 16_384;
 
 /// The SQL with which an administrator creates the tables, whose names begin with this prefix. A comment has the
@@ -70,12 +70,12 @@ pub struct MysqlStore {
     texts: Texts,
     link: Link,
     contended: Contended,
-    /// Keys that have a row, as far as this process knows: any process removes rows that are idle for long. And as what
-    /// kind of lock it has held them last.
+    /// The keys that had a row when this process last used them, with the kind of its last lock. Any process may have
+    /// removed rows that were unused for long.
     known: Remembered<LockKind>,
 }
 
-/// Whether a statement that changed nothing came too late, or had nothing to change.
+/// Why a statement changed nothing: it was too late, or there was nothing to change.
 enum Missed {
     Late,
     NothingToDo,
@@ -85,7 +85,7 @@ impl MysqlStore {
     /// A store from a URL and the program's options.
     ///
     /// # Errors
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = MysqlConfig::parse(url, options)?;
         let (statements, texts) = (Statements::new(&config.schema), Texts::new(&config.schema));
@@ -103,7 +103,7 @@ impl MysqlStore {
         self.link.ask(pool, Statement::Prepared(sql, values), limit).await
     }
 
-    /// Who holds a key.
+    /// Reads the holder of a key.
     async fn look(&self, pool: &Pool, key: &str, limit: Limit) -> Result<KeyState, StoreError> {
         let answer = self.prepared(pool, &self.statements.look, &|_| vec![bytes(key)], limit).await?;
         let found = KeyState::of(&answer.rows)?;
@@ -111,13 +111,13 @@ impl MysqlStore {
         Ok(found)
     }
 
-    /// Acquires the lock, or says for how long another owner has it.
+    /// Acquires the lock, or returns how long the lease of another owner lasts.
     async fn take(&self, pool: &Pool, request: &Acquire, limit: Limit) -> Result<Acquired, StoreError> {
         if self.known.get(&request.key).is_some() {
             if let Some(acquired) = self.take_row(pool, request, limit).await? {
                 return Ok(acquired);
             }
-            // Its row is gone, or the statement came too late: the other statement says which.
+            // The row is gone, or the statement was too late. The other statement finds out which.
             self.known.forget(&request.key);
         }
         for _ in 0..2 {
@@ -125,13 +125,13 @@ impl MysqlStore {
                 self.known.set(&request.key, request.kind);
                 return Ok(acquired);
             }
-            // The server's clock was set, or we have slept: look, and ask again.
+            // The server's clock was set, or this machine slept. So the clock is read, and the statement is sent again.
             self.look(pool, &request.key, limit).await?;
         }
         Err(self.never_in_time())
     }
 
-    /// Takes the row of a key that has one.
+    /// Acquires the lock of a key that has a row.
     async fn take_row(
         &self,
         pool: &Pool,
@@ -150,7 +150,7 @@ impl MysqlStore {
         Acquired::of(answer.number)
     }
 
-    /// The same, and makes the row if there is none.
+    /// Acquires the lock, and creates the row if there is none.
     async fn take_any(
         &self,
         pool: &Pool,
@@ -180,8 +180,8 @@ impl MysqlStore {
         ))
     }
 
-    /// Executes a statement that changes one row if it is in time, a second time if it was not. What it has found if
-    /// there was nothing to change.
+    /// Executes a statement that changes one row if it is in time. If it was too late, it is executed a second time. If
+    /// there was nothing to change, returns the state of the key.
     async fn change(
         &self,
         key: &str,
@@ -203,7 +203,7 @@ impl MysqlStore {
         Err(StoreError::later("the statement came too late"))
     }
 
-    /// Renews leases whose ttl is the same. Answers whose were renewed.
+    /// Renews leases with the same ttl. Returns the keys whose leases were renewed.
     async fn renew_some(&self, some: &[&Renew], ttl: i64) -> Result<HashSet<Vec<u8>>, StoreError> {
         let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
         let pairs: Vec<(&str, &str)> =
@@ -218,11 +218,12 @@ impl MysqlStore {
             let held = self.link.ask(&pool, Statement::Text(&held), limit).await?;
             let held: HashSet<Vec<u8>> =
                 held.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
-            // What its owner holds now, it held before: no other client acquires a lock for it.
+            // A key that its owner holds now was also held before, because no other client acquires a lock for this
+            // owner.
             if u64::try_from(held.len()).is_ok_and(|held| held <= renewed) {
                 return Ok(held);
             }
-            // Some leases could be renewed, but were not: the statement came too late.
+            // Some leases were held, but were not renewed: the statement was too late.
             let first = pairs.first().map_or("", |(key, _)| key);
             self.look(&pool, first, limit).await?;
         }
@@ -252,7 +253,7 @@ impl LockStore for MysqlStore {
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let (pool, limit, key) = (self.link.pool()?, Limit::of_a_command(), &request.key);
-        // Who polls looks before it takes the row, which it would lock for a moment.
+        // A request that polls reads first. The statement that acquires would lock the row for a moment.
         if self.contended.is(key) {
             let found = self.look(&pool, key, limit).await?;
             if let Some(reply) = self.obstacle(&pool, request, found, limit).await? {
@@ -272,7 +273,7 @@ impl LockStore for MysqlStore {
                 Acquired::Busy { remaining } => remaining,
             };
             self.contended.noted(key);
-            // It is busy even if nothing more can be learnt.
+            // The lock is busy, even if no more details can be read.
             let Ok(found) = self.look(&pool, key, limit).await else { break };
             if found.ends_ahead {
                 let values = |not_after: i64| vec![bytes(key), not_after.into()];
@@ -280,7 +281,7 @@ impl LockStore for MysqlStore {
             } else if let Some(reply) = self.obstacle(&pool, request, found, limit).await? {
                 return Ok(reply);
             }
-            // It can be taken now.
+            // The lock is free now.
         }
         Ok(AcquireReply::Busy(Busy::by_somebody().is_not_reported().remaining(remaining)))
     }
@@ -312,7 +313,7 @@ impl LockStore for MysqlStore {
         let missed = |found: &KeyState| still(found, owner);
         let is_released = match self.change(key, &self.statements.release, &values, missed, limit).await? {
             None => true,
-            // This process has locked the key as another kind since, or it is the owner of another process.
+            // This process has since locked the key as another kind, or the owner is one of another process.
             Some(found) if found.is_several() && !is_several => self.leave(&pool, request, limit).await?,
             Some(_) => false,
         };
@@ -326,7 +327,7 @@ impl LockStore for MysqlStore {
         match kind_of(&holder) {
             LockKind::Exclusive => {
                 let lock = StoredLock::new(LockKind::Exclusive).holder(holder, Some(remaining));
-                // Where an administrator has not made that table yet, nothing was published.
+                // If the administrator has not created this table yet, nothing was published.
                 let found =
                     self.prepared(&pool, &self.statements.published, &|_| vec![bytes(key)], limit).await;
                 found.map_or(Ok(vec![]), |found| found.rows.iter().map(said).collect()).map(|said: Vec<_>| {
@@ -395,7 +396,7 @@ impl LockStore for MysqlStore {
             Some(_) => Missed::Late,
             None => Missed::NothingToDo,
         };
-        // Rows of several holders mean nothing now.
+        // The rows of several holders no longer count.
         let limit = Limit::of_a_command();
         Ok(self.change(key, &self.statements.force_release, &values, is_held, limit).await?.is_none())
     }
@@ -435,13 +436,13 @@ impl LockStore for MysqlStore {
         let pool = self.link.pool();
         self.link.set(None);
         for conn in pool.map(|pool| pool.close()).unwrap_or_default() {
-            // The server would log that it was lost.
+            // Without this, the server would log a lost connection.
             drop(conn.disconnect().await);
         }
     }
 }
 
-/// Who has published, and what.
+/// Reads the owner that has published, and its text.
 fn said(row: &mysql_async::Row) -> Result<(String, String), StoreError> {
     let text = |at| column::<Vec<u8>>(row, at).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok((text(0)?, text(1)?))
@@ -454,7 +455,7 @@ fn assigned(request: &Acquire) -> Values {
     vec![who(), Value::from(*fences), who(), who(), Value::from(micros(*ttl))]
 }
 
-/// What is still its owner's was not changed because the statement came too late.
+/// If the owner still holds the key, the statement was too late.
 fn still(found: &KeyState, owner: &str) -> Missed {
     if found.is_held_by(owner) { Missed::Late } else { Missed::NothingToDo }
 }

@@ -20,14 +20,14 @@ use distlock_store::kit::backoff::Backoff;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{LATE_COMMANDS, StoreError};
 
-/// No command is awaited longer, with all its repetitions.
+/// The maximum time for a command, including its retries.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(4_800);
 const _: () = assert!(COMMAND_TIMEOUT.as_millis() < LATE_COMMANDS.as_millis());
 /// No statement begins later than this after it was sent, by the server's clock, even if the server or the link was
-/// paused for an hour in between. It then waits for a row for about a second at most.
+/// paused for an hour in between. After that, it waits for a row for about a second at most.
 const NOT_AFTER: Duration = Duration::from_millis(3_500);
 const _: () = assert!(NOT_AFTER.as_millis() + 1_000 < LATE_COMMANDS.as_millis());
-/// Between a conflict and the repetition.
+/// The pause between a conflict and the retry.
 const AFTER_CONFLICT: Duration = Duration::from_millis(2);
 
 /// The connections, while there are any.
@@ -36,21 +36,21 @@ pub(super) struct Link {
     pool: Locked<Option<Arc<Pool>>>,
 }
 
-/// Connections to one server, which come and go together.
+/// Connections to one server, which are replaced together.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Those that are not in use; the one that was used last comes last.
+    /// The unused connections. The one that was used last is at the end.
     idle: Locked<VecDeque<Idle>>,
-    /// A permit for each of them.
+    /// One permit for each unused connection.
     turns: Semaphore,
     count: AtomicUsize,
-    /// A caller waits for a connection.
+    /// Notified when a caller waits for a connection.
     pub(super) crowded: Notify,
-    /// Why all are to be replaced: one has ended, or does not answer, or may no longer write.
+    /// Why all connections must be replaced: one has ended, or does not reply, or may no longer write.
     broken: watch::Sender<Option<StoreError>>,
-    /// What the server's clock showed, and when it said so.
+    /// The time of the server's clock, and when it was read.
     clock: Locked<(Instant, i64)>,
-    /// How long an answer may take.
+    /// How long a reply may take.
     response_timeout: Duration,
 }
 
@@ -63,21 +63,21 @@ struct Idle {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit(tokio::time::Instant);
 
-/// What a statement has answered.
+/// The result of a statement.
 #[derive(Debug, Default)]
 pub(super) struct StatementResult {
     pub(super) rows: Vec<Row>,
-    /// Rows that it was about, changed or not.
+    /// The number of rows that matched, changed or not.
     pub(super) affected: u64,
-    /// What it has told by LAST_INSERT_ID.
+    /// The value that it has passed to LAST_INSERT_ID.
     pub(super) number: Option<u64>,
 }
 
-/// A statement, to be written when it is known after which time it is too late.
+/// A statement. It is written as soon as the time is known after which it is too late.
 pub(super) enum Statement<'a> {
-    /// A text that comes again and again, and its parameters.
+    /// A text that is used often, and its parameters.
     Prepared(&'a str, &'a (dyn Fn(i64) -> Values + Sync)),
-    /// A text that comes once: a statement, or several. Of these, the last that has rows answers.
+    /// A text that is used once, with one or several statements. The result is that of the last one that returns rows.
     Text(&'a (dyn Fn(i64) -> String + Sync)),
 }
 
@@ -88,7 +88,7 @@ impl Limit {
 }
 
 impl Link {
-    /// Commands go here from now on. `None`: nowhere.
+    /// Commands use this pool from now on. `None`: no commands can be sent.
     pub(super) fn set(&self, pool: Option<Arc<Pool>>) {
         *self.pool.lock() = pool;
     }
@@ -99,7 +99,7 @@ impl Link {
         pool.ok_or_else(|| StoreError::not_sent("there is no connection to MySQL"))
     }
 
-    /// Asks, and again if the statement lost against another one.
+    /// Executes a statement, and retries it if it lost against another one.
     pub(super) async fn ask(
         &self,
         pool: &Pool,
@@ -119,7 +119,7 @@ impl Link {
                 Ok(Err(error)) if !error.is_fatal() => {
                     pool.give_back(taken.conn, Instant::now());
                     if errors::is_read_only(&error) {
-                        // Another server may be the one to write to.
+                        // Another server may accept writes by now.
                         return Err(pool.fail(errors::of(&error, Phase::Asking)));
                     }
                     let pause = pauses.next_pause();
@@ -131,11 +131,12 @@ impl Link {
                 Ok(Err(error)) => return Err(pool.fail(errors::of(&error, Phase::Asking))),
                 Err(_) => {
                     let silent = StoreError::unknown("the server does not answer");
-                    // The connection ends here, with what it was doing.
+                    // The connection is dropped here, with its command.
                     if end < limit.0 {
                         return Err(pool.fail(silent));
                     }
-                    // Most of the time has gone before: that says nothing of the server.
+                    // Most of the time had passed before this was sent, so the silence does not prove that the server
+                    // has failed.
                     pool.is_one_less();
                     return Err(silent);
                 }
@@ -151,7 +152,7 @@ impl fmt::Debug for Link {
 }
 
 impl Pool {
-    /// `clock`: what the server's clock showed, and when it said so.
+    /// `clock` is the time of the server's clock, and when it was read.
     pub(super) fn new(conn: Conn, clock: (Instant, i64), response_timeout: Duration) -> Self {
         let pool = Pool {
             idle: Locked::default(),
@@ -171,26 +172,26 @@ impl Pool {
         self.give_back(conn, Instant::now());
     }
 
-    /// All are to be replaced, because of this, which is returned.
+    /// Marks all connections to be replaced for this reason, and returns it.
     fn fail(&self, cause: StoreError) -> StoreError {
         self.broken.send_replace(Some(cause.clone()));
         cause
     }
 
-    /// Becomes ready when all are to be replaced: why.
+    /// Becomes ready when all connections must be replaced. Returns the reason.
     pub(super) async fn broken(&self) -> StoreError {
         let mut broken = self.broken.subscribe();
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         let cause = broken.wait_for(Option::is_some).await.ok().and_then(|cause| cause.clone());
         cause.unwrap_or_else(|| StoreError::unknown("a connection has ended"))
     }
 
-    /// How many there are, in use or not.
+    /// The number of connections, used and unused.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The next that is idle.
+    /// Takes an unused connection.
     async fn take(&self, limit: Limit) -> Result<Idle, StoreError> {
         if self.turns.available_permits() == 0 {
             self.crowded.notify_one();
@@ -206,7 +207,7 @@ impl Pool {
         }
     }
 
-    /// The one that has been idle for longest, if there is one.
+    /// Takes the connection that has been unused for the longest time, if there is one.
     pub(super) fn take_oldest(&self) -> Option<(Conn, Instant)> {
         let turn = self.turns.try_acquire().ok()?;
         turn.forget();
@@ -220,23 +221,23 @@ impl Pool {
         self.turns.add_permits(1);
     }
 
-    /// One that was taken out is not returned.
+    /// A connection that was taken will not be returned.
     pub(super) fn is_one_less(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// No caller gets one from now on. Those that are idle are returned.
+    /// From now on, no caller gets a connection. Returns the unused ones.
     pub(super) fn close(&self) -> Vec<Conn> {
         self.turns.close();
         self.idle.lock().drain(..).map(|idle| idle.conn).collect()
     }
 
-    /// The server's clock showed this before now.
+    /// Records a time that the server's clock showed before now.
     pub(super) fn learn(&self, clock: i64) {
         *self.clock.lock() = (Instant::now(), clock);
     }
 
-    /// By the server's clock: earlier than it might be by the time that the answer took on its way, never later.
+    /// The deadline by the server's clock. It is too early by the time that the reply needed, and never too late.
     fn not_after(&self) -> i64 {
         let (learnt, clock) = *self.clock.lock();
         clock.saturating_add(micros(learnt.elapsed() + NOT_AFTER))
@@ -264,7 +265,7 @@ async fn carry_out(
                 Ok(result) => all_of(result).await,
                 Err(error) => Err(error),
             };
-            // A transaction in it may still be open, and keep rows locked. If the transaction cannot be ended, the
+            // A transaction on this connection may still be open and lock rows. If the transaction cannot be ended, the
             // connection is closed, which ends it.
             let may_be_open = asked.as_ref().is_err_and(|error| !error.is_fatal());
             if may_be_open && conn.query_drop("ROLLBACK AND NO CHAIN NO RELEASE").await.is_err() {
@@ -286,7 +287,7 @@ async fn all_of<P: Protocol>(mut result: QueryResult<'_, '_, P>) -> Result<State
     Ok(StatementResult { rows, affected, number })
 }
 
-/// What the server's clock shows, and when it said so.
+/// Reads the server's clock. Also returns when it was read.
 pub(super) async fn clock(conn: &mut Conn) -> Result<(Instant, i64), StoreError> {
     let row: Option<Row> =
         conn.query_first(CLOCK).await.map_err(|error| errors::of(&error, Phase::Connecting))?;

@@ -12,7 +12,7 @@ impl MysqlStore {
     pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {
         let beginning = request.beginning.as_bytes();
         let most = u64::try_from(request.most).unwrap_or(u64::MAX);
-        // No key lies between one and the same with a zero behind it.
+        // No key lies between a key and the same key with a zero byte after it.
         let first = request.after.as_ref().map(|after| [after.as_bytes(), &[0]].concat());
         let first = first.unwrap_or_else(|| beginning.to_vec());
         let values = |_| vec![first.clone().into(), end_of(beginning).into(), most.into()];
@@ -30,7 +30,7 @@ impl MysqlStore {
         }
         let page = held.into_iter().fold(StoredPage::new(), |page, held| {
             let (key, kind) = (held.key.clone(), kind_of(&held.owner));
-            // Without a holder if the last one has left since: it was held when the page began.
+            // If the last holder has left since then, the lock has no holder here. It was held when the page began.
             let of_several = holders.remove(&key).unwrap_or_default();
             let shown = if kind == LockKind::Exclusive { vec![held] } else { of_several };
             page.lock(key, shown.into_iter().fold(StoredLock::new(kind), Held::onto))

@@ -7,26 +7,27 @@ use super::link::{Limit, Pool, Statement};
 use super::statements::{column, garbled};
 use distlock_store::StoreError;
 
-/// About how often each process does it.
+/// About how often each process removes rows.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
-/// Between the moment from which every new row begins above the tokens of the rows that are removed, and their removal.
-/// A statement that has read the old floor has ended by then.
+/// First the floor is raised: from then on, every new row begins above the tokens of the rows to remove. The rows are
+/// removed after this time, because every statement that has read the old floor has ended by then.
 const REMOVED_AFTER: Duration = Duration::from_secs(15);
-/// Rows that one statement looks at.
+/// The number of rows that one statement checks.
 const PAGE: usize = 10_000;
-/// Rows that one statement removes.
+/// The number of rows that one statement removes.
 const BATCH: usize = 100;
 
-/// What is to be done next, and when.
+/// The next step, and its time.
 #[derive(Debug, Default)]
 pub(super) struct Pruning {
     next: Option<Instant>,
-    /// No row that is removed has a token above it.
+    /// The highest token of the rows that may be removed.
     highest: Option<i64>,
 }
 
 impl MysqlStore {
-    /// Does the next step if its time has come. A failure does not matter: another process, or the next time, will do.
+    /// Executes the next step if its time has come. A failure does no harm: another process, or this one at the next
+    /// time, removes the rows.
     pub(super) async fn prune(&self, pool: &Pool, pruning: &mut Pruning) {
         if pruning.next.is_some_and(|next| next > Instant::now()) {
             return;
@@ -46,7 +47,7 @@ impl MysqlStore {
         *pruning = Pruning { next: Some(Instant::now() + pause), highest };
     }
 
-    /// The highest token of those that may be removed. `None`: there are none.
+    /// Returns the highest token of the rows that may be removed. `None`: there are none.
     async fn raise_floor(&self, pool: &Pool) -> Result<Option<i64>, StoreError> {
         let (mut behind, mut highest) = (Vec::new(), None);
         loop {
@@ -67,7 +68,8 @@ impl MysqlStore {
         Ok(highest)
     }
 
-    /// Continues until no such row is left. Where several processes do it at a time, each finds what others have left.
+    /// Continues until no such row is left. Several processes may do this at the same time: each finds the rows that
+    /// the others have left.
     async fn remove_idle(&self, pool: &Pool, highest: i64) -> Result<(), StoreError> {
         let mut behind = Vec::new();
         loop {

@@ -8,10 +8,10 @@ use mysql_async::{Conn, Error};
 use super::errors::{self, Phase};
 use distlock_store::StoreError;
 
-/// Tables of distlock, version 1.
+/// The tables of distlock, version 1.
 const TABLES: &str = include_str!("sql/tables.sql");
 
-/// What the tables are called. Displayed as it is described.
+/// The names of the tables. `Display` writes them for messages.
 #[derive(Clone, Debug)]
 pub(super) struct Schema {
     prefix: String,
@@ -36,12 +36,12 @@ impl Schema {
             .fold(text.to_owned(), |text, table| text.replace(&format!("@{table}"), &name(table)))
     }
 
-    /// Everything that is needed, for a user who may run it.
+    /// The SQL that creates everything, for a user with the permissions.
     pub(super) fn sql(&self) -> String {
         self.fill(TABLES)
     }
 
-    /// What a user needs who may not make tables.
+    /// The permissions for a user that may not create tables.
     pub(super) fn grants(&self) -> String {
         self.fill(
             "GRANT SELECT, INSERT, UPDATE, DELETE ON @lock TO …; GRANT SELECT, UPDATE ON @floor TO …; \
@@ -49,7 +49,7 @@ impl Schema {
         )
     }
 
-    /// Makes what is not there yet, if that is allowed.
+    /// Creates the missing tables, if the user may do so.
     pub(super) async fn ensure(&self, conn: &mut Conn) -> Result<(), StoreError> {
         let failed = |error: Error| match errors::is_forbidden(&error) {
             true => self.not_allowed(&error),
@@ -58,16 +58,17 @@ impl Schema {
         let is_installed = match self.is_installed(conn).await {
             Ok(is_installed) => is_installed,
             Err(error) if errors::is_missing(&error) => false,
-            // So it is, too, if there is no such table.
+            // This error also means that there is no such table.
             Err(error) => return Err(failed(error)),
         };
-        // Earlier versions have made the others without these.
+        // Earlier versions created the other tables without these two.
         let later = self.fill("SELECT 1 FROM @holder, @value LIMIT 0");
         if is_installed && conn.query_drop(later).await.is_ok() {
             return Ok(());
         }
         match self.install(conn).await {
-            // Exclusive locks need no more. A request for another one says what is missing.
+            // Exclusive locks need no more tables. A request for another kind gets an error that names the missing
+            // table.
             Err(error) if is_installed && errors::is_forbidden(&error) => Ok(()),
             installed => installed.map_err(failed),
         }

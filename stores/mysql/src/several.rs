@@ -13,7 +13,7 @@ use distlock_store::{
     Acquire, AcquireReply, Busy, KEPT, LockKind, Release, Renew, RenewReply, StoreError, StoredLock,
 };
 
-/// The texts of these statements. There are several in each, which cannot be prepared.
+/// The texts of these statements. Each text has several statements, so it cannot be prepared.
 #[derive(Debug)]
 pub(super) struct Texts {
     enter: String,
@@ -22,7 +22,8 @@ pub(super) struct Texts {
     keep: String,
     renew: String,
     holders: String,
-    /// Of processes that have died. No process needs a holder that ended a day ago, whatever the row of its key says.
+    /// Removes the rows of dead processes. No process needs a holder whose lease ended a day ago, whatever the row of
+    /// its key contains.
     pub(super) remove: String,
 }
 
@@ -41,8 +42,8 @@ impl Texts {
                  UTC_TIMESTAMP(6) + INTERVAL {time} MICROSECOND FROM DUAL WHERE @distlock_said = 1 \
                  ON DUPLICATE KEY UPDATE expires = UTC_TIMESTAMP(6) + INTERVAL {time} MICROSECOND;",
             ),
-            // The row of the key is locked before those of its holders, as in the others. Who is shown as a holder
-            // after it, and in time, has been renewed: the first of the two began before that.
+            // The row of the key is locked before the rows of its holders, as in the other texts. A holder that the
+            // second statement returns, in time, was renewed, because the first statement began before it.
             renew: schema.fill(
                 "UPDATE @lock AS l FORCE INDEX (PRIMARY) \
                  STRAIGHT_JOIN @holder AS h FORCE INDEX (PRIMARY) ON h.k = l.k \
@@ -111,7 +112,7 @@ impl Texts {
 }
 
 impl MysqlStore {
-    /// Takes a lock that several may hold.
+    /// Acquires a lock that several may hold.
     pub(super) async fn enter(
         &self,
         pool: &Pool,
@@ -123,7 +124,7 @@ impl MysqlStore {
         Acquired::of(Some(self.said(pool, &enter, limit).await?))
     }
 
-    /// Ends the lease of one of several holders. Whether there was one.
+    /// Ends the lease of one of several holders. Returns whether there was one.
     pub(super) async fn leave(
         &self,
         pool: &Pool,
@@ -142,7 +143,7 @@ impl MysqlStore {
             if !holders.iter().any(|holder| holder.owner == request.owner.as_str()) {
                 return Ok(false);
             }
-            // The server's clock was set, or we have slept.
+            // The server's clock was set, or this machine slept.
         }
         Err(StoreError::later("the statement came too late"))
     }
@@ -157,7 +158,7 @@ impl MysqlStore {
         column(answer.rows.first().ok_or_else(|| garbled("no row"))?, 0)
     }
 
-    /// Renews leases of holders that are not alone, all for the same ttl.
+    /// Renews the leases of holders that share their key, all with the same ttl.
     pub(super) async fn renew_several(
         &self,
         requests: &[&Renew],
@@ -203,7 +204,7 @@ impl MysqlStore {
         answer.rows.iter().map(Held::of).collect()
     }
 
-    /// The reply to a request that finds the key like this. `None`: nothing is in its way.
+    /// The reply to a request that finds the key in this state. `None`: no holder excludes it.
     pub(super) async fn obstacle(
         &self,
         pool: &Pool,
@@ -217,7 +218,7 @@ impl MysqlStore {
             |holder: &Held| AcquireReply::Busy(Busy::by(holder.owner.as_str()).remaining(holder.remaining));
         Ok(match (kind_of(&holder), request.kind) {
             (LockKind::Shared, LockKind::Shared) => None,
-            // All of them must have gone.
+            // All holders must release the lock.
             (LockKind::Shared, LockKind::Exclusive) => {
                 self.holders(pool, &[key], 1, limit).await?.first().map(busy)
             }

@@ -12,53 +12,54 @@ use distlock_store::{LockKind, StoreError, StoredLock};
 /// Parameters of a statement.
 pub(super) type Values = Vec<Value>;
 
-/// What is in the way of no request.
+/// The owner column of a free key.
 const FREE: &str = "-";
 
 /// The texts of the statements, which name the tables.
 #[derive(Debug)]
 pub(super) struct Statements {
-    /// owner, tokens, owner, owner, ttl, key, not_after. Of a key that has a row.
+    /// owner, tokens, owner, owner, ttl, key, not_after. For a key that has a row.
     pub(super) acquire: String,
-    /// key, owner, ttl, tokens, not_after, owner, tokens, owner, owner, ttl. Of any key. It reads a second table, for
-    /// which MariaDB takes as long as for the rest of it: so this is for keys of which no row is known.
+    /// key, owner, ttl, tokens, not_after, owner, tokens, owner, owner, ttl. For any key. It also reads a second table,
+    /// which doubles its time in MariaDB. So it is used only if no row of the key is known.
     pub(super) acquire_new: String,
     /// ttl, key, owner, not_after.
     pub(super) renew: String,
-    /// The next owner, how long it stays, key, owner, not_after.
+    /// The next owner column, how long it stays, key, owner, not_after.
     pub(super) release: String,
     /// tokens, owner, ttl, key, holder, not_after.
     pub(super) replace: String,
-    /// tokens, ttl, key, owner, not_after. The same again, by who has done it.
+    /// tokens, ttl, key, owner, not_after. Repeats a replacement of the same owner.
     pub(super) replace_again: String,
     /// key, not_after.
     pub(super) force_release: String,
-    /// key, not_after. A row that is free, and whose end lies ahead because the clock was set back since: it ends now.
+    /// key, not_after. Ends a free row now whose end is in the future, because the clock was set back.
     pub(super) end_now: String,
-    /// key. Always one row: the server's clock, the holder and how long its lease lasts.
+    /// key. Always returns one row: the server's clock, the holder, and the remaining time of its lease.
     pub(super) look: String,
-    /// The first key, the end of the keys, how many. Each that is held, its holder, and how long its lease lasts.
+    /// The first key, the end of the keys, how many. Returns each held key, its holder, and the remaining time of its
+    /// lease.
     pub(super) list: String,
-    /// What is published, key, owner, not_after.
+    /// The text to publish, key, owner, not_after.
     pub(super) publish: String,
     /// key, owner, not_after.
     pub(super) unpublish: String,
-    /// key. Who has published, and what.
+    /// key. Returns the owner that has published, and its text.
     pub(super) published: String,
     table: String,
-    /// The key to begin behind, how many rows to look at. Always one row: the last key of them, how many they are, and
-    /// the highest token among those that have been free for long.
+    /// The key to begin after, how many rows to check. Always returns one row: the last key of these rows, their
+    /// number, and the highest token among those that have been free for long.
     pub(super) highest_idle: String,
     /// token. Tokens of keys without a row begin above it.
     pub(super) raise_floor: String,
-    /// The key to begin behind, token, how many. Keys that have been free for long, in order.
+    /// The key to begin after, token, how many. Returns keys that have been free for long, in order.
     pub(super) idle: String,
 }
 
 /// In microseconds since 1970, by the server's clock.
 pub(super) const CLOCK: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 
-/// Refused after this time, a parameter: its sender has given it up.
+/// Refuses the statement after this time, a parameter, because its sender no longer waits for it.
 const IN_TIME: &str = "UTC_TIMESTAMP(6) <= TIMESTAMP '1970-01-01 00:00:00' + INTERVAL ? MICROSECOND";
 
 const IDLE: &str = "expires < UTC_TIMESTAMP(6) - INTERVAL 1 DAY";
@@ -84,7 +85,7 @@ impl Statements {
                  fence_from = fence + 1 \
                  WHERE k = ? AND owner = ? AND expires > UTC_TIMESTAMP(6) AND {IN_TIME}"
             )),
-            // Each assignment reads what none before it has assigned: see acquire.sql, also for the number.
+            // No assignment may read a column that an earlier one has assigned: see acquire.sql, also for the number.
             replace: schema.fill(&format!(
                 "UPDATE @lock SET fence_from = LAST_INSERT_ID((fence + 1) * 4 + 1) DIV 4, fence = fence + ?, \
                  owner = ?, expires = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
@@ -120,7 +121,7 @@ impl Statements {
                  WHERE k >= ? AND k < ? AND owner <> '-' AND expires > UTC_TIMESTAMP(6) ORDER BY k LIMIT ?",
             ),
             table: schema.fill("@lock"),
-            // By the primary key: an index on `expires` would be written by every acquisition and renewal.
+            // By the primary key, because every acquisition and renewal would have to write an index on `expires`.
             highest_idle: schema.fill(&format!(
                 "SELECT MAX(k), COUNT(*), MAX(CASE WHEN {IDLE} THEN fence END) \
                  FROM (SELECT k, expires, fence FROM @lock WHERE k > ? ORDER BY k LIMIT ?) AS page"
@@ -132,7 +133,7 @@ impl Statements {
         }
     }
 
-    /// Renews several, each by its owner, for the same ttl.
+    /// Renews several leases, each by its owner, with the same ttl.
     pub(super) fn renew_all(&self, pairs: &[(&str, &str)], ttl: i64, not_after: i64) -> String {
         format!(
             "UPDATE {} SET expires = GREATEST(expires, UTC_TIMESTAMP(6) + INTERVAL {ttl} MICROSECOND) \
@@ -143,12 +144,12 @@ impl Statements {
         )
     }
 
-    /// The keys of these pairs that their owners hold.
+    /// Returns the keys of those pairs whose owner holds the key.
     pub(super) fn held_of(&self, pairs: &[(&str, &str)]) -> String {
         format!("SELECT k FROM {} WHERE ({}) AND expires > UTC_TIMESTAMP(6)", self.table, pairs_of(pairs))
     }
 
-    /// Removes the rows of these keys, those that are still idle.
+    /// Removes the rows of those keys that are still unused.
     pub(super) fn remove(&self, keys: &[Vec<u8>], highest: i64) -> String {
         let keys: Vec<String> = keys.iter().map(|key| hex(key)).collect();
         format!(
@@ -166,17 +167,17 @@ fn pairs_of(pairs: &[(&str, &str)]) -> String {
     pairs.iter().map(pair).collect::<Vec<_>>().join(" OR ")
 }
 
-/// The statements alone.
+/// The text without its comments.
 pub(super) fn without_comments(sql: &str) -> String {
     sql.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n")
 }
 
-/// A time of the server's clock as it is written in a statement.
+/// A time of the server's clock, as a literal for a statement.
 pub(super) fn time(micros: i64) -> String {
     format!("TIMESTAMP '1970-01-01 00:00:00' + INTERVAL {micros} MICROSECOND")
 }
 
-/// Bytes as they are written in a statement, whatever is in them.
+/// Any bytes, as a literal for a statement.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("x'{digits}'")
@@ -186,7 +187,7 @@ pub(super) fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// What the statements that acquire a lock say by their number.
+/// The result of a statement that acquires a lock, from its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Acquired {
     Now { first: u64 },
@@ -195,7 +196,7 @@ pub(super) enum Acquired {
 }
 
 impl Acquired {
-    /// `None`: the statement has done nothing. It came too late, or needs a row, and there is none.
+    /// `None`: the statement has done nothing. It was too late, or it needs a row and there is none.
     pub(super) fn of(number: Option<u64>) -> Result<Option<Self>, StoreError> {
         let number = number.unwrap_or(0);
         let value = number / 4;
@@ -209,14 +210,14 @@ impl Acquired {
     }
 }
 
-/// What a look at a key has found.
+/// The state of a key, from a look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyState {
     /// The server's clock.
     pub(super) clock: i64,
-    /// Who holds it, and for how long; of several holders, what stands for all of them.
+    /// The holder, and the remaining time of its lease. With several holders, the value in the owner column of the key.
     pub(super) holder: Option<(String, Duration)>,
-    /// It is free, although its end lies ahead: the clock was set back since it was released.
+    /// The key is free, although its end is in the future: the clock was set back after its release.
     pub(super) ends_ahead: bool,
 }
 
@@ -238,7 +239,7 @@ impl KeyState {
         self.holder.as_ref().is_some_and(|(holder, _)| holder == owner)
     }
 
-    /// Several may hold it, as it is locked now.
+    /// Whether several owners may hold the key, as it is locked now.
     pub(super) fn is_several(&self) -> bool {
         self.holder.as_ref().is_some_and(|(holder, _)| kind_of(holder) != LockKind::Exclusive)
     }
@@ -263,13 +264,13 @@ impl Held {
         })
     }
 
-    /// Shows it as a holder of this lock.
+    /// Adds it as a holder of this lock.
     pub(super) fn onto(lock: StoredLock, held: Held) -> StoredLock {
         lock.holder(held.owner, Some(held.remaining))
     }
 }
 
-/// Every key that begins so lies before this, and no other key lies between: no UTF-8 has this byte.
+/// The end of the keys with this beginning. No other key lies between them, because UTF-8 never contains this byte.
 pub(super) fn end_of(beginning: &[u8]) -> Vec<u8> {
     [beginning, &[0xff]].concat()
 }
@@ -278,7 +279,7 @@ pub(super) fn column<T: FromValue>(row: &Row, at: usize) -> Result<T, StoreError
     row.get_opt(at).and_then(Result::ok).ok_or_else(|| garbled(&format!("column {at}")))
 }
 
-/// The name of the next owner of a key that is released, and how long it stays so.
+/// The next owner column of a key that is released, and how long it stays.
 pub(super) fn after(keep: Option<Duration>) -> (&'static str, i64) {
     keep.map_or((FREE, 0), |keep| (distlock_store::KEPT, micros(keep)))
 }
@@ -323,7 +324,7 @@ mod tests {
         }
     }
 
-    /// The client would take `:name` for a parameter of its own.
+    /// The client would treat `:name` in a comment as a named parameter.
     #[test]
     fn no_statement_has_a_comment_in_it() {
         let statements = Statements::new(&Schema::with_prefix("distlock_").unwrap());

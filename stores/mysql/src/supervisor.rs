@@ -14,15 +14,15 @@ use super::pruning::Pruning;
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, StoreError, StoreEvents};
 
-/// Between the first two attempts to connect.
+/// The pause between the first two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// How often the server's clock is read, and an idle connection that has died is found.
+/// How often the server's clock is read, and idle connections are checked.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
-/// A connection that lived so long was a good one.
+/// A connection that lasted this long counts as stable.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
-/// All but one of those that were unused for this time are closed.
+/// Connections that were unused for this time are closed, except one.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
-/// Before another connection is asked for when the server has refused one.
+/// The pause before the next attempt after the server has refused a connection.
 const PAUSE_AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
 impl MysqlStore {
@@ -50,7 +50,7 @@ impl MysqlStore {
         }
     }
 
-    /// A connection to the first server that can be used, and what its clock shows.
+    /// Connects to the first server that can be used. Also returns the time of its clock.
     async fn connect(&self) -> Result<(&Opts, Conn, (Instant, i64)), StoreError> {
         let mut failed = None;
         for server in &self.config.servers {
@@ -74,17 +74,18 @@ impl MysqlStore {
         timeout(limit, connecting).await.unwrap_or_else(no_answer)
     }
 
-    /// One connection, to a server that can be written to.
+    /// Opens one connection, to a server that accepts writes.
     async fn dial(&self, server: &Opts) -> Result<Conn, StoreError> {
         let opts = self.config.for_a_connection(server).await?;
         let failed = |error| errors::of(&error, Phase::Connecting);
         let mut conn = Conn::new(opts).await.map_err(failed)?;
-        // A statement is a transaction of its own; it waits for a row for a second. One of several statements is open
-        // between two requests only if it has failed, and its process has stopped before it could end it: MariaDB does.
+        // Each statement is a separate transaction, and waits for a row for a second. A transaction of several
+        // statements is open between two requests only if it has failed and its process stopped before it could end the
+        // transaction. MariaDB ends such a transaction (`idle_transaction_timeout`).
         let session = "SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1 \
                        /*M!100300 , idle_transaction_timeout = 5 */";
         conn.query_drop(session).await.map_err(failed)?;
-        // Whatever the user's or the server's default is (`tx_read_only`).
+        // Set explicitly, because the default of the user or the server may differ (`tx_read_only`).
         let transactions = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
         conn.query_drop(transactions).await.map_err(failed)?;
         let sql = "SELECT VERSION(), CAST(@@GLOBAL.read_only AS CHAR)";
@@ -99,7 +100,7 @@ impl MysqlStore {
         Ok(conn)
     }
 
-    /// Until they are to be replaced; says why.
+    /// Watches the connections until they must be replaced. Returns the reason.
     async fn watch(&self, server: &Opts, pool: &Pool, pruning: &mut Pruning) -> StoreError {
         tokio::select! {
             cause = pool.broken() => cause,
@@ -108,7 +109,7 @@ impl MysqlStore {
         }
     }
 
-    /// Makes more connections while a caller waits for one, as many as are allowed. Never ends.
+    /// Opens more connections while a caller waits for one, up to the maximum. Never ends.
     async fn grow(&self, server: &Opts, pool: &Pool) {
         loop {
             pool.crowded.notified().await;
@@ -117,13 +118,13 @@ impl MysqlStore {
             }
             match self.connect_to(server).await {
                 Ok((conn, _)) => pool.add(conn),
-                // The server accepts no more for now; the existing ones continue.
+                // The server accepts no more connections for now. The existing ones are still used.
                 Err(_) => tokio::time::sleep(PAUSE_AFTER_REFUSAL).await,
             }
         }
     }
 
-    /// Looks from time to time whether idle connections are alive; what is wrong if one is not.
+    /// Regularly checks whether unused connections are alive. Returns the error if one is not.
     async fn look_after(&self, pool: &Pool, pruning: &mut Pruning) -> StoreError {
         loop {
             tokio::time::sleep(PROBE_INTERVAL).await;
@@ -170,7 +171,7 @@ impl Drop for Up<'_> {
     }
 }
 
-/// What is wrong with a server of this version, if something is.
+/// The error for a server of this version, if it is too old.
 fn too_old(version: &str) -> Option<String> {
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
     let found: (u32, u32) = (numbers.next()?, numbers.next().unwrap_or(0));

@@ -7,11 +7,11 @@ use distlock_store::kit::tls::TlsFiles;
 use mysql_async::{ClientIdentity, SslOpts};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 
-/// With the certificates that are there now.
+/// Reads the certificates again.
 pub(super) async fn options(files: &Arc<TlsFiles>) -> Result<SslOpts, StoreError> {
     if CryptoProvider::get_default().is_none() {
-        // The client takes the default of the process, and panics without one where several are built in. Another
-        // thread may have been faster.
+        // The client uses the default provider of the process. If several are built in and there is no default, it
+        // panics. Another thread may have set the default already.
         drop(ring::default_provider().install_default());
     }
     let loaded = files.read().await.map_err(StoreError::not_sent)?;

@@ -17,20 +17,20 @@ pub(super) struct Statements {
     pub(super) replace: String,
     pub(super) inspect: String,
     pub(super) force_release: String,
-    /// The key, its holder, and what it publishes.
+    /// Parameters: the key, its holder, and the text to publish.
     pub(super) publish: String,
-    /// The key, and the owner whose text is removed.
+    /// Parameters: the key, and the owner whose text is removed.
     pub(super) unpublish: String,
-    /// What was published under a key.
+    /// Returns the text that was published under a key.
     pub(super) published: String,
-    /// The key to begin behind, and how many rows to look at: removes those of keys that have been free for a day. The
-    /// key to continue after. NULL: there are no more rows, or another process removes them.
+    /// Parameters: the key to begin after, and how many rows to check. Removes the rows of keys that have been free for
+    /// a day. Returns the key to continue after. NULL: there are no more rows, or another process removes them.
     pub(super) prune: String,
-    /// Who waits for a key, the next one first.
+    /// The waiters of a key, the next one first.
     pub(super) waiters: String,
-    /// Locks in the order of their keys: a row for each that holds or waits, holders first.
+    /// Locks in the order of their keys, with a row for each holder and then for each waiter.
     pub(super) list: String,
-    /// The names of our connections.
+    /// The names of the connections of distlock.
     pub(super) connections: String,
 }
 
@@ -54,10 +54,10 @@ const LIST: &str = "\
     UNION ALL SELECT p.key, p.kind, w.owner, NULL, w.place \
     FROM page p, t, @.waiter_1 w WHERE w.key = p.key AND w.dies > t.now ORDER BY 1, 5";
 
-/// The pages follow the primary key: an index on `expires` would have to be written by every acquisition and renewal,
-/// which now leave all indexes alone (HOT). The row of floor_1 is whose turn it is. It is raised by the same
-/// transaction: make_row_1 waits for that before it reads it. What processes that have died left in the other tables
-/// goes with the first page.
+/// The pages follow the primary key. Every acquisition and renewal would have to write an index on `expires`; without
+/// it, they write no index (HOT). The lock on the row of floor_1 lets one process at a time remove rows. The same
+/// transaction raises the floor, and make_row_1 waits for that before it reads the floor. The rows that dead processes
+/// left in the other tables are removed with the first page.
 const PRUNE: &str = "\
     WITH turn AS MATERIALIZED (SELECT FROM @.floor_1 WHERE clock_timestamp() < $1 FOR UPDATE SKIP LOCKED), \
     page AS MATERIALIZED (\
@@ -74,8 +74,8 @@ const PRUNE: &str = "\
         AND expires < statement_timestamp() - interval '1 hour') \
     SELECT (SELECT key FROM page ORDER BY key OFFSET $3 - 1)";
 
-/// What a holder publishes is a row of holder_1 under a key that no lock has, because it is no text. So it needs no
-/// table that an administrator would have to make. It stays until the next holder of the key publishes.
+/// The text of a holder is a row of holder_1 under a key that no lock can have, because the key is not valid text. So
+/// no administrator has to create another table. It stays until the next holder of the key publishes.
 const PUBLISH: &str = "\
     WITH held AS MATERIALIZED (SELECT FROM @.lock_1 WHERE key = $2 AND owner = $3 AND clock_timestamp() < $1 \
         FOR NO KEY UPDATE), \
@@ -90,8 +90,9 @@ const UNPUBLISH: &str = "\
         AND clock_timestamp() < $1 RETURNING 1) \
     SELECT EXISTS (SELECT FROM gone)";
 
-/// A function would be of another revision, which not every role may install. The row is locked before a transaction
-/// that asserts it is looked for (see is_asserted_1); a statement that comes too late finds nothing, and says so.
+/// A statement, because a function would need a new revision, which not every role may install. The row is locked
+/// before the statement looks for a transaction that asserts it (see is_asserted_1). A statement that arrives too late
+/// finds nothing, and reports it.
 const REPLACE: &str = "\
     WITH t AS MATERIALIZED (SELECT @.settle_1($2) AS settled, @.fence_durably_1($7) AS durable), \
     held AS MATERIALIZED (SELECT l.owner, l.fence FROM t, @.lock_1 l WHERE l.key = $3 AND l.kind = 0 \
@@ -114,7 +115,7 @@ const CONNECTIONS: &str = "\
     WHERE application_name LIKE 'distlock/%' AND clock_timestamp() < $1";
 
 impl Statements {
-    /// In each, `$1` is the time after which it is refused, and `$2`, where there is one, says how durable it is.
+    /// In each statement, `$1` is the time after which it is refused. `$2`, if there is one, is its durability.
     pub(super) fn new(schema: &Schema) -> Self {
         let call = |text: &str| schema.fill(&format!("SELECT @.{text}"));
         Statements {
@@ -136,7 +137,7 @@ impl Statements {
     }
 }
 
-/// 0: exclusive; -1: shared; above: the limit.
+/// 0: exclusive. -1: shared. A positive number is the limit.
 pub(super) fn number_of(kind: LockKind) -> i32 {
     match kind {
         LockKind::Shared => -1,
@@ -157,7 +158,7 @@ pub(super) fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Reads what acquire_1 says.
+/// Reads the result of acquire_1.
 pub(super) fn acquired(said: &str) -> Result<AcquireReply, StoreError> {
     let (word, rest) = said.split_once(' ').unwrap_or((said, ""));
     let reply = match word {
@@ -170,7 +171,7 @@ pub(super) fn acquired(said: &str) -> Result<AcquireReply, StoreError> {
     reply.ok_or_else(|| garbled(said))
 }
 
-/// Reads what the statement that replaces a holder says.
+/// Reads the result of the statement that replaces a holder.
 pub(super) fn replaced(said: &str) -> Result<ReplaceReply, StoreError> {
     match said {
         "free" => Ok(ReplaceReply::NotHeld),

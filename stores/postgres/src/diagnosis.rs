@@ -24,8 +24,8 @@ const NAMES: &[&str] = &[
     "synchronous_commit",
 ];
 
-/// Whatever keeps the oldest row versions from being removed, and how many transactions have begun since. The kind
-/// of a session of another role is NULL for an ordinary role.
+/// The sessions and slots that prevent the removal of the oldest row versions, and how many transactions have begun
+/// since then. For an ordinary role, the kind of another role's session is NULL.
 const OLDEST: &str = "\
     SELECT h.what, h.since FROM (\
         SELECT 'the transaction of process ' || pid AS what, age(backend_xmin)::bigint AS since \
@@ -37,13 +37,13 @@ const OLDEST: &str = "\
         FROM pg_catalog.pg_replication_slots\
     ) h WHERE h.since IS NOT NULL AND clock_timestamp() < $1 ORDER BY h.since DESC LIMIT 1";
 
-/// What the role may not do with our tables.
+/// The permissions on distlock's tables that the role lacks.
 const MISSING: &str = "\
     SELECT p || ' on ' || t FROM unnest(ARRAY['@.lock_1', '@.holder_1', '@.waiter_1', '@.floor_1']) t, \
     unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p \
     WHERE NOT has_table_privilege(t, p) AND clock_timestamp() < $1";
 
-/// The dead rows of our tables, and those that are not.
+/// The numbers of dead and of live rows in distlock's tables.
 const ROWS: &str = "\
     SELECT coalesce(sum(n_dead_tup), 0)::bigint, coalesce(sum(n_live_tup), 0)::bigint \
     FROM pg_catalog.pg_stat_user_tables WHERE clock_timestamp() < $1 AND relid IN \
@@ -52,9 +52,9 @@ const ROWS: &str = "\
 /// Each acquisition leaves a dead row until the oldest transaction has ended. From this number of transactions on,
 /// commands for a busy key read noticeably more pages.
 const HELD_BACK: i64 = 100_000;
-/// With the default settings, autovacuum runs before there are this many.
+/// With the default settings, autovacuum runs before there are this many dead rows.
 const MANY_DEAD: i64 = 100_000;
-/// A statement may wait for its row for 500 ms, and must then still be executed.
+/// A statement may wait for its row for 500 ms, and then needs time to be executed.
 const SHORTEST_STATEMENT: u64 = 1_000;
 /// A connection is idle while its program holds no lock.
 const SHORTEST_SESSION: u64 = 60_000;
@@ -67,7 +67,7 @@ impl PostgresStore {
         let pairs = rows.iter().map(|row| Ok((read(row, 0)?, read(row, 1)?)));
         let settings: HashMap<String, String> = pairs.collect::<Result<_, StoreError>>()?;
         let mut found = of_settings(&settings, self.config.durability.as_deref());
-        // A role may be kept from each of these views: what it may not see is left out.
+        // A role may have no permission for some of these views. Their findings are left out.
         let schema = &self.config.schema;
         if let Ok(rows) = self.link.ask(&pool, &schema.fill(MISSING), &[]).await {
             let missing = rows.iter().map(|row| read(row, 0)).collect::<Result<Vec<String>, _>>()?;
@@ -86,7 +86,7 @@ impl PostgresStore {
         Ok(found)
     }
 
-    /// How they learn of a release.
+    /// How the waiters learn of a release.
     async fn waiters(&self, pool: &Pool) -> Result<Finding, StoreError> {
         let is_pooled = pool.is_pooled().await?;
         let finding = |severity, text: &str| Finding::new(severity, "waiters", text);
@@ -108,7 +108,7 @@ fn read<T: for<'a> FromSql<'a>>(row: &Row, at: usize) -> Result<T, StoreError> {
     row.try_get(at).map_err(|error| garbled(&error.to_string()))
 }
 
-/// `durability`: what the URL says of acquisitions.
+/// `durability` is the URL's setting for acquisitions.
 pub(super) fn of_settings(settings: &HashMap<String, String>, durability: Option<&str>) -> Vec<Finding> {
     let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
     let number = |name: &str| settings.get(name).and_then(|found| found.parse().ok()).unwrap_or(0_u64);

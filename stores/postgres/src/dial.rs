@@ -11,11 +11,11 @@ use super::tls;
 use super::url::{PostgresConfig, Server};
 use distlock_store::StoreError;
 
-/// A connection, which lives as long as this does.
+/// A connection, which is closed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) client: Client,
-    /// Why it has ended, once it has.
+    /// The reason of its end, as soon as it has ended.
     ended: watch::Receiver<Option<StoreError>>,
     driver: AbortHandle,
 }
@@ -28,7 +28,7 @@ pub(super) struct Notification {
 }
 
 impl Connection {
-    /// Waits until it has ended, and says why.
+    /// Waits until it has ended, and returns the reason.
     pub(super) async fn ended(&self) -> StoreError {
         let mut ended = self.ended.clone();
         let cause = ended.wait_for(Option::is_some).await.ok().and_then(|cause| cause.clone());
@@ -42,7 +42,7 @@ impl Drop for Connection {
     }
 }
 
-/// Connects within the time that the configuration gives. What the server notifies goes to `notifications`.
+/// Connects within the time of the configuration. Notifications of the server go to `notifications`.
 pub(super) async fn dial(
     config: &PostgresConfig,
     server: &Server,
@@ -67,7 +67,7 @@ async fn connect(
         }
         target.password(given.password);
     }
-    // Unless the URL names them.
+    // A name in the URL takes precedence.
     if let (Some("distlock"), Some(name)) = (target.get_application_name(), config.connection_name.get()) {
         target.application_name(name);
     }
@@ -79,7 +79,7 @@ async fn connect(
             match poll_fn(|cx| connection.poll_message(cx)).await {
                 Some(Ok(AsyncMessage::Notification(note))) => {
                     let (channel, payload) = (note.channel().to_owned(), note.payload().to_owned());
-                    // The connection that listened has ended, so this one will end, too.
+                    // The receiver has ended, so this connection will end, too.
                     drop(notifications.send(Notification { channel, payload }));
                 }
                 Some(Ok(_)) => {}

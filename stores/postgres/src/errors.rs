@@ -11,7 +11,7 @@ use distlock_store::StoreError;
 use distlock_store::engine::with_causes;
 use distlock_store::kit::certificates;
 
-/// When an error came.
+/// When an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Before any command.
@@ -20,20 +20,20 @@ pub(super) enum Phase {
     Asking,
 }
 
-/// Raised by our functions: the command was executed too late, and has done nothing.
+/// Raised by distlock's functions: the command was executed too late, and has done nothing.
 const TOO_LATE: &str = "DL001";
 
 pub(super) fn is_too_late(error: &ClientError) -> bool {
     error.code().is_some_and(|code| code.code() == TOO_LATE)
 }
 
-/// The server no longer knows a prepared statement, or what it returns has changed since. It has done nothing.
+/// The server no longer knows a prepared statement, or the type of its result has changed. It has done nothing.
 pub(super) fn is_of_preparation(error: &ClientError) -> bool {
     let codes = [&SqlState::INVALID_SQL_STATEMENT_NAME, &SqlState::FEATURE_NOT_SUPPORTED];
     error.code().is_some_and(|code| codes.contains(&code))
 }
 
-/// The schema, a table or a function is not there.
+/// The schema, a table or a function does not exist.
 pub(super) fn is_of_missing_tables(error: &ClientError) -> bool {
     error.code().is_some_and(|code| MISSING.contains(&code.code()))
 }
@@ -45,7 +45,7 @@ pub(super) fn is_of_a_lock(error: &StoreError) -> bool {
     error.is::<LockedRow>()
 }
 
-/// In the server's words.
+/// With the message of the server.
 #[derive(Debug)]
 struct LockedRow(String);
 
@@ -58,11 +58,12 @@ impl fmt::Display for LockedRow {
 impl Error for LockedRow {}
 
 pub(super) fn is_forbidden(error: &ClientError) -> bool {
-    // Also a schema that is not there, in a database in which none may be created.
+    // The server also reports this for a schema that does not exist, in a database in which the role may not create
+    // one.
     matches!(error.code(), Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE)
 }
 
-/// What the server says, in its words.
+/// The message of the server.
 pub(super) fn words(error: &ClientError) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{}, SQLSTATE {}", said.message(), said.code().code());
@@ -70,7 +71,7 @@ pub(super) fn words(error: &ClientError) -> String {
     with_causes(error.to_string(), error.source())
 }
 
-/// The same, with where it was.
+/// The same error, with the place where it occurred.
 pub(super) fn at(place: &str, error: &StoreError) -> StoreError {
     StoreError {
         kind: error.kind,
@@ -78,7 +79,7 @@ pub(super) fn at(place: &str, error: &StoreError) -> StoreError {
     }
 }
 
-/// What it means, and what to do.
+/// The meaning of the error, and the remedy.
 pub(super) fn of(error: &ClientError, moment: Phase) -> StoreError {
     let said = words(error);
     if let Some(remedy) = certificates::remedy(error) {
@@ -87,7 +88,7 @@ pub(super) fn of(error: &ClientError, moment: Phase) -> StoreError {
     let Some(code) = error.code() else {
         return match moment {
             Phase::Connecting => StoreError::not_sent(said),
-            // A connection that is closed already says so before anything is sent, but not reliably.
+            // A connection that is already closed reports it before anything is sent, but not reliably.
             Phase::Asking => StoreError::unknown(said),
         };
     };
@@ -97,7 +98,7 @@ pub(super) fn of(error: &ClientError, moment: Phase) -> StoreError {
     }
 }
 
-/// What to do about a refusal that stays.
+/// The remedy for a permanent refusal.
 fn remedy(code: &SqlState) -> Option<&'static str> {
     let text = match code.code() {
         "28P01" => "check the password in the URL",
@@ -118,7 +119,7 @@ fn remedy(code: &SqlState) -> Option<&'static str> {
     Some(text)
 }
 
-/// A refusal that passes, or an error that leaves open what was done.
+/// A temporary refusal, or an error after which the outcome is unknown.
 fn temporary(code: &SqlState, said: String) -> StoreError {
     match code.code() {
         "25006" => StoreError::later(format!(
@@ -126,7 +127,7 @@ fn temporary(code: &SqlState, said: String) -> StoreError {
              some administrators do when the disk is full. If it is a standby, name all servers in the URL \
              (host1,host2) with `target_session_attrs=read-write`"
         )),
-        // Nothing was done, and nothing will be before we have connected again.
+        // Nothing was done, and nothing more is sent before the next connection.
         missing if MISSING.contains(&missing) => StoreError::later(format!(
             "{said}: the tables or functions of distlock are missing; distlock creates them again now, if \
              this role may create them"
@@ -135,7 +136,7 @@ fn temporary(code: &SqlState, said: String) -> StoreError {
         "57P03" | "53300" => StoreError::later(said),
         // Rolled back: a deadlock, a limit of the role, a full disk.
         "40001" | "40P01" | "57014" | "53100" | "53200" | TOO_LATE => StoreError::later(said),
-        // The connection ends; what it was doing may have been committed.
+        // The connection ends. Its last command may have been committed.
         _ => StoreError::unknown(said),
     }
 }

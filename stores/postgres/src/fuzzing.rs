@@ -1,7 +1,6 @@
-//! The entry point of the fuzz target `stores`: everything here that reads what a server, or another client, has
-//! written.
+//! The entry point of the fuzz target `stores`: all code here that reads data of a server or of another client.
 //!
-//! Nothing may panic, whatever is read. The other requirements are asserted.
+//! No input may cause a panic. The other requirements are asserted.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +13,7 @@ use super::grants::{Grants, unhex};
 use super::listing::read_name;
 use distlock_store::{Owner, StoreEvents};
 
-/// Texts of rows, and of notifications.
+/// The texts of rows and of notifications.
 pub fn server(data: &[u8]) {
     if let Some(number) = data.first_chunk() {
         let kind = kind_of(i32::from_le_bytes(*number));
@@ -36,7 +35,7 @@ pub fn server(data: &[u8]) {
     );
 }
 
-/// One that may be a grant for an owner who waits.
+/// A notification that may be a grant for an owner that waits.
 fn notification(text: &str) {
     if let Some(key) = text.split(' ').nth(2).and_then(unhex) {
         let digits: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{Grant, Owner, StoreEvents};
 
-/// What is known of each that waits.
+/// The data of each owner that waits.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     waiting: Locked<HashMap<String, QueuedRequest>>,
@@ -14,8 +14,8 @@ pub(super) struct Grants {
 
 #[derive(Clone, Copy, Debug)]
 struct QueuedRequest {
-    /// Just before the last command was sent whose answer said that it waits: a grant is younger. So no clock of the
-    /// server's is asked for the age of a grant.
+    /// Taken just before the last command was sent whose reply said that the owner waits. A grant is younger. So the
+    /// age of a grant needs no server clock.
     asked: Instant,
     is_fenced: bool,
 }
@@ -26,7 +26,7 @@ impl Grants {
         self.waiting.lock().insert(owner.as_str().to_owned(), place);
     }
 
-    /// It waits no more, or holds the lock already.
+    /// The owner no longer waits, or already holds the lock.
     pub(super) fn ends(&self, owner: &Owner) {
         self.waiting.lock().remove(owner.as_str());
     }
@@ -35,11 +35,11 @@ impl Grants {
         self.waiting.lock().clear();
     }
 
-    /// Passes on a message to a waiter. OWNER FENCE KEY: it holds the key; OWNER `free` KEY: it may request the key.
-    /// The key is in hexadecimal digits. Anything else comes from other programs.
+    /// Passes on a message to a waiter. OWNER FENCE KEY: the owner holds the key. OWNER `free` KEY: it may request the
+    /// key. The key is in hexadecimal digits. Anything else comes from other programs.
     ///
-    /// Every role of the database may notify. With a fencing token that one of them has made up, the data would refuse
-    /// all later ones: so a fenced grant is asked about, and its token is read from the table.
+    /// Every role of the database may notify. If one of them invented a high fencing token, the data would refuse all
+    /// later tokens. So a command confirms a grant with a fencing token, and reads the token from the table.
     pub(super) fn heard(&self, payload: &str, events: &StoreEvents) {
         let mut words = payload.split(' ');
         let (Some(owner), Some(fence), Some(key)) = (words.next(), words.next(), words.next()) else {
@@ -54,7 +54,7 @@ impl Grants {
         }
         let grant = match self.waiting.lock().remove(owner) {
             Some(QueuedRequest { asked, is_fenced: false }) => Grant::new().at_most_old(asked.elapsed()),
-            // Or the answer that it waits is still on its way, or it has given up.
+            // For `None`: the reply that it waits is still in flight, or it no longer waits.
             Some(QueuedRequest { is_fenced: true, .. }) | None => Grant::new(),
         };
         events.granted(&key, owner, grant);
@@ -62,7 +62,7 @@ impl Grants {
 }
 
 pub(super) fn unhex(word: &str) -> Option<String> {
-    // (A sign would be read as a part of the number.)
+    // `from_str_radix` would accept a sign as a part of the number.
     let digits = |at| u8::from_str_radix(word.get(at..at + 2).filter(|two| !two.starts_with('+'))?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..word.len()).step_by(2).map(digits).collect();
     String::from_utf8(bytes?).ok()

@@ -41,12 +41,12 @@ use distlock_store::{
     StoredPage, Waiting,
 };
 
-/// A time beyond any plan.
+/// Longer than any real lease.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// How many keys one command takes or renews.
+/// How many keys one command acquires or renews.
 const MOST_TOGETHER: usize = 256;
 
-/// Who is in the way of an acquisition that has waited for its row for as long as any does.
+/// The holder that is shown if an acquisition waited for its row until the time-out.
 const LOCKED: &str = "a transaction that has locked its row";
 /// The number of rows that one statement checks when it removes old ones. Later commands wait for it.
 const PRUNED_AT_ONCE: i64 = 1_000;
@@ -78,14 +78,14 @@ impl PostgresStore {
     /// A store from a URL and the program's options.
     ///
     /// # Errors
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = PostgresConfig::parse(url, options)?;
         let statements = Statements::new(&config.schema);
         Ok(PostgresStore { config, statements, link: Link::default(), grants: Grants::default() })
     }
 
-    /// Asks for one value.
+    /// Executes a statement that returns one value.
     async fn value<T>(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<T, StoreError>
     where
         T: for<'a> tokio_postgres::types::FromSql<'a>,
@@ -102,7 +102,7 @@ impl PostgresStore {
         row.try_get(0).map_err(|error| garbled(&error.to_string()))
     }
 
-    /// Earlier functions are not safe for every kind of lock.
+    /// Refuses a request that the installed functions, of an earlier revision, cannot handle safely.
     fn refuse_outdated(&self, pool: &Pool, request: &Acquire) -> Result<(), StoreError> {
         let is_refused = pool.functions == Functions::Outdated && request.kind != LockKind::Exclusive;
         if is_refused { Err(self.config.schema.outdated()) } else { Ok(()) }
@@ -131,7 +131,7 @@ impl LockStore for PostgresStore {
             .longest_ttl(LONGEST)
             .acquires_together(MOST_TOGETHER)
             .renews_together(MOST_TOGETHER)
-            // The commands' connection, and the one that listens.
+            // Twice: for the commands' connection, and for the one that listens.
             .connects_within(self.config.connect_timeout * 2)
             .lists()
             .publishes()
@@ -300,7 +300,7 @@ impl LockStore for PostgresStore {
             )
             .await;
         if said.as_ref().is_err_and(errors::is_of_a_lock) {
-            // Of one of the keys: the statement was rolled back, so none of them was acquired.
+            // One of the keys was locked. The statement was rolled back, so none of them was acquired.
             return Ok(vec![locked()]);
         }
         let replies: Vec<AcquireReply> = said?.lines().map(acquired).collect::<Result<_, _>>()?;
@@ -313,7 +313,7 @@ impl LockStore for PostgresStore {
     }
 
     async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
-        // In the order in which all clients lock rows.
+        // All clients lock rows in this order, which prevents deadlocks.
         let mut order: Vec<usize> = (0..requests.len()).collect();
         order.sort_unstable_by_key(|at| &requests[*at].key);
         let keys: Vec<&[u8]> = order.iter().map(|at| requests[*at].key.as_bytes()).collect();
@@ -353,8 +353,7 @@ fn locked() -> AcquireReply {
     AcquireReply::Busy(Busy::by(LOCKED).is_not_reported())
 }
 
-/// The channel by which to tell the one that waits, how long a grant lasts, and how long the place: `None`, no
-/// place.
+/// The channel to notify the waiter by, and the duration of a grant and of the place. `None`: no place.
 fn place(queue: Option<&Queue>, pool: &Pool) -> (Option<i64>, i64, i64) {
     let place = queue.zip(pool.channel);
     place.map_or((None, 0, 0), |(queue, channel)| {

@@ -21,16 +21,16 @@ use super::schema::Functions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{LATE_COMMANDS, StoreError};
 
-/// No command is awaited longer.
+/// The maximum time to await a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(4_800);
 const _: () = assert!(COMMAND_TIMEOUT.as_millis() < LATE_COMMANDS.as_millis());
 /// No command is executed later than this after it was sent, by the server's clock, even if the server or the link was
 /// paused for an hour in between.
 const NOT_AFTER: Duration = Duration::from_millis(4_500);
-/// It then waits for a row for at most this time: `lock_timeout` in tables.sql.
+/// After that, it waits for a row for at most this time: `lock_timeout` in tables.sql.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 const _: () = assert!(NOT_AFTER.as_millis() + LOCK_TIMEOUT.as_millis() <= LATE_COMMANDS.as_millis());
-/// An answer that has come is read within this time.
+/// Reading a reply that has arrived takes at most this time.
 const READ_WITHIN: Duration = Duration::from_millis(10);
 
 /// The connections for commands, while there are any.
@@ -39,18 +39,18 @@ pub(super) struct Link {
     pool: Locked<Option<Arc<Pool>>>,
 }
 
-/// Connections to one server, which come and go together.
+/// Connections to one server, which are opened and replaced together.
 #[derive(Debug)]
 pub(super) struct Pool {
     connections: Vec<PooledConnection>,
-    /// What the server's clock showed, and when we learnt that.
+    /// The time of the server's clock, and when this process read it.
     clock: Locked<(Instant, SystemTime)>,
-    /// How long a connection may be silent while it owes an answer.
+    /// How long a connection may be silent while a reply is missing.
     response_timeout: Duration,
     /// The channel for notifications of waiters. `None`: there are no notifications.
     pub(super) channel: Option<i64>,
     pub(super) functions: Functions,
-    /// Why they are to be replaced, once they are.
+    /// The reason to replace them, as soon as there is one.
     broken: watch::Sender<Option<StoreError>>,
 }
 
@@ -59,12 +59,12 @@ struct PooledConnection {
     connection: Connection,
     prepared: Prepared,
     in_flight: AtomicUsize,
-    /// When something was last heard, or nothing was awaited.
+    /// When data last arrived, or when no reply was missing.
     heard: Locked<Instant>,
 }
 
 impl Link {
-    /// Commands go here from now on. `None`: nowhere.
+    /// Commands use this pool from now on. `None`: no commands can be sent.
     pub(super) fn set(&self, pool: Option<Arc<Pool>>) {
         *self.pool.lock() = pool;
     }
@@ -75,7 +75,7 @@ impl Link {
         pool.ok_or_else(|| StoreError::not_sent("there is no connection to PostgreSQL"))
     }
 
-    /// Asks. `$1` of the statement is the time at which it is too late, `parameters` are the others.
+    /// Executes a statement. Its `$1` is the time after which it is too late, and `parameters` are the others.
     pub(super) async fn ask(
         &self,
         pool: &Pool,
@@ -85,7 +85,8 @@ impl Link {
         let limit = tokio::time::Instant::now() + COMMAND_TIMEOUT;
         let said = match pool.ask(sql, parameters, limit).await {
             Some(Err(error)) if errors::is_too_late(&error) => {
-                // It has done nothing. Its clock was set, or we have slept: look, and ask again.
+                // It has done nothing. The server's clock was set, or this machine slept. So the clock is read, and the
+                // command is sent again.
                 pool.read_clock(limit).await?;
                 pool.ask(sql, parameters, limit).await
             }
@@ -98,7 +99,7 @@ impl Link {
         };
         let meaning = errors::of(&error, Phase::Asking);
         if errors::is_of_missing_tables(&error) {
-            // They are made when we connect: nothing more is sent before that.
+            // The tables are created on connecting. So nothing more is sent on these connections.
             pool.broken.send_replace(Some(meaning.clone()));
         }
         Err(meaning)
@@ -112,7 +113,7 @@ impl fmt::Debug for Link {
 }
 
 impl Pool {
-    /// `clock`: what the server's clock has shown, just now.
+    /// `clock` is the present time of the server's clock.
     pub(super) fn new(
         connections: Vec<(Connection, Prepared)>,
         clock: SystemTime,
@@ -132,14 +133,14 @@ impl Pool {
         Pool { connections, clock, response_timeout, channel, functions, broken: watch::Sender::new(None) }
     }
 
-    /// Waits until they are to be replaced although none has ended, and says why.
+    /// Waits until they must be replaced although none has ended, and returns the reason.
     pub(super) async fn broken(&self) -> StoreError {
         let mut broken = self.broken.subscribe();
         let cause = broken.wait_for(Option::is_some).await.ok().and_then(|cause| cause.clone());
         cause.unwrap_or_else(|| StoreError::unknown("the connections are gone"))
     }
 
-    /// Waits until one of them has ended, and says why.
+    /// Waits until one of them has ended, and returns the reason.
     pub(super) async fn ended(&self) -> StoreError {
         type Ending<'a> = Pin<Box<dyn Future<Output = StoreError> + Send + 'a>>;
         let ending = |one| -> Ending<'_> { Box::pin(PooledConnection::ended(one)) };
@@ -162,8 +163,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether something between us and the server gives each transaction another connection: ours have changed their
-    /// process, or share one.
+    /// Whether a pooler gives each transaction another connection. In that case, the connections of this pool have
+    /// changed their server process, or share one.
     pub(super) async fn is_pooled(&self) -> Result<bool, StoreError> {
         let limit = tokio::time::Instant::now() + COMMAND_TIMEOUT;
         let mut processes = HashSet::new();
@@ -210,7 +211,7 @@ fn clock_of(rows: &[Row]) -> Result<(Instant, SystemTime), Error> {
     rows.first().map_or(Ok((now, SystemTime::now())), |row| Ok((now, row.try_get(0)?)))
 }
 
-/// What the server's clock shows.
+/// Reads the server's clock.
 pub(super) async fn clock(connection: &Connection) -> Result<SystemTime, StoreError> {
     let rows = connection.client.query_typed(CLOCK, &[]).await;
     let clock = rows.and_then(|rows| clock_of(&rows));
@@ -222,7 +223,7 @@ impl PooledConnection {
         self.connection.ended().await
     }
 
-    /// `None`: no answer before the limit, or none at all for as long as one may be awaited.
+    /// `None`: no reply before the limit, or no data at all within the response time-out.
     async fn ask(
         &self,
         all: &Pool,
@@ -241,8 +242,8 @@ impl PooledConnection {
             let said = timeout(silent_at.saturating_duration_since(tokio::time::Instant::now()), &mut asking);
             let mut said = said.await;
             if said.is_err() {
-                // This process may have been paused, with the answer in its socket: that is read first, perhaps by
-                // another thread.
+                // This process may have been paused while the reply waited in its socket. So the reply is read first,
+                // perhaps by another thread.
                 said = timeout(READ_WITHIN, &mut asking).await;
             }
             if let Ok(said) = said {
@@ -261,7 +262,7 @@ impl PooledConnection {
     }
 }
 
-/// Counted while it lives.
+/// Counts a command while it lives.
 struct InFlight<'a>(&'a PooledConnection);
 
 impl Drop for InFlight<'_> {

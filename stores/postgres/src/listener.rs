@@ -29,7 +29,7 @@ pub(super) struct Listener {
     notifications: Locked<Notifications>,
 }
 
-/// What the server notifies on one connection.
+/// The notifications of one connection.
 pub(super) type Notifications = mpsc::UnboundedReceiver<Notification>;
 
 impl Listener {
@@ -60,7 +60,7 @@ impl Listener {
                  with `listen=` (the same database, percent-encoded), or let waiters poll with `listen=off`",
             ));
         }
-        // Only now: a pooler would keep it after we have gone.
+        // Not earlier, because a pooler would keep this lock after the process has ended.
         let lock = client.query_typed_one("SELECT pg_try_advisory_lock($1)", &[(&channel, Type::INT8)]).await;
         match lock.and_then(|row| row.try_get(0)) {
             Ok(true) => Ok(()),
@@ -97,8 +97,8 @@ impl Listener {
     }
 
     /// Whether another connection, which is idle during this test, keeps its server session. It does if a notification
-    /// between two of its transactions arrives there. A pooler that lends sessions for one transaction at a time does
-    /// not know the receiver of a notification.
+    /// that is sent between two of its transactions arrives there. A pooler that lends sessions for one transaction
+    /// does not know the receiver of a notification.
     pub(super) async fn finds_a_session(
         &self,
         config: &PostgresConfig,
@@ -109,7 +109,7 @@ impl Listener {
             let channel = new_channel()?;
             let found = async {
                 let is_heard = is_heard(client, notifications, &self.connection.client, channel).await?;
-                // Each that listens is woken by every notification, whatever its channel.
+                // Every notification wakes every session that listens, on any channel.
                 client.batch_execute(&format!("UNLISTEN {}", name(channel))).await?;
                 Ok(is_heard)
             };
@@ -150,7 +150,7 @@ async fn in_time<T>(
     timeout(limit, attempt).await.unwrap_or_else(no_answer)
 }
 
-/// As the functions in the database call it.
+/// The name that the functions in the database use.
 fn name(channel: i64) -> String {
     format!("distlock_{channel}")
 }

@@ -12,12 +12,12 @@ use super::link::Pool;
 use super::prepared::Parameter;
 use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
-/// What the connections of this library are called: `distlock/<client>/<pid>@<host>`.
+/// The beginning of the names of this library's connections: `distlock/<client>/<pid>@<host>`.
 const CALLED: &str = "distlock/";
 /// The server cuts a longer name.
 const LONGEST_NAME: usize = 63;
 
-/// Where each client runs.
+/// The process of each client.
 type Places = HashMap<String, OwnerDetails>;
 
 /// The name of the connections of a client.
@@ -55,7 +55,7 @@ impl PostgresStore {
         Ok(placed(found, &places))
     }
 
-    /// Adds what the holder has published: its name, and behind a line end the text.
+    /// Adds the text that the holder has published. The value is the holder's name, a line end, and the text.
     pub(super) async fn with_published(&self, key: &str, lock: StoredLock) -> Result<StoredLock, StoreError> {
         let parameters: [Parameter<'_>; 1] = [(&key.as_bytes(), Type::BYTEA)];
         let rows = self.link.ask(&*self.link.pool()?, &self.statements.published, &parameters).await?;
@@ -93,7 +93,7 @@ impl PostgresStore {
         Ok(if is_full { page.and_more() } else { page })
     }
 
-    /// Behind a pooler, and where the URL names the connections, nothing is known.
+    /// Empty behind a pooler, and if the URL names the connections.
     async fn places(&self, pool: &Pool) -> Places {
         let rows = self.link.ask(pool, &self.statements.connections, &[]).await.unwrap_or_default();
         let names = rows.iter().filter_map(|row| row.try_get::<_, String>(0).ok());

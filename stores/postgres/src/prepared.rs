@@ -14,17 +14,17 @@ use super::{commands::Statements, errors};
 /// A parameter of a statement, and its type.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// The commands of every lock, as one connection has prepared them.
+/// The statements that one connection has prepared.
 #[derive(Debug, Default)]
 pub(super) struct Prepared {
-    /// With their texts.
+    /// Each with its text.
     statements: Vec<(String, Statement)>,
     /// The server has refused one of them. They are kept, because dropping them would close them by their names.
     is_refused: AtomicBool,
 }
 
 impl Prepared {
-    /// Only for connections whose session stays with them.
+    /// Only for connections that keep their session.
     pub(super) async fn by(client: &Client, statements: &Statements) -> Result<Self, Error> {
         let Statements { acquire, renew, release, .. } = statements;
         let prepared =
@@ -34,7 +34,7 @@ impl Prepared {
         Ok(Prepared { statements, is_refused: AtomicBool::new(false) })
     }
 
-    /// Asks by the prepared statement if there is one, else by its text.
+    /// Executes the prepared statement if there is one, otherwise its text.
     pub(super) async fn query(
         &self,
         client: &Client,
@@ -44,7 +44,7 @@ impl Prepared {
         if let Some(statement) = self.find(sql) {
             let values: Vec<_> = parameters.iter().map(|(value, _)| *value).collect();
             match client.query(statement, &values).await {
-                // Another program has interfered with the session: its names are no longer relied on.
+                // Another program has interfered with the session, so its prepared names are no longer used.
                 Err(error) if errors::is_of_preparation(&error) => {
                     self.is_refused.store(true, Ordering::Relaxed);
                 }

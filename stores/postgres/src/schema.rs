@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use super::errors::{self, Phase};
 use distlock_store::StoreError;
 
-/// In this order.
+/// The parts of the SQL, in the order of their execution.
 const PARTS: [&str; 4] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/acquire.sql"),
@@ -16,23 +16,23 @@ const PARTS: [&str; 4] = [
     include_str!("sql/look.sql"),
 ];
 
-/// Of the functions, as `installed_1` in look.sql tells it.
+/// The revision of the functions. `installed_1` in look.sql reports it.
 const REVISION: i32 = 2;
 
-/// Names the advisory lock under which the SQL is run: two who replace one function at a time would fail.
+/// The advisory lock under which the SQL runs. Two clients that replace a function at the same time would fail.
 const INSTALLING: i64 = 0x6469_7374_6c6f_636b;
 
-/// Which functions the schema has.
+/// The revision of the schema's functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Functions {
-    /// Those of this version of distlock, or later ones.
+    /// Functions of this version of distlock, or of a later one.
     Current,
-    /// Earlier ones, which this role may not replace. With revision 1, a writer may get the lock together with a
-    /// reader.
+    /// Functions of an earlier version, which this role may not replace. With revision 1, a writer may get the lock
+    /// together with a reader.
     Outdated,
 }
 
-/// The schema that has the tables. Displayed as it is described.
+/// The schema of the tables. `Display` writes its name for messages.
 #[derive(Clone, Debug)]
 pub(super) struct Schema {
     name: String,
@@ -54,13 +54,13 @@ impl Schema {
         text.replace("@.", &format!("\"{}\".", self.name))
     }
 
-    /// Everything that is needed, for a role that may run it.
+    /// The SQL that creates everything, for a role that has the permissions.
     pub(super) fn sql(&self) -> String {
         let create = format!("CREATE SCHEMA IF NOT EXISTS \"{}\";\n\n", self.name);
         create + &self.fill(&PARTS.join("\n"))
     }
 
-    /// What a role needs that may not make it.
+    /// The permissions for a role that may not create the tables.
     pub(super) fn grants(&self) -> String {
         let name = &self.name;
         format!(
@@ -69,14 +69,14 @@ impl Schema {
         )
     }
 
-    /// Installs what is not there yet, and replaces earlier functions, if that is allowed.
+    /// Installs what is missing, and replaces earlier functions, if the role may do so.
     pub(super) async fn ensure(&self, client: &Client) -> Result<Functions, StoreError> {
         let found = self.revision(client).await?;
         if found >= Some(REVISION) {
             return Ok(Functions::Current);
         }
         let Err(error) = self.install(client).await else { return Ok(Functions::Current) };
-        // What has failed is undone, whatever comes of this.
+        // The failed transaction is rolled back even if this fails.
         drop(client.batch_execute("ROLLBACK").await);
         match error {
             InstallError::Forbidden(_) if found.is_some() => Ok(Functions::Outdated),
@@ -85,8 +85,8 @@ impl Schema {
         }
     }
 
-    /// The revision of the functions. `None`: they, or some of the tables, are not there. Read from the catalog, which
-    /// needs no permission.
+    /// The revision of the functions. `None`: the functions or some tables are missing. It is read from the catalog,
+    /// which needs no permission.
     async fn revision(&self, client: &Client) -> Result<Option<i32>, StoreError> {
         let sql = "SELECT substring(p.prosrc FROM '[0-9]+')::integer FROM pg_catalog.pg_proc p \
                    JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
@@ -105,11 +105,11 @@ impl Schema {
                 false => InstallError::Failed(errors::of(&error, Phase::Connecting)),
             })
         };
-        // The lock ends with the transaction, not before: others must see what was committed.
+        // The lock ends with the transaction and not earlier, because other clients must see the committed functions.
         run(&format!("BEGIN; SELECT pg_advisory_xact_lock({INSTALLING})")).await?;
-        // Another client may have done it meanwhile; later functions are never replaced by these.
+        // Another client may have installed them meanwhile. Later functions are never replaced by these.
         if self.revision(client).await? < Some(REVISION) {
-            // A schema that is there needs no permission to create schemas.
+            // If the schema exists, no permission to create schemas is needed.
             let exists = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)";
             let row = client.query_typed_one(exists, &[(&self.name, Type::TEXT)]).await;
             let exists = row.and_then(|row| row.try_get(0));
@@ -121,7 +121,7 @@ impl Schema {
         run("COMMIT").await
     }
 
-    /// Of a request for a shared or limited lock, while the functions are [`Outdated`](Functions::Outdated).
+    /// The error of a request for a shared or limited lock while the functions are [`Outdated`](Functions::Outdated).
     pub(super) fn outdated(&self) -> StoreError {
         let name = &self.name;
         StoreError::refused(format!(
@@ -145,7 +145,7 @@ impl Schema {
 
 /// Why nothing was installed.
 enum InstallError {
-    /// This role may not; in the server's words.
+    /// This role may not do it. With the message of the server.
     Forbidden(String),
     Failed(StoreError),
 }

@@ -15,13 +15,13 @@ use super::url::Listening;
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, StoreError, StoreEvents};
 
-/// Between the first two attempts to connect.
+/// The pause between the first two attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// How often the server's clock is read, and an idle connection that has died is found.
+/// How often the server's clock is read, and idle connections are checked.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 /// About how often each process searches the table for rows of unused keys.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
-/// A connection that lived so long was a good one.
+/// A connection that lasted this long counts as stable.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 impl PostgresStore {
@@ -48,7 +48,7 @@ impl PostgresStore {
         }
     }
 
-    /// All connections, to a server that has what is needed. They come and go together.
+    /// Opens all connections to a server that has the tables and functions. They are replaced together.
     async fn connect(&self) -> Result<(Pool, Option<Listener>), StoreError> {
         let config = &self.config;
         let mut dialled = vec![self.dial_for_commands().await?];
@@ -83,8 +83,9 @@ impl PostgresStore {
         Ok((dial(&self.config, &self.config.server, sender).await?, notifications))
     }
 
-    /// What is prepared on a connection for commands: nothing unless its session stays with it. Where notifications
-    /// come from another URL, or none are wanted, a pooler is expected, and its silence is not waited for.
+    /// Prepares the statements on a connection for commands, if the connection keeps its session. If notifications come
+    /// from another URL, or are switched off, a pooler is likely. Then nothing is prepared, and the test for a pooler,
+    /// which ends by a time-out, is left out.
     async fn prepared(
         &self,
         connection: &Connection,
@@ -102,14 +103,14 @@ impl PostgresStore {
         let prepare = Prepared::by(client, &self.statements);
         match tokio::time::timeout(limit, prepare).await {
             Ok(Ok(prepared)) => Ok(prepared),
-            // The commands will say what is wrong.
+            // The commands will report the error.
             Ok(Err(error)) if error.as_db_error().is_some() => Ok(Prepared::default()),
             Ok(Err(error)) => Err(errors::of(&error, Phase::Connecting)),
             Err(_) => Err(StoreError::not_sent(format!("no answer within {limit:?}"))),
         }
     }
 
-    /// Until they are to be replaced; says why.
+    /// Watches the connections until they must be replaced. Returns the reason.
     async fn watch(&self, pool: &Pool, listener: Option<Listener>, events: &StoreEvents) -> StoreError {
         let listener = listener.as_ref();
         let listen = async {
@@ -126,18 +127,18 @@ impl PostgresStore {
         }
     }
 
-    /// Looks from time to time whether the connections are alive; what is wrong if they are not.
+    /// Regularly checks whether the connections are alive. Returns the error if they are not.
     async fn look(&self, pool: &Pool, listener: Option<&Listener>) -> StoreError {
         let response_timeout = self.config.response_timeout;
         let mut next_pruning = Instant::now();
-        // The key behind which a pass that has begun continues.
+        // The key after which the present pass continues.
         let mut behind: Option<Vec<u8>> = None;
         loop {
             if behind.is_none() {
                 tokio::time::sleep(PROBE_INTERVAL).await;
             }
             if next_pruning <= Instant::now() {
-                // A failure does not matter: another process, or the next time, will do.
+                // A failure does no harm: another process, or this one at the next time, removes the rows.
                 behind = self.prune(&behind.unwrap_or_default()).await.unwrap_or_default();
                 if behind.is_none() {
                     next_pruning = Instant::now() + PRUNE_INTERVAL.mul_f64(0.5 + fastrand::f64());
@@ -172,14 +173,14 @@ impl<'a> Up<'a> {
 impl Drop for Up<'_> {
     fn drop(&mut self) {
         self.store.link.set(None);
-        // All waiters ask again, by another channel.
+        // All waiters ask again, and name another channel.
         self.store.grants.clear();
     }
 }
 
 const OLDEST: i32 = 130_000;
 
-/// Whether the server is one that can be used.
+/// Checks whether this server can be used.
 async fn check(connection: &Connection) -> Result<(), StoreError> {
     let sql = "SELECT current_setting('server_version_num')::integer, pg_is_in_recovery(), \
                current_setting('transaction_isolation'), current_setting('transaction_read_only')::boolean";

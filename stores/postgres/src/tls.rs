@@ -8,15 +8,15 @@ use tokio_postgres::Socket;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// What encrypts a connection, if its mode says so.
+/// Encrypts a connection, if its mode requires it.
 #[derive(Clone)]
 pub(super) struct Connector {
     client: MakeRustlsConnect,
-    /// What the server is certified for, if it is not its host.
+    /// The name in the server's certificate, if it differs from the host.
     name: Option<String>,
 }
 
-/// With the certificates that are there now.
+/// Reads the certificates again.
 pub(super) async fn connector(files: &Arc<TlsFiles>) -> Result<Connector, StoreError> {
     let loaded = files.read().await.map_err(StoreError::not_sent)?;
     let client = MakeRustlsConnect::new((*loaded.config).clone());

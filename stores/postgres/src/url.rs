@@ -15,24 +15,24 @@ use distlock_store::kit::connection::{
 use distlock_store::kit::tls::TlsFiles;
 use distlock_store::kit::url::{self, Parameters, Parts, in_limits};
 
-/// Where the store is, and how to reach it.
+/// The servers, the credentials and the options of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct PostgresConfig {
     pub(super) server: Server,
     pub(super) listening: Listening,
     pub(super) schema: Schema,
-    /// `synchronous_commit` of acquisitions, grants and renewals; `None`: as the server is set.
+    /// `synchronous_commit` for acquisitions, grants and renewals. `None`: the server's setting.
     pub(super) durability: Option<String>,
     /// How many connections carry commands.
     pub(super) connections: usize,
     pub(super) credentials: Option<Provider>,
     pub(super) connect_timeout: Duration,
     pub(super) response_timeout: Duration,
-    /// What connections are called that the URL does not name; set once the client is known.
+    /// The name of the connections if the URL has none. It is set as soon as the client is known.
     pub(super) connection_name: OnceLock<String>,
 }
 
-/// Whom to connect to.
+/// The server to connect to.
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) config: Config,
@@ -44,13 +44,13 @@ pub(super) struct Server {
 pub(super) enum Listening {
     /// A connection to the same server.
     Here,
-    /// A connection to this one, which is the same server without a pooler in front of it.
+    /// A connection to this address, which is the same server without a pooler.
     At(Box<Server>),
-    /// Nothing: they poll.
+    /// No notifications: waiters poll.
     Off,
 }
 
-/// Parameters that this store understands by itself.
+/// The parameters that this store reads.
 const OURS: &[&str] = &[
     "schema",
     "listen",
@@ -61,7 +61,7 @@ const OURS: &[&str] = &[
     "sslmode",
 ];
 
-/// Those that the client understands.
+/// The parameters that the client reads.
 const CLIENTS: &[&str] = &[
     "user",
     "password",
@@ -86,13 +86,13 @@ const DURABILITIES: &[&str] = &["on", "off", "local", "remote_write", "remote_ap
 const MOST_CONNECTIONS: usize = 32;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A connection on which nothing arrives is given up by the kernel after this.
+/// The kernel ends a connection after this time without an acknowledgement.
 const TCP_USER_TIMEOUT: Duration = LATE_COMMANDS;
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
 impl PostgresConfig {
-    /// The configuration from a URL and the builder's options, which take precedence. Errors never repeat what may be a
-    /// password.
+    /// The configuration from a URL and the builder's options, which take precedence. Errors never quote a part that
+    /// may be a password.
     pub(crate) fn parse(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let (server, parameters) = read(url, options)?;
         let listening = match parameters.get("listen") {
@@ -125,13 +125,13 @@ impl PostgresConfig {
         })
     }
 
-    /// What this is and where, without credentials.
+    /// The kind and the location of the store, without credentials.
     pub(super) fn describe(&self) -> String {
         format!("PostgreSQL at {}, {}", self.server.place(), self.schema)
     }
 }
 
-/// The servers that a URL names, and what else it says.
+/// The servers in a URL, and its other parameters.
 fn read(url: &str, options: &ConnectionOptions) -> Result<(Server, Parameters), String> {
     let parts = Parts::of(url)?;
     if !["postgres", "postgresql"].contains(&&*parts.scheme) {
@@ -142,7 +142,7 @@ fn read(url: &str, options: &ConnectionOptions) -> Result<(Server, Parameters), 
     Ok((server, parameters))
 }
 
-/// The servers, and whether they are connected without TLS.
+/// The servers, and whether their connections use TLS.
 fn server(parts: &Parts<'_>, parameters: &Parameters, options: &ConnectionOptions) -> Result<Server, String> {
     let mut config: Config = for_the_client(parts, parameters).parse().map_err(|error| reason(&error))?;
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
@@ -172,7 +172,7 @@ fn server(parts: &Parts<'_>, parameters: &Parameters, options: &ConnectionOption
     Ok(Server { config, tls: Arc::new(TlsFiles::new(tls)?) })
 }
 
-/// The URL with those parameters only that the client understands.
+/// The URL with only the parameters that the client reads.
 fn for_the_client(parts: &Parts<'_>, parameters: &Parameters) -> String {
     let login = parts.login.map(|login| format!("{login}@")).unwrap_or_default();
     let said = CLIENTS.iter().filter_map(|name| Some((name, parameters.get(name)?)));
@@ -180,7 +180,7 @@ fn for_the_client(parts: &Parts<'_>, parameters: &Parameters) -> String {
     format!("postgres://{login}{}{}?{}", parts.hosts, parts.path, said.collect::<Vec<_>>().join("&"))
 }
 
-/// As everywhere, or in seconds without a unit, as other programs that read such URLs take it.
+/// A time with a unit, as everywhere, or a number of seconds, as in other programs that read such URLs.
 fn connect_timeout(parameters: &Parameters) -> Result<Option<Duration>, String> {
     match parameters.get("connect_timeout").map(str::parse) {
         Some(Ok(seconds)) => Ok(Some(Duration::from_secs(seconds))),

@@ -6,12 +6,12 @@ use std::fs;
 
 use distlock_store::StoreError;
 
-/// A number of its own for each start of the machine.
+/// An id that is different after each start of the machine.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
-/// What is added to the clock for this process (see time_namespaces(7)). Not there in an older kernel.
+/// The offset of the clock for this process (see time_namespaces(7)). Older kernels do not have this file.
 const OFFSETS: &str = "/proc/self/timens_offsets";
 
-/// Which start of the machine this is.
+/// The id of this start of the machine.
 pub(super) fn boot() -> Result<String, StoreError> {
     let offsets = fs::read_to_string(OFFSETS).unwrap_or_default();
     if is_shifted(&offsets) {
@@ -36,7 +36,7 @@ fn is_shifted(offsets: &str) -> bool {
 pub(super) fn now() -> i64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = rustix::time::ClockId::Boottime;
-    // `boot` has refused already.
+    // `boot` refuses such a system earlier.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let clock = rustix::time::ClockId::Monotonic;
     let time = rustix::time::clock_gettime(clock);

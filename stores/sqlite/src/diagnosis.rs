@@ -5,8 +5,8 @@ use super::file::LockFile;
 use distlock_store::Severity::{Fine, Warning};
 use distlock_store::{Finding, StoreError};
 
-/// A log is written back from 4 MiB on, so a longer one could not be: a process has read, or stopped in a read, for a
-/// long time.
+/// A log is written back when it reaches 4 MiB. If it is longer, this was impossible, because a process has been
+/// reading for a long time, or was stopped during a read.
 const LONG_LOG: u64 = 64 * 1024 * 1024;
 
 impl LockFile {

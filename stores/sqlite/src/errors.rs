@@ -6,7 +6,7 @@ use rusqlite::{Error, ErrorCode};
 
 use distlock_store::StoreError;
 
-/// Before a transaction was to be committed: it was rolled back.
+/// An error before the commit of a transaction, which was rolled back.
 pub(super) fn undone(error: Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::later(format!(
@@ -27,7 +27,7 @@ pub(super) fn undone(error: Error) -> StoreError {
     }
 }
 
-/// While it was committed. The process that recovers the file may still find what was not synchronised.
+/// An error during a commit. The process that recovers the file may still find data that was not synchronised.
 pub(super) fn perhaps_done(error: Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => undone(error),
@@ -35,12 +35,12 @@ pub(super) fn perhaps_done(error: Error) -> StoreError {
     }
 }
 
-/// The connection is not to be used again.
+/// Whether the connection must not be used again.
 pub(super) fn is_final(error: &StoreError) -> bool {
     error.is::<Error>()
 }
 
-/// The file, or its directory, cannot be looked at.
+/// The file or its directory cannot be checked.
 pub(super) fn of_the_place(path: &std::path::Path, error: &io::Error) -> StoreError {
     let text = format!("{}: {error}", path.display());
     match error.kind() {

@@ -14,19 +14,19 @@ use super::{clock, errors, local};
 use distlock_store::StoreError;
 
 pub(super) const TABLES: &str = include_str!("sql/tables.sql");
-/// A longer log is written back into the file.
+/// The maximum length of the log. A longer one is written back into the file.
 const LONGEST_LOG: u64 = 4 * 1024 * 1024;
 
-/// Whether what is committed must not be lost with the power.
+/// Whether a commit must survive a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durable {
-    /// A fencing token.
+    /// Yes: the transaction creates a fencing token.
     Yes,
-    /// A lease: it ends with this start of the machine in any case.
+    /// No: a lease ends with this start of the machine in any case.
     No,
 }
 
-/// When a transaction takes place: which start of the machine, and microseconds since then.
+/// The time of a transaction: the id of the start of the machine, and the microseconds since then.
 pub(super) struct TransactionTime<'a> {
     pub(super) boot: &'a str,
     pub(super) now: i64,
@@ -36,16 +36,16 @@ pub(super) struct TransactionTime<'a> {
 #[derive(Debug)]
 pub(super) struct LockFile {
     path: PathBuf,
-    /// Device and number of the file that is open: the name may come to mean another one.
+    /// The device and the number of the open file. Later, the name may refer to another file.
     identity: (u64, u64),
     db: Connection,
     boot: String,
-    /// From this length on the log is written back.
+    /// The log is written back when it reaches this length.
     longest_log: u64,
 }
 
 impl LockFile {
-    /// Opens it, or makes it, with its tables.
+    /// Opens the file, or creates it with its tables.
     pub(super) fn open(path: &Path, busy_timeout: Duration, boot: String) -> Result<Self, StoreError> {
         not_forked()?;
         local::check(path)?;
@@ -63,25 +63,25 @@ impl LockFile {
                 path.display()
             )));
         }
-        // The log is written back by `shorten_log` alone: a checkpoint that runs at the same time as a commit can
-        // damage the file in SQLite before 3.51.3 (the WAL-reset bug). And who closes a file whose name means another
-        // one by now would remove the log of that one.
+        // Only `shorten_log` writes the log back. Before SQLite 3.51.3, a checkpoint that runs at the same time as a
+        // commit can damage the file (the WAL-reset bug). And if the name refers to another file by now, closing this
+        // file would remove the log of that file.
         db.pragma_update(None, "wal_autocheckpoint", 0).map_err(errors::undone)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(errors::undone)?;
         let mut file = LockFile { path: path.to_owned(), identity, db, boot, longest_log: LONGEST_LOG };
-        // Only then is the file locked: even if a process keeps it locked, others can open and read it.
+        // The file is locked only in this case. So others can open and read it even if a process keeps it locked.
         if file.read(|db, _| lacks_tables(db))? {
             file.write(None, Durable::Yes, |tx, _| tx.execute_batch(TABLES))?;
         }
         Ok(file)
     }
 
-    /// Whether the name still means this file.
+    /// Whether the name still refers to this file.
     pub(super) fn is_there(&self) -> bool {
         identity(&self.path).is_ok_and(|found| found == self.identity)
     }
 
-    /// Reads, without waiting for who writes.
+    /// Reads without waiting for a process that writes.
     pub(super) fn read<T>(
         &self,
         work: impl FnOnce(&Connection, &TransactionTime<'_>) -> rusqlite::Result<T>,
@@ -90,15 +90,15 @@ impl LockFile {
         work(&self.db, &moment).map_err(errors::undone)
     }
 
-    /// A transaction, while nothing else writes, in full or not at all. Refused after `until`, when its sender has
-    /// given it up: the time is read when the file is locked, and so is that of the leases.
+    /// Executes an atomic transaction while no other process writes. It is refused after `until`, because its sender no
+    /// longer waits then. This time, and the time for the leases, is read after the file was locked.
     pub(super) fn write<T>(
         &mut self,
         until: Option<i64>,
         durable: Durable,
         work: impl FnOnce(&Transaction<'_>, &TransactionTime<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        // What has waited for its turn behind others for too long does not wait for the file, too.
+        // A job that has waited too long for other jobs does not wait for the file, too.
         in_time(until, clock::now())?;
         let synchronous = if durable == Durable::Yes { "FULL" } else { "NORMAL" };
         self.db.pragma_update(None, "synchronous", synchronous).map_err(errors::undone)?;
@@ -110,8 +110,8 @@ impl LockFile {
         Ok(done)
     }
 
-    /// Writes a long log back and empties it, while it keeps all others from writing. It waits for who reads; if
-    /// a process reads for a long time, as a backup does, it is tried again when the log is twice as long.
+    /// Writes a long log back and empties it. No process can write during this time. It waits for processes that read.
+    /// If a process reads for a long time, as a backup does, the next attempt is made when the log is twice as long.
     pub(super) fn shorten_log(&mut self) {
         if self.log_length() > self.longest_log {
             drop(self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
@@ -146,7 +146,7 @@ fn identity(path: &Path) -> Result<(u64, u64), StoreError> {
     Ok((found.dev(), found.ino()))
 }
 
-/// SQLite remembers in a process which files it has locked; a fork has the memory, but not the locks.
+/// SQLite keeps in memory which files this process has locked. A fork inherits the memory, but not the locks.
 fn not_forked() -> Result<(), StoreError> {
     static OPENED_BY: OnceLock<u32> = OnceLock::new();
     if *OPENED_BY.get_or_init(process::id) == process::id() {

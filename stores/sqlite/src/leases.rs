@@ -10,7 +10,7 @@ use distlock_store::{
     ReplaceReply, StoredLock, StoredPage,
 };
 
-/// Which process writes a lease.
+/// The process that writes a lease.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
     pub(super) host: Option<String>,
@@ -30,7 +30,7 @@ impl Who {
     }
 }
 
-/// A lease that lasts.
+/// A lease that has not expired.
 struct Lease {
     owner: String,
     kind: LockKind,
@@ -58,7 +58,7 @@ impl Lease {
     fn onto(self, lock: StoredLock, now: i64) -> StoredLock {
         let Lease { owner, began, ends, details, .. } = self;
         let lock = lock.holder(&*owner, Some(between(now, ends)));
-        // Who stays as dl1:hold is no process.
+        // The owner dl1:hold is not a process.
         if owner == KEPT { lock } else { lock.details(owner, details.since(between(began, now))) }
     }
 }
@@ -67,17 +67,17 @@ const EXCLUSIVE: i64 = 0;
 const SHARED: i64 = 1;
 const LIMITED: i64 = 2;
 
-/// The kind, and how many may hold it: as they are written.
+/// The columns for the kind and for the maximum number of holders.
 fn written(kind: LockKind) -> (i64, u32) {
     match kind {
         LockKind::Shared => (SHARED, u32::MAX),
         LockKind::Limited { max_holders } => (LIMITED, max_holders),
-        // No other kind is declared, so none is asked for.
+        // The store declares no other kind, so no other kind is requested.
         _ => (EXCLUSIVE, 1),
     }
 }
 
-/// The leases of a key, those first that last longest.
+/// The leases of a key, the longest first.
 fn leases(db: &Connection, at: &TransactionTime<'_>, key: &str) -> rusqlite::Result<Vec<Lease>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3 ORDER BY ends DESC"
@@ -87,14 +87,14 @@ fn leases(db: &Connection, at: &TransactionTime<'_>, key: &str) -> rusqlite::Res
     found.collect()
 }
 
-/// What is in the way of an owner that asks: the answer to it.
+/// The reply to a request that a lease excludes. `None`: no lease excludes it.
 fn obstacle(leases: &[Lease], wanted: LockKind, now: i64) -> Option<AcquireReply> {
     let (longest, shortest) = (leases.first()?, leases.last()?);
     let busy =
         |lease: &Lease| Some(AcquireReply::Busy(Busy::by(&*lease.owner).remaining(between(now, lease.ends))));
     match (longest.kind, wanted) {
         (LockKind::Shared, LockKind::Shared) => None,
-        // All of them must have gone.
+        // All holders must release the lock.
         (LockKind::Exclusive | LockKind::Shared, LockKind::Exclusive | LockKind::Shared) => busy(longest),
         (LockKind::Limited { max_holders }, LockKind::Limited { max_holders: same })
             if max_holders == same =>
@@ -106,7 +106,7 @@ fn obstacle(leases: &[Lease], wanted: LockKind, now: i64) -> Option<AcquireReply
     }
 }
 
-/// What a look says to an owner that asks: nothing, if the lock may be its own or is free.
+/// The reply to a request after a look. `None`: the lock is free, or this owner may hold it.
 pub(super) fn refusal(
     db: &Connection,
     at: &TransactionTime<'_>,
@@ -117,7 +117,7 @@ pub(super) fn refusal(
     Ok(if is_ours { None } else { obstacle(&leases, request.kind, at.now) })
 }
 
-/// Takes the lock, or makes the lease of who has it longer.
+/// Acquires the lock, or extends the lease if the owner already holds it.
 pub(super) fn acquire(
     db: &Connection,
     at: &TransactionTime<'_>,
@@ -145,8 +145,9 @@ pub(super) fn acquire(
     Ok(AcquireReply::Acquired { fence: tokens(db, *fences)? })
 }
 
-/// The first of this many consecutive fencing tokens. One counter for all keys: none is forgotten with the rows of its
-/// key. It begins with the microseconds since 1970, so that tokens rise even if the file or its row is removed.
+/// The first of this many consecutive fencing tokens. All keys share one counter, so no token is forgotten when the
+/// rows of its key are removed. The counter begins with the microseconds since 1970, so tokens rise even if the file or
+/// the counter's row is removed.
 fn tokens(db: &Connection, count: u32) -> rusqlite::Result<Option<u64>> {
     if count == 0 {
         return Ok(None);
@@ -162,7 +163,7 @@ fn tokens(db: &Connection, count: u32) -> rusqlite::Result<Option<u64>> {
     Ok(u64::try_from(last - i64::from(count) + 1).ok())
 }
 
-/// Makes a lease last until then at least. Whether it is the owner's.
+/// Makes a lease last at least until this time. Returns whether the owner has one.
 fn extend(
     db: &Connection,
     at: &TransactionTime<'_>,
@@ -177,7 +178,7 @@ fn extend(
     Ok(changed > 0)
 }
 
-/// Makes the lease of an exclusive lock the owner's that the named holder has.
+/// Passes an exclusive lock from the named holder to the owner.
 pub(super) fn replace(
     db: &Connection,
     at: &TransactionTime<'_>,
@@ -216,7 +217,7 @@ pub(super) fn renew(db: &Connection, at: &TransactionTime<'_>, request: &Renew) 
     extend(db, at, request.key.as_bytes(), request.owner.as_str(), after(at.now, request.ttl))
 }
 
-/// Whether the lease was the owner's.
+/// Returns whether the owner had a lease.
 pub(super) fn release(
     db: &Connection,
     at: &TransactionTime<'_>,
@@ -236,7 +237,7 @@ pub(super) fn release(
     Ok(changed > 0)
 }
 
-/// Whether it was held.
+/// Returns whether the lock was held.
 pub(super) fn force_release(db: &Connection, at: &TransactionTime<'_>, key: &str) -> rusqlite::Result<bool> {
     let sql = "DELETE FROM distlock_lease_1 WHERE k = ?1 AND boot = ?2 AND ends > ?3";
     Ok(db.execute(sql, params![key.as_bytes(), at.boot, at.now])? > 0)
@@ -253,7 +254,7 @@ pub(super) fn inspect(
     }))
 }
 
-/// With what the holder has published.
+/// Adds the text that the holder has published.
 pub(super) fn with_published(
     db: &Connection,
     key: &str,
@@ -268,7 +269,7 @@ pub(super) fn with_published(
     })
 }
 
-/// Unless the owner has lost the lock.
+/// Does nothing if the owner has lost the lock.
 pub(super) fn publish(db: &Connection, at: &TransactionTime<'_>, request: &Publish) -> rusqlite::Result<()> {
     let (key, owner) = (request.key.as_bytes(), request.owner.as_str());
     if leases(db, at, &request.key)?.iter().any(|lease| lease.owner == owner) {
@@ -278,14 +279,14 @@ pub(super) fn publish(db: &Connection, at: &TransactionTime<'_>, request: &Publi
     Ok(())
 }
 
-/// Also if the owner no longer has the lock.
+/// Works even if the owner no longer has the lock.
 pub(super) fn unpublish(db: &Connection, request: &Publish) -> rusqlite::Result<()> {
     let sql = "DELETE FROM distlock_value_1 WHERE k = ?1 AND owner = ?2";
     db.execute(sql, params![request.key.as_bytes(), request.owner.as_str()])?;
     Ok(())
 }
 
-/// The locks of a page, in the order of the bytes of their keys.
+/// The locks of a page, in the order of their keys' bytes.
 pub(super) fn list(
     db: &Connection,
     at: &TransactionTime<'_>,
@@ -328,7 +329,7 @@ fn closed(page: StoredPage, lock: Option<(Vec<u8>, StoredLock)>) -> StoredPage {
     lock.into_iter().fold(page, |page, (key, lock)| page.lock(String::from_utf8_lossy(&key), lock))
 }
 
-/// Removes the rows of all leases that have ended. Whether there are some: a look, because the other keeps who writes.
+/// Whether there are rows of expired leases. This only reads, because their removal blocks processes that write.
 pub(super) fn is_to_be_pruned(db: &Connection, at: &TransactionTime<'_>) -> rusqlite::Result<bool> {
     let sql = "SELECT 1 FROM distlock_lease_1 WHERE NOT (boot = ?1 AND ends > ?2) LIMIT 1";
     Ok(db.query_row(sql, params![at.boot, at.now], |_| Ok(())).optional()?.is_some())

@@ -34,11 +34,11 @@ use distlock_store::{
     Waiting,
 };
 
-/// A time beyond any plan.
+/// Longer than any real lease.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// How many locks one transaction takes or renews.
+/// How many locks one transaction acquires or renews.
 const TOGETHER: usize = 100;
-/// Between the first two attempts to open the file.
+/// The pause between the first two attempts to open the file.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// About how often each process removes the rows of leases that have ended.
 const PRUNING: Duration = Duration::from_secs(600);
@@ -55,7 +55,7 @@ impl SqliteStore {
     /// A store from a URL and the program's options.
     ///
     /// # Errors
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let place = Arc::new(Location::parse(url, options)?);
         Ok(SqliteStore { place, who: Who::this_process(), worker: OnceLock::new() })
@@ -69,15 +69,15 @@ impl SqliteStore {
         worker.ask(&self.place, work).await
     }
 
-    /// Opens the file, if it is not open, and removes what is not needed.
+    /// Opens the file, if it is not open, and removes unused rows.
     async fn look_after(&self) -> Result<(), StoreError> {
         if self.worker.get().is_none() {
-            // Nothing else sets it.
+            // No other code sets it.
             drop(self.worker.set(Worker::start()?));
         }
         self.ask(|file, until| {
             if file.read(leases::is_to_be_pruned)? {
-                // It can wait: the file can be used even if a process keeps it locked.
+                // A failure does no harm: the removal can wait while a process keeps the file locked.
                 drop(file.write(Some(until), Durable::No, |tx, at| leases::prune(tx, at)));
             }
             Ok(())
@@ -86,7 +86,7 @@ impl SqliteStore {
     }
 }
 
-/// In one transaction, up to the first that a holder is in the way of.
+/// Acquires the locks in one transaction, up to the first one that is busy.
 fn acquire_each(
     file: &mut LockFile,
     until: i64,
@@ -227,7 +227,7 @@ impl LockStore for SqliteStore {
             match self.look_after().await {
                 Ok(()) => {
                     if !is_up {
-                        // The thread does one thing after the other: nothing is left of what was sent before.
+                        // The thread executes one job after the other, so no earlier command is left.
                         events.up(EarlierCommands::Ended);
                         is_up = true;
                         backoff = Backoff::beginning_with(FIRST_PAUSE);

@@ -9,8 +9,8 @@ use distlock_store::StoreError;
 
 use super::errors;
 
-/// File systems that other machines may use at the same time, by the number that statfs(2) tells. FUSE is among them:
-/// below it are other machines (sshfs, s3fs), or the host of a virtual one (virtiofs).
+/// File systems that other machines may use at the same time, by their number in statfs(2). FUSE is one of them,
+/// because it may lead to other machines (sshfs, s3fs), or to the host of a virtual machine (virtiofs).
 const SHARED: &[(u32, &str)] = &[
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -28,7 +28,7 @@ const SHARED: &[(u32, &str)] = &[
     (0x786f_4256, "a folder that VirtualBox shares"),
 ];
 
-/// Refuses a file that other machines may use; if it is not there yet, its directory.
+/// Refuses a file that other machines may use. If the file does not exist yet, its directory is checked.
 pub(super) fn check(path: &Path) -> Result<(), StoreError> {
     let directory = path.parent().unwrap_or(path);
     let found = match rustix::fs::statfs(path) {

@@ -1,4 +1,4 @@
-//! Random operations at simulated times: the statements and a model that looks at all leases there ever were agree.
+//! Random operations at simulated times. The statements must agree with a model that keeps all leases.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ struct Lease {
     ends: i64,
 }
 
-/// Whether a lock of the one kind is let in beside so many of the other.
+/// Whether a lock of one kind is granted while this many holders have the other kind.
 fn goes_with(wanted: LockKind, held: LockKind, holders: usize) -> bool {
     wanted == held
         && match held {
@@ -36,7 +36,7 @@ fn goes_with(wanted: LockKind, held: LockKind, holders: usize) -> bool {
         }
 }
 
-/// A semaphore goes with nothing but itself.
+/// A semaphore is compatible only with itself.
 fn is_wrong(wanted: LockKind, held: LockKind) -> bool {
     let is_limited = |kind| matches!(kind, LockKind::Limited { .. });
     wanted != held && (is_limited(wanted) || is_limited(held))
@@ -47,7 +47,7 @@ struct World {
     db: Connection,
     boot: u32,
     now: i64,
-    /// All leases that were not given back.
+    /// All leases that were not released.
     leases: Vec<Lease>,
     last_token: u64,
 }
@@ -67,7 +67,7 @@ impl World {
         Duration::from_micros(self.rng.u64(1..20))
     }
 
-    /// The leases of `key` that last.
+    /// The leases of `key` that have not expired.
     fn lasting(&self, key: &str) -> Vec<Lease> {
         let lasts = |lease: &&Lease| lease.key == key && lease.boot == self.boot() && lease.ends > self.now;
         self.leases.iter().filter(lasts).cloned().collect()
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// A list shows what lasts, page by page.
+    /// A list shows, page by page, the leases that have not expired.
     fn compare(&self, at: &TransactionTime<'_>) {
         let (mut found, mut after) = (Vec::new(), None);
         loop {

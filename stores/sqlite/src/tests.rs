@@ -1,4 +1,4 @@
-//! What only a file shows: other starts of the machine, what becomes of rows, and who else is at it.
+//! Tests that need the file: other starts of the machine, the removal of rows, and other processes that use the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -27,7 +27,7 @@ impl Directory {
         self.0.path().join("locks.db")
     }
 
-    /// As a process of this start of the machine has it.
+    /// Opens the file as a process does after this start of the machine.
     fn open_in(&self, boot: &str) -> LockFile {
         LockFile::open(&self.path(), BUSY_TIMEOUT, boot.to_owned()).unwrap()
     }
@@ -144,7 +144,7 @@ fn readers_share_and_a_limited_lock_has_so_many_holders() {
     for wrong in [limited(2, 3), fenced("limited", 2), of_kind("limited", 2, LockKind::Shared)] {
         assert_eq!(ask(&mut file, &wrong), AcquireReply::WrongKind { found });
     }
-    // Two places that are kept.
+    // Two holders release the key with a time for which it stays taken.
     for number in 0..2 {
         let mut request = Release::new("limited", &owner(number));
         request.keep = Some(HOUR);
@@ -180,7 +180,7 @@ fn what_is_locked_by_somebody_else_is_done_later_and_what_is_late_is_not_done() 
     let request = [fenced("k", 1)];
     let busy = acquire_each(&mut file, late(), &request, &Who::this_process()).unwrap_err();
     assert!(format!("{busy:?}").contains("Later"), "{busy:?}");
-    // Who only looks does not wait.
+    // A reader does not wait.
     assert!(file.read(|db, at| leases::inspect(db, at, "k")).unwrap().is_none());
     drop(tx);
     let late = acquire_each(&mut file, clock::now() - 1, &request, &Who::this_process()).unwrap_err();
@@ -225,7 +225,7 @@ fn the_log_is_written_back_and_no_process_closes_it_away() {
     assert!(wal.exists());
 }
 
-/// A process that only looks for long, as a backup does, does not make each command wait.
+/// A process that reads for a long time, as a backup does, does not delay each command.
 #[test]
 fn a_log_that_somebody_reads_is_written_back_later() {
     let directory = Directory::new();
@@ -261,7 +261,7 @@ fn of_many_who_ask_at_once_for_new_keys_each_key_has_one() {
             let (won, directory) = (won.clone(), &directory);
             scope.spawn(move || {
                 let path = directory.path();
-                // Long: how fast the machine is does not matter.
+                // The time is long, so the test does not depend on the speed of the machine.
                 let mut file = loop {
                     match LockFile::open(&path, HOUR, "this".to_owned()) {
                         Ok(file) => break file,

@@ -13,7 +13,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 const BUSY_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(4);
 const _: () = assert!(BUSY_TIMEOUTS.end().as_millis() < LATE_COMMANDS.as_millis());
 
-/// Where the locks are.
+/// The location of the locks.
 #[derive(Debug)]
 pub(super) struct Location {
     pub(super) path: PathBuf,
@@ -37,7 +37,7 @@ impl Location {
             );
         }
         let path = decoded(raw, "the path")?;
-        // With a relative one, processes that were started in different directories would not know of each other.
+        // With a relative path, processes in different directories would use different files.
         if !path.starts_with('/') || path.ends_with('/') {
             return Err(
                 "the URL of SQLite names a file by its whole path: `sqlite:/path/of/a/file`".to_owned()

@@ -11,13 +11,13 @@ use super::url::Location;
 use super::{clock, errors};
 use distlock_store::{LATE_COMMANDS, StoreError};
 
-/// After this time nothing more is begun: its sender is about to give it up.
+/// No job begins after this time, because its sender is about to time out.
 const GIVEN_UP: Duration = Duration::from_secs(4);
 const _: () = assert!(GIVEN_UP.as_millis() < LATE_COMMANDS.as_millis());
 
 type Job = Box<dyn FnOnce(&mut Option<LockFile>) + Send>;
 
-/// Hands jobs to the thread, which ends with it.
+/// Sends jobs to the thread. The thread ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Worker(mpsc::Sender<Job>);
 
@@ -28,7 +28,7 @@ impl Worker {
             let mut file = None;
             for job in next {
                 job(&mut file);
-                // No task waits for it.
+                // No caller waits for this.
                 if let Some(file) = &mut file {
                     file.shorten_log();
                 }
@@ -39,8 +39,8 @@ impl Worker {
         Ok(Worker(jobs))
     }
 
-    /// Lets the thread do `work` on the open file, one job after the other. It gets the time after which it is to
-    /// change nothing.
+    /// Lets the thread execute `work` on the open file, one job after the other. `work` gets the time after which it
+    /// must not change anything.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         place: &std::sync::Arc<Location>,
@@ -56,7 +56,7 @@ impl Worker {
     }
 }
 
-/// Opens the file if it is not open, or if its name means another one by now.
+/// Opens the file if it is not open, or if its name refers to another file by now.
 fn on<T>(
     file: &mut Option<LockFile>,
     place: &Location,

@@ -13,27 +13,27 @@ use distlock_store::kit::url::{Parts, decoded, each_once, in_limits};
 /// The port of clients if the URL names none.
 const PORT: u16 = 2181;
 
-/// Below which the nodes lie if the URL says nothing.
+/// The parent of the nodes if the URL names none.
 const ROOT: &str = "distlock";
 
 const PARAMETERS: [&str; 3] = ["session_timeout", "connect_timeout", "response_timeout"];
 
-/// The valid range of the session's time-out. The ensemble has limits of its own, and takes the nearest within them.
+/// The valid range of the session's time-out. The ensemble has its own limits, and uses the nearest value within them.
 const SESSIONS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
-/// How long a member may be silent, by default. Commands that were given up are executed within this time, or never.
+/// How long a member may be silent, by default. A command that timed out is executed within this time, or never.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where ZooKeeper is, who we are, how long to wait.
+/// The addresses of ZooKeeper, the credentials, and the time-outs.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     /// `host:port` of each member.
     pub(super) members: Vec<String>,
     pub(super) names: Names,
     pub(super) login: UserLogin,
-    /// The time-out that is asked for the session.
+    /// The time-out that the session requests.
     pub(super) session_timeout: Duration,
     /// How long one attempt to begin a session may take.
     pub(super) connect_timeout: Duration,
@@ -47,7 +47,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A sentence that says what to write instead. It never quotes the URL, which may hold a password.
+    /// A sentence that names the remedy. It never quotes the URL, which may hold a password.
     pub(super) fn read(url: &str, options: &ConnectionOptions) -> Result<Config, String> {
         if options.address_map.is_some() {
             return Err(
@@ -66,7 +66,7 @@ impl Config {
         let root = if root.is_empty() { ROOT.to_owned() } else { root };
         check_root(&root)?;
         let members: Vec<String> = each_once(parts.hosts(PORT)?).iter().map(ToString::to_string).collect();
-        // The client takes them as one text.
+        // The client expects all members in one text.
         if members.iter().any(|member| member.contains([',', '/'])) {
             return Err("a host of the URL has characters that no host has: write, for example, \
                         `zookeeper://zk1,zk2,zk3`"
@@ -86,17 +86,17 @@ impl Config {
         })
     }
 
-    /// Where the locks are, for messages.
+    /// The location of the locks, for messages.
     pub(super) fn describe(&self) -> String {
         format!("ZooKeeper at {}", self.members.join(", "))
     }
 
-    /// The same, and where our nodes lie.
+    /// The location for messages, and the parent of this program's nodes.
     pub(super) fn place(&self) -> Location {
         Location { describe: self.describe(), root: self.names.root().to_owned() }
     }
 
-    /// The ACL of our nodes: our user, or all clients if we have no user.
+    /// The ACL of this program's nodes: its user, or all clients if it has no user.
     pub(super) fn acls(&self) -> Acls<'static> {
         match self.login {
             UserLogin::None => Acls::anyone_all(),
@@ -104,13 +104,13 @@ impl Config {
         }
     }
 
-    /// How long a member may be silent: there must be time for another one before the session is over.
+    /// How long a member may be silent. The time to connect to another member before the session expires must remain.
     pub(super) fn silence(&self) -> Duration {
         self.response_timeout.min(self.session_timeout * 2 / 5)
     }
 }
 
-/// Whether ZooKeeper takes it as a path.
+/// Whether ZooKeeper accepts it as a path.
 fn check_root(root: &str) -> Result<(), String> {
     let is_refused = |part: &str| {
         part.is_empty()

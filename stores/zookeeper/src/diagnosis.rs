@@ -14,9 +14,9 @@ use super::ZooKeeperStore;
 use distlock_store::Severity::{Fine, Note, Warning};
 use distlock_store::{Finding, StoreError};
 
-/// How long a member may take to tell of itself: all are asked at the same time.
+/// How long a member may take to reply. All members are asked at the same time.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
-/// No member tells more.
+/// No reply of a member is longer.
 const MOST_BYTES: u64 = 64 * 1024;
 /// On average, in milliseconds. Each acquisition waits for a few requests.
 const SLOW: f64 = 100.0;
@@ -74,7 +74,7 @@ fn members(count: usize) -> Finding {
     Finding::new(Fine, "members", format!("{count} in the URL"))
 }
 
-/// What a member says to `srvr`, or why it says nothing.
+/// The reply of a member to `srvr`, or the reason why there is none.
 pub(super) fn of_member(member: &str, said: Result<&str, &String>) -> Finding {
     let finding = |severity, text: &str| Finding::new(severity, member, text);
     let said = match said {

@@ -18,12 +18,12 @@ use distlock_store::{Acquire, AcquireReply, Release, StoreError};
 const LAST_NUMBER: i64 = i32::MAX as i64 - 100_000;
 
 impl ZooKeeperStore {
-    /// A place for an owner who has none.
+    /// Creates a place for an owner that has none.
     pub(super) async fn enter(&self, link: &Link, request: &Acquire) -> Result<Tried, StoreError> {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
         let prefix = PlaceName::prefix(owner.as_str(), link.session, request.kind);
         self.places.lock().asks(key, owner, link.session);
-        // Both are sent at once, and carried out in this order.
+        // Both are sent at once, and executed in this order.
         let options = CreateMode::EphemeralSequential.with_acls(self.config.acls());
         let path = format!("{lock}/{prefix}");
         let created = link.client.create(&path, b"", &options);
@@ -63,7 +63,7 @@ impl ZooKeeperStore {
         }
     }
 
-    /// An owner who may have a place asks again.
+    /// An owner that may have a place asks again.
     pub(super) async fn ask_again(&self, link: &Link, request: &Acquire) -> Result<Tried, StoreError> {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
         let seen = self.list(link, &lock).await?;
@@ -75,7 +75,7 @@ impl ZooKeeperStore {
         self.places.lock().stands(key, owner, link.session, &name);
         match seen.standing(behind, name.kind) {
             Standing::Holds => {
-                // A member that lags behind may not have heard yet that the place was taken away.
+                // A member that lags behind may not know yet that the place was deleted.
                 let Some(number) =
                     self.confirm(link, &name.path(&lock), Confirmed::of(request.fences)).await?
                 else {
@@ -85,13 +85,15 @@ impl ZooKeeperStore {
                 self.places.lock().comes(key, owner, Came::AtOnce);
                 Ok(Tried::Answered(AcquireReply::AlreadyHeld { fence: fence(request.fences, number) }))
             }
-            // Its turn came after the queue was read, and it was told: it is not told the contrary now.
+            // Its turn came after the queue was read, and the grant was reported. A reply of "busy" would contradict it
+            // now.
             _ if self.places.lock().has_come(key, owner) => Ok(Tried::Changed),
             standing => self.is_kept_out(link, request, name, (seen, behind, standing)).await,
         }
     }
 
-    /// Asks the leader whether a place is still there: `None` if not, else the number of a change, as `confirmed` says.
+    /// Asks the leader whether a place still exists. `None`: it does not. Otherwise the number of a change, which
+    /// `confirmed` selects.
     pub(super) async fn confirm(
         &self,
         link: &Link,
@@ -118,7 +120,7 @@ impl ZooKeeperStore {
         }
     }
 
-    /// It has a place, and does not hold the lock.
+    /// The reply to an owner that has a place and does not hold the lock.
     async fn is_kept_out(
         &self,
         link: &Link,
@@ -136,7 +138,7 @@ impl ZooKeeperStore {
         };
         if request.queue.is_none() || standing != Standing::Waits {
             self.delete(link, &name.path(&lock)).await?;
-            // Not before: as long as the place may be there, the owner that asks again stands at it, and at no other.
+            // Not earlier: while the place may exist, an owner that asks again must find this place, and no other.
             self.places.lock().goes(key, owner, link.session);
         } else if !self.places.lock().is_awaited(key, owner) {
             let in_the_way = seen.in_the_way(behind, name.kind);
@@ -162,7 +164,7 @@ impl ZooKeeperStore {
         create_below(&self.config, &link.client, lock, &self.config.names.locks(), &options).await
     }
 
-    /// The numbers of the lock's places have come to their end: behind this one the order would not be known.
+    /// The lock has used all numbers for places. After this one, the order would be unknown.
     async fn is_used_up(&self, link: &Link, request: &Acquire, lock: &str) -> Result<Tried, StoreError> {
         let release = Release::new(request.key.clone(), &request.owner);
         self.give_up(link, &release).await?;
@@ -174,12 +176,12 @@ impl ZooKeeperStore {
     }
 }
 
-/// What the leader is to say of a place that is there.
+/// The number that the leader returns for a place that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confirmed {
-    /// That it is: the number is that of its creation.
+    /// The number of its creation. It only proves that the place exists.
     Location,
-    /// A number above all that were handed out.
+    /// A number that is higher than all fencing tokens so far.
     FencingToken,
 }
 
@@ -189,7 +191,7 @@ impl Confirmed {
     }
 }
 
-/// The number, if one is wanted.
+/// The number, if a fencing token is requested.
 pub(super) fn fence(fences: u32, zxid: i64) -> Option<u64> {
     u64::try_from(zxid).ok().filter(|_| fences > 0)
 }

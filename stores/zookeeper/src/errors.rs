@@ -4,7 +4,7 @@ use zookeeper_client::Error;
 
 use distlock_store::StoreError;
 
-/// Where ZooKeeper is, for messages, and where our nodes lie.
+/// The location of ZooKeeper, for messages, and the parent of this program's nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Location {
     pub(super) describe: String,
@@ -12,7 +12,7 @@ pub(super) struct Location {
 }
 
 impl Location {
-    /// What an answer to a command that concerns `path` says.
+    /// From the reply to a command for `path`.
     pub(super) fn error(&self, path: &str, error: &Error) -> StoreError {
         let Location { describe, root } = self;
         match error {
@@ -53,12 +53,12 @@ impl Location {
         StoreError::not_sent(format!("not connected to {}", self.describe))
     }
 
-    /// An answer that cannot be.
+    /// A reply that ZooKeeper never sends.
     pub(super) fn odd(&self, what: &str) -> StoreError {
         StoreError::unknown(format!("{}: {what}", self.describe))
     }
 
-    /// A session could not be begun. `words`: those of the system, if it says why.
+    /// No session could be begun. `words` is the message of the system, if there is one.
     pub(super) fn unreachable(&self, error: &Error, words: Option<String>) -> StoreError {
         match error {
             Error::NoHosts | Error::Timeout | Error::ConnectionLoss => {

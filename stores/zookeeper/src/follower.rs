@@ -1,9 +1,9 @@
 //! Waits in the queue of a lock.
 //!
 //! Of the places that exclude it, a waiter watches the nearest ones: one, or n for a lock of at most n holders. Fewer
-//! are not enough, because any n - 1 of them may stay when the waiter's turn comes. When a watched place is gone, the
-//! waiter watches the next one. If there is none, it holds the lock. So at most the next n waiters watch a place,
-//! whatever the number of waiters.
+//! are not enough, because any n - 1 of these places may still exist when the waiter's turn comes. When a watched place
+//! is gone, the waiter watches the next one. If there is none, it holds the lock. So at most the next n waiters watch a
+//! place, whatever the number of waiters.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ pub(super) struct Follower {
     pub(super) is_fenced: bool,
 }
 
-/// What became of a place.
+/// The outcome of a wait.
 #[derive(Debug, PartialEq, Eq)]
 enum PlaceOutcome {
     /// It holds the lock.
     Comes,
-    /// It is not there any more.
+    /// The place no longer exists.
     Lost,
     /// Unknown. All waiters ask again when the connection is back.
     Unknown,
@@ -46,7 +46,7 @@ enum PlaceOutcome {
 /// Waits until a place ends, and returns the event.
 async fn end_of(client: Client, place: PlaceName, path: String) -> (PlaceName, Result<EventType, Error>) {
     let watched = client.get_and_watch_data(&path).await.map(|(.., watcher)| watcher);
-    // The session ends when nobody has the client any more.
+    // The session ends when the last task drops the client.
     drop(client);
     match watched {
         Ok(watcher) => (place, Ok(watcher.changed().await.event_type)),
@@ -55,11 +55,13 @@ async fn end_of(client: Client, place: PlaceName, path: String) -> (PlaceName, R
 }
 
 impl Follower {
-    /// Reports when enough of the places in `before`, which exclude it, are gone, so that it holds the lock.
+    /// Reports the grant when enough of the places in `before`, which exclude this one, are gone for this one to hold
+    /// the lock.
     pub(super) async fn follow(self, before: Vec<PlaceName>) {
         let grant = match self.turn(before).await {
             PlaceOutcome::Comes if self.is_fenced => self.fenced().await,
-            // A place holds the lock until it is deleted itself, and so as long as the session lives: it does not age.
+            // A place holds the lock until it is deleted, that is, as long as the session lives. So the grant does not
+            // age.
             PlaceOutcome::Comes => Grant::new().at_most_old(Duration::ZERO),
             PlaceOutcome::Lost => return self.events.granted(&self.key, self.owner.as_str(), Grant::new()),
             PlaceOutcome::Unknown => return,
@@ -79,17 +81,18 @@ impl Follower {
             let Some(Ok((place, end))) = ends.join_next().await else { return PlaceOutcome::Unknown };
             watched.remove(&place.number);
             match end {
-                // Only a holder of an exclusive lock writes to its place, and it deletes it by the same command: it was
-                // the first.
+                // Only the holder of an exclusive lock writes to its place, and the same command deletes the place. So
+                // it was the first place.
                 Ok(EventType::NodeDataChanged) if place.kind == LockKind::Exclusive => {
                     return PlaceOutcome::Comes;
                 }
-                // It gave up, or its session is over, or it was one of several.
+                // Its owner stopped waiting, its session is over, or it was one of several holders.
                 Ok(EventType::NodeDeleted) | Err(Error::NoNode)
                     if before.is_empty() && place.kind != LockKind::Exclusive => {}
                 Ok(EventType::NodeDeleted) if room == 1 && !before.is_empty() => {}
-                // It went before it was watched, or those before it have mostly gone: of these, others may be left.
-                // Or it was the first and exclusive: then another one may have taken its place over.
+                // The place ended before it was watched, or most places before the waiter are gone, and some may be
+                // left. Or the place was the first one and exclusive. In that case, another owner may have taken it
+                // over.
                 Ok(EventType::NodeDeleted) | Err(Error::NoNode) => {
                     match self.client.list_children(&self.lock).await {
                         Ok(names) => {
@@ -107,8 +110,8 @@ impl Follower {
         }
     }
 
-    /// The number of the change by which the one before has gone, or of a later one. It is above all that were
-    /// handed out, since those were given to who was first before.
+    /// The number of the change that removed the place before this one, or of a later change. It is higher than all
+    /// fencing tokens so far, because those were created for earlier holders.
     async fn fenced(&self) -> Grant {
         match self.client.check_stat(&self.lock).await {
             Ok(Some(stat)) => match u64::try_from(stat.pzxid) {

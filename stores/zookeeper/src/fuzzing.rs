@@ -1,13 +1,12 @@
-//! The entry point of the fuzz target `stores`: everything here that reads what a server, or another client, has
-//! written.
+//! The entry point of the fuzz target `stores`: all code here that reads data of a server or of another client.
 //!
-//! Nothing may panic, whatever is read. The other requirements are asserted.
+//! No input may cause a panic. The other requirements are asserted.
 
 use super::diagnosis::of_member;
 use super::names::{Names, PlaceName};
 use super::queue::{QueueState, Standing};
 
-/// The names of nodes, one in each line; also as what a member says of itself.
+/// The names of nodes, one in each line. The same text is also read as the status of a member.
 pub fn server(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let names = Names::below("r");

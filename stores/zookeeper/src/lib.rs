@@ -46,14 +46,15 @@ use tickets::Tickets;
 /// The number of leases that are renewed by requests that are sent together.
 const MOST_TOGETHER: usize = 100;
 
-/// Where the place or the node of the lock goes while an owner asks for it, it asks again.
+/// How often an owner asks if the place or the node of the lock is deleted meanwhile.
 const MOST_ATTEMPTS: u32 = 4;
 
 /// Why a key is not kept after its release.
 const NOTHING_ENDS_BY_ITSELF: &str = "nodes with a ttl are switched off in most ensembles, and a node without would keep \
                                       the key taken if the process ended before that time";
 
-/// What a holder writes to its place by the command that deletes it, for the one who watches it.
+/// A holder writes this to its place in the command that deletes the place. The waiter that watches the place learns
+/// from it that the place was the first.
 const HANDED_ON: &[u8] = b"handed on";
 
 /// Locks on a ZooKeeper ensemble, version 3.5 or later.
@@ -63,7 +64,7 @@ pub struct ZooKeeperStore {
     link: Locked<Option<Link>>,
     places: Arc<Locked<Places>>,
     tickets: Locked<Tickets>,
-    /// Told once that the manager has ended.
+    /// Notified once, when the manager has ended.
     closed: Notify,
 }
 
@@ -88,7 +89,7 @@ impl ZooKeeperStore {
     /// A store from a URL and the program's options.
     ///
     /// # Errors
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub fn new(url: &str, options: &ConnectionOptions) -> Result<Self, String> {
         let config = Config::read(url, options)?;
         Ok(ZooKeeperStore {
@@ -121,14 +122,14 @@ impl ZooKeeperStore {
         }
     }
 
-    /// The queue as the leader knows it now.
+    /// The present queue of the leader.
     async fn list_now(&self, link: &Link, lock: &str) -> Result<QueueState, StoreError> {
         let (synced, seen) = tokio::join!(link.client.sync(lock), self.list(link, lock));
         synced.map_err(|error| self.error(lock, &error))?;
         seen
     }
 
-    /// Whether it was there.
+    /// Deletes a node. Returns whether it existed.
     async fn delete(&self, link: &Link, path: &str) -> Result<bool, StoreError> {
         match link.client.delete(path, None).await {
             Ok(()) => Ok(true),
@@ -137,7 +138,7 @@ impl ZooKeeperStore {
         }
     }
 
-    /// Deletes the place of an exclusive holder, so that who watches it knows that it was the first.
+    /// Deletes the place of an exclusive holder in such a way that its watcher knows that it was the first.
     async fn hand_on(&self, link: &Link, path: &str) -> Result<bool, StoreError> {
         let mut writer = link.client.new_multi_writer();
         let added = writer.add_set_data(path, HANDED_ON, None).and_then(|()| writer.add_delete(path, None));
@@ -149,12 +150,13 @@ impl ZooKeeperStore {
         }
     }
 
-    /// Deletes the place of an owner, wherever it stands. Whether there was one.
+    /// Deletes the place of an owner, wherever it is in the queue. Returns whether there was one.
     async fn give_up(&self, link: &Link, request: &Release) -> Result<bool, StoreError> {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
         let known = self.places.lock().goes(key, owner, link.session);
         match known {
-            // Of a reader or of one of several, others may be there that keep the next one out.
+            // Only for an exclusive place. After a reader or one of several holders, others may still exclude the next
+            // waiter.
             Some(Left { name, came: Some(Came::InTurn) }) if name.kind == LockKind::Exclusive => {
                 self.hand_on(link, &name.path(&lock)).await
             }
@@ -166,17 +168,17 @@ impl ZooKeeperStore {
         }
     }
 
-    /// The place of an owner, if it has one: in whichever session, of whichever process.
+    /// The place of an owner, if it has one, in any session of any process.
     async fn find(&self, link: &Link, owner: &Owner, lock: &str) -> Result<Option<PlaceName>, StoreError> {
         let seen = self.list_now(link, lock).await?;
         Ok(seen.places.into_iter().find(|place| place.owner() == owner.as_str()))
     }
 }
 
-/// What came of asking for a place.
+/// The result of a request for a place.
 enum Tried {
     Answered(AcquireReply),
-    /// Something was changed meanwhile.
+    /// The queue was changed meanwhile.
     Changed,
 }
 
@@ -230,7 +232,7 @@ impl LockStore for ZooKeeperStore {
 
     async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
         let link = self.linked()?;
-        // All are sent before the first answer is awaited.
+        // All requests are sent before the first reply is awaited.
         let asked: Vec<_> = requests
             .iter()
             .map(|Renew { key, owner, .. }| {
@@ -272,7 +274,7 @@ impl LockStore for ZooKeeperStore {
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
         let (link, lock) = (self.linked()?, self.config.names.lock(key));
         let Some(found) = self.list_now(&link, &lock).await?.stored() else { return Ok(None) };
-        // Of the holder: its name, and behind a line end the text.
+        // The data is the name of the holder, a line end, and the text.
         let data = match link.client.get_data(&lock).await {
             Ok((data, _)) => data,
             Err(Error::NoNode) => return Ok(Some(found)),
@@ -290,7 +292,7 @@ impl LockStore for ZooKeeperStore {
             return Ok(());
         };
         let text = format!("{}\n{}", request.owner, request.value);
-        // Only while its place is there: else it might replace what the next holder has written.
+        // Only while its place exists. Otherwise it could replace the text of the next holder.
         let mut writer = link.client.new_multi_writer();
         let added = writer.add_check_version(&name.path(&lock), NEVER_WRITTEN);
         let added = added.and_then(|()| writer.add_set_data(&lock, text.as_bytes(), None));
@@ -329,7 +331,7 @@ impl LockStore for ZooKeeperStore {
 
     async fn run(&self, events: StoreEvents) {
         events.wanted().await;
-        // After a panic it is called again, and the session has ended with the first call.
+        // After a panic, `run` is called again, and the session has ended with the first call.
         *self.link.lock() = None;
         self.tickets.lock().clear();
         if self.places.lock().clear() {
@@ -339,7 +341,7 @@ impl LockStore for ZooKeeperStore {
             () = self.supervise(&events) => {}
             () = self.closed.notified() => {}
         }
-        // No session is begun any more.
+        // No new session begins.
         pending().await
     }
 
@@ -349,11 +351,11 @@ impl LockStore for ZooKeeperStore {
         self.closed.notify_one();
         let (left_tickets, Some(link)) = (self.tickets.lock().leave(), link) else { return };
         if left_tickets {
-            // What was handed over stays until the session is over.
+            // Locks that were handed over stay until the session is over.
             return;
         }
         let mut states = link.client.state_watcher();
-        // The client ends its session when nobody has it any more. If that fails, the session ends by itself.
+        // The client ends its session when its last user drops it. If that fails, the session expires.
         drop(link);
         while !states.state().is_terminated() {
             states.changed().await;

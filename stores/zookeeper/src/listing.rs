@@ -11,7 +11,7 @@ use super::queue::QueueState;
 use super::{Link, MOST_TOGETHER, ZooKeeperStore};
 use distlock_store::{LATE_COMMANDS, List, StoreError, StoredPage};
 
-/// A page ends after so long.
+/// A page ends after this time.
 const LONGEST: Duration = Duration::from_secs(4);
 const _: () = assert!(LONGEST.as_millis() < LATE_COMMANDS.as_millis());
 
@@ -32,7 +32,7 @@ impl ZooKeeperStore {
                     keys.len()
                 )));
             }
-            // All are sent before the first answer is awaited.
+            // All requests are sent before the first reply is awaited.
             let asked: Vec<_> = some
                 .iter()
                 .map(|key| {
@@ -58,7 +58,8 @@ impl ZooKeeperStore {
         Ok(page)
     }
 
-    /// The keys of all nodes that begin so, behind the last one of the page before, as the leader knows them now.
+    /// The keys with the requested beginning, after the last key of the previous page. The leader's present nodes
+    /// count.
     async fn keys_behind(&self, link: &Link, request: &List) -> Result<Vec<String>, StoreError> {
         let locks = self.config.names.locks();
         let (synced, listed) = tokio::join!(link.client.sync(&locks), link.client.list_children(&locks));

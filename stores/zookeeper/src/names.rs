@@ -11,11 +11,11 @@ use std::fmt::{self, Write};
 
 use distlock_store::LockKind;
 
-/// How the kind of a place is named.
+/// The name of a kind in the name of a place.
 const SHARED: &str = ".shared";
 const LIMITED: &str = ".max";
 
-/// Below which all nodes of a program lie: `/`, and no `/` at the end.
+/// The parent of all nodes of a program. It begins with `/` and does not end with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Names {
     root: String,
@@ -25,7 +25,7 @@ pub(super) struct Names {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlaceName {
     name: String,
-    /// What the server has appended.
+    /// The number that the server has appended.
     pub(super) number: i64,
     pub(super) kind: LockKind,
 }
@@ -40,12 +40,12 @@ impl Names {
         &self.root
     }
 
-    /// Below which the nodes of locks are.
+    /// The parent of the nodes of locks.
     pub(super) fn locks(&self) -> String {
         format!("{}/locks", self.root)
     }
 
-    /// Below which the nodes of sessions are.
+    /// The parent of the nodes of sessions.
     pub(super) fn sessions(&self) -> String {
         format!("{}/sessions", self.root)
     }
@@ -55,7 +55,7 @@ impl Names {
         format!("{}/sessions/{client}-{session:x}", self.root)
     }
 
-    /// The key of the lock whose node, below that of all locks, is called so. `None`: not a name that we give.
+    /// The key of the lock whose node has this name. `None`: not a name of distlock.
     pub(super) fn key(node: &str) -> Option<String> {
         if node == "%" {
             return Some(String::new());
@@ -71,7 +71,7 @@ impl Names {
 }
 
 impl PlaceName {
-    /// What the name of a place begins with; the server appends a number.
+    /// The beginning of the name of a place. The server appends a number.
     pub(super) fn prefix(owner: &str, session: i64, kind: LockKind) -> String {
         match kind {
             LockKind::Exclusive => format!("{owner}-{session:x}-"),
@@ -85,18 +85,18 @@ impl PlaceName {
         PlaceName { name: format!("{prefix}{number}"), number: value, kind }
     }
 
-    /// The place of another owner in its stead.
+    /// The place by which another owner replaces this one.
     pub(super) fn taken_over(&self, owner: &str, session: i64) -> PlaceName {
         let number = self.name.rsplit_once('-').map_or("", |(_, number)| number);
         PlaceName::of(&PlaceName::prefix(owner, session, self.kind), self.kind, number, self.number)
     }
 
-    /// `None`: not a name that we give.
+    /// `None`: not a name of distlock.
     pub(super) fn read(name: String) -> Option<PlaceName> {
         let (before, number) = name.rsplit_once('-')?;
         let number = number.parse().ok()?;
         let (_, session) = before.rsplit_once('-')?;
-        // A kind that we do not know excludes all others.
+        // An unknown kind excludes all others.
         let limit = session.split_once(LIMITED).and_then(|(_, limit)| limit.parse().ok());
         let kind = match limit.filter(|limit| *limit > 0) {
             Some(max_holders) => LockKind::Limited { max_holders },
@@ -106,13 +106,13 @@ impl PlaceName {
         Some(PlaceName { name, number, kind })
     }
 
-    /// Whose place it is.
+    /// The owner of the place.
     pub(super) fn owner(&self) -> &str {
         let without_number = self.name.rsplit_once('-').map_or("", |(before, _)| before);
         without_number.rsplit_once('-').map_or("", |(owner, _)| owner)
     }
 
-    /// Whether it is the place of this owner and session, of whichever kind.
+    /// Whether it is the place of this owner and session, of any kind.
     pub(super) fn is_of(&self, owner: &str, session: i64) -> bool {
         let behind = self.name.strip_prefix(&format!("{owner}-{session:x}"));
         behind.is_some_and(|behind| behind.starts_with(['-', '.']))
@@ -132,10 +132,10 @@ impl fmt::Display for Encoded<'_> {
         if self.0.is_empty() {
             return f.write_char('%');
         }
-        // `.` and `..` would be steps in the path.
+        // In a path, `.` and `..` have a meaning of their own.
         let is_step = self.0 == "." || self.0 == "..";
         for c in self.0.chars() {
-            // A server reads UTF-16, and refuses surrogates and private characters.
+            // A server uses UTF-16, and refuses surrogates and private characters.
             let is_refused = matches!(c, '/' | '%') || c.is_control() || c >= '\u{e000}';
             if is_refused || is_step {
                 let mut utf8 = [0; 4];

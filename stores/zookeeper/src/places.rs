@@ -1,4 +1,4 @@
-//! The places of this process's owners, as far as they are known.
+//! The known places of the owners of this process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ pub(super) struct Places {
 
 #[derive(Debug)]
 struct OwnPlace {
-    /// What it was asked in: with another session nothing of this holds.
+    /// The session of the request. After another session has begun, nothing here is valid.
     session: i64,
-    /// `None`: it was asked for, and the answer is not known.
+    /// `None`: the place was requested, and the reply is unknown.
     name: Option<PlaceName>,
     turn: TurnState,
 }
 
-/// Whether the lock is its own.
+/// Whether the owner holds the lock.
 #[derive(Debug)]
 enum TurnState {
     NotKnown,
@@ -33,26 +33,26 @@ enum TurnState {
     Come(Came),
 }
 
-/// How an owner has come to be the first.
+/// How an owner became the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// No place was before it.
     AtOnce,
-    /// It has waited: others may stand behind it.
+    /// It has waited, so others may wait after it.
     InTurn,
 }
 
-/// What is known of the place of an owner.
+/// The knowledge about the place of an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It was never asked for in this session.
+    /// It was never requested in this session.
     Nothing,
-    /// It was asked for, and may be there.
+    /// It was requested, and may exist.
     Asked,
     Stands(PlaceName),
 }
 
-/// A place that is given up.
+/// A place that its owner leaves.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) name: PlaceName,
@@ -69,7 +69,7 @@ impl Places {
         }
     }
 
-    /// A place is asked for.
+    /// A place is requested.
     pub(super) fn asks(&mut self, key: &Arc<str>, owner: &Owner, session: i64) {
         self.set(key, owner, OwnPlace { session, name: None, turn: TurnState::NotKnown });
     }
@@ -95,7 +95,7 @@ impl Places {
         entry.is_some_and(|entry| matches!(&entry.turn, TurnState::Awaited(task) if !task.is_finished()))
     }
 
-    /// No place is before this place any more.
+    /// From now on, no other place excludes this one.
     pub(super) fn comes(&mut self, key: &Arc<str>, owner: &Owner, came: Came) {
         if let Some(entry) = self.owners.get_mut(&(key.clone(), owner.clone()))
             && !matches!(entry.turn, TurnState::Come(_))
@@ -104,13 +104,13 @@ impl Places {
         }
     }
 
-    /// Whether it is known that no place is before this place any more.
+    /// Whether it is known that no other place excludes this one.
     pub(super) fn has_come(&self, key: &Arc<str>, owner: &Owner) -> bool {
         let entry = self.owners.get(&(key.clone(), owner.clone()));
         entry.is_some_and(|entry| matches!(entry.turn, TurnState::Come(_)))
     }
 
-    /// The place was given up or lost. No task watches for it any more.
+    /// The place was released or lost. Its task is ended.
     pub(super) fn goes(&mut self, key: &Arc<str>, owner: &Owner, session: i64) -> Option<Left> {
         let mut entry = self.owners.remove(&(key.clone(), owner.clone()))?;
         shrink(&mut self.owners);
@@ -122,7 +122,7 @@ impl Places {
         entry.name.filter(|_| entry.session == session).map(|name| Left { name, came })
     }
 
-    /// The connection is lost. Nothing is watched any more, and all waiters ask again.
+    /// The connection is lost. All watching tasks end, and all waiters ask again.
     pub(super) fn watch_nothing(&mut self) {
         for entry in self.owners.values_mut() {
             if matches!(entry.turn, TurnState::Awaited(_)) {
@@ -131,7 +131,7 @@ impl Places {
         }
     }
 
-    /// The session is over, and all places with it. Whether there were some.
+    /// The session is over, and all its places are gone. Returns whether there were any.
     pub(super) fn clear(&mut self) -> bool {
         self.watch_nothing();
         !std::mem::take(&mut self.owners).is_empty()

@@ -18,26 +18,27 @@ pub(super) struct QueueState {
     pub(super) places: Vec<PlaceName>,
 }
 
-/// What those before a place mean for it.
+/// The state of a place, which depends on the places before it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Holds,
     Waits,
-    /// The lock is in use as this, which does not go together with the place.
+    /// The lock is in use as this kind, which is not compatible with the kind of the place.
     WrongKind(LockKind),
-    /// One before it does not go together with the first and is about to go. It cannot be counted with the others.
+    /// A place before it is not compatible with the first one, and will be deleted soon. It cannot be counted with the
+    /// others.
     BehindWrongKind,
 }
 
 impl QueueState {
-    /// From the names of the nodes below that of the lock, which come in any order.
+    /// From the names of the nodes below the lock's node, in any order.
     pub(super) fn read(names: Vec<String>) -> QueueState {
         let mut places: Vec<PlaceName> = names.into_iter().filter_map(PlaceName::read).collect();
         places.sort_by_key(|place| place.number);
         QueueState { places }
     }
 
-    /// Behind how many others this place stands; `None`: it is not there.
+    /// How many places are before this place. `None`: it does not exist.
     pub(super) fn position(&self, place: &PlaceName) -> Option<usize> {
         self.places.iter().position(|seen| seen == place)
     }
@@ -61,7 +62,7 @@ impl QueueState {
         }
     }
 
-    /// Those of the first `behind` places that are in the way of this kind: of a reader, writers alone.
+    /// The places among the first `behind` that exclude this kind. Only writers exclude a reader.
     pub(super) fn in_the_way(&self, behind: usize, kind: LockKind) -> Vec<PlaceName> {
         let is_in_the_way = |place: &&PlaceName| kind != LockKind::Shared || place.kind != kind;
         self.places.iter().take(behind).filter(is_in_the_way).cloned().collect()
@@ -69,13 +70,13 @@ impl QueueState {
 
     /// The places that exclude `owner`, which is after this many others.
     pub(super) fn busy(&self, owner: &str, behind: usize) -> Busy {
-        // A place of its own is that of an earlier session, which the server has not ended yet.
+        // Its own place is one of an earlier session, which the server has not ended yet.
         let first = self.places.first().map(PlaceName::owner).filter(|first| *first != owner);
         let busy = first.map_or_else(Busy::by_somebody, Busy::by);
         if behind > self.holders().len() { busy.behind_others() } else { busy }
     }
 
-    /// What `inspect` shows.
+    /// The data for `inspect`.
     pub(super) fn stored(&self) -> Option<StoredLock> {
         let kind = self.places.first()?.kind;
         let holders = self.holders();
@@ -112,7 +113,7 @@ mod tests {
 
     const TWO: LockKind = LockKind::Limited { max_holders: 2 };
 
-    /// The places of a queue, by what their names say of the kind.
+    /// The places of a queue, from the kinds in their names.
     fn queue(kinds: &[&str]) -> QueueState {
         let name = |(number, kind): (usize, &&str)| format!("o{number}-1{kind}-{number:010}");
         QueueState::read(kinds.iter().enumerate().map(name).collect())
@@ -125,7 +126,7 @@ mod tests {
             (&[".shared", ".shared", "", ".shared"], 2),
             (&[".max2", ".max2", ".max2"], 2),
             (&[".max9", ".max9"], 2),
-            // One that an earlier version has put there.
+            // An earlier version created this place.
             (&[".max9", "", ".max9"], 1),
             (&[], 0),
         ] {

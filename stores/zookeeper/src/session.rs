@@ -21,33 +21,33 @@ use super::config::Config;
 use super::errors::Location;
 use distlock_store::{Heartbeat, StoreError, StoreEvents};
 
-/// So long the system may take to say why a member cannot be reached.
+/// How long the system may take to report why a member is unreachable.
 const EXPLANATION: Duration = Duration::from_millis(500);
 
-/// Between heartbeats of a connection that was made just now, if they fail.
+/// The pause between failed heartbeats on a new connection.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A session, and the connection to whichever member has it now.
+/// A session, and the connection to the member that has it now.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) id: i64,
-    /// As long as the ensemble has granted.
+    /// The time-out that the ensemble has granted.
     timeout: Duration,
     /// The path of its node.
     node: String,
     place: Location,
-    /// The last heartbeat that was answered: the next one proves it.
+    /// The last heartbeat that was answered. The reply to the next one proves it.
     unproven: Heartbeat,
     begun: Instant,
-    /// When it is over unless another heartbeat is answered.
+    /// The end of the session, unless another heartbeat is answered.
     pub(super) until: Instant,
 }
 
-/// What has ended.
+/// Which of the two has ended.
 #[derive(Debug)]
 pub(super) enum SessionEnd {
-    /// The client looks for another member, or the same again.
+    /// The connection. The client looks for another member, or tries this one again.
     Connection(StoreError),
     Session(StoreError),
 }
@@ -71,9 +71,9 @@ impl Session {
         &self.node
     }
 
-    /// One heartbeat.
+    /// Sends one heartbeat.
     async fn beat(&mut self, events: &StoreEvents) -> Result<(), SessionEnd> {
-        // Before it is sent: it counts from here.
+        // Taken before the heartbeat is sent, because its time is counted from here.
         let (heartbeat, begun) = (events.heartbeat(), Instant::now());
         let answer = async {
             self.client.sync(&self.node).await?;
@@ -95,18 +95,18 @@ impl Session {
         }
     }
 
-    /// Keeps it alive until its connection or itself ends.
+    /// Keeps the session alive until its connection or the session ends.
     pub(super) async fn keep_alive(&mut self, states: &mut StateWatcher, events: &StoreEvents) -> SessionEnd {
         let interval = self.timeout / 4;
         loop {
             let until = self.until;
             let one = async {
-                // From the last answer on: in between the leader asks the member whom it has heard of.
+                // Counted from the last reply. During this time, the leader asks the member for its active sessions.
                 tokio::time::sleep(interval).await;
                 self.beat(events).await
             };
             tokio::select! {
-                // In this order: a heartbeat is not begun over a connection that we do not know of.
+                // In this order, because no heartbeat may begin on a new connection that this task has not noticed.
                 biased;
                 state = states.changed() => return self.of_state(state),
                 beaten = one => match beaten {
@@ -122,7 +122,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Why the session has ended instead.
+    /// The reason why the session has ended.
     pub(super) async fn reconnect(
         &mut self,
         states: &mut StateWatcher,
@@ -143,7 +143,7 @@ impl Session {
                             beaten = self.beat(events) => match beaten {
                                 Ok(()) => return Ok(()),
                                 Err(SessionEnd::Session(error)) => return Err(error),
-                                // The state says what follows.
+                                // The next state of the client decides.
                                 Err(SessionEnd::Connection(_)) => tokio::time::sleep(PAUSE).await,
                             },
                         }
@@ -177,12 +177,12 @@ impl Session {
     }
 }
 
-/// A client with a session of its own.
+/// A client with a new session.
 async fn connect(config: &Config) -> Result<Client, StoreError> {
     let mut connector = Client::connector()
         .with_session_timeout(config.session_timeout)
         .with_connection_timeout(config.silence())
-        // Each member is tried once; who calls tries again.
+        // Each member is tried once. The caller retries.
         .with_fail_eagerly();
     if let Some((user, password)) = config.login.ask("ZooKeeper").await.map_err(StoreError::later)? {
         connector = connector.with_auth("digest", format!("{user}:{password}").as_bytes());
@@ -193,7 +193,7 @@ async fn connect(config: &Config) -> Result<Client, StoreError> {
     }
 }
 
-/// Why no member can be reached, in the words of the system; the client does not pass them on.
+/// The reason why no member is reachable, as reported by the system. The client does not pass it on.
 async fn explain(members: &[String]) -> Option<String> {
     let mut words = None;
     for member in members {
@@ -206,7 +206,7 @@ async fn explain(members: &[String]) -> Option<String> {
     words
 }
 
-/// Creates a node, and those above it if they are not there.
+/// Creates a node, and its parents if they do not exist.
 pub(super) async fn create_below(
     config: &Config,
     client: &Client,

@@ -22,7 +22,8 @@ impl ZooKeeperStore {
                     backoff = Backoff::default();
                     let cause = self.serve(session, events).await;
                     let _had_some: bool = self.places.lock().clear();
-                    // If the session is left on the server, it is ended now, and nothing keeps it.
+                    // If the session still exists on the server, it ends now: the tasks of the tickets no longer keep
+                    // its client.
                     self.tickets.lock().clear();
                     events.session_lost();
                     cause
@@ -42,7 +43,7 @@ impl ZooKeeperStore {
         })
     }
 
-    /// Until the session is over. Returns why.
+    /// Serves until the session is over. Returns the reason.
     async fn serve(&self, mut session: Session, events: &StoreEvents) -> StoreError {
         let mut states = session.client.state_watcher();
         loop {

@@ -1,9 +1,9 @@
-//! A lock that goes from one owner to another with its number in the queue.
+//! Take-over: a lock passes from one owner to another, together with its number in the queue.
 //!
 //! A place cannot leave the session that has created it. So a place that is handed over stays in the session of its
-//! process, and a task deletes it when its ttl is over. That session is not ended with the manager while such places
-//! are there: without heartbeats, the ensemble ends it after its time-out. The owner who takes the lock over deletes
-//! the place and creates its own one with the same number, by one command.
+//! process, and a task deletes it when its ttl is over. While such places exist, the end of the manager does not end
+//! that session. Without heartbeats, the ensemble ends it after its time-out. The owner that takes the lock over
+//! deletes the place and creates its own place with the same number, in one command.
 
 use zookeeper_client::{CreateMode, Error, MultiWriteResult};
 
@@ -28,7 +28,7 @@ impl ZooKeeperStore {
             Ok(_) | Err(Error::NoNode) => return Ok(RenewReply::NotHeld),
             Err(error) => return Err(self.error(&path, &error)),
         };
-        // Where it has to be released after all, it is found by its name.
+        // If it must be released nevertheless, it is found by its name.
         self.places.lock().goes(key, owner, link.session);
         self.tickets.lock().add(end_of_ticket(link.client, path, watcher, *ttl));
         Ok(RenewReply::Renewed)
@@ -38,7 +38,7 @@ impl ZooKeeperStore {
         let Replace { key, holder, owner, fences, .. } = request;
         let (link, lock) = (self.linked()?, self.config.names.lock(key));
         for _ in 0..MOST_ATTEMPTS {
-            // A place that is the first stays the first until it is deleted.
+            // The first place stays first until it is deleted.
             let Some(first) = self.list_now(&link, &lock).await?.places.into_iter().next() else {
                 return Ok(ReplaceReply::NotHeld);
             };
@@ -56,12 +56,12 @@ impl ZooKeeperStore {
                 return Ok(ReplaceReply::NotHeld);
             }
             let name = first.taken_over(owner.as_str(), link.session);
-            // Before it is sent: if the reply is lost, a release looks for the place.
+            // Before the request is sent, so that a release looks for the place if the reply is lost.
             self.places.lock().asks(key, owner, link.session);
             match self.write_over(&link, (&first, &name), &lock).await {
                 Ok(number) => {
                     self.places.lock().stands(key, owner, link.session, &name);
-                    // Others may stand behind it.
+                    // Others may wait after it.
                     self.places.lock().comes(key, owner, Came::InTurn);
                     return Ok(ReplaceReply::Replaced { fence: fence(*fences, number) });
                 }
@@ -79,7 +79,8 @@ impl ZooKeeperStore {
         Err(StoreError::later(format!("{describe}: the holder of `{key}` changes too fast")))
     }
 
-    /// Puts a place where another one is. Returns the number of the change, which is above all that were handed out.
+    /// Replaces one place by another one. Returns the number of the change, which is higher than all fencing tokens so
+    /// far.
     async fn write_over(
         &self,
         link: &Link,
@@ -90,7 +91,7 @@ impl ZooKeeperStore {
         let mut writer = link.client.new_multi_writer();
         writer.add_delete(&first.path(lock), None)?;
         writer.add_create(&name.path(lock), b"", &options)?;
-        // Servers leave the number out of the answer to a creation in such a command.
+        // This write gives the number: for a creation in such a command, the server's reply does not contain it.
         writer.add_set_data(&link.node, b"", None)?;
         match writer.commit().await?.as_slice() {
             [.., MultiWriteResult::SetData { stat }] => Ok(stat.mzxid),

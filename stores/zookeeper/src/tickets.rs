@@ -6,11 +6,11 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use zookeeper_client::{Client, Error, OneshotWatcher};
 
-/// Between attempts to delete a place while the connection is lost.
+/// The pause between attempts to delete a place while the connection is lost.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The places of this session that were handed over: a task for each. Every task has the client, so the client does not
-/// end the session.
+/// One task for each place of this session that was handed over. Every task has the client, so the client does not end
+/// the session.
 #[derive(Debug, Default)]
 pub(super) struct Tickets(JoinSet<()>);
 
@@ -29,8 +29,8 @@ impl Tickets {
         self.0 = JoinSet::new();
     }
 
-    /// The manager ends. True: there are some, and their tasks go on until the runtime ends, so that nobody ends the
-    /// session.
+    /// The manager ends. `true`: there are tickets, and their tasks run until the runtime ends, so the session is not
+    /// ended.
     pub(super) fn leave(&mut self) -> bool {
         self.forget_used();
         let are_there = !self.0.is_empty();
@@ -39,7 +39,7 @@ impl Tickets {
     }
 }
 
-/// Deletes a place that was handed over, unless it goes before `ttl` is over.
+/// Deletes a place that was handed over after `ttl`, unless it is deleted earlier.
 pub(super) async fn end_of_ticket(client: Client, path: String, watcher: OneshotWatcher, ttl: Duration) {
     tokio::select! {
         // The lock was taken over or released, or the session has ended.

@@ -1,4 +1,4 @@
-//! Places for locks: one server for all rules of a store, and another one for those that restart it.
+//! Fixtures for the contract suite: one server for all rules of a store, and another one for rules that restart it.
 
 #![allow(clippy::expect_used)]
 
@@ -20,29 +20,29 @@ use distlock_zookeeper::ZooKeeperStore;
 
 /// A server of a store.
 pub trait Server: Sized + Send + Sync + 'static {
-    /// What keeps locks there.
+    /// The store on this server.
     type Store: LockStore;
 
-    /// The store that a URL means.
+    /// Opens the store of a URL.
     fn open(url: &str, options: &ConnectionOptions) -> Result<Self::Store, String>;
 
-    /// A server that nothing else uses.
+    /// Starts a server that no other test uses.
     fn start_one() -> Self;
 
-    /// The one that all rules share.
+    /// The server that all rules share.
     fn shared() -> &'static Self;
 
     /// `host:port`.
     fn host(&self) -> String;
 
-    /// The URL of the store; through the proxy, if there is one.
+    /// The URL of the store, through the proxy if there is one.
     fn url(&self, proxy: Option<&Proxy>) -> String;
 
-    /// Ends it, and starts it on the same data.
+    /// Ends the server, and starts it again on the same data.
     fn start_anew(&mut self);
 }
 
-/// Keys of its own on a server, with a proxy before it.
+/// Separate keys on a server, behind a proxy.
 #[derive(Debug)]
 pub struct On<S: Server> {
     alone: Option<Mutex<S>>,
@@ -190,7 +190,7 @@ impl Server for MemcachedServer {
     }
 }
 
-/// No session is to end because the machine is slow.
+/// Long enough that no session ends because the machine is slow.
 const SESSION: &str = "session_timeout=60s";
 
 impl Server for EtcdServers {
@@ -251,7 +251,7 @@ impl Server for ZooKeeperServers {
     }
 }
 
-/// A file of its own. There is no server that could be cut off or restarted.
+/// A separate file. There is no server to cut off or to restart.
 #[derive(Debug)]
 pub struct OnSqlite(tempfile::TempDir);
 

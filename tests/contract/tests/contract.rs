@@ -1,5 +1,5 @@
-//! What the contract of the stores demands, of each store that comes with the crate and is on it. The rules stand in
-//! `distlock::testing::contract`, where stores of others find them too.
+//! The contract suite, on each store of this repository that implements the public contract. Its rules are in
+//! `distlock::testing::contract`, which foreign stores use, too.
 
 use distlock::testing::contract::contract;
 use distlock_contract_tests::{On, OnSqlite};
@@ -20,7 +20,7 @@ mod mariadb {
 mod memcached {
     use super::*;
     type OnMemcached = On<MemcachedServer>;
-    // A server that stood still carries out what has arrived by then, however old it is.
+    // A server that was paused executes all commands that have arrived meanwhile, however old they are.
     contract!(OnMemcached, lacks: notifications, queue, fencing, clock, late);
 }
 

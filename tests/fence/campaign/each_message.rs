@@ -1,5 +1,5 @@
-//! A worker that is killed before each message that it sends to the database, and before each one that it receives. In
-//! the end each request was done once.
+//! A worker is killed before each message that it sends to the database, and before each one that it receives. In the
+//! end, each request was executed once.
 
 use std::io::{Read, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,14 +14,14 @@ use super::worker::{Answer, Job, Line};
 use super::{News, Place, Worker};
 use crate::world::{World, mariadb_at, postgres_at};
 
-/// What the test waits for.
+/// An event that the test waits for.
 enum Event {
-    /// The message was kept back.
+    /// A message was held back.
     Kept,
     Worker(News),
 }
 
-/// Forwards messages of one direction until their number is reached, and keeps back all that follow.
+/// Forwards this many messages of one direction, and holds back all later ones.
 struct Gate {
     kept_back: Direction,
     pass: usize,
@@ -51,7 +51,7 @@ impl Gate {
         address
     }
 
-    /// Until one side ends; then the other one does.
+    /// Forwards until one side ends, and then closes the other one.
     fn forward(&self, direction: Direction, mut from: TcpStream, mut to: TcpStream) {
         let mut message = [0; 16 * 1024];
         while let Ok(length @ 1..) = from.read(&mut message) {
@@ -65,7 +65,7 @@ impl Gate {
     }
 }
 
-/// Starts a worker that is killed when so many messages have passed. Whether there were as many.
+/// Starts a worker that is killed when this many messages have passed. Returns whether there were that many.
 fn is_killed(place: &Place, kept_back: Direction, pass: usize, job: &Job) -> bool {
     let (sender, events) = mpsc::channel();
     let gate = Gate { kept_back, pass, passed: AtomicUsize::new(0), events: sender.clone() };
@@ -96,7 +96,7 @@ fn start(place: &Place, events: mpsc::Sender<Event>) -> Worker {
     Worker::start(place, 0, 0, None, &sender)
 }
 
-/// Returns the requests, each of which was begun by one worker.
+/// Returns the requests. One worker began each of them.
 fn kill_each(place: &Place) -> Vec<Job> {
     let mut jobs = Vec::new();
     for kept_back in [Direction::Requests, Direction::Replies] {
@@ -104,7 +104,7 @@ fn kill_each(place: &Place) -> Vec<Job> {
             let job = Job::Once(format!("{kept_back:?}-{pass}"));
             jobs.push(job.clone());
             if !is_killed(place, kept_back, pass, &job) {
-                // Begin, check, look, write, store, commit: and the beginning of the connection.
+                // Begin, check, look, write, store, commit, and the messages at the start of the connection.
                 assert!(pass >= 6, "{pass} messages of {kept_back:?}");
                 break;
             }

@@ -1,4 +1,4 @@
-//! What was told to callers, and what is in the database.
+//! Compares the results of the callers with the data in the database.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -9,11 +9,11 @@ use crate::world::World;
 
 #[derive(Debug, Default)]
 pub(super) struct Judge {
-    /// The tokens that have committed, by the name that they have written.
+    /// The tokens that have committed, by the name that each has written.
     committed: HashMap<String, HashSet<i64>>,
-    /// Tokens of which it was said that nothing of theirs was committed.
+    /// The tokens whose callers were told by an error that nothing was committed.
     refused: HashMap<String, HashSet<i64>>,
-    /// How often nobody knows whether something was committed: no answer, or a process that was killed.
+    /// How often the outcome is unknown: there was no reply, or the process was killed.
     unknown: HashMap<String, usize>,
     answers: [usize; 5],
     killed: usize,
@@ -26,7 +26,7 @@ impl Judge {
             Answer::Committed | Answer::Replay => {
                 self.committed.entry(job.name().to_owned()).or_default().insert(token);
             }
-            // Without a token it has written nothing.
+            // A section without a token has written nothing.
             Answer::Refused | Answer::Stale => {
                 self.refused.entry(job.name().to_owned()).or_default().insert(token);
             }
@@ -39,7 +39,7 @@ impl Judge {
         jobs.iter().for_each(|job| *self.unknown.entry(job.name().to_owned()).or_default() += 1);
     }
 
-    /// Holds the database against what was said.
+    /// Compares the database with the results of the callers.
     pub(super) async fn acquits<D: World>(&self, database: &D) {
         for name in NAMES {
             let written = database.written(name).await;

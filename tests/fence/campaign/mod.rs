@@ -1,8 +1,8 @@
-//! Sections of annotated functions in several processes, which are stopped for longer than their leases and killed, and
-//! whose connections to the database are cut, also while they commit. In the end the sums are right, nothing was done
-//! twice, and what callers were told is true.
+//! Sections of annotated functions in several processes. The processes are killed, and stopped for longer than their
+//! leases. Their connections to the database are cut, even during commits. In the end, the sums are right, no request
+//! was executed twice, and the results of the callers are true.
 //!
-//! Few sections by default. More, and on each store of locks:
+//! There are few sections by default. To run more, and on each store of locks:
 //!
 //! ```text
 //! SECTIONS=4000 SEED=7 cargo test -p distlock-fence-tests --test databases -- --ignored --nocapture with_each_store
@@ -30,17 +30,17 @@ use judge::Judge;
 use worker::{Answer, DATABASE, Job, LOCKS, Line, TTL};
 
 const WORKERS: usize = 4;
-/// So many jobs each worker has at a time.
+/// The number of jobs that each worker has at a time.
 const EACH: usize = 4;
-/// The numbers that are raised.
+/// The names of the counters.
 pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Where the workers keep their locks, and their data.
+/// The stores of the workers' locks and data.
 struct Place {
     locks: String,
     /// The URL of the database.
     database: String,
-    /// The address of its server, which is replaced by that of a proxy. SQLite has none.
+    /// The address of its server, which the address of a proxy replaces. SQLite has none.
     server: Option<String>,
 }
 
@@ -49,22 +49,22 @@ struct Worker {
     input: ChildStdin,
     /// Its link to the database.
     proxy: Option<Proxy>,
-    /// How many processes this worker has been before.
+    /// How many earlier processes this worker had.
     life: usize,
     jobs: Vec<Job>,
-    /// What is undone then.
+    /// The present fault, and when it ends.
     fault: Option<(Instant, Fault)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// Stopped for longer than the lease lasts.
+    /// The process is stopped for longer than the lease lasts.
     Stopped,
     /// No reply of the database arrives, and then its connections are cut.
     Unanswered,
 }
 
-/// From a worker in one of its lives. `None`: it has ended.
+/// A line from a worker in one of its lives. `None`: the worker has ended.
 type News = (usize, usize, Option<Line>);
 
 impl Worker {
@@ -98,7 +98,7 @@ impl Worker {
     }
 
     fn give(&mut self, job: Job) {
-        // It may have been killed: then its jobs are given to others.
+        // It may have been killed. In that case, other workers get its jobs.
         drop(writeln!(self.input, "{job}").and_then(|()| self.input.flush()));
         self.jobs.push(job);
     }
@@ -127,7 +127,7 @@ struct Campaign<'a> {
     workers: Vec<Worker>,
     sender: mpsc::Sender<News>,
     news: mpsc::Receiver<News>,
-    /// Requests that nobody has answered yet.
+    /// Requests without a result so far.
     again: VecDeque<Job>,
     requests: usize,
     judge: Judge,
@@ -152,7 +152,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// The next job. Requests come twice, as if the first answer were lost.
+    /// The next job. Requests are sent twice, as if the first reply had been lost.
     fn job(&mut self) -> Job {
         let name = self.rng.choice(NAMES).unwrap().to_owned();
         match self.rng.usize(..8) {
@@ -168,7 +168,7 @@ impl<'a> Campaign<'a> {
         })
     }
 
-    /// Until so many sections were answered.
+    /// Runs until this many sections have results.
     fn run(&mut self, sections: usize) {
         let (mut answers, mut next_fault) = (0, 20);
         while answers < sections {
@@ -186,7 +186,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Everybody goes on, and each request is repeated until it was answered.
+    /// Ends all faults, and repeats each request until it has a result.
     fn finish(&mut self) {
         self.workers.iter_mut().for_each(Worker::undo);
         while !self.again.is_empty() || self.workers.iter().any(|worker| !worker.jobs.is_empty()) {
@@ -200,7 +200,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Waits for an answer, or until a fault is to be undone. Whether there was an answer.
+    /// Waits for a result, or until a fault ends. Returns whether there was a result.
     fn hear(&mut self) -> bool {
         let due = self.workers.iter().filter_map(|worker| worker.fault).map(|(until, _)| until).min();
         let wait = due.map_or(BOUND, |due| due.saturating_duration_since(Instant::now()));
@@ -221,7 +221,7 @@ impl<'a> Campaign<'a> {
                     }
                 }
             }
-            // It was killed. What it has still said is true.
+            // The worker was killed. Its earlier lines are still true.
             Ok((_, _, line)) => {
                 if let Some(Line::Answer(answer, token, job)) = line {
                     self.judge.heard(answer, token, &job);
@@ -248,7 +248,7 @@ impl<'a> Campaign<'a> {
 
     fn break_something(&mut self) {
         let number = self.rng.usize(..WORKERS);
-        // One fault at a time for each of them.
+        // Each worker has one fault at a time.
         if self.workers[number].fault.is_some() {
             return;
         }
@@ -276,12 +276,12 @@ impl<'a> Campaign<'a> {
     }
 }
 
-/// As many as the environment says.
+/// A number from the environment.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// Runs it, and looks at the database afterwards.
+/// Runs the campaign, and judges the database afterwards.
 #[expect(clippy::print_stdout, reason = "what has happened is not the same each time")]
 async fn judge<D: World>(place: Place, database: &D) {
     let seed = number("SEED").unwrap_or(1);
@@ -297,7 +297,7 @@ async fn judge<D: World>(place: Place, database: &D) {
     judge.acquits(database).await;
 }
 
-/// The numbers, before anybody raises them.
+/// The counters at the beginning.
 fn counters() -> String {
     NAMES.map(|name| format!("INSERT INTO counter VALUES ('{name}', 0);")).concat()
 }
@@ -347,7 +347,7 @@ async fn a_short_one_on_sqlite() {
 async fn with_each_store() {
     let folder = tempfile::tempdir().unwrap();
     let (redis, etcd, zookeeper) = (RedisServer::start(), EtcdServers::shared(), ZooKeeperServers::shared());
-    // Others wait for a process that was killed as long as its session lasts.
+    // After a kill, other processes wait until the session of the killed process ends.
     let with_session = |url: String| format!("{url}?session_timeout=2s");
     let stores = [
         redis.url(),

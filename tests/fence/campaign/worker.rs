@@ -1,5 +1,5 @@
-//! A process that does what it is told: sections of annotated functions, several at once. It is this program once more,
-//! as the test `works`, so that it can be stopped and killed.
+//! A worker process, which runs several sections of annotated functions at once. It is a second process of this test
+//! program, with the test `works`, so it can be stopped and killed.
 
 use std::fmt;
 use std::io::{BufRead, Write as _};
@@ -22,17 +22,17 @@ use crate::world::World;
 pub(super) const LOCKS: &str = "FENCE_LOCKS";
 pub(super) const DATABASE: &str = "FENCE_DATABASE";
 
-/// So long are the leases. Who is stopped for longer than that is overtaken.
+/// The duration of the leases. If a process is stopped for longer, another one acquires its locks.
 pub(super) const TTL: Duration = Duration::from_secs(1);
 
 /// A section, as one line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Job {
-    /// Reads a number of this name, and writes it one larger.
+    /// Increments the counter of this name, by a read and a write.
     Add(String),
-    /// The same, by a holder that goes on after it has lost its lock.
+    /// Increments the counter as a holder that continues after it has lost its lock.
     Late(String),
-    /// A request of this name, which is to be done once.
+    /// Executes the request of this name, which must be executed once.
     Once(String),
 }
 
@@ -67,22 +67,22 @@ impl FromStr for Job {
     }
 }
 
-/// What the caller of a section was told, and the token with which it has written something.
+/// The result of a section for its caller, and the token of its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Committed,
     Replay,
     /// Nothing was committed.
     Refused,
-    /// A holder that was overtaken: nothing was committed.
+    /// Another holder with a larger token came first, so nothing was committed.
     Stale,
     Unknown,
 }
 
-/// A word that nothing else prints begins what a worker says.
+/// The lines of a worker begin with this word, which no other code prints.
 const MARK: &str = "worker:";
 
-/// What a worker has printed.
+/// A line of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Ready,
@@ -90,7 +90,7 @@ pub(super) enum Line {
 }
 
 impl Line {
-    /// `None`: printed by somebody else.
+    /// `None`: other code has printed the line.
     pub(super) fn read(line: &str) -> Option<Self> {
         // The test's harness has begun the first line.
         let (_, rest) = line.split_once(MARK)?;
@@ -110,7 +110,7 @@ impl Line {
 
 fn say(what: &str) {
     let mut out = std::io::stdout().lock();
-    // If nobody reads any more, the end of the input tells it, too.
+    // If the reader has ended, the end of the input shows it, too.
     drop(writeln!(out, "{MARK} {what}").and_then(|()| out.flush()));
 }
 
@@ -156,7 +156,7 @@ async fn once<D: World + OnceDatabase>(
     Ok(number)
 }
 
-/// Others have the lock before its transaction begins, or while it runs.
+/// Other processes acquire the lock before its transaction begins, or while it runs.
 async fn late<D: World>(
     locks: &LockManager,
     database: &D,
@@ -182,7 +182,7 @@ async fn section<D: World + OnceDatabase>(locks: &LockManager, database: &D, job
         Job::Add(name) => add(locks, database, name, &token).await,
         Job::Late(name) => late(locks, database, name, &token).await,
         Job::Once(name) => once(locks, database, name, &token, &mut outcome).await.map(|stored| {
-            // Of the run whose result it is.
+            // The token of the run that has this result.
             *token.lock().unwrap() = stored;
         }),
     };
@@ -204,7 +204,7 @@ async fn work<D: World + OnceDatabase>(locks: LockManager, database: D) {
         }
     });
     say("ready");
-    // Whoever has started this process closes its input, or has ended.
+    // Ends when the parent process closes the input or has ended.
     while let Some(job) = jobs.recv().await {
         let (locks, database) = (locks.clone(), database.clone());
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! tokio-postgres and diesel-async, with connections of one's own and with pools.
+//! tokio-postgres and diesel-async, with single connections and with pools.
 
 use std::error::Error;
 
@@ -31,7 +31,7 @@ impl Idle<Client> {
             return client;
         }
         let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
-        // Ends with the client.
+        // This task ends with the client.
         tokio::spawn(connection);
         client
     }
@@ -81,7 +81,7 @@ impl OnceLibrary for On<Idle<Client>, PgPool> {
     }
 }
 
-/// Clients of a database that keeps the locks, too.
+/// Clients of a database that also keeps the locks.
 #[derive(Clone)]
 pub(crate) struct ClientBesideLock(Idle<Client>);
 
@@ -157,7 +157,7 @@ impl Steps for Pool<AsyncPgConnection> {
     }
 }
 
-/// A pool whose connections are used as if there were none.
+/// A pool whose connections are used like single connections.
 #[derive(Clone)]
 pub(crate) struct Singly<P>(P);
 

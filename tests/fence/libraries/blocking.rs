@@ -17,7 +17,7 @@ use crate::libraries::{Idle, On};
 use crate::library::{Failure, Library, OnceLibrary, Plan, Returned, Step};
 use crate::world::{postgres, sql, sqlite};
 
-/// Calls a function in a thread that may block, with its panics.
+/// Calls a function in a thread that may block, and passes on its panics.
 async fn in_a_thread<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     match spawn_blocking(call).await {
         Ok(value) => value,
@@ -142,7 +142,7 @@ diesel_on!(
     format!("PRAGMA busy_timeout = {}", distlock_fixtures::BOUND.as_millis())
 );
 
-/// Connections to a database that keeps the locks, too.
+/// Connections to a database that also keeps the locks.
 pub(crate) type DieselPool = r2d2::Pool<ConnectionManager<PgConnection>>;
 
 pub(crate) fn diesel_pool_at(url: &str) -> DieselPool {

@@ -1,4 +1,4 @@
-//! The libraries beside sqlx, each with one of its own ways to get at a connection.
+//! The libraries other than sqlx, each with one of its ways to get a connection.
 
 pub(crate) mod asynchronous;
 pub(crate) mod blocking;
@@ -7,7 +7,7 @@ pub(crate) mod pools;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-/// A library, and what looks at its database from outside.
+/// A library, and an observer of its database.
 #[derive(Clone)]
 pub(crate) struct On<P, O> {
     pool: P,
@@ -24,7 +24,8 @@ impl<P, O> On<P, O> {
     }
 }
 
-/// Connections that have no pool of their library. What a section leaves is what the next one gets.
+/// Connections without a pool of their library. The next section gets the connection in the state in which the last one
+/// left it.
 pub(crate) struct Idle<C> {
     url: String,
     idle: Arc<Mutex<Vec<C>>>,
@@ -41,7 +42,7 @@ impl<C> Idle<C> {
         Idle { url, idle: Arc::default() }
     }
 
-    /// One that was used before.
+    /// A connection that was used before.
     fn used(&self) -> Option<C> {
         self.idle.lock().unwrap().pop()
     }

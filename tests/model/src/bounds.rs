@@ -1,21 +1,21 @@
-//! How far the model is explored, and which rule is broken.
+//! The limits of the exploration, and the rule that is broken.
 
 use crate::{rules::Rule, server::Tick};
 
-/// The lease time, and what `extend` asks for.
+/// The ttl of leases and of `extend`.
 pub const TTL: Tick = 3;
 pub const LONG_TTL: Tick = 5;
-/// A grant lives for so long until its receiver has renewed it.
+/// How long a grant lives that its receiver has not renewed.
 pub const CLAIM: Tick = 2;
-/// A waiter asks this often, which is more often than a claim lasts.
+/// How often a waiter asks, which is more often than a claim lasts.
 pub const HEARTBEAT: Tick = 1;
-/// A place in the queue lives for so long after its last heartbeat.
+/// How long a place in the queue lives after its last heartbeat.
 pub const KEEP: Tick = 3;
-/// A command without an answer is sent again after so long.
+/// After this time, a command without a reply is sent again.
 pub const ASK_AGAIN: Tick = 2;
-/// What an old connection still carries arrives within this time after it broke, or never.
+/// Commands of an old connection arrive within this time after it broke, or never.
 pub const SETTLING: Tick = 2;
-/// How long `min_hold` keeps others out.
+/// How long `min_hold` excludes others.
 pub const MIN_HOLD: Tick = 1;
 
 /// Whether a new connection may kill its predecessor.
@@ -25,39 +25,39 @@ pub enum ClientKill {
     Forbidden,
 }
 
-/// The faults that may happen on one path, at most so many of each, at any moment.
+/// The maximum number of each fault on one path. Faults may happen at any moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// Messages that are overtaken by other events, for as long as it takes; those behind them on a connection wait.
+    /// Messages that other events overtake, for any time. Later messages of the same connection wait.
     pub slow: u8,
-    /// Broken connections: commands arrive late or never, replies never.
+    /// Broken connections. Their commands arrive late or never, and their replies never.
     pub breaks: u8,
     pub lost_pushes: u8,
     pub doubled_pushes: u8,
-    /// Processes that end without a word.
+    /// Processes that crash.
     pub crashes: u8,
 }
 
-/// Who crashes.
+/// The processes that may crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Crashes {
-    /// Anybody, at any time.
+    /// Any process, at any time.
     OfAnybody,
-    /// Who waits, before any time has passed.
+    /// Waiters, before any time has passed.
     OfWaitersAtFirst,
 }
 
 /// One bounded world.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// How often each process wants the lock, one after the other.
+    /// How often each process requests the lock, one after the other.
     pub processes: Vec<u8>,
-    /// Further tasks of the first process that want the lock at the same time.
+    /// Further tasks of the first process that request the lock at the same time.
     pub locals: u8,
     pub last_tick: Tick,
     pub faults: Faults,
     pub crashes: Crashes,
-    /// How many waiters give up.
+    /// How many waiters cancel.
     pub cancels: u8,
     /// How many leases are extended on request.
     pub extensions: u8,
@@ -65,18 +65,18 @@ pub struct Bounds {
     pub gaps: u8,
     /// How often a plain client takes the free lock.
     pub plain: u8,
-    /// The first process asks for `min_hold`.
+    /// The `min_hold` of the first process.
     pub min_hold: Tick,
     pub client_kill: ClientKill,
-    /// A process that has held the lock for so long releases it.
+    /// A process releases the lock after it has held it for this time.
     pub longest_hold: Tick,
-    /// Nobody waits longer than this.
+    /// No process may wait longer than this.
     pub longest_wait: Tick,
     pub broken: Option<Rule>,
 }
 
 impl Bounds {
-    /// Nothing fails; each process wants the lock once.
+    /// No faults, and each process requests the lock once.
     pub fn calm(processes: usize, last_tick: Tick) -> Self {
         Bounds {
             processes: vec![1; processes],

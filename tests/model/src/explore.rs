@@ -1,4 +1,4 @@
-//! Exploring a world, and telling what was found.
+//! Explores a world, and reports the result.
 
 use std::time::{Duration, Instant};
 
@@ -6,17 +6,17 @@ use stateright::{Checker, DiscoveryClassification, HasDiscoveries, Model};
 
 use crate::{bounds::Bounds, model::Action};
 
-/// What came of it.
+/// The result of an exploration.
 #[derive(Debug)]
 pub struct Exploration {
-    /// Different states.
+    /// The number of different states.
     pub states: usize,
-    /// Events on the longest of the shortest ways to a state.
+    /// The number of events on the longest of the shortest paths to a state.
     pub depth: usize,
     pub time: Duration,
-    /// Not a world in which nothing can happen.
+    /// Whether a process held the lock in any state. Otherwise the world would prove nothing.
     pub somebody_held: bool,
-    /// The property that does not hold, and the shortest way there.
+    /// The property that does not hold, and the shortest path to such a state.
     pub counterexample: Option<(&'static str, Vec<Action>)>,
 }
 
@@ -25,7 +25,7 @@ pub fn explore(bounds: &Bounds) -> Exploration {
     search(bounds, HasDiscoveries::AnyFailures, |_| true)
 }
 
-/// The same for this property alone.
+/// Visits every state, and checks only this property.
 pub fn explore_for(bounds: &Bounds, property: &'static str) -> Exploration {
     let found = HasDiscoveries::AnyOf(std::iter::once(property).collect());
     search(bounds, found, |name| name == property)

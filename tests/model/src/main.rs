@@ -1,5 +1,5 @@
-//! Explores the worlds of the model at their larger size: `cargo run --release -p distlock-model -- [world]…`; with
-//! `small` in front, at the size of the tests.
+//! Explores the worlds of the model at their larger size: `cargo run --release -p distlock-model -- [world]…`. With
+//! `small` as the first argument, it uses the size of the tests.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! The model as `stateright` explores it: which events may come next, and what must hold in every state.
+//! The model for `stateright`: the possible next events, and the properties that must hold in every state.
 
 use stateright::{Model, Property};
 
@@ -13,13 +13,13 @@ pub struct State {
     pub now: Tick,
     pub server: Server,
     pub processes: Vec<Process>,
-    /// What may still go wrong, and what else may still happen.
+    /// The faults and other events that may still happen.
     pub faults: Faults,
     pub cancels: u8,
     pub extensions: u8,
     pub gaps: u8,
     pub plain: u8,
-    /// What a judge has seen.
+    /// The observations of the judge.
     pub judge: Judge,
 }
 
@@ -29,7 +29,7 @@ pub struct Judge {
     pub last_fence: u8,
     /// A section began with a token that is not newer.
     pub fence_fell: bool,
-    /// Nobody but the first process may enter before.
+    /// Only the first process may enter before this time.
     pub kept_until: Tick,
     pub entered_too_early: bool,
 }
@@ -42,14 +42,14 @@ pub enum Action {
     Release(usize, Gap),
     Extend(usize),
     Fire(usize),
-    /// The server carries out the next command of a connection, and answers.
+    /// The server executes the next command of a connection, and replies.
     Request(usize),
     Reply(usize),
-    /// The server carries out a command of a connection that is broken.
+    /// The server executes a command of a broken connection.
     LateRequest(usize),
     Push(usize, usize),
     LosePush(usize, usize),
-    /// It arrives, and will arrive again.
+    /// The push arrives, and will arrive again.
     DoublePush(usize, usize),
     DelayRequests(usize),
     DelayReplies(usize),
@@ -82,8 +82,8 @@ impl Bounds {
         })
     }
 
-    /// What happens at once, in a fixed order: messages arrive unless they are slow, and timers fire. Fewer orders to
-    /// explore, and none is lost but those with more slow messages than there may be.
+    /// The events that happen immediately, in a fixed order: messages that are not slow arrive, and timers fire. This
+    /// reduces the orders to explore. It leaves out only orders with more slow messages than allowed.
     fn urgent(&self, state: &State, at: usize, actions: &mut Vec<Action>) {
         let (process, faults) = (&state.processes[at], &state.faults);
         let slow = faults.slow > 0;
@@ -126,7 +126,7 @@ impl Bounds {
             }
             _ => {}
         }
-        // Here all of them are slow.
+        // In this case, all messages are slow.
         push_if(!process.link.requests.is_empty(), Action::Request(at), actions);
         push_if(!process.link.replies.is_empty(), Action::Reply(at), actions);
         for push in 0..process.pushes.len() {
@@ -235,7 +235,7 @@ impl Bounds {
     }
 }
 
-/// Pushes reach a process that lives, in any order.
+/// Delivers pushes to live processes, in any order.
 fn deliver(state: &mut State, pushes: Vec<Push>) {
     for push in pushes {
         let process = &mut state.processes[usize::from(push.token().process)];
@@ -260,7 +260,7 @@ fn push_if(condition: bool, action: Action, actions: &mut Vec<Action>) {
 }
 
 impl State {
-    /// The judge looks at sections that have just begun.
+    /// Judges sections that have just begun.
     fn judge(&mut self, before: &State) {
         for (process, was) in self.processes.iter().zip(&before.processes) {
             let Phase::Held(hold) = process.phase else { continue };
@@ -286,7 +286,7 @@ impl State {
         self.processes.iter().filter(|process| process.believes(self.now)).count() + usize::from(plain)
     }
 
-    /// Whether its process still knows of a token, or something is under way that will remind it.
+    /// Whether the process still knows a token, or an event in flight will remind it.
     fn is_known(&self, token: Token) -> bool {
         let process = &self.processes[usize::from(token.process)];
         let link = &process.link;
@@ -308,7 +308,7 @@ impl State {
         matches!(self.server.lock, Some((Value::Holder(token), _)) if !self.is_known(token))
     }
 
-    /// A place in the queue that nobody stands on, of a process that lives.
+    /// Whether a live process has a place in the queue without a waiter.
     fn has_empty_place(&self) -> bool {
         self.server.queue.iter().any(|entry| {
             let process = &self.processes[usize::from(entry.token.process)];
@@ -401,7 +401,7 @@ impl Model for Bounds {
                 state.processes.iter().all(|process| !process.reported_loss)
             }),
             Property::always("nobody waits for too long", |bounds: &Bounds, state: &State| {
-                // Where the dead are to be passed over there has to be one.
+                // In a world that tests how dead waiters are skipped, one must be dead.
                 let judged = bounds.crashes == Crashes::OfAnybody || state.faults.crashes == 0;
                 !judged || state.longest_wait() <= bounds.longest_wait
             }),

@@ -6,12 +6,12 @@ use crate::{
     server::{Command, Gap, Lease, Meant, Push, Reply, Tick, Token},
 };
 
-/// A command under way, and what its reply will mean.
+/// A command in flight, and the meaning of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
     pub command: Command,
     pub sent: Tick,
-    /// Of a `leave`: until when the lease was ours for certain, if this is the first time that it is sent.
+    /// For the first attempt of a `leave`: the time until which this process certainly had the lease.
     pub certain_until: Tick,
 }
 
@@ -23,12 +23,12 @@ pub struct Link {
     pub requests_are_slow: bool,
     pub replies: Vec<(Packet, Reply)>,
     pub replies_are_slow: bool,
-    /// What broken connections still carry, and until when.
+    /// The commands of broken connections that may still arrive, and the end of that time.
     pub late: Vec<Packet>,
     pub late_until: Tick,
 }
 
-/// Whether anything else may happen while a message is under way.
+/// Whether other events may happen while a message is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Speed {
     Fast,
@@ -46,10 +46,10 @@ pub enum Phase {
 pub struct Attempt {
     pub token: Token,
     pub since: Tick,
-    /// When the `enter` was sent that has not been answered.
+    /// When the `enter` without a reply was sent.
     pub asked: Option<Tick>,
     pub ask_at: Tick,
-    /// The server's time when it found us in the queue, and when we had asked.
+    /// The server's time when it found this process in the queue, and when the process had asked.
     pub pair: Option<(Tick, Tick)>,
 }
 
@@ -59,11 +59,11 @@ pub struct Hold {
     pub since: Tick,
     pub deadline: Tick,
     pub fence: u8,
-    /// Reserved for those who follow in this process.
+    /// Fencing tokens that are reserved for the next local holders.
     pub fences_left: u8,
     pub renew_at: Tick,
     pub keep_until: Tick,
-    /// A mutant holds on although `leave` was sent.
+    /// A mutant still holds the lock although `leave` was sent.
     pub left: bool,
 }
 
@@ -72,21 +72,21 @@ pub struct Process {
     pub number: u8,
     pub is_alive: bool,
     pub phase: Phase,
-    /// Acquisitions to come.
+    /// The number of future acquisitions.
     pub wanted: u8,
     /// Tasks of this process that wait for the lease to be handed on.
     pub locals: u8,
     pub next_nonce: u8,
     pub link: Link,
-    /// Those that are slow may be overtaken.
+    /// Other events may overtake the slow ones.
     pub pushes: Vec<(Push, Speed)>,
-    /// Tokens whose `leave` has to be sent again, and from when on.
+    /// Tokens whose `leave` must be sent again, and when.
     pub pending: Vec<(Token, Tick, Tick)>,
-    /// The last lease that was lost; only mutants remember it.
+    /// The last lost lease. Only mutants remember it.
     pub lost: Option<Hold>,
     /// A release was reported as a loss.
     pub reported_loss: bool,
-    /// A section went on after it had ended.
+    /// A section continued after it had ended.
     pub revived: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct Process {
 const AT_ONCE: Tick = 0;
 
 impl Link {
-    /// Replies are lost; commands arrive late or never.
+    /// Breaks the connection. Replies are lost, and commands arrive late or never.
     pub fn breaks(&mut self, now: Tick) {
         let requests = std::mem::take(&mut self.requests);
         self.late.extend(requests);
@@ -122,7 +122,7 @@ impl Process {
         }
     }
 
-    /// Whether it believes to hold the lock.
+    /// Whether the process believes that it holds the lock.
     pub fn believes(&self, now: Tick) -> bool {
         self.is_alive && matches!(self.phase, Phase::Held(hold) if hold.deadline > now)
     }
@@ -138,7 +138,7 @@ impl Process {
         self.ask(bounds, now);
     }
 
-    /// Nobody waits any more.
+    /// Cancels the wait.
     pub fn cancel(&mut self, now: Tick) {
         if let Phase::Waiting(attempt) = self.phase {
             self.phase = Phase::Idle;
@@ -146,7 +146,7 @@ impl Process {
         }
     }
 
-    /// The holder lets go.
+    /// The holder releases the lock.
     pub fn release(&mut self, bounds: &Bounds, now: Tick, gap: Gap) {
         let Phase::Held(hold) = self.phase else { return };
         let hands_on = self.locals > 0 && hold.fences_left > 0 && hold.keep_until <= now;
@@ -175,7 +175,7 @@ impl Process {
         }
     }
 
-    /// Time first: a passed deadline is a loss before anything else is looked at.
+    /// Called before any other event is handled: a deadline that has passed is a loss.
     pub fn notice_loss(&mut self, bounds: &Bounds, now: Tick) {
         let Phase::Held(hold) = self.phase else { return };
         if hold.deadline > now {
@@ -192,7 +192,7 @@ impl Process {
         self.undo(now, hold.token);
     }
 
-    /// Whether a timer has something to do.
+    /// Whether a timer is due.
     pub fn is_due(&self, now: Tick) -> bool {
         if !self.is_alive || !self.link.is_up {
             return false;
@@ -209,7 +209,7 @@ impl Process {
             }
     }
 
-    /// One renewal at a time.
+    /// There is one renewal at a time.
     fn may_renew(&self, hold: Hold, now: Tick) -> bool {
         let is_renewal =
             |packet: &Packet| matches!(packet.command, Command::Renew { lease: Lease::Normal, .. });
@@ -250,7 +250,7 @@ impl Process {
         self.link.requests.push(Packet { command, sent: now, certain_until });
     }
 
-    /// Gives back whatever may be left of a token.
+    /// Releases the rest of a token.
     fn undo(&mut self, now: Tick, token: Token) {
         let under_way =
             self.link.requests.iter().any(|packet| {
@@ -264,7 +264,7 @@ impl Process {
     fn leave(&mut self, now: Tick, token: Token, hold: Tick, gap: Gap, meant: Meant, certain_until: Tick) {
         if self.link.is_up {
             self.send(now, Command::Leave { token, hold, gap, meant }, certain_until);
-            // Something of the old connection may overtake it.
+            // A command of the old connection may arrive after it.
             if !self.link.late.is_empty() {
                 self.pend(token, self.link.late_until, now + hold);
             }
@@ -296,7 +296,7 @@ impl Process {
         }
     }
 
-    /// The connection breaks: replies are lost, commands arrive late or never.
+    /// Notices the broken connection. Replies are lost, and commands arrive late or never.
     pub fn lose_link(&mut self, bounds: &Bounds, now: Tick) {
         let unanswered: Vec<Packet> = self.link.replies.iter().map(|&(packet, _)| packet).collect();
         for packet in unanswered.into_iter().chain(self.link.requests.clone()) {
@@ -312,7 +312,7 @@ impl Process {
         }
     }
 
-    /// A new connection: the old one is killed, what is pending is sent, and every waiter asks again.
+    /// Makes a new connection. The old one is killed, pending commands are sent, and every waiter asks again.
     pub fn connect(&mut self, bounds: &Bounds, now: Tick) {
         self.link.is_up = true;
         let kills = bounds.client_kill == crate::bounds::ClientKill::Permitted;
@@ -320,7 +320,7 @@ impl Process {
             self.link.late.clear();
         }
         if kills && !bounds.keeps(Rule::KillComesFirst) {
-            // It is killed, but only after this.
+            // The old connection is killed, but only after this.
             let late = std::mem::take(&mut self.link.late);
             self.send_pending(bounds, now);
             self.link.late = late;
@@ -328,7 +328,7 @@ impl Process {
         self.fire(bounds, now);
     }
 
-    /// Nothing of broken connections arrives any more.
+    /// From now on, no command of a broken connection arrives.
     pub fn settle(&mut self, now: Tick) {
         if self.link.late_until <= now {
             self.link.late.clear();
@@ -382,13 +382,13 @@ impl Process {
                 self.lasts_until(sent + Lease::Normal.ticks());
             }
             (Phase::Held(hold), _) if hold.token == token => {}
-            // Nobody wants it any more.
+            // The lock is no longer wanted.
             (_, Reply::Fresh { .. }) if self.revives(bounds, Rule::FreshIsALoss, now, token, sent) => {}
             _ => self.undo(now, token),
         }
     }
 
-    /// A mutant takes up a section that was lost.
+    /// A mutant continues a section that was lost.
     fn revives(&mut self, bounds: &Bounds, rule: Rule, now: Tick, token: Token, sent: Tick) -> bool {
         let Some(hold) = self.lost.filter(|hold| hold.token == token && !bounds.keeps(rule)) else {
             return false;
@@ -459,7 +459,7 @@ impl Process {
 
     fn granted(&mut self, bounds: &Bounds, now: Tick, attempt: Attempt, us: Tick, fence: u8) {
         let Some((seen, sent)) = attempt.pair.filter(|_| self.link.is_up) else {
-            // Its age is not known: the answer to `enter` tells how much is left.
+            // The age of the grant is unknown, and the reply to `enter` contains the remaining time.
             if self.link.is_up {
                 self.ask(bounds, now);
             }

@@ -1,12 +1,13 @@
-//! The rules of the protocol that the model can break, each by its counterexample: `Some(rule)` in
-//! [`Bounds::broken`](crate::Bounds::broken) is a mutant.
+//! The rules of the protocol that the model can break, each with its counterexample. `Some(rule)` in
+//! [`Bounds::broken`](crate::Bounds::broken) makes a mutant.
 
-/// A rule that is not kept.
+/// A rule of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// An `enter` that took a free lock while its process held it says "lost in between", not "still mine".
+    /// The reply to an `enter` that took a free lock while its process held it means "lost meanwhile", and not "still
+    /// held".
     FreshIsALoss,
-    /// What comes after the deadline changes nothing: a loss is final.
+    /// Events after the deadline change nothing, because a loss is final.
     LossIsFinal,
     /// An `enter` that finds its own token makes the lease last a whole ttl from then.
     MineExtends,
@@ -14,44 +15,44 @@ pub enum Rule {
     ReplyCountsFromItsRequest,
     /// A lease that was granted by a push is counted from the grant, not from the push's arrival.
     PushCountsFromItsGrant,
-    /// A grant from before the latest place in the queue is not believed.
+    /// A grant that is older than the latest place in the queue is ignored.
     StalePushIgnored,
     /// A renewal never shortens a lease.
     RenewalNeverShortens,
-    /// "Not yours" to a repeated `leave` says nothing: the first one may have been carried out.
+    /// The reply "not held" to a repeated `leave` is not reported, because the first `leave` may have been executed.
     RepeatedLeaveIsNotReported,
-    /// After a link change, every `leave` without an answer is sent again.
+    /// After a change of the link, every `leave` without a reply is sent again.
     LeavesAreRepeated,
     /// The old connection is killed before `leave` is sent again on the new one.
     KillComesFirst,
-    /// Where it cannot be killed, `leave` is sent once more when nothing of the old connection can arrive.
+    /// If the old connection cannot be killed, `leave` is sent once more when none of its commands can still arrive.
     LeaveOnceMoreWithoutKill,
-    /// A cancelled waiter gives back the lock if it had been granted meanwhile.
+    /// A cancelled waiter releases the lock if it was granted meanwhile.
     CancelTestsTheKey,
-    /// A release that keeps others out replaces the token.
+    /// A release with `min_hold` replaces the token.
     MinHoldReplacesTheToken,
-    /// Each lease has a token of its own.
+    /// Each lease has its own token.
     TokensAreFresh,
-    /// `leave` removes the key only if it carries its token.
+    /// `leave` removes the key only if the key contains its token.
     LeaveCompares,
-    /// A lease is not handed on within a process once its `leave` was sent.
+    /// A lease is not passed on within a process after its `leave` was sent.
     NoHandOnAfterLeave,
-    /// A lost lease is not handed on within a process.
+    /// A lost lease is not passed on within a process.
     NoHandOnAfterLoss,
     /// A lease reserves a fencing token for each of its holders.
     TokensAreReserved,
-    /// The fencing token of a grant is drawn when it is granted, not when its waiter queued.
+    /// The fencing token of a grant is created at the grant, not when its waiter queued.
     FenceIsDrawnAtTheGrant,
-    /// Who takes the lock itself leaves the queue.
+    /// A process that acquires the lock without a grant leaves the queue.
     DirectAcquireLeavesTheQueue,
-    /// The dead in the queue are passed over.
+    /// Dead entries in the queue are skipped.
     DeadEntriesAreSkipped,
-    /// A waiter asks every heartbeat, not only when the holder's lease ends.
+    /// A waiter asks at every heartbeat, not only when the holder's lease ends.
     WaitersKeepAsking,
 }
 
 impl Rule {
-    /// Each of them.
+    /// All rules.
     pub const ALL: [Rule; 22] = [
         Rule::FreshIsALoss,
         Rule::LossIsFinal,

@@ -1,11 +1,12 @@
-//! The server: what the scripts `enter`, `leave` and `renew` do to one key. It has no clock: time is passed in.
+//! The server: the effect of the scripts `enter`, `leave` and `renew` on one key. It has no clock, because time is
+//! passed in.
 
 use crate::{
     bounds::{Bounds, CLAIM, KEEP, LONG_TTL, TTL},
     rules::Rule,
 };
 
-/// Of the model's clock.
+/// A time of the model's clock.
 pub type Tick = u8;
 
 /// `dl1:<client>:<nonce>`.
@@ -15,13 +16,13 @@ pub struct Token {
     pub nonce: u8,
 }
 
-/// What the lock's key says.
+/// The value of the lock's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     Holder(Token),
     /// Released, but kept for a while.
     Kept,
-    /// Another make of client, which knows only `SET NX PX` and compare-and-delete.
+    /// A foreign client, which knows only `SET NX PX` and compare-and-delete.
     Plain,
 }
 
@@ -30,9 +31,9 @@ pub enum Value {
 pub struct Entry {
     pub token: Token,
     pub until: Tick,
-    /// Fencing tokens to reserve.
+    /// The number of fencing tokens to reserve.
     pub fences: u8,
-    /// Drawn too early, by a mutant.
+    /// A fencing token that a mutant created too early.
     pub drawn: Option<u8>,
 }
 
@@ -40,11 +41,11 @@ pub struct Entry {
 pub struct Server {
     pub lock: Option<(Value, Tick)>,
     pub queue: Vec<Entry>,
-    /// The newest fencing token that was drawn.
+    /// The newest fencing token.
     pub last_fence: u8,
 }
 
-/// Which lease time a renewal asks for.
+/// The ttl that a renewal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lease {
     Normal,
@@ -62,12 +63,12 @@ impl Lease {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Acquires, queues, keeps the place in the queue, claims.
+    /// Acquires the lock, queues, keeps the place in the queue, or claims a grant.
     Enter {
         token: Token,
         fences: u8,
     },
-    /// Releases, hands on, cancels, undoes. `hold`: keeps others out for so long.
+    /// Releases the lock, passes it on, cancels, or compensates. `hold` is how long others are excluded.
     Leave {
         token: Token,
         hold: Tick,
@@ -80,14 +81,14 @@ pub enum Command {
     },
 }
 
-/// Whether a release leaves the lock free for a moment, so that other makes of clients get their turn.
+/// Whether a release leaves the lock free for a moment, so that foreign clients can acquire it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gap {
     Due,
     NotDue,
 }
 
-/// Only a mutant of the server looks at it.
+/// Only a mutant of the server uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Meant {
     Release,
@@ -112,7 +113,7 @@ pub enum Reply {
     Mine {
         fence: u8,
     },
-    /// `us`: the server's time. `rest`: of the holder's lease.
+    /// `us` is the server's time. `rest` is the remaining time of the holder's lease.
     Busy {
         us: Tick,
         rest: Tick,
@@ -138,7 +139,7 @@ impl Push {
 }
 
 impl Server {
-    /// Carries out one command.
+    /// Executes one command.
     pub fn apply(&mut self, bounds: &Bounds, now: Tick, command: Command, pushes: &mut Vec<Push>) -> Reply {
         self.expire(now);
         match command {
@@ -150,7 +151,7 @@ impl Server {
         }
     }
 
-    /// What has expired is not there. Called whenever time passes, so that equal states are equal.
+    /// Removes expired data. Called whenever time passes, so that equivalent states are equal.
     pub fn expire(&mut self, now: Tick) {
         self.lock = self.lock.filter(|&(_, until)| until > now);
     }
@@ -213,7 +214,7 @@ impl Server {
         Reply::Left
     }
 
-    /// Hands the lock to the first in the queue who is alive.
+    /// Grants the lock to the first live waiter in the queue.
     fn serve(&mut self, bounds: &Bounds, now: Tick, gap: Gap, pushes: &mut Vec<Push>) {
         if bounds.keeps(Rule::DeadEntriesAreSkipped) {
             while self.queue.first().is_some_and(|entry| entry.until <= now) {
@@ -248,7 +249,7 @@ impl Server {
         }
     }
 
-    /// Reserves consecutive fencing tokens; returns the first.
+    /// Reserves consecutive fencing tokens, and returns the first.
     fn draw(&mut self, count: u8) -> u8 {
         let first = self.last_fence + 1;
         self.last_fence += count;

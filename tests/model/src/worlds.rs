@@ -1,6 +1,6 @@
-//! The worlds that are explored: each brings out some rules, and all of them together every rule.
+//! The explored worlds. Each needs some rules, and together they need every rule.
 //!
-//! At the small size, of every test run, 4.1 million states in 25 s on two shared cores, unoptimised but for
+//! The small size, which every test run uses, has 4.1 million states. It takes 25 s on two shared cores, at
 //! `opt-level = 1`:
 //!
 //! | world | processes | ticks | states | longest shortest way | states at the large size |
@@ -17,17 +17,17 @@
 //! | `progress` | 2 | 6 | 727 | 25 | 181 229 |
 //! | `dead_waiters` | 3 | 7 | 22 600 | 78 | 26 919 |
 //!
-//! The large size allows more ticks, slow messages or processes; it takes up to two minutes and some gigabytes for each
+//! The large size allows more ticks, slow messages or processes. It takes up to two minutes and some gigabytes for each
 //! world.
 
 use crate::bounds::{Bounds, ClientKill, Crashes, Faults, MIN_HOLD};
 
-/// How far a world is explored.
+/// The size of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// In seconds, with every test run.
+    /// Explored in seconds, in every test run.
     Small,
-    /// In minutes.
+    /// Explored in minutes.
     Large,
 }
 
@@ -40,7 +40,7 @@ impl Size {
     }
 }
 
-/// Commands, replies and pushes that take their time; leases that end meanwhile.
+/// Slow commands, replies and pushes, and leases that end meanwhile.
 pub fn delays(size: Size) -> Bounds {
     Bounds {
         processes: vec![2, 1],
@@ -49,7 +49,7 @@ pub fn delays(size: Size) -> Bounds {
     }
 }
 
-/// Pushes that are lost, doubled, and late.
+/// Pushes that are lost, doubled or late.
 pub fn pushes(size: Size) -> Bounds {
     Bounds {
         processes: vec![2, 1],
@@ -67,12 +67,12 @@ pub fn broken_links(size: Size) -> Bounds {
     }
 }
 
-/// Connections that break, where nobody may kill them.
+/// Connections that break, and that no client may kill.
 pub fn broken_links_without_kill(size: Size) -> Bounds {
     Bounds { client_kill: ClientKill::Forbidden, ..broken_links(size) }
 }
 
-/// Waiters that give up.
+/// Waiters that cancel.
 pub fn cancels(size: Size) -> Bounds {
     Bounds {
         faults: Faults { slow: size.pick(1, 2), ..Faults::default() },
@@ -90,7 +90,7 @@ pub fn extensions(size: Size) -> Bounds {
     }
 }
 
-/// Tasks of one process that hand the lock to each other.
+/// Tasks of one process that pass the lock to each other.
 pub fn chains(size: Size) -> Bounds {
     Bounds { locals: size.pick(1, 2), ..delays(size) }
 }
@@ -116,7 +116,7 @@ pub fn gaps(size: Size) -> Bounds {
     }
 }
 
-/// Nothing is late, but a push may be lost and a process may crash: how long do the others wait?
+/// No message is late, but a push may be lost and a process may crash. Tests how long the other processes wait.
 pub fn progress(size: Size) -> Bounds {
     Bounds {
         faults: Faults { lost_pushes: 1, crashes: size.pick(0, 1), ..Faults::default() },
@@ -126,7 +126,7 @@ pub fn progress(size: Size) -> Bounds {
     }
 }
 
-/// A waiter that crashed a while ago does not hold up those behind it.
+/// A waiter that crashed some time ago does not delay the waiters after it.
 pub fn dead_waiters(size: Size) -> Bounds {
     Bounds {
         faults: Faults { crashes: 1, ..Faults::default() },
@@ -137,7 +137,7 @@ pub fn dead_waiters(size: Size) -> Bounds {
     }
 }
 
-/// A world, at the size that is asked for.
+/// A world, at the requested size.
 pub type World = fn(Size) -> Bounds;
 
 /// All of them, by name.

@@ -1,4 +1,4 @@
-//! Without a rule of the protocol, something goes wrong: the shortest way there is found.
+//! Without a rule of the protocol, a property is violated. The tests find the shortest path to the violation.
 
 use distlock_model::{
     Rule,
@@ -6,7 +6,7 @@ use distlock_model::{
     worlds::{self, Size},
 };
 
-/// One test for each rule: in this world, without the rule, this property does not hold.
+/// One test for each rule: in this world, this property does not hold without the rule.
 macro_rules! rules {
     ($($name:ident: $rule:ident in $world:ident => $property:literal;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! With all its rules the protocol keeps every promise, in every state of every world.
+//! With all its rules, the protocol keeps every promise in every state of every world.
 
 use distlock_model::{
     explore::explore,

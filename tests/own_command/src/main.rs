@@ -1,4 +1,4 @@
-//! The command `distlock`, with a store of one's own: `toy://127.0.0.1:4000`.
+//! The command `distlock` with your own store: `toy://127.0.0.1:4000`.
 
 #![allow(clippy::expect_used, reason = "it says what is wrong with this program")]
 

@@ -1,4 +1,4 @@
-//! A command that somebody has built with a store of his own is the whole command, on that store.
+//! A command that was built with your own store has all subcommands, on that store.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::process::Output;
 use distlock_toy_store::ToyServer;
 use tokio::process::Command;
 
-/// What the command prints and how it ends.
+/// The output and the exit status of the command.
 async fn own(url: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_distlock-own-command"));
     command.args(["--url", url]).args(arguments);
@@ -26,8 +26,8 @@ async fn it_asks_lists_and_runs_under_a_lock_of_that_store() {
     let pinged = own(&url, &["ping"]).await;
     assert_eq!(pinged.status.code(), Some(0), "{}", text(&pinged));
 
-    // The command that runs under the lock sees it in the list, and its status is that of `run`: the processes that
-    // `run` starts beside it are this program, too.
+    // The command that runs under the lock sees it in the list, and `run` returns its status. The other processes that
+    // `run` starts are this program, too.
     let listed = format!("{} --url {url} ls; exit 7", env!("CARGO_BIN_EXE_distlock-own-command"));
     let ran = own(&url, &["run", "--key", "nightly:report", "-c", &listed]).await;
     assert_eq!(ran.status.code(), Some(7), "{}", text(&ran));

@@ -1,4 +1,4 @@
-//! Three primaries, one of them with a replica. Slots wander between them.
+//! Three primaries, one of them with a replica. Slots move between them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::{Harm, Lane, Servers, redis, sleep};
 
-/// Below what the nodes take for a death.
+/// Shorter than the silence after which the nodes treat a node as dead.
 const SILENCE_MS: u64 = 600;
 /// Keys whose slots are moved.
 const WANDERING: [&str; 8] = ["hot:0", "hot:1", "attr:0", "attr:1", "part:0", "rw:0", "limit:2:0", "kept:0"];
@@ -16,7 +16,7 @@ const FIRST_SLOTS: [u16; MASTERS] = [0, 5461, 10923];
 
 pub(crate) struct Cluster {
     cluster: ClusterServers,
-    /// Which server is each primary now: the first one changes places with its replica.
+    /// The present server of each primary. The first one and its replica change roles.
     primaries: [usize; MASTERS],
     replica: usize,
     /// The primary of each slot that was moved.
@@ -29,7 +29,7 @@ impl Cluster {
         Cluster { cluster, primaries: [0, 1, 2], replica: 3, moved: HashMap::new() }
     }
 
-    /// A fault, and whether there was a fail-over that nobody asked for.
+    /// Executes a fault. Returns whether there was a fail-over without a command.
     fn strike(&mut self, rng: &mut Rng) -> Harm {
         if self.heal() == Harm::MayForget {
             return Harm::MayForget;
@@ -54,7 +54,7 @@ impl Cluster {
                 self.settle();
             }
             2 => {
-                // Nothing is lost: the replica takes over when it has everything.
+                // No data is lost, because the replica takes over after it has received all data.
                 if self.cluster.servers()[self.replica].try_raw(&["CLUSTER", "FAILOVER"]).is_ok() {
                     self.wait_for_the_replica();
                 }
@@ -80,7 +80,7 @@ impl Cluster {
         std::mem::swap(&mut self.primaries[0], &mut self.replica);
     }
 
-    /// Waits until the cluster is whole, with one of the first two following the other; notes which.
+    /// Waits until the cluster is complete, and one of the first two servers follows the other. Records which one.
     fn settle(&mut self) {
         let pair = [self.primaries[0], self.replica];
         let mut follows = 0;
@@ -104,7 +104,7 @@ impl Cluster {
         server.info("role") == "slave" && server.info("master_link_status") == "up"
     }
 
-    /// As `redis-cli --cluster reshard` does, and with its patience.
+    /// In the same way as `redis-cli --cluster reshard`, and with its time-outs.
     fn move_slot(&mut self, rng: &mut Rng) {
         let slot = self.cluster.slot_of(WANDERING[rng.usize(..WANDERING.len())]);
         let by_range = FIRST_SLOTS.iter().rposition(|first| *first <= slot).unwrap();
@@ -125,7 +125,7 @@ impl Cluster {
             let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
             migrate.extend(keys.iter().map(String::as_str));
             keys.is_empty() || {
-                // A key that has just expired is no reason to stop.
+                // A key that has just expired causes an error, which is ignored.
                 source.try_raw(&migrate).ok();
                 false
             }

@@ -8,9 +8,9 @@ use fastrand::Rng;
 use super::{Harm, Lane, Servers, sleep};
 
 const MEMBERS: usize = 3;
-/// Others wait for so long after a crash.
+/// How long others wait after a crash.
 const SESSION: &str = "3s";
-/// A leader of etcd before 3.4.31 that stands still for longer than a session ends those that live.
+/// If a leader of etcd before 3.4.31 is paused for longer than a session, it ends live sessions.
 const SILENCE_MS: u64 = 2_000;
 
 pub(super) struct Members<E> {

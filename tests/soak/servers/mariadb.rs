@@ -1,4 +1,4 @@
-//! MariaDB, which keeps what it has committed. Half of the clients reach it over a link.
+//! MariaDB, which keeps committed data. Half of the clients reach it over a link.
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,7 +71,7 @@ fn strike(server: &mut MariaDbServer, rng: &mut Rng) {
     }
 }
 
-/// Does something whose effect lasts for a while.
+/// Executes `begin`, and after a while `end`.
 fn hold(server: &MariaDbServer, rng: &mut Rng, begin: &str, end: &str) {
     let time = Duration::from_millis(rng.u64(20..1_500)).as_secs_f64();
     block_on(server.run(&format!("{begin}; DO SLEEP({time}); {end}")));

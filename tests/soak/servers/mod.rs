@@ -1,4 +1,4 @@
-//! The servers of a soak, and what can be done to them.
+//! The servers of a soak, and their faults.
 //!
 //! | store | a second holder is possible by design after |
 //! |---|---|
@@ -40,28 +40,28 @@ use crate::options::Store;
 /// Whether a fault makes two holders possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Harm {
-    /// The servers keep what they have said.
+    /// The servers keep all data that they have confirmed.
     None,
-    /// They may forget it: writes lost in a fail-over, data flushed.
+    /// They may lose it: by a fail-over without the last writes, or by a flush.
     MayForget,
 }
 
-/// Draws a fault, carries it out, and returns when it is over.
+/// Draws a fault, executes it, and returns when it is over.
 pub(crate) type Lane<'a> = Box<dyn FnMut(&mut Rng) -> Harm + Send + 'a>;
 
 pub(crate) trait Servers: Send {
-    /// What clients connect to, in turn.
+    /// The URLs for the clients, used in turn.
     fn urls(&self) -> Vec<String>;
-    /// The links that some of these lead through.
+    /// The links of some of these URLs.
     fn links(&self) -> Vec<Arc<Proxy>>;
     /// Faults that may happen at the same time.
     fn lanes(&mut self) -> Vec<Lane<'_>>;
-    /// Returns when all are well. A fail-over that nobody asked for may have happened since the last fault: on a busy
-    /// machine servers take each other for dead.
+    /// Returns when all servers work. A fail-over without a command may have happened since the last fault, because on
+    /// a busy machine servers may treat each other as dead.
     fn heal(&mut self) -> Harm {
         Harm::None
     }
-    /// Locks, and what belongs to them, that are there now and should not be when all clients have ended.
+    /// The present locks and their data, which should not exist after all clients have ended.
     fn residue(&self) -> Vec<String>;
 }
 
@@ -84,7 +84,7 @@ fn sleep(rng: &mut Rng, millis: std::ops::Range<u64>) {
     std::thread::sleep(Duration::from_millis(rng.u64(millis)));
 }
 
-/// What an administrator does, whose client is asynchronous.
+/// Runs the work of an administrator, whose client is asynchronous.
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
@@ -102,7 +102,7 @@ pub(crate) fn disturb_link(link: &Proxy, rng: &mut Rng) -> Harm {
     }
     sleep(rng, 20..2_500);
     link.pass();
-    // What was swallowed stays silent until somebody notices, or cuts it.
+    // A connection that has lost bytes stays silent until a client notices it, or the link is cut.
     if rng.bool() {
         link.cut();
     }

@@ -1,4 +1,4 @@
-//! One Redis server, which writes everything to disk before it answers. Half of the clients reach it over a link.
+//! One Redis server, which writes all data to the disk before it replies. Half of the clients reach it over a link.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ pub(crate) struct One {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clients {
     Correct,
-    /// A control: every other one keeps its locks to itself. The judge has to find what comes of it.
+    /// A control: every other client uses only its own memory for locks. The judge must find the overlaps.
     HalfBroken,
 }
 

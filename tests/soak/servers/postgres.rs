@@ -1,4 +1,4 @@
-//! PostgreSQL, which keeps what it has committed. Half of the clients reach it over a link.
+//! PostgreSQL, which keeps committed data. Half of the clients reach it over a link.
 
 use std::{sync::Arc, time::Duration};
 
@@ -99,13 +99,13 @@ fn strike(server: &mut PostgresServer, rng: &mut Rng) {
     }
 }
 
-/// Does something in a transaction that goes on for a while.
+/// Executes statements in a transaction that stays open for a while.
 fn hold(server: &PostgresServer, rng: &mut Rng, sql: &str) {
     let time = Duration::from_millis(rng.u64(20..1_500)).as_secs_f64();
     block_on(server.run(&format!("BEGIN; {sql}; SELECT pg_sleep({time}); COMMIT")));
 }
 
-/// Of the processes that serve our clients.
+/// Sends a signal to one of the processes that serve the clients.
 fn one_process(server: &PostgresServer, rng: &mut Rng) -> Option<Pid> {
     let backends = block_on(server.backends());
     Pid::from_raw(rng.choice(backends)?.cast_signed())

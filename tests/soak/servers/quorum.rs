@@ -1,5 +1,5 @@
-//! Five servers that keep nothing on disk, at most two of them in trouble at a time. Half of the clients reach them
-//! over links of their own, which fail besides.
+//! Five servers without data on the disk. At most two of them have faults at a time. Half of the clients reach them
+//! over separate links, which also fail.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Servers for Quorum {
     }
 }
 
-/// One of these.
+/// Executes a fault on one of these servers.
 fn strike(servers: &mut [RedisServer], rng: &mut Rng) -> Harm {
     let server = &mut servers[rng.usize(..servers.len())];
     match rng.u32(..24) {

@@ -1,4 +1,4 @@
-//! What all topologies of Redis have in common.
+//! The common part of all topologies of Redis.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::{Harm, sleep};
 
-/// A fault that a server survives with all its data. `longest`: of what looks like silence, in milliseconds.
+/// A fault that a server survives with all its data. `longest` is the maximum of its silence, in milliseconds.
 pub(super) fn disturb(server: &RedisServer, rng: &mut Rng, longest: u64) -> Harm {
     match rng.u32(..7) {
         0 => drop(server.raw(&["CLIENT", "KILL", "TYPE", "normal"])),
@@ -30,21 +30,21 @@ pub(super) fn disturb(server: &RedisServer, rng: &mut Rng, longest: u64) -> Harm
     Harm::None
 }
 
-/// Sets an option, and back: every write is refused in the meantime.
+/// Sets an option, and resets it later. Meanwhile, every write is refused.
 fn for_a_while(server: &RedisServer, rng: &mut Rng, [option, value, normal]: [&str; 3]) {
     server.raw(&["CONFIG", "SET", option, value]);
     sleep(rng, 50..1_500);
     server.raw(&["CONFIG", "SET", option, normal]);
 }
 
-/// Keys that should not be there when everybody has released and ended, and keys without a ttl.
+/// Keys that should not exist after all processes have released their locks and ended, and keys without a ttl.
 pub(super) fn residue<'a>(masters: impl IntoIterator<Item = &'a RedisServer>) -> Vec<String> {
     masters.into_iter().flat_map(residue_on).collect()
 }
 
 fn residue_on(server: &RedisServer) -> Vec<String> {
     let mut keys = residue::keys(server);
-    // What `min_hold` keeps is kept on purpose; places in queues are those of killed processes.
+    // `min_hold` keeps keys on purpose. The remaining places in queues belong to killed processes.
     keys.retain(|key| {
         let expires = server.pttl(key) != -1;
         let kept = key.starts_with("dl1:")

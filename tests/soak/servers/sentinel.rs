@@ -1,4 +1,4 @@
-//! A master and a replica that change places.
+//! A master and a replica that change roles.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use fastrand::Rng;
 
 use super::{Harm, Lane, Servers, redis, sleep};
 
-/// Below what the sentinels take for a death.
+/// Shorter than the silence after which the sentinels treat a server as dead.
 const SILENCE_MS: u64 = 600;
 
 pub(crate) struct Sentinel {
     group: SentinelGroup,
-    /// Which of the servers was the master when last seen.
+    /// The server that was the master at the last check.
     known: usize,
 }
 
@@ -21,7 +21,7 @@ impl Sentinel {
         Sentinel { group: SentinelGroup::start(), known: 0 }
     }
 
-    /// A fault, and whether there was a fail-over, asked for or not.
+    /// Executes a fault. Returns whether there was a fail-over, with or without a command.
     fn strike(&mut self, rng: &mut Rng) -> Harm {
         let harm = self.draw(rng);
         if self.heal() == Harm::MayForget { Harm::MayForget } else { harm }
@@ -41,7 +41,7 @@ impl Sentinel {
                 self.group.servers()[at].cont();
             }
             2 | 3 => {
-                // Refused while one is under way.
+                // Refused while a fail-over is in progress.
                 if self.group.sentinels()[0].try_raw(&["SENTINEL", "FAILOVER", "mymaster"]).is_ok() {
                     self.wait_for_master(1 - at);
                 }

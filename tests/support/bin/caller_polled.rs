@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 
 use super::{AT_ONCE, is_told, watch_out};
 
-/// Polled by its callers. Answers when it is told to.
+/// A store whose callers poll its commands. It replies when the test says so.
 #[derive(Clone, Debug)]
 struct Slow(Arc<Shared>);
 
@@ -26,7 +26,7 @@ struct Shared {
     answers: watch::Sender<bool>,
     asked: AtomicUsize,
     answered: AtomicUsize,
-    /// The I/O thread is to stop at `stopped`, twice: it takes no command over between the two.
+    /// The I/O thread stops at `stopped` twice. Between the two, it takes over no command.
     stop: Notify,
     stopped: Barrier,
 }
@@ -90,7 +90,7 @@ impl LockStore for Slow {
     }
 }
 
-/// Held by whatever would wake the caller: a command in the child that is touched lets go of it.
+/// Held by the waker of the caller. If the child touched the command, it would drop this.
 struct Caller;
 
 impl Wake for Caller {
@@ -106,7 +106,7 @@ struct Polled {
     dropped: Asking<bool>,
 }
 
-/// `Pending`: its caller has the command.
+/// Polls once. `Pending`: the caller has the command.
 fn poll<T>(asking: &mut Asking<T>, caller: &Arc<Caller>) -> Poll<Result<T, LockError>> {
     asking.as_mut().poll(&mut Context::from_waker(&Waker::from(caller.clone())))
 }
@@ -131,14 +131,14 @@ pub(super) fn forked_while_polled() {
     assert!(poll(&mut polled.acquiring, &polled.caller).is_pending());
     assert!(poll(&mut polled.inspecting, &polled.caller).is_pending());
     assert!(poll(&mut polled.dropped, &polled.caller).is_pending());
-    // The questions wait for the I/O thread.
+    // The requests wait for the I/O thread.
     assert_eq!(store.counts(), (1, 0));
     match fork::fork().unwrap() {
         Fork::Child => {
             watch_out();
             in_the_child(polled);
             assert_eq!(store.counts(), (1, 0));
-            // Without dropping what is around: it is the parent's, and a copy of it.
+            // Exits without dropping the values in scope, because they are copies of the parent's values.
             std::process::exit(0);
         }
         Fork::Parent(child) => {
@@ -163,7 +163,7 @@ fn in_the_child(polled: Polled) {
     assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
 }
 
-/// All is as before.
+/// In the parent, everything is unchanged.
 fn in_the_parent(polled: Polled, store: &Slow) {
     let Polled { acquiring, mut inspecting, dropped, caller } = polled;
     assert!(poll(&mut inspecting, &caller).is_pending());

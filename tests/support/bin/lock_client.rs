@@ -1,4 +1,4 @@
-//! Takes locks for a test that wants another process: `lock-client <url>` (or `env`), then one command per line.
+//! Acquires locks for a test that needs another process: `lock-client <url>` (or `env`), then one command per line.
 //!
 //! ```text
 //! acquire KEY TTL_MS WAIT_MS [fenced] [no-renew] [linger]   -> acquired {key, fence, at, until}
@@ -8,11 +8,11 @@
 //! mixed SEED TASKS COUNT TTL_MS [unlocked]         -> entered {id, keys, kind, …}, left {id, at} …, done {key}
 //! ```
 //!
-//! `mixed` is explained in `mixed_sections.rs`.
+//! `mixed_sections.rs` explains `mixed`.
 //!
-//! What fails is answered by `error {key, kind, text}`; a lost lease is reported as `lost {key, at}` when it happens.
-//! Commands run side by side. Times are microseconds of the clock that all processes of a machine share. The end of the
-//! input ends the process without any clean-up.
+//! The reply to a failed command is `error {key, kind, text}`. A lost lease is reported as `lost {key, at}` when it
+//! happens. Commands run concurrently. Times are microseconds of the clock that all processes of a machine share. The
+//! end of the input ends the process without any clean-up.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -112,7 +112,7 @@ impl Client {
             "until": micros(at + guard.remaining()),
         });
         let (lost, name) = (guard.lost(), key.to_owned());
-        // Before it is said: the answer may be to release it.
+        // Stored before the reply, because the next command may release it.
         self.guards.lock().await.insert(key.to_owned(), guard);
         say(&acquired);
         tokio::spawn(async move {
@@ -162,7 +162,7 @@ impl Client {
     }
 }
 
-/// Says so while it leads.
+/// Reports repeatedly while it leads.
 async fn report(lead: Lead) {
     loop {
         let at = shared_clock();
@@ -173,7 +173,7 @@ async fn report(lead: Lead) {
     }
 }
 
-/// One line, whole: `println!` holds the lock of standard output.
+/// Prints one complete line, because `println!` holds the lock of standard output.
 fn say(event: &Value) {
     println!("{event}");
 }

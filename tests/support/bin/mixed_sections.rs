@@ -1,8 +1,8 @@
-//! Random sections of every kind from several tasks at once; as a control, the same without any lock.
+//! Random sections of every kind from several tasks at once. As a control, the same sections without any lock.
 //!
-//! The keys `a` to `d` are for exclusive and shared locks, one at a time or several together; `p` and `q` are limited
-//! to two and three holders. Each section is said when it begins, with the deadline that its holder knows then, and
-//! when it ends: the last instant at which the holder was certain to hold still.
+//! The keys `a` to `d` are for exclusive and shared locks, one at a time or several together. `p` and `q` are limited
+//! to two and three holders. Each section is reported at its begin, with the deadline that its holder knows, and at its
+//! end, with the last instant at which the holder certainly held the lock.
 
 use std::{
     future::poll_fn,
@@ -20,23 +20,23 @@ use tokio::task::JoinSet;
 
 use super::{micros, say, say_error};
 
-/// Others hold for milliseconds, or are dead for a ttl.
+/// Long enough: other holders need milliseconds, and the locks of dead ones expire after a ttl.
 const WAIT: Duration = Duration::from_secs(60);
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 const LIMITED: [(&str, usize); 2] = [("p", 2), ("q", 3)];
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// What every task does.
+/// The work of every task.
 #[derive(Clone)]
 pub(crate) struct Work {
-    /// Without one there is no lock.
+    /// `None`: the sections use no lock.
     pub(crate) manager: Option<LockManager>,
     pub(crate) ttl: Duration,
     pub(crate) count: u32,
 }
 
-/// What one section asks for.
+/// The request of one section.
 struct Choice {
     keys: Vec<&'static str>,
     kind: Kind,
@@ -126,7 +126,7 @@ impl Work {
     }
 }
 
-/// The lock, and when its request stood in line for certain.
+/// Acquires the lock. Also returns when the request was certainly in the queue.
 async fn acquire(
     manager: &LockManager,
     choice: &Choice,

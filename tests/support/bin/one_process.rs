@@ -1,8 +1,8 @@
-//! A process whose fork or end is the test: `one-process forked URL`, `one-process short-lived URL WAY KEY`,
+//! A process whose fork or end is tested: `one-process forked URL`, `one-process short-lived URL WAY KEY`,
 //! `one-process forked-while-polled`, `one-process forked-from-a-file URL`,
 //! `one-process many-managers COUNT DESCRIPTORS`, `one-process nested URL HELD WANTED`.
 //!
-//! Says `ok` when all went as it should; whatever did not is a panic, and another exit status.
+//! Prints `ok` on success. A failure is a panic with another exit status.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -21,7 +21,7 @@ use fork::Fork;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LONG: Duration = Duration::from_secs(600);
-/// At once, on a loaded machine.
+/// The limit for an immediate result on a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 fn main() {
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// Holds one lock, and requests another one inside when a line comes. Says what became of it.
+/// Holds one lock. When a line arrives, requests another one inside, and prints the result.
 fn nested(url: &str, held: &str, wanted: &str) {
     let manager = LockManager::builder().url(url).break_deadlocks(true).connect_blocking().unwrap();
     let section = manager.lock(held).ttl(LONG).run(|_| {
@@ -55,18 +55,18 @@ fn nested(url: &str, held: &str, wanted: &str) {
     }
 }
 
-/// What a process has in hand when it forks.
+/// The requests and guards of a process when it forks.
 struct InHand<W> {
     manager: LockManager,
     guards: [Guard; 3],
     waiting: Pin<Box<W>>,
-    /// Its lock is acquired, and it has not been polled since.
+    /// Its lock was acquired, and it was not polled since then.
     acquired: Pin<Box<W>>,
     never_polled: Pin<Box<dyn Future<Output = LockError>>>,
     held: Held,
 }
 
-/// Forks in the middle of sections of another thread, so that locks inside the library may be taken just then.
+/// Forks during sections of another thread, so that mutexes of the library may be locked at that moment.
 fn forked(url: &str) {
     let manager = LockManager::connect(url).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -85,7 +85,7 @@ fn forked(url: &str) {
     }
     stop.store(true, Ordering::SeqCst);
     busy.join().unwrap();
-    // Not while threads are at work: no library answers for the others that a new runtime uses.
+    // Not while threads are working, because other libraries that a new runtime uses may not support it.
     fork_once(&manager, start_anew);
     println!("ok");
 }
@@ -108,7 +108,7 @@ fn fork_once(manager: &LockManager, then: fn()) {
                 watch_out();
                 in_the_child(in_hand);
                 then();
-                // Without dropping what is around: it is the parent's, and a copy of it.
+                // Exits without dropping the values in scope, because they are copies of the parent's values.
                 std::process::exit(0);
             }
             Fork::Parent(child) => {
@@ -137,7 +137,7 @@ fn forked_from_a_file(url: &str) {
     println!("ok");
 }
 
-/// A child that hangs ends all the same.
+/// Ends a child that hangs.
 fn watch_out() {
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_secs(60));
@@ -181,7 +181,7 @@ fn in_the_child<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand:
     assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
 }
 
-/// What the error says to do.
+/// The remedy in the error.
 fn start_anew() {
     let anew = LockManager::in_memory();
     anew.lock("a").run(|_| ()).unwrap();
@@ -191,7 +191,7 @@ fn start_anew() {
     drop(busy);
 }
 
-/// All is as before.
+/// In the parent, everything is unchanged.
 fn in_the_parent<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand: InHand<W>) {
     let InHand { manager, guards, mut waiting, mut acquired, held, .. } = in_hand;
     held.check().unwrap();
@@ -210,7 +210,7 @@ fn in_the_parent<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand
     }
 }
 
-/// Ends right after it has let go.
+/// Ends immediately after it has released its lock.
 fn short_lived(url: &str, way: &str, key: &str) {
     match way {
         "dropped" => {
@@ -236,7 +236,7 @@ fn short_lived(url: &str, way: &str, key: &str) {
     }
 }
 
-/// All at work at once, with so many descriptors for the whole process.
+/// All managers work at the same time, with this many descriptors for the whole process.
 fn many_managers(count: usize, descriptors: u64) {
     let limit = Rlimit { current: Some(descriptors), ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, limit).unwrap();

@@ -1,10 +1,10 @@
-//! A process that works under locks until it is told to stop:
+//! A process that works under locks until a line of input stops it:
 //! `fenced-writer <url> <register url> <hot key> <slow keys, by commas>`.
 //!
-//! Several tasks share the hot key, with short sections; each slow key has a task and sections that are long enough to
-//! be caught by a fault. Every section ends with a write to the fenced register. Answers, one JSON object per line:
-//! `ready`, then `section {key, entered, left, fence, accepted}` and `error {key, kind, text}`; after a line of input
-//! `done`. Times are microseconds of the clock that all processes of a machine share.
+//! Several tasks share the hot key, with short sections. Each slow key has one task, with sections that are so long
+//! that a fault hits them. Every section ends with a write to the fenced register. The output is one JSON object per
+//! line: `ready`, then `section {key, entered, left, fence, accepted}` and `error {key, kind, text}`, and `done` after
+//! a line of input. Times are microseconds of the clock that all processes of a machine share.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -25,9 +25,9 @@ const TTL: Duration = Duration::from_secs(5);
 const HOT_TASKS: usize = 2;
 const HOT_HOLD_MS: u64 = 8;
 const SLOW_HOLD_MS: u64 = 3_000;
-/// How often a holder looks whether it still is one.
+/// How often a holder checks its lock.
 const SLICE: Duration = Duration::from_millis(1);
-/// After an error: nothing here is worth a busy loop.
+/// The pause after an error, which prevents a busy loop.
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[tokio::main]
@@ -92,11 +92,11 @@ impl Worker {
         let fence = guard.fencing_token().map(|token| token.get()).unwrap();
         let mut belief = Belief { held: true, until: entered, deadline: entered };
         let end = Instant::now() + Duration::from_micros(self.random(self.longest * 1_000) + 200);
-        // Others wait for a slow key: nobody is to wait for all of them when the fault is over.
+        // Others wait for a slow key. After the fault, no process should have to wait for all of them.
         while belief.still(&guard) && Instant::now() < end && !stop.load(Ordering::SeqCst) {
             tokio::time::sleep(SLICE).await;
         }
-        // Who has lost the lock writes as well: it may be in the middle of that when it happens.
+        // A holder that has lost the lock writes, too, because the loss may happen in the middle of the write.
         let accepted = FencedRegister::write(register, &self.key, fence);
         belief.still(&guard);
         say(&json!({
@@ -110,7 +110,7 @@ impl Worker {
         guard.release().await
     }
 
-    /// Below `limit`; the constants are those of Knuth's MMIX.
+    /// A random number below `limit`, with the constants of Knuth's MMIX.
     fn random(&mut self, limit: u64) -> u64 {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.seed >> 33) % limit
@@ -123,12 +123,12 @@ impl Worker {
     }
 }
 
-/// What a holder knows about its lock.
+/// The belief of a holder.
 struct Belief {
     held: bool,
     /// The last moment at which it believed.
     until: Duration,
-    /// When its lease ends, as far as it knew then.
+    /// The end of its lease, as it was known at that time.
     deadline: Duration,
 }
 
@@ -146,7 +146,7 @@ impl Belief {
     }
 }
 
-/// One line, whole: `println!` holds the lock of standard output.
+/// Prints one complete line, because `println!` holds the lock of standard output.
 fn say(event: &Value) {
     println!("{event}");
 }

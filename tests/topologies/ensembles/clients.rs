@@ -1,4 +1,4 @@
-//! Clients that are killed or stand still: their locks end with their session, not with their ttl.
+//! Clients are killed or paused. Their locks end with their session, and not with their ttl.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
 /// Much longer than a session.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// A process among those at work stands still for longer than its session.
+/// One of the working processes is paused for longer than its session.
 pub(super) async fn client_stopped<E: Ensemble>() {
     let _turn = turn().await;
     let servers = E::start(3);
@@ -35,7 +35,8 @@ pub(super) async fn killed_holder<E: Ensemble>() {
     servers.has_no_locks();
 }
 
-/// The other one gets the lock while the holder cannot act. When it goes on it does not believe any more.
+/// Another process gets the lock while the holder is paused. When the holder resumes, it no longer believes that it
+/// holds the lock.
 pub(super) async fn stopped_holder<E: Ensemble>() {
     let _turn = turn().await;
     let servers = E::start(1);
@@ -59,7 +60,7 @@ pub(super) async fn stopped_holder<E: Ensemble>() {
         let fence = next.fencing_token().map(|token| token.get());
         history.add(Section { fence, ..Section::new("other", "k", entered, shared_clock()) });
         next.release().await.unwrap();
-        // It answers that the lock was lost.
+        // The reply is that the lock was lost.
         assert_eq!(stopped.ask("release k").name(), "error");
     }
     let faults = history.faults();

@@ -1,4 +1,4 @@
-//! The only member, the leader or a follower is killed, and comes back with its data.
+//! The only member, the leader or a follower is killed, and restarts with its data.
 
 use super::{Ensemble, judge, load};
 use crate::load::turn;

@@ -33,7 +33,7 @@ pub(super) async fn links_half_open<E: Ensemble>() {
     judge(load, &servers, "links to two half open, mended later", "links_half_open").await;
 }
 
-/// Requests arrive when nobody waits for their answers any more.
+/// Requests arrive when no caller waits for the replies any longer.
 pub(super) async fn requests_held<E: Ensemble>() {
     let _turn = turn().await;
     let (servers, links, mut load) = linked::<E>(1);

@@ -1,5 +1,5 @@
-//! Stores whose members agree by a majority: the same faults on each of them, in one table. Another store is an
-//! implementation of [`Ensemble`] and a line of `faults!`.
+//! Stores whose members agree by a majority, with the same table of faults. Another store needs an implementation of
+//! [`Ensemble`] and a line of `faults!`.
 
 mod clients;
 mod killed;
@@ -35,12 +35,12 @@ faults! {
     zookeeper: super::ZooKeeperServers,
 }
 
-/// Processes at work on all members.
+/// Processes that work on all members.
 fn load(servers: &impl Ensemble) -> Load {
     Load::start(&servers.url(), Keys::of("k"))
 }
 
-/// Servers, a link to each member, and processes at work over these links.
+/// Servers, a link to each member, and processes that work over these links.
 fn linked<E: Ensemble>(members: usize) -> (E, Vec<Proxy>, Load) {
     let servers = E::start(members);
     let links: Vec<Proxy> = (0..members).map(|member| Proxy::to(&servers.address(member))).collect();
@@ -49,7 +49,7 @@ fn linked<E: Ensemble>(members: usize) -> (E, Vec<Proxy>, Load) {
     (servers, links, load)
 }
 
-/// Lets everybody finish: nothing is left, the row is printed, and no two holders have overlapped.
+/// Lets all processes finish, prints the row, and checks that no lock is left and no two holders have overlapped.
 async fn judge<E: Ensemble>(load: Load, servers: &E, fault: &str, test: &str) {
     let outcome = load.finish(&[]).await;
     servers.has_no_locks();

@@ -1,4 +1,4 @@
-//! The only member, the leader, a follower or the majority is stopped (SIGSTOP), and goes on.
+//! The only member, the leader, a follower or the majority is stopped (SIGSTOP), and resumes.
 
 use distlock_tests::eventually;
 
@@ -17,7 +17,7 @@ pub(super) async fn server_stopped<E: Ensemble>() {
     judge(load, &servers, "SIGSTOP, SIGCONT when every process had failed", "server_stopped").await;
 }
 
-/// It goes on when another one leads.
+/// It resumes when another member leads.
 pub(super) async fn leader_stopped<E: Ensemble>() {
     let _turn = turn().await;
     let servers = E::start(3);
@@ -45,7 +45,7 @@ pub(super) async fn follower_stopped<E: Ensemble>() {
     judge(load, &servers, "SIGSTOP of a follower, SIGCONT later", "follower_stopped").await;
 }
 
-/// What was sent to the leader that is left may stay in its log; it must not count when the others are back.
+/// Commands to the remaining leader may stay in its log. They must not count when the others are back.
 pub(super) async fn majority_stopped<E: Ensemble>() {
     let _turn = turn().await;
     let servers = E::start(3);

@@ -1,57 +1,57 @@
-//! Mistakes that authors of stores make, one for each way to break the contract: the proof that its suite looks.
+//! Mistakes of authors of stores, one for each way to break the contract. They prove that its suite finds them.
 
-/// What a [`ToyServer`](crate::ToyServer), or a [`ToyStore`](crate::ToyStore), is to do wrong.
+/// A mistake of a [`ToyServer`](crate::ToyServer) or a [`ToyStore`](crate::ToyStore).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// Looks whether the lock is free, and takes it a moment later.
+    /// Checks whether the lock is free, and acquires it a moment later.
     LooksAndThenTakes,
-    /// A release is carried out a moment after it was answered.
+    /// A release is executed a moment after its reply.
     ReleasesLater,
     /// Leases end 50 ms early.
     EndsEarly,
     /// Ttls are cut to whole seconds.
     CutsToSeconds,
-    /// The ttl is taken for tenths of what it is.
+    /// The ttl is read in a unit that is ten times shorter.
     TakesAnotherUnit,
-    /// The ttl counts from what was asked before.
+    /// The ttl is counted from the previous request.
     CountsFromBeforeTheCall,
     /// The server's clock is 2 % fast.
     ClockIsTwoPercentFast,
     /// The server's clock is 10 % fast.
     ClockIsTenPercentFast,
-    /// `Acquired`, whoever had the lock before.
+    /// `Acquired`, even if another owner has the lock.
     HeldIsAcquired,
     /// `AlreadyHeld`, although the lock was lost meanwhile.
     AcquiredIsHeld,
-    /// Others are told of a holder that does not exist.
+    /// Other requests get the name of a holder that does not exist.
     NamesSomebodyElse,
-    /// The holder is told that it is in its own way.
+    /// A holder that asks again gets its own name as the obstacle.
     OwnersAreInTheirOwnWay,
-    /// A repeated acquire makes the lease as long as it says, although it was longer.
+    /// A repeated acquisition sets the lease to its ttl, even if the lease was longer.
     AcquireShortens,
-    /// Replaces the holder, whoever it is.
+    /// Replaces any holder.
     ReplacesAnybody,
-    /// A renewal makes the lease as long as it says, although it was longer.
+    /// A renewal sets the lease to its ttl, even if the lease was longer.
     RenewShortens,
-    /// A renewal takes a lock that is free.
+    /// A renewal acquires a free lock.
     RenewCreates,
-    /// `Renewed`, whoever has the lock.
+    /// `Renewed`, even if another owner has the lock.
     RenewSaysYes,
     /// `Renewed`, and the lease is as long as before.
     RenewDoesNothing,
-    /// A release frees the lock, whoever has it.
+    /// A release frees the lock of any owner.
     ReleasesForAnybody,
     /// A release leaves the owner in the queue.
     ReleaseKeepsPlace,
-    /// A release lets nobody in.
+    /// A release grants the lock to no waiter.
     ReleaseServesNobody,
-    /// A key is free when it is released, although it was to stay taken.
+    /// A key is free after its release, although it should stay taken.
     IgnoresKeep,
-    /// Who is granted the lock stays in the queue.
+    /// An owner that was granted the lock stays in the queue.
     GrantKeepsPlace,
     /// A grant lasts for an hour.
     IgnoresClaim,
-    /// A granted lock is not its owner's before it has asked.
+    /// The owner of a grant does not hold the lock before it has asked.
     GrantsToNobody,
     /// Every grant is reported as new.
     GrantsAreAlwaysNew,
@@ -67,12 +67,12 @@ pub enum Mistake {
     ReusesFencesOfTheExpired,
     /// The last fencing token is not written to disk.
     FencesBeginAnewAfterARestart,
-    /// A command is carried out whenever it arrives.
+    /// A command is executed even if it arrives too late.
     CarriesOutLateCommands,
-    /// A command whose connection was lost is sent again over the next one.
+    /// A command of a lost connection is sent again over the next one.
     SendsAgain,
-    /// The last one on a page is left out of lists.
+    /// Lists leave out the last lock of a page.
     ListsTooFew,
-    /// An examination ends every lease.
+    /// A diagnosis ends every lease.
     ExaminationEndsLeases,
 }

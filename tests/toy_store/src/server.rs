@@ -1,4 +1,4 @@
-//! The server: a task for each connection, which asks the table of locks.
+//! The server: a task for each connection, which uses the table of locks.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::line::{Words, hex, unhex};
 use crate::mistake::Mistake;
 use crate::table::{News, Table};
 
-/// A server on a free port of this machine. Ends when dropped.
+/// A server on a free port of this machine. It ends when this is dropped.
 #[derive(Debug)]
 pub struct ToyServer {
     address: SocketAddr,
@@ -28,14 +28,14 @@ struct Shared {
     table: Mutex<Table>,
     news: broadcast::Sender<News>,
     reachable: watch::Sender<bool>,
-    /// Requests about locks.
+    /// The number of requests for locks.
     requests: AtomicU64,
-    /// How often everybody was told something.
+    /// The number of messages to all connections.
     told: AtomicU64,
 }
 
 impl ToyServer {
-    /// Starts one, within a tokio runtime.
+    /// Starts a server, within a tokio runtime.
     ///
     /// # Errors
     /// If there is no port.
@@ -43,7 +43,7 @@ impl ToyServer {
         Self::mistaken(None).await
     }
 
-    /// The same, with a mistake.
+    /// Starts a server with a mistake.
     ///
     /// # Errors
     /// If there is no port.
@@ -62,28 +62,28 @@ impl ToyServer {
         Ok(ToyServer { address, shared, accepting })
     }
 
-    /// Where it listens.
+    /// The address for clients.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Cuts every connection, and each that is made, until [`mend`](Self::mend) is called.
+    /// Cuts every connection, and each new one, until [`mend`](Self::mend) is called.
     pub fn cut(&self) {
         self.shared.reachable.send_replace(false);
     }
 
-    /// Can be reached again.
+    /// Makes the server reachable again.
     pub fn mend(&self) {
         self.shared.reachable.send_replace(true);
     }
 
-    /// Forgets all locks and sessions, as a server that has ended and was started anew.
+    /// Forgets all locks and sessions, like a server that was restarted.
     pub fn restart(&self) {
         self.shared.table().restart();
     }
 
-    /// How many requests about locks it has carried out.
+    /// The number of requests for locks that it has executed.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
@@ -135,7 +135,7 @@ async fn talk(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
         let line = tokio::select! {
             line = lines.next_line() => match line? {
                 None => return Ok(()),
-                // What was sent after a cut, which the task that ends this one may not have seen yet.
+                // Requests after a cut that the task which ends this one may not have noticed yet.
                 Some(_) if !*shared.reachable.borrow() => return Ok(()),
                 Some(line) => {
                     let (id, request) = line.split_once(' ').unwrap_or((&line, ""));
@@ -146,14 +146,14 @@ async fn talk(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
                     format!("{id} {answer}\n")
                 }
             },
-            // A connection that is too slow misses some: they are hints.
+            // A connection that is too slow misses some messages, because they are hints.
             Ok(news) = news.recv() => format!("{news}\n"),
         };
         writer.write_all(line.as_bytes()).await?;
     }
 }
 
-/// How long a mistake takes.
+/// The duration of a mistake.
 const MOMENT: Duration = Duration::from_millis(10);
 
 impl Shared {
@@ -161,7 +161,7 @@ impl Shared {
         self.table().makes(mistake)
     }
 
-    /// With the mistakes that take a moment. `None`: it is none of these.
+    /// Executes a request with a mistake that takes a moment. `None`: it is not one of these.
     async fn carry_out_wrongly(self: &Arc<Self>, request: &str) -> Option<String> {
         let mut words = Words::of(request);
         let (_, what, key) = (words.text()?, words.text()?, unhex(words.text()?)?);
@@ -183,7 +183,7 @@ impl Shared {
         None
     }
 
-    /// What to answer if that is so.
+    /// The reply to a request that is too late. `None`: it is in time.
     fn is_too_late(&self, until: &str) -> Option<String> {
         let now = self.table().clock().as_micros();
         let is_late = until.parse().is_ok_and(|until: u128| until < now);
@@ -224,7 +224,7 @@ impl Shared {
             {
                 continue;
             }
-            // Nobody is connected who could be told.
+            // No client is connected.
             drop(self.news.send(news));
         }
         answer

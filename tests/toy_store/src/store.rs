@@ -1,4 +1,4 @@
-//! The client: what a program gives to its manager.
+//! The client, which a program passes to its manager.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,9 +18,9 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::line::{Words, hex, kind_word, millis, unhex};
 use crate::mistake::Mistake;
 
-/// How long it waits before it connects again.
+/// The pause before it connects again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A request that arrives later is not carried out, by the server's clock: the link may hold it back.
+/// A request that arrives later, by the server's clock, is not executed, because the link may delay it.
 const LATEST: Duration = Duration::from_secs(4);
 const _: () = assert!(LATEST.as_nanos() < LATE_COMMANDS.as_nanos());
 
@@ -28,33 +28,33 @@ const _: () = assert!(LATEST.as_nanos() < LATE_COMMANDS.as_nanos());
 #[derive(Debug)]
 pub struct ToyStore {
     address: SocketAddr,
-    /// Locks live as long as a session with this time-out; `None`: each has its ttl.
+    /// Locks live as long as a session with this time-out. `None`: each has its ttl.
     session: Option<Duration>,
     queue: Waiting,
     clock: ServerClock,
-    /// Who we are, once we are wanted.
+    /// The id of this client, as soon as the store is used.
     client: Mutex<Option<String>>,
-    /// The manager has ended.
+    /// Notified when the manager has ended.
     closed: Notify,
     /// `None`: not connected.
     connection: Mutex<Option<Connection>>,
     mistake: Option<Mistake>,
-    /// What is sent again by mistake.
+    /// The requests that a mistake sends again.
     unanswered: Mutex<Vec<String>>,
 }
 
 #[derive(Debug)]
 struct Connection {
     lines: mpsc::UnboundedSender<String>,
-    /// Those who await an answer, by the numbers of their requests.
+    /// The callers that await a reply, by the numbers of their requests.
     awaited: HashMap<u64, oneshot::Sender<String>>,
     next: u64,
-    /// What the server's clock has shown, and when we learnt that.
+    /// The time of the server's clock, and when this process read it.
     shown: (Instant, Duration),
 }
 
 impl ToyStore {
-    /// Locks on the server at this address. Connects when the manager is made.
+    /// Locks on the server at this address. It connects when the manager is created.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         ToyStore {
@@ -70,19 +70,19 @@ impl ToyStore {
         }
     }
 
-    /// The same with a queue on the server, which a release serves.
+    /// Like [`new`](Self::new), with a queue on the server, which a release serves.
     #[must_use]
     pub fn with_queue(address: SocketAddr) -> Self {
         ToyStore { queue: Waiting::Queued, ..ToyStore::new(address) }
     }
 
-    /// The same with leases that live as long as the process's session.
+    /// Like [`new`](Self::new), with leases that live as long as the process's session.
     #[must_use]
     pub fn with_sessions(address: SocketAddr, timeout: Duration) -> Self {
         ToyStore { session: Some(timeout), ..ToyStore::new(address) }
     }
 
-    /// The same with a mistake.
+    /// Adds a mistake.
     #[must_use]
     pub fn mistaken(self, mistake: Option<Mistake>) -> Self {
         ToyStore { mistake, ..self }
@@ -99,7 +99,7 @@ impl ToyStore {
     async fn ask(&self, request: String) -> Result<String, StoreError> {
         let (answer, reply) = oneshot::channel();
         match self.connection().as_mut() {
-            // It has not left this process.
+            // It was not sent.
             None => return Err(StoreError::not_sent("not connected")),
             Some(connection) => {
                 let id = connection.next;
@@ -107,11 +107,11 @@ impl ToyStore {
                 connection.awaited.insert(id, answer);
                 let (learnt, shown) = connection.shown;
                 let until = (shown + learnt.elapsed() + LATEST).as_micros();
-                // If the connection ends now, so does the answer.
+                // If the connection ends now, the reply reports it.
                 drop(connection.lines.send(format!("{id} {until} {request}\n")));
             }
         }
-        // It may have arrived, or not.
+        // The request may have been executed.
         let Ok(reply) = reply.await else {
             if self.mistake == Some(Mistake::SendsAgain) {
                 self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).push(request);
@@ -119,7 +119,7 @@ impl ToyStore {
             return Err(StoreError::unknown("the connection was lost"));
         };
         if let Some(shown) = reply.strip_prefix("LATE ") {
-            // The link held it back, or the clock that we know was read from an answer that was held back.
+            // The link has delayed the request, or the known clock comes from a reply that was delayed.
             let shown = Duration::from_micros(shown.parse().map_err(|_| garbled())?);
             if let Some(connection) = self.connection().as_mut() {
                 connection.shown = (Instant::now(), shown);
@@ -133,7 +133,7 @@ impl ToyStore {
         }
     }
 
-    /// Talks until the connection ends.
+    /// Exchanges lines until the connection ends.
     async fn talk(&self, events: &StoreEvents) -> io::Result<()> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
@@ -146,7 +146,7 @@ impl ToyStore {
         *self.connection() = Some(Connection { lines: sender, awaited: HashMap::new(), next: 0, shown });
         // It may be another server.
         self.clock.forget();
-        // What was sent on an earlier connection may be on its way still.
+        // Requests of an earlier connection may still be in flight.
         events.up(EarlierCommands::MayArrive);
         let unanswered = std::mem::take(&mut *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner));
         for again in unanswered {
@@ -166,7 +166,7 @@ impl ToyStore {
     async fn stay_connected(&self, events: &StoreEvents) {
         loop {
             let ended = self.talk(events).await;
-            // Those who await an answer learn that there is none.
+            // The callers that await a reply get an error.
             *self.connection() = None;
             let cause = ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
             events.down(StoreError::unknown(cause));
@@ -178,14 +178,14 @@ impl ToyStore {
         let Some(timeout) = self.session else { return };
         let request = format!("SESSION {} {}", events.client(), millis(timeout));
         loop {
-            // Before it is sent: the session lasts from here.
+            // Taken before the heartbeat is sent, because the session's time is counted from here.
             let heartbeat = events.heartbeat();
             match self.ask(request.clone()).await.as_deref() {
                 Ok("ALIVE") => {
                     heartbeat.answered(timeout);
                     tokio::time::sleep(timeout / 5).await;
                 }
-                // Another one than before: its first heartbeat is the next.
+                // It is a new session, and its first heartbeat is the next one.
                 Ok("NEW") => events.session_lost(),
                 _ => tokio::time::sleep(PAUSE).await,
             }
@@ -199,7 +199,7 @@ impl ToyStore {
             grant = Grant::new().at_most_old(Duration::ZERO);
         }
         let fence = words.number().filter(|fence| *fence > 0);
-        // Grants to other processes come this way, too; the manager ignores them.
+        // This also receives grants to other processes, which the manager ignores.
         events.granted(&key, owner, fence.map_or(grant, |fence| grant.fence(fence)));
         Some(())
     }
@@ -218,7 +218,7 @@ impl ToyStore {
         let Some((id, answer)) = line.split_once(' ') else { return };
         let awaited = id.parse().ok().and_then(|id: u64| self.connection().as_mut()?.awaited.remove(&id));
         if let Some(awaited) = awaited {
-            // The future that asked may have been dropped.
+            // The caller may have been dropped.
             drop(awaited.send(answer.to_owned()));
         }
     }
@@ -248,7 +248,7 @@ impl LockStore for ToyStore {
         let queue = queue.filter(|_| self.queue == Waiting::Queued);
         let place = queue
             .map_or(String::new(), |queue| format!("{} {}", millis(queue.claim), millis(queue.entry_ttl)));
-        // Before it is sent: the answer comes with the server's time.
+        // Taken before the request is sent, because the reply contains the server's time.
         let asking = self.clock.asking();
         let reply = self.ask(format!("ACQUIRE {key} {owner} {ttl} {kind} {fences} {place}")).await?;
         let mut words = Words::of(&reply);
@@ -318,13 +318,13 @@ impl LockStore for ToyStore {
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {
         let List { beginning, after, most, .. } = request;
         let after = after.as_ref().map(|after| hex(after)).unwrap_or_default();
-        // Without the stroke an empty text would be no word.
+        // Without the `/`, an empty text would not be a word.
         let reply = self.ask(format!("LIST /{} {most} {after}", hex(beginning))).await?;
         let keys: Option<Vec<String>> = reply.split(' ').skip(1).map(unhex).collect();
         let keys = keys.ok_or_else(garbled)?;
         let mut page = StoredPage::new();
         for key in &keys {
-            // One that was released in between is none.
+            // A lock that was released meanwhile is left out.
             if let Some(lock) = self.inspect(key).await? {
                 page = page.lock(key.clone(), lock);
             }
@@ -349,7 +349,7 @@ impl LockStore for ToyStore {
         events.wanted().await;
         *self.client() = Some(events.client().to_owned());
         tokio::join!(self.stay_connected(&events), async {
-            // No session is begun after the last has been ended.
+            // No new session begins after the last one was ended.
             tokio::select! {
                 () = self.stay_in_session(&events) => {}
                 () = self.closed.notified() => {}
@@ -361,7 +361,7 @@ impl LockStore for ToyStore {
         self.closed.notify_one();
         let client = self.client().take();
         if let Some(client) = client.filter(|_| self.session.is_some()) {
-            // If this fails, the session ends by itself.
+            // If this fails, the session expires.
             drop(self.ask(format!("END {client}")).await);
         }
     }

@@ -1,4 +1,4 @@
-//! The locks, and the queues of those who wait for them.
+//! The locks, and the queues of their waiters.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -13,12 +13,12 @@ use crate::mistake::Mistake;
 /// Longer than any test runs.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What every connection is told.
+/// A message to every connection.
 #[derive(Clone, Debug)]
 pub(crate) enum News {
     /// The key may be free.
     Released { key: String },
-    /// The first in the queue has the key now, until its claim is over. `at`: by the server's clock.
+    /// The first owner in the queue has the key now, until its claim is over. `at` is a time of the server's clock.
     Granted { key: String, owner: String, fence: Option<u64>, at: Duration },
 }
 
@@ -36,14 +36,14 @@ impl fmt::Display for News {
 #[derive(Debug)]
 pub(crate) struct Table {
     locks: HashMap<String, Lock>,
-    /// When they end, by their clients.
+    /// The ends of the sessions, by their clients.
     sessions: HashMap<String, Instant>,
     last_fence: u64,
     clock: Clock,
-    /// When something was asked last.
+    /// The time of the last request.
     last_asked: Instant,
     mistake: Option<Mistake>,
-    /// All who ever had a lock.
+    /// All owners that ever had a lock.
     known: HashSet<String>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     began: Instant,
-    /// By so many per cent it is fast.
+    /// How much it is fast, in per cent.
     fast: u32,
 }
 
@@ -75,18 +75,18 @@ struct Place {
     owner: String,
     kind: LockKind,
     fences: u64,
-    /// How long a lease lasts that is granted to it.
+    /// The duration of a lease that is granted to it.
     claim: Duration,
-    /// When it ends if its owner does not ask again.
+    /// The end of the place, unless its owner asks again.
     until: Instant,
 }
 
-/// What an owner asks for.
+/// The request of an owner.
 struct Asked<'a> {
     owner: &'a str,
     kind: LockKind,
     fences: u64,
-    /// How long a granted lease and a place in the queue live, if it wants to wait in the queue.
+    /// If it queues: how long a granted lease and a place in the queue live.
     place: Option<(Duration, Duration)>,
 }
 
@@ -109,17 +109,17 @@ impl Table {
         }
     }
 
-    /// Whether this server is to make the mistake.
+    /// Whether this server makes the mistake.
     pub(crate) fn makes(&self, mistake: Mistake) -> bool {
         self.mistake == Some(mistake)
     }
 
-    /// What the clock shows.
+    /// The time of the clock.
     pub(crate) fn clock(&self) -> Duration {
         self.clock.now() - self.clock.began
     }
 
-    /// Everything is forgotten but what was written to disk.
+    /// Forgets everything except the data on the disk.
     pub(crate) fn restart(&mut self) {
         self.locks.clear();
         self.sessions.clear();
@@ -149,7 +149,7 @@ impl Table {
         self.sessions.keys().cloned().collect()
     }
 
-    /// The first `most` keys behind `after` that begin so, in order.
+    /// The first `most` keys after `after` with this beginning, in order.
     pub(crate) fn list(&mut self, beginning: &str, after: Option<&str>, most: usize) -> Vec<String> {
         let mut keys = self.keys();
         keys.retain(|key| key.starts_with(beginning) && after.is_none_or(|after| key.as_str() > after));
@@ -161,7 +161,7 @@ impl Table {
         keys
     }
 
-    /// Whether anything is forgotten before its time.
+    /// Whether any data was lost before its time.
     pub(crate) fn examine(&mut self) -> &'static str {
         if self.makes(Mistake::ExaminationEndsLeases) {
             self.locks.clear();
@@ -169,7 +169,7 @@ impl Table {
         "KEEPS-ALL"
     }
 
-    /// What ends with the session lasts as long again.
+    /// Extends all leases of the session.
     pub(crate) fn heartbeat(&mut self, client: &str, timeout: Duration) -> &'static str {
         let now = self.clock.now();
         let until = now + timeout;
@@ -185,7 +185,7 @@ impl Table {
         "ALIVE"
     }
 
-    /// Ends a session at once, with all that it holds. `news`: what everybody is to be told.
+    /// Ends a session immediately, with all its locks. Messages to all connections are added to `news`.
     pub(crate) fn end_session(&mut self, client: &str, news: &mut Vec<News>) -> &'static str {
         if self.sessions.remove(client).is_none() {
             return "NONE";
@@ -203,7 +203,7 @@ impl Table {
         "ENDED"
     }
 
-    /// Carries out one request for one key. `news`: what everybody is to be told.
+    /// Executes one request for one key. Messages to all connections are added to `news`.
     pub(crate) fn carry_out(
         &mut self,
         what: &str,
@@ -211,7 +211,7 @@ impl Table {
         words: &mut Words<'_>,
         news: &mut Vec<News>,
     ) -> Option<String> {
-        // A lease may have ended since the last request: those who wait are served before anybody else.
+        // A lease may have expired since the last request, so waiters are served before other requests.
         self.serve(key, news);
         let holders = self.holders(key);
         let answer = match what {
@@ -231,7 +231,7 @@ impl Table {
         Some(answer)
     }
 
-    /// Grants the lock to those at the front of the queue, as long as there is room. Says whether it did.
+    /// Grants the lock to the first waiters, as long as there is room. Returns whether it did.
     fn serve(&mut self, key: &str, news: &mut Vec<News>) -> bool {
         let (now, mistake) = (self.clock.now(), self.mistake);
         let Some(lock) = self.locks.get_mut(key) else { return false };
@@ -265,7 +265,7 @@ impl Table {
         has_granted
     }
 
-    /// How long a lease lasts.
+    /// The end of a lease.
     fn lease(&self, ttl: Duration) -> Duration {
         match self.mistake {
             Some(Mistake::EndsEarly) => ttl.saturating_sub(Duration::from_millis(50)),
@@ -288,7 +288,7 @@ impl Table {
                 let from = if self.makes(Mistake::CountsFromBeforeTheCall) { self.last_asked } else { now };
                 from + self.lease(Duration::from_millis(ttl))
             }
-            // As long as the session of this client.
+            // It ends with the session of this client.
             Err(_) => *self.sessions.get(ttl)?,
         };
         let mistake = self.mistake;
@@ -346,7 +346,7 @@ impl Table {
         Some(format!("{} {first}", if is_ours { "HELD" } else { "REPLACED" }))
     }
 
-    /// Without a ttl it only looks.
+    /// Without a ttl, it only checks the lock.
     fn renew(&mut self, key: &str, owner: &str, ttl: Option<Duration>) -> &'static str {
         let until = self.clock.now() + self.lease(ttl.unwrap_or_default());
         if self.makes(Mistake::RenewCreates) {
@@ -385,7 +385,7 @@ impl Table {
         };
         lock.holders.swap_remove(at);
         if let Some(keep) = keep.filter(|_| mistake != Some(Mistake::IgnoresKeep)) {
-            // Not to be released by anybody, but to end by itself.
+            // No owner can release it, so it stays until it expires.
             let several = lock.kind != LockKind::Exclusive;
             let name = if several { format!("{KEPT}:{owner}") } else { KEPT.to_owned() };
             lock.holders.push((name, now + keep));
@@ -413,7 +413,7 @@ impl Table {
 }
 
 impl Lock {
-    /// Held or waited for, now.
+    /// Whether the lock is held or waited for now.
     fn is_in_use(&mut self, now: Instant) -> bool {
         self.holders.retain(|(_, until)| *until > now);
         self.queue.retain(|place| place.until > now);
@@ -433,13 +433,13 @@ impl Lock {
         }
     }
 
-    /// The first in the queue, if there is room for it: it leaves the queue.
+    /// Removes and returns the first waiter, if there is room for it.
     fn next(&mut self) -> Option<Place> {
         let kind = self.queue.front()?.kind;
         if self.has_room(kind) { self.queue.pop_front() } else { None }
     }
 
-    /// Lets in, or extends; never shortens.
+    /// Grants the lock to an owner, or extends its lease. Never shortens a lease.
     fn put(&mut self, owner: &str, until: Instant) {
         match self.holders.iter_mut().find(|(holder, _)| holder == owner) {
             Some((_, old)) => *old = until.max(*old),
@@ -447,8 +447,8 @@ impl Lock {
         }
     }
 
-    /// Puts the owner into the queue, or keeps its place alive. Says who is in the way, for how long, and whether
-    /// others stand before it.
+    /// Adds the owner to the queue, or keeps its place alive. Returns the obstacle, its remaining time, and whether
+    /// others are before the owner.
     fn turn_away(&mut self, asked: &Asked<'_>, now: Instant) -> String {
         let Asked { owner, kind, fences, .. } = *asked;
         let before = self.queue.iter().position(|place| place.owner == owner);
@@ -461,7 +461,7 @@ impl Lock {
             }
         }
         let first = self.queue.front().is_none_or(|place| place.owner == owner);
-        // It waits for the last to go, or for the first if one place is enough.
+        // It waits for the last holder, or for the first one if one place is enough.
         let one_is_enough = matches!(kind, LockKind::Limited { .. });
         let by_end = |(_, until): &&(String, Instant)| *until;
         let ends = self.holders.iter();

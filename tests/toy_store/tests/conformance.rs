@@ -1,4 +1,4 @@
-//! The toy store passes the suite that every store passes, whatever ends its leases.
+//! The toy store passes the suite for all stores, with both ways to end its leases.
 
 #![allow(clippy::expect_used)]
 
@@ -8,7 +8,7 @@ use distlock::testing::conformance::{Fixture, Queue, conformance};
 use distlock::{LockManager, LockManagerBuilder};
 use distlock_toy_store::{ToyServer, ToyStore};
 
-/// What both have in common.
+/// The common part of both.
 macro_rules! on_the_toy_server {
     ($name:ident, $store:expr, $queue:expr) => {
         struct $name(ToyServer);
@@ -71,7 +71,7 @@ async fn process(server: &ToyServer) -> LockManager {
     LockManager::builder().store(store).connect().await.expect("the server runs")
 }
 
-/// The ttl does not matter: the process keeps its session alive, or not.
+/// The ttl does not matter, only whether the process keeps its session alive.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_lives_as_long_as_the_session_of_its_process() {
     let server = ToyServer::start().await.expect("there is a free port");
@@ -80,7 +80,7 @@ async fn a_lock_lives_as_long_as_the_session_of_its_process() {
     let start = Instant::now();
     assert!(other.lock("k").wait(TIMEOUT * 2).acquire().await.is_err_and(|error| error.is_busy()));
     guard.check().expect("the session lives");
-    // Nobody reaches the server for longer than that.
+    // The server is unreachable for longer than that.
     server.cut();
     assert!(guard.lost().await.is_lost());
     assert!(start.elapsed() > TIMEOUT * 2, "{:?}", start.elapsed());
@@ -89,7 +89,7 @@ async fn a_lock_lives_as_long_as_the_session_of_its_process() {
     assert!(next.is_held() && !guard.is_held());
 }
 
-/// Others need not wait for the session of a process that has ended in order.
+/// Others do not have to wait for the session of a process that was shut down.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_session_ends_with_the_manager() {
     let server = ToyServer::start().await.expect("there is a free port");

@@ -1,4 +1,4 @@
-//! A store that keeps a queue and grants the lock to the first in it when it is released.
+//! A store with a queue, whose release grants the lock to the first waiter.
 
 #![allow(clippy::expect_used)]
 
@@ -22,7 +22,7 @@ async fn waiters(manager: &LockManager, key: &str) -> u64 {
     manager.inspect(key).await.expect("the server runs").map_or(0, |lock| lock.waiters)
 }
 
-/// Starts one process after the other: each stands in the queue before the next one asks.
+/// Starts one manager after the other. Each is in the queue before the next one asks.
 async fn in_line(server: &ToyServer, holder: &LockManager, count: u64) -> Vec<LockManager> {
     let mut processes = Vec::new();
     for _ in 0..count {
@@ -56,7 +56,8 @@ async fn processes_are_served_in_the_order_in_which_they_came() {
     assert_eq!(server.keys(), Vec::<String>::new());
 }
 
-/// The grant is believed at once, since the store tells its age: a waiter asks for its place, and releases.
+/// The waiter relies on the grant immediately, because the store reports its age. So it only requests a place, and
+/// releases.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_off_costs_two_requests() {
     const ROUNDS: u64 = 50;
@@ -81,11 +82,11 @@ async fn a_hand_off_costs_two_requests() {
     }
     let requests = server.requests() - before - looked;
     guard.release().await.expect("it is held");
-    // A few waiters ask again, when the machine is busy.
+    // A few waiters ask again if the machine is busy.
     assert!(requests <= 2 * ROUNDS + ROUNDS / 5, "{requests} requests for {ROUNDS} hand-offs");
 }
 
-/// A waiter that is cancelled anywhere leaves no place in the queue, and no grant that nobody wants.
+/// A waiter that is cancelled at any point leaves no place in the queue and no unused grant.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_goes_leaves_nothing_for_others_to_wait_for() {
     let server = ToyServer::start().await.expect("there is a free port");
@@ -94,7 +95,7 @@ async fn a_waiter_that_goes_leaves_nothing_for_others_to_wait_for() {
         let guard = one.lock("k").acquire().await.expect("it is free");
         tokio::select! {
             dropped = drop_after(polls, other.lock("k").acquire()) => assert!(dropped.is_none()),
-            // Nothing polls it any more until the lock is free.
+            // It is not polled again until the lock is free.
             _ = eventually("it stands in the queue", async || waiters(&one, "k").await == 1) => {}
         }
         guard.release().await.expect("it is held");
@@ -112,7 +113,7 @@ async fn a_waiter_that_goes_leaves_nothing_for_others_to_wait_for() {
         let guard = one.lock("k").wait(WAIT).acquire().await.expect("nobody keeps it");
         let waiting = tokio::spawn(other.lock("k").wait(WAIT).acquire());
         eventually("it stands in the queue", async || waiters(&one, "k").await == 1).await;
-        // The grant comes before it goes, or after that, or while it does.
+        // The grant arrives before, during or after the cancellation.
         let released = tokio::spawn(guard.release());
         waiting.abort();
         released.await.expect("it does not panic").expect("it is held");
@@ -124,7 +125,7 @@ async fn a_waiter_that_goes_leaves_nothing_for_others_to_wait_for() {
     eventually("nothing is left", async || server.keys().is_empty()).await;
 }
 
-/// A connection without a manager: a process that dies when the test says so.
+/// A connection without a manager, like a process that the test lets die.
 struct Raw(BufReader<TcpStream>);
 
 impl Raw {
@@ -132,7 +133,7 @@ impl Raw {
         Raw(BufReader::new(TcpStream::connect(server.address()).await.expect("the server runs")))
     }
 
-    /// The answer to one request.
+    /// Sends a request, and returns the reply.
     async fn ask(&mut self, request: &str) -> String {
         self.0.get_mut().write_all(format!("1 - {request}\n").as_bytes()).await.expect("connected");
         loop {
@@ -145,12 +146,12 @@ impl Raw {
     }
 }
 
-/// The key `k`, an exclusive lock without fencing tokens, for ten minutes.
+/// A request for the key `k`: an exclusive lock without fencing tokens, for ten minutes.
 fn acquire(owner: u32, place: &str) -> String {
     format!("ACQUIRE 6b dl1:c:{owner} 600000 x 0 {place}")
 }
 
-/// What the contract asks of a store that keeps a queue.
+/// The contract requires this of a store with a queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_ends_with_its_claim_and_a_place_with_its_life() {
     let server = ToyServer::start().await.expect("there is a free port");
@@ -160,7 +161,7 @@ async fn a_grant_ends_with_its_claim_and_a_place_with_its_life() {
         assert!(raw.ask(&acquire(owner, "50 600000")).await.starts_with("BUSY"));
     }
     assert_eq!(raw.ask("RELEASE 6b dl1:c:1").await, "RELEASED");
-    // The second was granted the lock, and does not ask: its claim ends, and the third is next.
+    // The second owner was granted the lock and does not ask. So its claim ends, and the third is next.
     let mut is_next = async || raw.ask(&acquire(3, "50 600000")).await.starts_with("HELD");
     eventually("the claim is over", &mut is_next).await;
     assert!(raw.ask(&acquire(4, "600000 50")).await.contains(" FIRST dl1:c:3 "));

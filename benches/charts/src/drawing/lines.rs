@@ -1,4 +1,4 @@
-//! Lines with marks, and a legend where no line is.
+//! Lines with marks, and a legend in a place without lines.
 
 use plotters::coord::ranged1d::Ranged as _;
 use plotters::prelude::*;
@@ -10,14 +10,14 @@ use super::theme::{self, FAINT, GREY, GROUND, INK, Shade};
 use super::words::{self, Area, Head, MARGIN, Size, WIDTH, failed, say, style};
 use super::{Axis, Pen};
 
-/// Of the numbers at the left, and of those below with the name of their axis.
+/// The room for the numbers at the left, and for the numbers and the axis name below.
 const LEFT: u32 = 110;
 const BELOW: u32 = 76;
-/// From the uppermost to the lowest line.
+/// From the highest to the lowest line.
 const HEIGHT: i32 = 480;
-/// Between the middles of two names of the legend.
+/// The distance between the middles of two names of the legend.
 const LEADING: i32 = 27;
-/// From the edge of the legend to its marks, to its names, and to the lines around it.
+/// The distances from the edge of the legend to its marks, to its names, and to the lines around it.
 const TO_MARK: i32 = 18;
 const TO_NAME: i32 = 34;
 const GAP: i32 = 10;
@@ -47,7 +47,7 @@ pub(crate) struct Limit {
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) pen: Pen,
-    /// From left to right. Without a point, its name is in the legend all the same.
+    /// From left to right. Even without a point, its name is in the legend.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -73,7 +73,7 @@ impl Frame {
 /// The chart as SVG.
 ///
 /// # Errors
-/// If there is no point at all.
+/// If there is no point.
 pub(crate) fn draw_lines(chart: &Lines) -> Result<String, String> {
     let points = || chart.series.iter().flat_map(|line| line.points.iter().copied());
     if points().next().is_none() {
@@ -112,7 +112,7 @@ pub(crate) fn draw_lines(chart: &Lines) -> Result<String, String> {
 /// The limit as a line from left to right, if there is one.
 type Level = Option<[(i32, i32); 2]>;
 
-/// Draws the axes, and returns where the points and the limit are.
+/// Draws the axes, and returns the positions of the points and of the limit.
 fn place<'a>(
     area: &Area<'_>,
     chart: &'a Lines,
@@ -153,8 +153,8 @@ fn place<'a>(
     Ok((series.collect(), level))
 }
 
-/// The names of the series with their last numbers, and where that is if other lines are longer. The order is that of
-/// the ends of the lines, from above. Each row has the index of its series.
+/// The names of the series with their last numbers. If other lines are longer, also the position of that number. The
+/// rows have the order of the ends of the lines, from above. Each row has the index of its series.
 fn legend(chart: &Lines) -> Vec<(usize, String)> {
     let ends = chart.series.iter().map(|line| line.points.last());
     let longest = ends.clone().flatten().map(|(x, _)| *x).fold(f64::NEG_INFINITY, f64::max);

@@ -1,4 +1,4 @@
-//! Marks that are told apart by their shapes, for those who do not see the colours.
+//! Marks with different shapes, for readers who do not see the colours.
 
 use plotters::prelude::*;
 
@@ -27,7 +27,7 @@ impl Marker {
         Marker::Cross,
     ];
 
-    /// Of the series with this number. An eighth series begins again.
+    /// The mark of the series with this number. The eighth series has the mark of the first.
     pub(super) fn nth(index: usize) -> (Marker, Shade) {
         (Marker::ALL[index % Marker::ALL.len()], SERIES[index % SERIES.len()])
     }

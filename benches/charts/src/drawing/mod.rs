@@ -11,19 +11,19 @@ pub(crate) use lines::{Limit, Line, Lines, draw_lines};
 pub(crate) use scale::Scale;
 pub(crate) use spans::{Span, Spans, draw_spans};
 
-/// What an axis shows.
+/// The title, the scale and the numbers of an axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
     pub(crate) title: String,
     pub(crate) scale: Scale,
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pen {
-    /// What the chart is about.
+    /// The subject of the chart.
     Bold,
-    /// What it is compared with.
+    /// A series for comparison.
     Plain,
 }
 

@@ -1,4 +1,4 @@
-//! Where a number is on an axis, and which numbers are written beside it.
+//! The position of a number on an axis, and the numbers that are written next to it.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub(crate) enum Scale {
     FromZero,
 }
 
-/// An axis that has room for some numbers.
+/// An axis with a range of numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     scale: Scale,
@@ -35,7 +35,7 @@ impl Places {
             Scale::FromZero => {
                 let most = if most > 0.0 { most * 1.1 } else { 1.0 };
                 let step = above(most / 5.0);
-                // Two at least, and five at most.
+                // At least two steps, and at most five.
                 let steps = (most / step).ceil();
                 let ticks = (0..=steps as u32).map(|nth| step * f64::from(nth)).collect();
                 Places { scale, ends: 0.0..step * steps, ticks }
@@ -43,7 +43,7 @@ impl Places {
         }
     }
 
-    /// A little more than from the first number to the last, on a logarithmic axis that names just these.
+    /// A logarithmic axis that is a little longer than from the first number to the last, and names only these numbers.
     pub(super) fn exactly(numbers: impl Iterator<Item = f64>) -> Places {
         let mut ticks: Vec<f64> = numbers.collect();
         ticks.sort_unstable_by(f64::total_cmp);
@@ -54,7 +54,7 @@ impl Places {
         Places { scale: Scale::Log, ends: first / margin..last * margin, ticks }
     }
 
-    /// On the axis, as a part of its length.
+    /// The position on the axis, as a part of its length.
     fn part(&self, number: f64) -> f64 {
         let Range { start, end } = self.ends;
         match self.scale {
@@ -64,7 +64,7 @@ impl Places {
     }
 }
 
-/// Plotters asks where a number is.
+/// Plotters asks for the position of a number.
 impl Ranged for Places {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
@@ -85,7 +85,7 @@ impl Ranged for Places {
     }
 }
 
-/// A little is taken for nothing: the logarithm of a round number is not exactly that.
+/// The tolerance for rounding errors of logarithms.
 const NEARLY: f64 = 1.0 + 1e-9;
 
 /// The greatest of 1, 2 and 5 times a power of ten that is at most `number`.
@@ -95,14 +95,14 @@ fn below(number: f64) -> f64 {
     steps.into_iter().find(|step| *step <= number * NEARLY).unwrap_or(decade)
 }
 
-/// The least of them that is at least `number`.
+/// The smallest of these numbers that is at least `number`.
 fn above(number: f64) -> f64 {
     let decade = 10_f64.powf(number.log10().floor());
     let steps = [1.0, 2.0, 5.0].map(|step| step * decade);
     steps.into_iter().find(|step| *step * NEARLY >= number).unwrap_or(10.0 * decade)
 }
 
-/// All of `steps` times a power of ten between the ends.
+/// All products of `steps` and a power of ten between the ends.
 fn rounds(ends: &Range<f64>, steps: &[f64]) -> Vec<f64> {
     let mut found = Vec::new();
     let mut decade = 10_f64.powf(ends.start.log10().floor());
@@ -128,7 +128,7 @@ pub(super) fn written(number: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Four digits and more get a space that does not break before each three.
+/// Numbers with four or more digits get a non-breaking space before each group of three.
 fn grouped(digits: &str) -> String {
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

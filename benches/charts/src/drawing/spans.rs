@@ -9,7 +9,7 @@ use super::scale::{Places, Scale, written};
 use super::theme::{self, FAINT, GREY, INK, SERIES, Shade};
 use super::words::{self, Area, Head, MARGIN, Size, WIDTH, failed, say, style};
 
-/// The name and the numbers of a row, and the row below them.
+/// The height of a row, with the name and the numbers above it.
 const ROW: u32 = 62;
 const AXIS: u32 = 64;
 /// The key to the marks.
@@ -22,7 +22,7 @@ pub(crate) struct Spans {
     pub(crate) title: String,
     /// Lines under the title.
     pub(crate) under: Vec<String>,
-    /// What is measured, with its unit.
+    /// The measured quantity, with its unit.
     pub(crate) axis: String,
     /// A number that all rows are compared with.
     pub(crate) guide: Option<f64>,
@@ -93,7 +93,7 @@ fn draw_rows(area: &Area<'_>, chart: &Spans, places: &Places, (top, rows): (i32,
     for (index, span) in (0_u32..).zip(&chart.spans) {
         let at = |number, part| axes.backend_coord(&(number, f64::from(index) + part));
         if let Some(guide) = chart.guide {
-            // Not across the words of the row.
+            // The line does not cross the words of the row.
             dashes(area, [at(guide, 0.5), at(guide, 1.0)])?;
         }
         draw_span(area, span, [at(span.from, 0.7), at(span.to, 0.7)])?;
@@ -115,7 +115,7 @@ fn draw_span(area: &Area<'_>, span: &Span, [from, to]: [(i32, i32); 2]) -> Resul
     say(area, &span.numbers(), (WIDTH as i32 - MARGIN - 8, y), &style(Size::Small, color, HPos::Right))
 }
 
-/// A vertical line that is not one of the axis's.
+/// A vertical line that does not belong to the axis.
 fn dashes(area: &Area<'_>, [top, bottom]: [(i32, i32); 2]) -> Result<(), String> {
     for y in (top.1..bottom.1).step_by(12) {
         let dash = vec![(top.0, y), (top.0, (y + 7).min(bottom.1))];
@@ -124,7 +124,7 @@ fn dashes(area: &Area<'_>, [top, bottom]: [(i32, i32); 2]) -> Result<(), String>
     Ok(())
 }
 
-/// What the marks mean.
+/// Explains the marks.
 fn explain(area: &Area<'_>, y: i32) -> Result<(), String> {
     let text = style(Size::Small, GREY, HPos::Left);
     Marker::Circle.draw(area, (MARGIN + 16, y), GREY)?;

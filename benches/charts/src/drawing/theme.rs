@@ -1,8 +1,8 @@
-//! What a drawing needs to be shown on any page: a dark variant, and words for those who do not see it.
+//! The additions that make a drawing usable on any page: a dark variant, and a text for readers who do not see it.
 
 use plotters::prelude::RGBColor;
 
-/// For light and for dark pages: the ground, then what is drawn on it.
+/// A colour for light and for dark pages. The ground comes first, then the colours on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shade {
     pub(super) light: RGBColor,
@@ -21,7 +21,7 @@ pub(super) const GROUND: Shade = shade(0x00fc_fcfd, 0x000d_1117);
 pub(super) const INK: Shade = shade(0x001f_2937, 0x00e6_edf3);
 pub(super) const GREY: Shade = shade(0x004b_5563, 0x00b1_bac4);
 pub(super) const FAINT: Shade = shade(0x00d8_dde3, 0x0030_363d);
-/// Of the series. In both variants, the contrast is enough for text.
+/// The colours of the series. In both variants, the contrast is enough for text.
 pub(super) const SERIES: [Shade; 7] = [
     shade(0x0037_4151, 0x00d1_d5db),
     shade(0x000b_5cad, 0x0058_a6ff),
@@ -36,7 +36,7 @@ fn all() -> impl Iterator<Item = Shade> {
     [GROUND, INK, GREY, FAINT].into_iter().chain(SERIES)
 }
 
-/// As plotters writes it.
+/// A colour in the form of plotters.
 fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(without_dark("<rect fill=\"#123456\"/>"), ["#123456"]);
     }
 
-    /// By the formula of the Web Content Accessibility Guidelines, 2.x.
+    /// Uses the formula of the Web Content Accessibility Guidelines, 2.x.
     #[test]
     fn text_is_readable_on_both_grounds() {
         let part = |value: u8| {

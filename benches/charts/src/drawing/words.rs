@@ -1,4 +1,4 @@
-//! The words of a chart: what stands above it, and their styles.
+//! The texts above a chart, and their styles.
 
 use std::fmt::Display;
 
@@ -8,13 +8,13 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::theme::{FAINT, GREY, GROUND, INK, Shade};
 
-/// Where drawings go.
+/// The target of drawings.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 const FONT: &str = "DejaVu Sans, Verdana, Arial, sans-serif";
-/// Twice the width of a small phone, where the words are half as large.
+/// Twice the width of a small phone, which shows the words at half their size.
 pub(super) const WIDTH: u32 = 720;
-/// Left and right of everything.
+/// The margin at the left and at the right.
 pub(super) const MARGIN: i32 = 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl Size {
         self.height() as i32 + 8
     }
 
-    /// How wide a text may be, in a wide font.
+    /// The maximum width of a text, in a wide font.
     pub(super) fn width(self, text: &str) -> i32 {
         let character = if matches!(self, Size::Title) { 0.68 } else { 0.54 };
         (self.height() * character * text.chars().count() as f64).ceil() as i32
@@ -58,12 +58,12 @@ pub(super) fn style(size: Size, color: Shade, at: HPos) -> TextStyle<'static> {
     font(size).color(&color.light).pos(Pos::new(at, VPos::Center))
 }
 
-/// What plotters says, as text.
+/// An error of plotters, as text.
 pub(super) fn failed(error: impl Display) -> String {
     format!("the chart cannot be drawn: {error}")
 }
 
-/// The lines above a chart: its title, the machine, what the vertical axis shows.
+/// The lines above a chart: its title, the machine, the quantity of the vertical axis.
 pub(super) struct Head(Vec<(Size, Shade, String)>);
 
 impl Head {
@@ -78,7 +78,7 @@ impl Head {
         Head(lines)
     }
 
-    /// Where the chart itself may begin.
+    /// The position at which the chart itself may begin.
     pub(super) fn height(&self) -> i32 {
         24 + self.0.iter().map(|(size, ..)| size.leading()).sum::<i32>()
     }

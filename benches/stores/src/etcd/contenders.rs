@@ -1,4 +1,4 @@
-//! What one would write with the client of etcd, and the server's own locks.
+//! Simple code with the client of etcd, and the server's own locks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ async fn session(address: &str) -> Result<(Client, i64)> {
     Ok((client, lease))
 }
 
-/// The least that one can write: a transaction on a lease that all locks share. Who finds the key taken asks again.
+/// The simplest code: a transaction on a lease that all locks share. A client that finds the key taken asks again.
 #[derive(Clone)]
 pub(crate) struct RawTxn {
     client: Client,
@@ -65,7 +65,7 @@ impl Locks for RawTxn {
     }
 }
 
-/// A queue by revision, with one standing watch from now. One task at a time waits.
+/// A queue by revision, with one permanent watch from now on. One task at a time waits.
 #[derive(Clone)]
 pub(crate) struct RawQueue {
     client: Client,
@@ -76,7 +76,7 @@ pub(crate) struct RawQueue {
 
 #[derive(Default)]
 struct Deleted {
-    /// Since the place was taken.
+    /// The deleted places since the own place was taken.
     seen: HashSet<Vec<u8>>,
     watched: Vec<String>,
 }
@@ -101,7 +101,7 @@ impl Locks for RawQueue {
             while let Ok(Some(said)) = watch.message().await {
                 let gone = said.events().iter().filter(|event| event.event_type() == EventType::Delete);
                 let gone: Vec<_> = gone.filter_map(|event| Some(event.kv()?.key().to_vec())).collect();
-                // The waiter wakes up for its own only.
+                // The waiter wakes up only for its own key.
                 told.send_if_modified(|deleted| {
                     deleted.seen.extend(gone);
                     deleted.has_any_watched()
@@ -171,7 +171,7 @@ impl Locks for LockCall {
         Ok(LockCall { client, address: address.to_owned() })
     }
 
-    /// Tasks of one lease share the lock, so every process has one, and one task.
+    /// Tasks of one lease share the lock. So every process has one lease and one task.
     async fn acquire(&self, key: &str) -> Result<Self::Guard> {
         static LEASE: tokio::sync::OnceCell<i64> = tokio::sync::OnceCell::const_new();
         let granted = LEASE.get_or_try_init(async || session(&self.address).await.map(|(_, lease)| lease));

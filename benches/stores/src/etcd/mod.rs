@@ -1,4 +1,4 @@
-//! etcd, and what is written with its client.
+//! etcd, and the code with its client.
 
 mod contenders;
 mod server;

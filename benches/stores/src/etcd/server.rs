@@ -1,4 +1,4 @@
-//! An etcd of our own.
+//! A separate etcd.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::Result;
 use crate::cpu::cpu_time_of;
 
-/// One member on free ports of the loopback, with its data on disk. Killed when dropped.
+/// One member on free ports of the loopback, with its data on the disk. It is killed when this is dropped.
 pub(crate) struct EtcdServer {
     child: Child,
     port: u16,
@@ -51,7 +51,7 @@ impl EtcdServer {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// How many requests it has received: calls, and messages on streams (keep-alives).
+    /// The number of requests that it has received: calls, and messages on streams (keep-alives).
     pub(crate) fn requests(&self) -> Result<u64> {
         let text = self.get("/metrics")?;
         let counts = text
@@ -61,7 +61,7 @@ impl EtcdServer {
         Ok(counts.sum::<f64>() as u64)
     }
 
-    /// CPU time that it has used.
+    /// The CPU time of the server.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
         cpu_time_of(self.child.id())
     }
@@ -78,7 +78,7 @@ impl EtcdServer {
 
 impl Drop for EtcdServer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }

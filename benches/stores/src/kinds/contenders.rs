@@ -1,4 +1,4 @@
-//! Those who keep shared and limited locks, too.
+//! The contenders with shared and limited locks.
 
 use crate::Result;
 use crate::locks::{Distlock, Locks, contenders};
@@ -29,8 +29,8 @@ impl Kind {
         if self == Kind::Limited { "bench/limited" } else { "bench/readers" }
     }
 
-    /// Of the places before one's own in a queue, the oldest first, those that are watched until one of them goes.
-    /// Without any, the lock is held. The name of a place begins with the word of its kind.
+    /// Selects, from the places before an owner's place in a queue (the oldest first), those to watch until one of them
+    /// is deleted. If there are none, the owner holds the lock. The name of a place begins with the word of its kind.
     pub(crate) fn watched(self, before: &[String]) -> &[String] {
         let last = |count: usize| &before[before.len().saturating_sub(count)..];
         match self {
@@ -39,7 +39,7 @@ impl Kind {
                 let writer = before.iter().rposition(|name| is_place_of(Kind::Exclusive, name));
                 writer.map_or(&[], |at| &before[at..=at])
             }
-            // Any of these can be the one that goes first.
+            // Any of these places may be the first to be deleted.
             Kind::Limited if before.len() >= MOST as usize => last(MOST as usize),
             Kind::Limited => &[],
         }
@@ -50,7 +50,7 @@ fn is_place_of(kind: Kind, name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|place| place.starts_with(kind.word()))
 }
 
-/// Something that keeps locks of all kinds.
+/// A contender with locks of all kinds.
 pub(crate) trait Kinds: Locks {
     fn acquire_as(&self, key: &str, kind: Kind) -> impl Future<Output = Result<Self::Guard>> + Send;
 }

@@ -23,17 +23,17 @@ pub(crate) struct Section {
     pub(crate) end: u64,
 }
 
-/// A section, judged.
+/// A judged section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) kind: Kind,
     pub(crate) start: u64,
     pub(crate) overlaps: bool,
-    /// Nanoseconds.
+    /// In nanoseconds.
     pub(crate) hand_off: Option<u64>,
 }
 
-/// In the order in which they began. A limited lock has sections of no other kind.
+/// Judges the sections, in the order in which they began. A limited lock has sections of no other kind.
 pub(crate) fn judge(mut sections: Vec<Section>) -> Vec<Entry> {
     sections.sort_unstable_by_key(|section| section.start);
     let mut releases: Vec<u64> = sections.iter().map(|section| section.end).collect();
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use Kind::{Exclusive, Limited, Shared};
 
-    /// Of each section in the order of their begins: the hand-off, or whether it overlaps.
+    /// For each section, in the order of their begins: the hand-off, or the overlap.
     fn verdicts(history: &[(Kind, u64, u64, u64)]) -> Vec<Result<Option<u64>, &'static str>> {
         let section = |&(kind, asked, start, end): &_| Section { kind, asked, start, end };
         let judged = judge(history.iter().map(section).collect());
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_hand_off_begins_with_the_release_that_made_room() {
-        // Readers wait for the writer, a writer waits for the last reader.
+        // Readers wait for the writer. A writer waits for the last reader.
         let history = [
             (Exclusive, 1, 2, 10),
             (Shared, 5, 13, 20),
@@ -117,7 +117,7 @@ mod tests {
             (Limited, 1, 3, 20),
             (Limited, 4, 13, 40),
             (Limited, 5, 25, 30),
-            // Room since 30, not since 40.
+            // There was room since 30, and not since 40.
             (Limited, 6, 44, 50),
         ];
         assert_eq!(verdicts(&history), [Ok(None), Ok(None), Ok(Some(3)), Ok(Some(5)), Ok(Some(14))]);

@@ -1,5 +1,5 @@
-//! Eight processes on one key: first as readers and writers, then as holders of a limited lock. Hold 0.5 ms, think
-//! 1 ms. The judge says what a hand-off is.
+//! Eight processes on one key: first as readers and writers, then as holders of a limited lock. Hold 0.5 ms, think 1
+//! ms. `judge` defines a hand-off.
 
 mod contenders;
 mod judge;
@@ -46,7 +46,7 @@ pub(crate) async fn kinds(place: &Place<'_>) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Where the worker of Curator is. None if a package is missing.
+/// The folder of Curator's compiled worker. `None`: a package is missing.
 fn compiled_curator() -> Result<Option<TempDir>> {
     let classes = tempfile::tempdir()?;
     match compile_with_curator(Path::new(CURATOR_SOURCE), classes.path()) {
@@ -58,7 +58,7 @@ fn compiled_curator() -> Result<Option<TempDir>> {
     }
 }
 
-/// The workers begin before they are measured, so that what they run is compiled for the machine by then.
+/// The workers begin before the measurement, so that a virtual machine has compiled their code by then.
 async fn measure(
     place: &Place<'_>,
     contender: Contender,
@@ -102,14 +102,14 @@ async fn measure(
     Ok(row(contender, &judge(history), from..until, requests))
 }
 
-/// Overlaps are those of the whole history, everything else is that of the span.
+/// Overlaps are counted in the whole history, and all other figures in the span.
 fn row(contender: Contender, history: &[Entry], span: std::ops::Range<u64>, requests: u64) -> Row {
     let entries: Vec<&Entry> = history.iter().filter(|entry| span.contains(&entry.start)).collect();
     let mut hand_offs: Vec<u64> = entries.iter().filter_map(|entry| entry.hand_off).collect();
-    // Where writers starve, there may be none.
+    // If writers starve, there may be none.
     let mut micros =
         |share| if hand_offs.is_empty() { f64::NAN } else { micros(&mut hand_offs, share) as f64 };
-    // The names of the hand-offs are not those of `processes`, whose chart has exclusive locks only.
+    // The names differ from those of `processes`, whose chart has only exclusive locks.
     let mut figures = vec![("sections per s", entries.len() as f64 / SPAN.as_secs_f64())];
     if history.iter().any(|entry| entry.kind == Kind::Exclusive) {
         let writers = entries.iter().filter(|entry| entry.kind == Kind::Exclusive).count();

@@ -1,4 +1,4 @@
-//! What one would write with the client of MariaDB: a lease row, and prepared statements.
+//! Simple code with the client of MariaDB: a lease row, and prepared statements.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::locks::Locks;
 use crate::pauses::Pauses;
 
-/// As many connections as distlock is given.
+/// The same number of connections as for distlock.
 pub(crate) const CONNECTIONS: usize = 16;
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS raw (k VARBINARY(255) PRIMARY KEY, owner VARBINARY(64) NOT NULL, \
                      expires DATETIME(6) NOT NULL, fence BIGINT NOT NULL) ENGINE=InnoDB";
@@ -22,11 +22,11 @@ const ACQUIRE: &str = "INSERT INTO raw VALUES (?, ?, SYSDATE(6) + INTERVAL 30 SE
     owner = IF(LAST_INSERT_ID() > 0, ?, owner), \
     expires = IF(LAST_INSERT_ID() > 0, SYSDATE(6) + INTERVAL 30 SECOND, expires)";
 const RELEASE: &str = "UPDATE raw SET expires = '2000-01-01' WHERE k = ? AND owner = ?";
-/// The next one waits for the row until this is committed, and is awake by then.
+/// The next owner waits for the row until this is committed, and is awake by then.
 const RELEASE_BOTH: &str =
     "UPDATE raw SET expires = '2000-01-01' WHERE k = ? AND owner = ? AND RELEASE_LOCK(?) IS NOT NULL";
 
-/// Connections that are taken in turn.
+/// Connections that are used in turn.
 pub(crate) struct Connections {
     idle: Mutex<Vec<Conn>>,
     turns: Semaphore,
@@ -64,13 +64,13 @@ impl Connections {
     }
 }
 
-/// Whether the row was free.
+/// Returns whether the row was free.
 async fn acquire(conn: &mut Conn, key: &str, owner: &str) -> Result<bool> {
     conn.exec_drop(ACQUIRE, (key, owner, owner)).await?;
     Ok(conn.last_insert_id().unwrap_or(0) > 0)
 }
 
-/// A row. Who finds it taken asks again.
+/// A row. A client that finds it taken asks again.
 #[derive(Clone)]
 pub(crate) struct RawRow<P> {
     connections: Arc<Connections>,
@@ -107,12 +107,12 @@ impl<P: Pauses> Locks for RawRow<P> {
     }
 }
 
-/// A row, for which the first of those who wait asks again and again, and the others wait for a lock of the server's,
-/// which he keeps as long as he holds the row. It costs a connection for each who waits.
+/// A row that the first waiter polls. The other waiters wait for a lock of the server, which the owner keeps as long as
+/// it has the row. This costs one connection for each waiter.
 #[derive(Clone)]
 pub(crate) struct RowBehindGetLock<P>(RawRow<P>);
 
-/// A row; the connection that has the server's lock, if its owner has waited.
+/// A row, and the connection that has the server's lock, if the owner has waited.
 pub(crate) struct Both {
     connections: Arc<Connections>,
     key: String,

@@ -1,4 +1,4 @@
-//! The least that one can write for locks of all kinds on MariaDB: a row with a count.
+//! The simplest code for locks of all kinds on MariaDB: a row with a count.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::pauses::Pauses;
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS counts (k VARBINARY(255) PRIMARY KEY, taken INT NOT NULL, \
                      expires DATETIME(6) NOT NULL) ENGINE=InnoDB";
 const ROW: &str = "INSERT IGNORE INTO counts VALUES (?, 0, '2000-01-01')";
-/// One lease for all holders: after a crash, the row is free when none has come for 30 s.
+/// One lease for all holders. After a crash, the row becomes free when no new holder has come for 30 s.
 const ACQUIRE: &str = "UPDATE counts SET taken = IF(expires < SYSDATE(6), 0, taken) + ?, \
                        expires = SYSDATE(6) + INTERVAL 30 SECOND \
                        WHERE k = ? AND (expires < SYSDATE(6) OR taken + ? <= ?)";
 const RELEASE: &str = "UPDATE counts SET taken = taken - ? WHERE k = ? AND taken >= ?";
 const READERS: u32 = 1_000_000;
 
-/// A reader takes one of many shares, a writer takes all, a holder of a limited lock takes one of a few. Who finds too
-/// few asks again.
+/// A reader takes one of many shares, a writer takes all, and a holder of a limited lock takes one of a few. A client
+/// that finds too few asks again.
 #[derive(Clone)]
 pub(crate) struct RawCount<P> {
     connections: Arc<Connections>,

@@ -1,4 +1,4 @@
-//! What is written with the client of MariaDB.
+//! The code with the client of MariaDB.
 
 mod contenders;
 mod count;

@@ -1,5 +1,4 @@
-//! The least that one can write for Memcached: `ms … ME` and `md … C`, on one connection, without waiting for each
-//! other.
+//! The simplest code for Memcached: `ms … ME` and `md … C`, pipelined on one connection.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -56,7 +55,7 @@ impl<P: Pauses> Locks for RawItem<P> {
             let mut lines = BufReader::new(reader).lines();
             while let Some(line) = lines.next_line().await? {
                 let reply = answered.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                // Nobody may wait for it any more.
+                // The caller may have been dropped.
                 drop(reply.map(|reply| reply.send(line)));
             }
             Result::Ok(())

@@ -1,4 +1,4 @@
-//! What is written for Memcached.
+//! The code for Memcached.
 
 mod contenders;
 

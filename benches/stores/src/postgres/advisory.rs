@@ -1,4 +1,4 @@
-//! Locks of all kinds with the server's advisory locks.
+//! Locks of all kinds, with the server's advisory locks.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -14,12 +14,12 @@ use crate::postgres::contenders::connect;
 
 const WRITE: &str = "SELECT pg_advisory_lock($1)";
 const READ: &str = "SELECT pg_advisory_lock_shared($1)";
-/// The server has no limited locks: a lock of each holder is tried.
+/// The server has no limited locks, so the lock of each possible holder is tried.
 const TRY: &str = "SELECT pg_try_advisory_lock($1)";
 const GIVE: &str = "SELECT pg_advisory_unlock($1)";
 const GIVE_READ: &str = "SELECT pg_advisory_unlock_shared($1)";
 
-/// Locks of a session, which end with it. Its connection can do nothing else while it waits.
+/// Locks of a session, which end with the session. While a session waits, its connection cannot be used.
 #[derive(Clone)]
 pub(crate) struct Advisory {
     client: Arc<Client>,

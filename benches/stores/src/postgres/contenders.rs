@@ -1,4 +1,4 @@
-//! What one would write with the client of PostgreSQL: with prepared statements, on one connection that is pipelined.
+//! Simple code with the client of PostgreSQL: prepared statements, pipelined on one connection.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Statement};
 use crate::Result;
 use crate::locks::Locks;
 
-/// A row with a lease. Who finds it taken asks again.
+/// A row with a lease. A client that finds it taken asks again.
 #[derive(Clone)]
 pub(crate) struct LeaseRow {
     client: Arc<Client>,
@@ -56,11 +56,11 @@ impl Locks for LeaseRow {
     }
 }
 
-/// A queue in two functions, with direct grants, heard on a connection of its own.
+/// A queue in two functions, with direct grants, which arrive on a separate connection.
 #[derive(Clone)]
 pub(crate) struct Prototype {
     client: Arc<Client>,
-    /// Kept alive: it listens.
+    /// Kept, because this connection listens.
     _listening: Arc<Client>,
     take: Statement,
     give: Statement,
@@ -95,7 +95,7 @@ impl Locks for Prototype {
     async fn acquire(&self, key: &str) -> Result<Self::Guard> {
         let token = format!("{}:{}", self.name, self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, granted) = oneshot::channel();
-        // Before it is asked: the grant may be heard before the answer.
+        // Registered before the request, because the grant may arrive before the reply.
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), sender);
         if self.client.query_one(&self.take, &[&key, &token, &&*self.name]).await?.try_get(0)? {
             self.awaited.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);

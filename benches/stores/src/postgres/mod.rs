@@ -1,4 +1,4 @@
-//! PostgreSQL, and what is written with its client.
+//! PostgreSQL, and the code with its client.
 
 mod advisory;
 mod contenders;

@@ -1,4 +1,4 @@
-//! A PostgreSQL of our own, which waits for the disk as it does where it is used in earnest.
+//! A separate PostgreSQL, which flushes to the disk as in production.
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,11 +14,11 @@ use tokio_postgres::{Client, NoTls};
 use crate::Result;
 use crate::cpu::cpu_time_of;
 
-/// Whose connections are not counted.
+/// The user whose connections are not counted.
 const OBSERVER: &str = "observer";
 const REMEDY: &str = "`apt-get install postgresql`";
 
-/// A server with its data on disk, and somebody who looks at it from outside. Ended when dropped.
+/// A server with its data on the disk, and a connection that observes it. It is ended when this is dropped.
 pub(crate) struct PostgresOnDisk {
     server: Child,
     port: u16,
@@ -27,7 +27,7 @@ pub(crate) struct PostgresOnDisk {
 }
 
 impl PostgresOnDisk {
-    /// With the tables of the rivals.
+    /// Starts it, and creates the tables of the other contenders.
     pub(crate) async fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         if let Some((user, group)) = other_user()? {
@@ -56,15 +56,15 @@ impl PostgresOnDisk {
         url(self.port)
     }
 
-    /// How many statements clients have sent. (Transactions are more: a notification is one in every process that
-    /// listens.)
+    /// The number of statements that clients have sent. (There are more transactions, because a notification is one in
+    /// every process that listens.)
     pub(crate) async fn requests(&self) -> Result<u64> {
         let sql = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_%'";
         let count: i64 = self.observer.query_one(sql, &[]).await?.try_get(0)?;
         Ok(u64::try_from(count)?)
     }
 
-    /// Waits until all others have gone.
+    /// Waits until all other clients have disconnected.
     pub(crate) async fn until_alone(&self) -> Result<()> {
         let others = "SELECT count(*) FROM pg_stat_activity
             WHERE backend_type = 'client backend' AND application_name <> $1";
@@ -74,7 +74,7 @@ impl PostgresOnDisk {
         Ok(())
     }
 
-    /// CPU time that all of its processes have used.
+    /// The CPU time of all its processes.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
         cpu_time_of(self.server.id())
     }
@@ -82,7 +82,7 @@ impl PostgresOnDisk {
 
 impl Drop for PostgresOnDisk {
     fn drop(&mut self) {
-        // Its children end with it. If it cannot be asked, it is killed, and they notice.
+        // Its children end with it. If `pg_ctl` fails, the server is killed, and the children notice it.
         let stopped = program("pg_ctl", &self.directory)
             .and_then(|mut stop| Ok(stop.args(["-D", "data", "-m", "immediate", "-w", "stop"]).status()?));
         if !stopped.is_ok_and(|status| status.success()) {
@@ -96,7 +96,7 @@ fn url(port: u16) -> String {
     format!("postgres://admin@127.0.0.1:{port}/postgres")
 }
 
-/// Connects when the server takes connections.
+/// Connects as soon as the server accepts connections.
 async fn observer(port: u16) -> Result<Client> {
     let start = Instant::now();
     loop {
@@ -111,7 +111,7 @@ async fn observer(port: u16) -> Result<Client> {
     }
 }
 
-/// One of the programs of the newest version that is installed, as the user that may run it.
+/// A program of the newest installed version, for the user that may run it.
 fn program(name: &str, directory: &TempDir) -> Result<Command> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
@@ -126,7 +126,7 @@ fn program(name: &str, directory: &TempDir) -> Result<Command> {
     Ok(command)
 }
 
-/// `nobody`, if we are root, as whom it refuses to run.
+/// `nobody`, if this process is root, because the server refuses to run as root.
 fn other_user() -> Result<Option<(u32, u32)>> {
     if fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(None);

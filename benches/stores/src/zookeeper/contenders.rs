@@ -1,4 +1,4 @@
-//! What one would write with the client of ZooKeeper, and its own recipe.
+//! Simple code with the client of ZooKeeper, and the client's own recipe.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) async fn session(address: &str) -> Result<Client> {
     Ok(Client::connector().with_session_timeout(SESSION).connect(address).await?)
 }
 
-/// The least that one can write: an ephemeral node, created and deleted. Who finds it there watches it.
+/// The simplest code: an ephemeral node, created and deleted. A client that finds it watches it.
 #[derive(Clone)]
 pub(crate) struct RawNode(Client);
 
@@ -45,7 +45,7 @@ impl Locks for RawNode {
     }
 }
 
-/// The recipe that comes with the client: sequential nodes, the one before is watched.
+/// The recipe of the client: sequential nodes, each of which watches the previous one.
 #[derive(Clone)]
 pub(crate) struct Recipe(Client);
 
@@ -64,7 +64,7 @@ impl Locks for Recipe {
         Ok(lock.into_owned())
     }
 
-    /// Its end deletes the node, without waiting for the answer.
+    /// Dropping it deletes the node, without a wait for the reply.
     async fn release(guard: Self::Guard) -> Result<()> {
         drop(guard);
         Ok(())

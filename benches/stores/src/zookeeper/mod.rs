@@ -1,4 +1,4 @@
-//! What is written with the client of ZooKeeper.
+//! The code with the client of ZooKeeper.
 
 mod contenders;
 mod places;

@@ -10,8 +10,8 @@ use crate::kinds::{Kind, Kinds};
 use crate::locks::Locks;
 use crate::zookeeper::contenders::session;
 
-/// Sequential ephemeral nodes. A writer watches the one before it, a reader the last writer before it, and who waits
-/// for one of *n* leases as many as there are leases. Who is woken lists all again.
+/// Sequential ephemeral nodes. A writer watches the node before it, and a reader the last writer before it. A waiter
+/// for one of *n* leases watches *n* nodes. A waiter that wakes up lists all nodes again.
 #[derive(Clone)]
 pub(crate) struct RawPlaces(Client);
 

@@ -1,4 +1,4 @@
-//! A headless Chromium, driven over the protocol of WebDriver.
+//! A headless Chromium, controlled over the WebDriver protocol.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
@@ -28,7 +28,7 @@ impl Browser {
             Ok((SocketAddr::from(([127, 0, 0, 1], port)), driver))
         });
         let profile = driver.directory().join("profile");
-        // Without a sandbox of its own: a container has none for it, and it sees our own page only.
+        // Without its sandbox, which does not work in a container. The browser opens only the page of this server.
         let arguments = json!([
             "--headless=new",
             "--no-sandbox",
@@ -68,7 +68,7 @@ impl Browser {
         self.command("POST", "/url", &json!({ "url": url }));
     }
 
-    /// What an expression in the page yields.
+    /// The value of an expression in the page.
     pub(crate) fn eval(&self, expression: &str) -> Value {
         let script = format!("return {expression}");
         self.command("POST", "/execute/sync", &json!({ "script": script, "args": [] }))
@@ -83,7 +83,7 @@ impl Browser {
         eventually_blocking(what, || self.eval(expression) == Value::Bool(true));
     }
 
-    /// The size of the window, and light or dark.
+    /// Sets the size of the window, and the light or dark scheme.
     pub(crate) fn look(&self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.developer("Emulation.setDeviceMetricsOverride", &size);

@@ -1,4 +1,4 @@
-//! One request over HTTP, as it stands.
+//! One raw HTTP request.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ impl Answer {
 pub(crate) fn send(address: SocketAddr, first: &str, headers: &[&str], body: &str) -> Answer {
     let mut stream = open(address, first, headers, body);
     let mut bytes = Vec::new();
-    // Some servers keep the connection open: then the length says where the end is.
+    // Some servers keep the connection open. In that case, the length shows the end.
     let mut part = [0; 64 << 10];
     loop {
         let count = stream.read(&mut part).expect("it answers in time");
@@ -48,7 +48,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     })
 }
 
-/// Sends a request; what comes back is read by the caller.
+/// Sends a request. The caller reads the response.
 pub(crate) fn open(address: SocketAddr, first: &str, headers: &[&str], body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -1,4 +1,4 @@
-//! What a browser shows.
+//! The page in a browser.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn row(table: &str, key: &str) -> String {
     format!("[...document.querySelectorAll('#{table} tr')].find((row) => row.dataset.key === {key})")
 }
 
-/// `distlock run`, which holds the key, or waits for it.
+/// `distlock run` that holds the key or waits for it.
 fn run(store: &RedisServer, key: &str, name: &str) -> Killed {
     let arguments =
         ["--name", name, "run", "--key", key, "--ttl", "3s", "--kill-after", "100ms", "--wait", "forever"];
@@ -25,7 +25,7 @@ fn run(store: &RedisServer, key: &str, name: &str) -> Killed {
     Killed(child)
 }
 
-/// The best of some, because the machine may be slow at times.
+/// The best of several attempts, because the machine may be slow at times.
 #[test]
 fn a_lock_that_is_taken_elsewhere_is_shown_within_a_second() {
     let store = RedisServer::start();
@@ -61,7 +61,7 @@ fn a_holder_its_waiter_and_its_loss_are_shown() {
     let waiter = run(&store, "stock:tea", "the-waiter");
     let cell = format!("{locks}?.querySelector('[data-name=Waiting]').textContent.includes('the-waiter')");
     browser.until("the waiter is shown", &cell);
-    // Its guardian ends the command; nobody renews the lease.
+    // Its guardian ends the command, and the lease is no longer renewed.
     holder.0.kill().unwrap();
     holder.0.wait().unwrap();
     browser.until("the loss is shown", &format!("!!{losses}?.textContent.includes('the-holder')"));
@@ -72,7 +72,7 @@ fn a_holder_its_waiter_and_its_loss_are_shown() {
     drop(waiter);
 }
 
-/// What the clients count of themselves; this process is one of them.
+/// The counters of the clients. This process is one of them.
 #[test]
 fn requests_that_are_busy_and_holds_that_are_lost_are_counted_by_the_second() {
     let store = RedisServer::start();
@@ -94,7 +94,7 @@ fn requests_that_are_busy_and_holds_that_are_lost_are_counted_by_the_second() {
     manager.force_release("k").unwrap();
     eventually_blocking("it is lost", || !guard.is_held());
     eventually_blocking("lost", || is_more("lost-rate"));
-    // Nothing happens any more.
+    // From now on, nothing happens.
     wait_until("quiet", BOUND * 4, || figure("busy-rate") == "0.0" && figure("lost-rate") == "0.0");
 }
 
@@ -170,7 +170,7 @@ fn a_lock_is_released_with_the_token_and_after_a_question() {
     drop(after);
 }
 
-/// Whoever copies a key, or has chosen a button, is not disturbed by the next look.
+/// The next look does not disturb a user who copies a key or has focused a button.
 #[test]
 fn a_selection_and_the_focus_survive_what_comes_and_goes() {
     let store = RedisServer::start();
@@ -196,7 +196,7 @@ fn a_selection_and_the_focus_survive_what_comes_and_goes() {
     assert_eq!(browser.text(order), "m,z");
 }
 
-/// What was known stays, greyed; nothing on the page says that all is well.
+/// The last known data stays, greyed. No part of the page claims that all is well.
 #[test]
 fn while_the_store_is_down_the_page_says_so_and_shows_what_it_knew() {
     let mut store = RedisServer::start();
@@ -218,7 +218,7 @@ fn while_the_store_is_down_the_page_says_so_and_shows_what_it_knew() {
     assert_eq!(browser.eval(&format!("!!{order} && document.body.className === 'stale'")), true);
     let figures = "[...document.querySelectorAll('dd')].every((figure) => figure.textContent === '–')";
     assert_eq!(browser.eval(figures), true);
-    // A key that was not there then is not said to be free.
+    // The page does not claim that a key that was not listed is free.
     browser.eval("(() => { const f = document.getElementById('filter'); f.value = 'x'; f.dispatchEvent(new Event('input')); })()");
     browser.until("it is careful", &format!("{none}.startsWith('No lock was seen at ')"));
     browser.eval("(() => { const f = document.getElementById('filter'); f.value = ''; f.dispatchEvent(new Event('input')); })()");
@@ -239,7 +239,7 @@ fn while_the_store_is_down_the_page_says_so_and_shows_what_it_knew() {
     assert_eq!(browser.text("document.getElementById('held').textContent"), "–");
 }
 
-/// A process with very many locks dies: all are counted while their leases last, and as lost when they end.
+/// A process with very many locks dies. All of them are counted while their leases last, and as lost when they end.
 #[test]
 fn all_locks_of_a_process_that_died_are_counted() {
     const COUNT: usize = 300;
@@ -257,13 +257,13 @@ fn all_locks_of_a_process_that_died_are_counted() {
     wait_until("all are held", BOUND * 4, || figure("held") == COUNT.to_string());
     holder.0.kill().unwrap();
     holder.0.wait().unwrap();
-    // Instead of the 15 s for which nobody need be worried.
+    // Instead of the 15 s after which a client counts as silent.
     let records: Vec<String> = store.run_words(&["KEYS", "dl1:i:it-dies.*"]);
     store.raw(&["DEL", &records[0]]);
     wait_until("all are silent", BOUND * 4, || figure("silent") == COUNT.to_string());
     assert!(browser.text("document.getElementById('note').textContent").contains("no sign of life"));
     assert!(browser.text("document.title").ends_with("silent · distlock"));
-    // Not the rest of ten minutes.
+    // So that the test does not wait for the rest of ten minutes.
     for key in &keys {
         store.raw(&["PEXPIRE", key, "10000"]);
     }
@@ -271,7 +271,8 @@ fn all_locks_of_a_process_that_died_are_counted() {
     wait_until("none is left", BOUND * 4, || figure("held") == "0" && figure("silent") == "0");
 }
 
-/// Nothing is cut off, wide or narrow, light or dark. Pictures are kept where `DISTLOCK_WEB_PICTURES` says.
+/// No text is cut off in wide and narrow, light and dark windows. Pictures are stored in the folder that
+/// `DISTLOCK_WEB_PICTURES` names.
 #[test]
 fn it_fits_wide_and_narrow_windows_light_and_dark() {
     let store = RedisServer::start();

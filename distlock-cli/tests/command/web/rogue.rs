@@ -1,4 +1,4 @@
-//! The page beside clients that keep to no rule.
+//! The page with hostile clients on the same server.
 
 use distlock::blocking::LockManager;
 use distlock_fixtures::{eventually_blocking, peak_memory};
@@ -6,7 +6,7 @@ use distlock_tests::RedisServer;
 
 use crate::web::server::{Killed, Page, distlock};
 
-/// It needs about 15 MB when nobody writes anything.
+/// It needs about 15 MB without hostile clients.
 const MOST_MEMORY: u64 = 160 << 20;
 
 #[test]
@@ -14,7 +14,7 @@ fn thousands_of_strange_locks_and_huge_fields_keep_nobody_from_the_page() {
     let store = RedisServer::start();
     let manager = LockManager::connect(store.url()).unwrap();
     let guard = manager.lock("honest").acquire().unwrap();
-    // What somebody waits for is shown first, however many locks there are.
+    // A lock with a waiter is shown first, for any number of locks.
     let mut waiter = distlock(&store, &["run", "--key", "honest", "--wait", "forever", "--", "true"]);
     let _waiter = Killed(waiter.spawn().unwrap());
     eventually_blocking("it waits", || store.run::<u64>("LLEN dl1:q:honest") == 1);

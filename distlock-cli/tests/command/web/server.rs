@@ -1,4 +1,4 @@
-//! What the server answers, without a browser.
+//! The responses of the server, without a browser.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ impl Drop for Killed {
 
 /// `distlock web`, killed when dropped.
 pub(crate) struct Page {
-    /// The address for a browser: what is printed, with the token.
+    /// The address for a browser: the printed address with the token.
     pub(crate) url: String,
     pub(crate) address: SocketAddr,
     _process: Killed,
@@ -76,7 +76,7 @@ impl Page {
         send(self.address, "POST /release", &headers, &body).status
     }
 
-    /// The first thing that a page is told.
+    /// The first event for a page.
     pub(crate) fn first_event(&self, header: &str) -> Value {
         self.first_event_of("/events", header)
     }
@@ -115,7 +115,7 @@ fn every_response_is_strict_about_what_a_browser_may_do_with_it() {
     assert_eq!(page.get("/other").status, 404);
 }
 
-/// A site whose name leads to this address sends that name.
+/// Requests from a site whose name resolves to this address contain that name.
 #[test]
 fn other_names_are_refused_on_every_path() {
     let store = RedisServer::start();
@@ -169,7 +169,7 @@ fn with_a_token_nothing_is_shown_or_changed_without_it() {
     assert_eq!(page.release("", &owner, &right), 400);
 }
 
-/// Between the picture on the page and the button the lock may have been handed on.
+/// The lock may have passed to another holder before the user clicks the button.
 #[test]
 fn a_lock_is_released_from_the_holders_that_were_shown_and_from_no_others() {
     let store = RedisServer::start();
@@ -191,7 +191,7 @@ fn it_says_when_the_store_cannot_be_reached() {
     let mut store = RedisServer::start();
     let page = Page::serve(&store, &[]);
     store.kill9();
-    // The first look may be on its way through the old connection, and fail with that. The next one has to connect.
+    // The first look may be in progress on the old connection, and fail with it. The next one must connect.
     for told in page.events("/events", "accept: text/event-stream") {
         assert_eq!(told["trouble"]["unreachable"], true, "{told}");
         assert_eq!((&told["looked"], &told["locks"]), (&Value::Null, &serde_json::json!([])), "{told}");
@@ -204,7 +204,7 @@ fn it_says_when_the_store_cannot_be_reached() {
     panic!("the page has ended");
 }
 
-/// A page of another site may send requests, though it cannot read the answers.
+/// A page of another site can send requests, but cannot read the responses.
 #[test]
 fn pages_of_other_sites_take_up_no_place() {
     let store = RedisServer::start();
@@ -263,13 +263,13 @@ fn a_token_is_not_printed_and_may_stand_in_a_file() {
     assert!(String::from_utf8_lossy(&missing.stderr).contains("/nonexistent"));
 }
 
-/// Five hundred locks are shown; the one that somebody waits for is among them, and a filter finds any.
+/// Five hundred locks are shown. The lock with a waiter is among them, and a filter finds every lock.
 #[test]
 fn of_many_locks_those_that_matter_are_shown_and_the_filter_finds_the_others() {
     let store = RedisServer::start();
     let page = Page::serve(&store, &[]);
     let manager = LockManager::connect(store.url()).unwrap();
-    // How old a lock is, is known once its lease was renewed.
+    // The age of a lock is known after its lease was renewed.
     let hold = |key: String| manager.lock(key).ttl(Duration::from_secs(6)).acquire().unwrap();
     let _oldest = hold("zz:oldest".to_owned());
     let orders: Vec<String> = (0..600).map(|number| format!("order:{number:05}")).collect();

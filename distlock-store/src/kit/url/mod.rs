@@ -84,7 +84,7 @@ impl<'a> Parts<'a> {
     /// Takes a URL apart.
     ///
     /// # Errors
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub fn of(url: &'a str) -> Result<Parts<'a>, String> {
         let (scheme, rest) = split_scheme(url)
             .and_then(|(scheme, rest)| Some((scheme, rest.strip_prefix("//")?)))

@@ -24,13 +24,13 @@ impl fmt::Debug for Parameters {
 }
 
 impl Parts<'_> {
-    /// To be read first: an error here may say that a password was not encoded.
+    /// Must be read first: an error here may say that a password was not encoded.
     ///
     /// `known` are the names that this URL may have. For some other names, `instead` returns the right spelling.
     ///
     /// # Errors
     ///
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub fn parameters(
         &self,
         known: &[&'static str],

@@ -1,4 +1,4 @@
-//! What all URLs have in common.
+//! The common parts of all URLs.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use crate::contained::{contained, poll_contained};
 use crate::process::{self, Process};
 use distlock_store::StoreError;
 
-/// The answer to a command, which comes in any case.
+/// The answer to a command. There is always one.
 pub(super) struct StoreAnswer<T: Send + 'static, L: FnOnce(T) + Send + 'static> {
     pub(super) made_in: Process,
     pub(super) from: AnswerFrom<T, L>,
@@ -107,7 +107,7 @@ impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Future for StoreAnswer<T,
 }
 
 impl<T: Send + 'static, L: FnOnce(T) + Send + 'static> Drop for StoreAnswer<T, L> {
-    /// Others wait for its turn, and what it may still acquire is to be undone.
+    /// Other commands wait for the end of its turn, and what it may still acquire must be released.
     fn drop(&mut self) {
         if self.made_in.is_another() {
             // The parent process has the command. A mutex may be locked by a thread that does not exist here.

@@ -18,7 +18,7 @@ use distlock_store::kit::sync::Locked;
 /// A reply of the store, and the server's time when it was asked.
 pub(super) type TimedReply<T> = Result<(T, ServerTime), StoreError>;
 
-/// Makes a command, once it has its turn. `Err`: it had to wait for it for too long.
+/// Creates a command when its turn comes. `Err`: it had to wait for its turn for too long.
 pub(super) type Work = Box<dyn FnOnce(Turn) -> BoxFuture<()> + Send>;
 
 /// A command that waits for its turn, or for the I/O thread.
@@ -27,7 +27,7 @@ pub(super) struct QueuedCommand {
     pub(super) work: Work,
 }
 
-/// Commands that have their turn, on their way to the I/O thread.
+/// Commands whose turn has come, on their way to the I/O thread.
 pub(super) type Started = (CommandId, QueuedCommand);
 
 /// The turn of a command on its keys. Given up when dropped.
@@ -59,7 +59,7 @@ impl Drop for Turn {
     }
 }
 
-/// Gives every command that has its turn a task of its own, until the runtime ends.
+/// Spawns a task for every command whose turn has come, until the runtime ends.
 pub(super) async fn dispatch(
     mut started: mpsc::UnboundedReceiver<Started>,
     lanes: Arc<Locked<Lanes<QueuedCommand>>>,
@@ -91,7 +91,7 @@ impl Submitted {
     }
 }
 
-/// What the store has said; a panic of its future is a reply that did not come.
+/// The store's reply. A panic of its future counts as a missing reply.
 pub(super) fn failed<T>(said: Result<Result<T, StoreError>, Panicked>) -> Result<T, StoreError> {
     match said {
         Ok(said) => said,
@@ -99,8 +99,8 @@ pub(super) fn failed<T>(said: Result<Result<T, StoreError>, Panicked>) -> Result
     }
 }
 
-/// Awaits the store for `limit`. `answer` is called in time, in any case; `late` is called with what the store says
-/// after that.
+/// Awaits the store for `limit`. `answer` is always called in time. `late` is called with a reply that comes after
+/// that.
 pub(super) async fn in_time<T>(
     mut call: BoxFuture<Result<T, StoreError>>,
     limit: Duration,
@@ -118,7 +118,7 @@ pub(super) async fn in_time<T>(
     let said = match timeout(LATE_COMMANDS, &mut said).await {
         Ok(said) => {
             if let Ok(said) = said {
-                // Before others have their turn: what undoes this is to be the next.
+                // Before the turn of the other commands, so that the release of this acquisition is the next command.
                 late(said);
             }
             return;

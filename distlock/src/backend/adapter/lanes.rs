@@ -19,7 +19,7 @@ pub(super) struct CommandId(u64);
 pub(super) struct Lanes<W> {
     /// The first of each has its turn on this key.
     queues: HashMap<Arc<str>, VecDeque<CommandId>>,
-    /// Those that wait, and on how many keys.
+    /// The commands that wait, and the number of keys that each waits for.
     waiting: HashMap<CommandId, Waiting<W>>,
     next: u64,
 }
@@ -30,12 +30,12 @@ struct Waiting<W> {
     work: W,
 }
 
-/// What became of an addition.
+/// The result of an addition.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Added {
     /// It has its turn at once.
     Start(CommandId),
-    /// It has to wait: its work is to be [given](Lanes::wait) at once.
+    /// It has to wait. The caller must pass its work to [`Lanes::wait`] at once.
     Waits(QueuedTurn),
     /// Too many wait for one of its keys.
     Full,
@@ -156,7 +156,7 @@ mod tests {
         let mut lanes = Lanes::default();
         let (a, b) = (start(&mut lanes, &["a"]), start(&mut lanes, &["b"]));
         wait(&mut lanes, &["a", "b", "c"], 3);
-        // Behind it, although nobody works on this key yet.
+        // It waits behind that command, although no command works on this key yet.
         wait(&mut lanes, &["c"], 4);
         assert!(lanes.ended(b, &keys(&["b"])).is_empty());
         let several = lanes.ended(a, &keys(&["a"]));

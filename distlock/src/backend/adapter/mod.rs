@@ -65,18 +65,18 @@ pub(crate) struct StoreBackend<S> {
     made_in: Process,
     /// The latest time that was given to a command, in microseconds of our clock. Every command gets its own time.
     asked: AtomicU64,
-    /// Where grants are reported that no request waited for any longer.
+    /// Where grants are reported for which no request waited any longer.
     events: Locked<Option<Weak<dyn Events>>>,
 }
 
-/// What a command cannot do without.
+/// The things that every command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     Connection,
     Session,
 }
 
-/// Who polls a command that has its turn.
+/// The task that polls a command whose turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PolledBy {
     /// The driver limits that to a moment.
@@ -140,8 +140,8 @@ impl<S: LockStore> StoreBackend<S> {
         ServerTime(last.map_or(now, later))
     }
 
-    /// Gives a command its place in the order. `call` is made when it has its turn. A reply that is not in time goes to
-    /// `late`.
+    /// Gives a command its place in the order. `call` is called when its turn comes, with the time of this moment. A
+    /// reply that comes too late goes to `late`.
     fn submit<T, C, L>(
         &self,
         keys: Arc<[Arc<str>]>,
@@ -166,7 +166,7 @@ impl<S: LockStore> StoreBackend<S> {
                 let io_thread = self.io_thread.get().filter(|_| polled_by == PolledBy::Caller);
                 let Some(io_thread) = io_thread else {
                     let (work, answer) = this.queue(submitted, need, call, late);
-                    // Fails at the end of the manager: the answer says so.
+                    // Fails at the end of the manager, which the answer reports.
                     drop(self.start.send((id, QueuedCommand { keys, work })));
                     return Ok(self.answer(AnswerFrom::IoThread(answer)));
                 };
@@ -203,7 +203,7 @@ impl<S: LockStore> StoreBackend<S> {
         StoreAnswer { made_in: self.made_in.clone(), from }
     }
 
-    /// What the I/O thread has to do for a command when it has its turn, and where the answer comes.
+    /// The work of the I/O thread for a command whose turn has come, and the receiver of the answer.
     fn queue<T, C, L>(
         self: Arc<Self>,
         submitted: Submitted,
@@ -294,7 +294,7 @@ impl<S: LockStore> StoreBackend<S> {
         Ok(Box::pin(async { answer.await.map(|(reply, asked)| Translator::renewed(reply, asked)) }))
     }
 
-    /// The store has answered an acquisition that was cancelled: if no request uses it, it is to be undone.
+    /// The store has answered an acquisition that was cancelled: if no request uses it, it must be released.
     fn late(&self, key: &Arc<str>, token: Token, queue: Option<&Queue>, reply: &AcquireReply) {
         if reply.is_acquired() || (queue.is_some() && matches!(reply, AcquireReply::Busy(_))) {
             self.undo(key, token);
@@ -324,7 +324,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 }
 
-/// Nothing is sent after the store's work has ended, whatever it has reported last.
+/// Nothing is sent after the store's work has ended, independent of its last report.
 struct CloseWhenDropped<'a, S>(&'a StoreBackend<S>);
 
 impl<S> Drop for CloseWhenDropped<'_, S> {

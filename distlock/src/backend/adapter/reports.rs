@@ -12,13 +12,13 @@ use distlock_store::clock;
 use distlock_store::engine::Report;
 use distlock_store::{EarlierCommands, LockStore, Notifications, StoreError, StoreEvents};
 
-/// What the store says of its connection.
+/// The store's report about its connection.
 #[derive(Debug)]
 pub(super) struct StoreLink {
     state: State,
     /// Commands may have been sent.
     was_up: bool,
-    /// It is up, and is to be announced with the session that nothing can be acquired without.
+    /// It is up, and must be announced together with the session, because nothing can be acquired without a session.
     unannounced: Option<EarlierCommands>,
     notifications: Notifications,
 }
@@ -55,7 +55,7 @@ impl StoreLink {
     }
 }
 
-/// Where the store's reports arrive.
+/// The receiver of the store's reports.
 #[derive(Debug)]
 pub(super) struct Reports {
     receiver: mpsc::UnboundedReceiver<Report>,
@@ -63,7 +63,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Both ends.
+    /// Creates both ends.
     pub(super) fn new<S: LockStore>(backend: &StoreBackend<S>) -> (StoreEvents, Reports) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let hints = Arc::new(AtomicUsize::new(0));
@@ -72,7 +72,7 @@ impl Reports {
         (events, Reports { receiver, hints })
     }
 
-    /// Passes them on, and never returns: a store that has dropped its end has no more to report.
+    /// Passes the reports on, and never returns: a store that has dropped its end reports nothing more.
     pub(super) async fn deliver<S: LockStore>(mut self, backend: &StoreBackend<S>, events: &dyn Events) {
         while let Some(report) = self.receiver.recv().await {
             if matches!(report, Report::Released { .. } | Report::Granted { .. }) {
@@ -161,7 +161,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 }
 
-/// Tells the engine, unless it is about keys or owners of others.
+/// Tells the engine, unless the report is about keys or owners of other clients.
 fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option<()> {
     match hint {
         Report::Released { key } => events.notice(PushHint::Free { key: translator.logical(&key)? }),
@@ -169,7 +169,7 @@ fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option
             let key = translator.logical(&key)?;
             let token = parse_token(&translator.client, &owner)?;
             match made {
-                // By our clock, as the times of the store's answers.
+                // On our clock, like the times of the store's answers.
                 Some(made) => {
                     let server_time = ServerTime(made.0 / 1_000);
                     events.push(Push::Grant { key, token, server_time, handoffs_began: server_time, fence });

@@ -75,7 +75,7 @@ impl<S: LockStore> StoreBackend<S> {
         }));
     }
 
-    /// Takes several locks by one command; see [`LockStore::acquire_all`].
+    /// Acquires several locks by one command; see [`LockStore::acquire_all`].
     pub(super) fn begin_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BatchResults<BatchReply> {
         let count = batch.len();
         let keys: Arc<[Arc<str>]> = batch.iter().map(|(key, _)| key.clone()).collect();

@@ -16,7 +16,7 @@ use distlock_store::{
     ReplaceReply, StoreError, StoredLock, StoredPage, Waiting,
 };
 
-/// What the requests to one store have in common.
+/// The common part of the requests to one store.
 #[derive(Debug)]
 pub(super) struct Translator {
     pub(super) client: Arc<str>,
@@ -40,7 +40,7 @@ impl Translator {
             Some(Fencing::OneByOne) => 1,
             Some(Fencing::Blocks) | None => Tuning::default().most_fences,
         };
-        // A store has no use for gaps, and its times are only those of the moment at which we asked.
+        // A store of this kind has no gaps, and its times are only known as the moment of our question.
         let (poll_gap, clocks) = (Duration::ZERO, Clocks::Many);
         let (wanted, fences) = (Wanted::NeverTold, Fences::OfTheStore);
         let polls = match abilities.waiting {
@@ -73,7 +73,7 @@ impl Translator {
         key.strip_prefix(&*self.prefix).map(Arc::from)
     }
 
-    /// A page of locks. Those of managers with another prefix are left out.
+    /// A page of locks, without those of managers with another prefix.
     pub(super) fn page(&self, page: StoredPage) -> ListPage {
         let StoredPage { locks, more } = page;
         let next = locks.last().filter(|_| more).and_then(|(key, _)| self.logical(key));
@@ -216,7 +216,7 @@ fn current_holder(text: Option<String>, release: HolderRelease) -> CurrentHolder
     }
 }
 
-/// The store breaks a rule: what it has done is not known.
+/// The store breaks a rule, so its state is not known.
 fn broken(text: String) -> StoreError {
     StoreError::new(Failure::Unknown, format!("the store breaks its contract: {text}"))
 }

@@ -32,9 +32,9 @@ pub(crate) struct MemoryStore {
     server: Locked<ModelServer>,
     started: Time,
     wall_at_start: u64,
-    /// Of the managers that share the locks, as the processes of a test do, each with its client.
+    /// The managers that share the locks, like the processes of a test, each with its client.
     receivers: Locked<Vec<Receiver>>,
-    /// What the latest leader of each office has published, with its owner token.
+    /// The text that the latest leader of each office has published, with its owner token.
     values: Locked<Values>,
 }
 
@@ -72,7 +72,7 @@ impl MemoryStore {
     }
 }
 
-/// What one manager uses of it.
+/// The part that one manager uses.
 pub(crate) struct Memory {
     client: Arc<str>,
     /// Shown when a lock is inspected. No other program has these locks, so no key needs it.

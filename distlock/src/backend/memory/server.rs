@@ -220,7 +220,7 @@ impl ModelServer {
         if again && !mutated!(EntryLeftAfterDirectAcquire) {
             slot.remove(from.client, token);
         }
-        // They asked before it was there, and nothing else tells its client of them.
+        // The waiters asked before this lease existed, and its client learns of them in no other way.
         if !slot.queue.is_empty() {
             notes.extend(Note::wanted(&text(from, token), from.key));
         }

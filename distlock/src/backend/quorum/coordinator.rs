@@ -1,5 +1,5 @@
-//! Sends every operation to all servers, and decides by the replies of a majority. Pure: time and replies come in,
-//! commands and decisions go out.
+//! Sends every operation to all servers, and decides by the replies of a majority. It does no I/O: time and replies
+//! come in, commands and decisions go out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Coordinator {
     pub(super) tokens: Tokens,
     pub(super) queues: Queues,
     pub(super) rng: fastrand::Rng,
-    /// The longest lease that may be on any server, as far as we know.
+    /// The longest lease that may be on any server, as far as this process knows.
     pub(super) longest_ttl: Duration,
     pub(super) out: Vec<Effect>,
     pub(super) repairs: Repairs,
@@ -43,7 +43,7 @@ pub(super) struct Coordinator {
 }
 
 impl Coordinator {
-    /// For the servers with these names. `longest_ttl`: the longest ttl of the leases of this deployment.
+    /// For the servers with these names. `longest_ttl` is the longest ttl of the leases of this deployment.
     pub(super) fn new(names: Vec<String>, longest_ttl: Duration, seed: u64) -> Coordinator {
         Coordinator {
             members: names.iter().map(|_| Member::new()).collect(),
@@ -67,8 +67,7 @@ impl Coordinator {
         std::mem::take(&mut self.out)
     }
 
-    /// Starts a round: sends an operation to all servers. Returns the number under which the round will be
-    /// decided.
+    /// Starts a round: sends an operation to all servers. Returns the number of the round, which its decision repeats.
     pub(super) fn begin(&mut self, now: Now, key: &Arc<str>, request: RoundOp) -> u64 {
         let id = self.next_round;
         self.next_round += 1;
@@ -93,7 +92,7 @@ impl Coordinator {
         Round::new(now.time, key.clone(), request, self.members.len())
     }
 
-    /// The fencing tokens that a round proposes, if it wants any: the first, and their number.
+    /// The fencing tokens that a round proposes, if it requests any: the first, and their number.
     pub(super) fn proposal(&mut self, now: Now, op: &op::Ask) -> Option<(u64, u32)> {
         let op::Ask::Full(op::Acquire { fences, .. }) = *op else { return None };
         if fences == 0 {
@@ -112,14 +111,14 @@ impl Coordinator {
             self.queues.releases(now.time, key, id);
         }
         self.queues.has_asked(token);
-        // Runs of hand-offs are not counted here: no gaps are made.
+        // A quorum makes no gaps, so it does not count runs of hand-offs.
         let op = op::Release { handoffs_began: None, ..op };
         let mut round = self.round_of(now, key, RoundOp::Release(op));
         round.left = true;
         let mut with = Servers::all();
         if let Some(entry) = entry {
             self.end_repair(token, &entry.missing);
-            // The other servers have nothing of it.
+            // The other servers never received a command for the token.
             with = entry.touched;
             round.touched = entry.touched;
             self.abandon(now, entry.rounds);
@@ -127,7 +126,7 @@ impl Coordinator {
         self.put(now, id, round, with);
     }
 
-    /// These rounds must do nothing more for their token.
+    /// From now on, these rounds do nothing for their token.
     pub(super) fn abandon(&mut self, now: Now, rounds: Vec<u64>) {
         for id in rounds {
             if let Some(round) = self.rounds.get_mut(&id) {
@@ -137,14 +136,14 @@ impl Coordinator {
         }
     }
 
-    /// Starts a round at the servers in `to`. In an acquisition the others are asked later; in a release they
-    /// have nothing to release.
+    /// Starts a round at the servers in `to`. In an acquisition, the others are asked later. In a release, they have
+    /// nothing to release.
     pub(super) fn put(&mut self, now: Now, id: u64, mut round: Round, to: Servers) {
         let mut nodes: Vec<usize> = order(&round.key, self.members.len()).collect();
         let acquires = round.acquires();
         if !acquires {
-            // The queue server comes last: the waiter that it wakes asks the other servers at once, and the
-            // release should have reached them by then.
+            // The queue server comes last. The waiter that it wakes immediately asks the other servers, which the
+            // release should have reached by then.
             nodes.reverse();
         }
         let (now_asked, not_asked): (Vec<usize>, Vec<usize>) =
@@ -259,7 +258,7 @@ impl Coordinator {
         }
     }
 
-    /// A server's reply in a round that asks for a lock.
+    /// Handles a server's reply in a round that requests a lock.
     fn has_voted_on_ask(&mut self, now: Now, node: usize, id: u64, result: OpResult<AcquireReply>) {
         if let Ok(reply) = &result {
             if let Some(server_time) = reply.server_time() {
@@ -289,7 +288,7 @@ impl Coordinator {
         }
     }
 
-    /// `take` returns true if it completes the server's reply.
+    /// `take` returns `true` if it completes the server's reply.
     fn in_round(&mut self, now: Now, node: usize, id: u64, take: impl FnOnce(&mut Round) -> bool) {
         let Some(round) = self.rounds.get_mut(&id) else { return };
         round.under_way = round.under_way.saturating_sub(1);
@@ -318,14 +317,13 @@ impl Coordinator {
         let decision = if round.decided { None } else { round.decision(now.server_time(), before) };
         match decision {
             Some(Decision::WriteBack { first }) => {
-                // Two rounds may have seen the same highest counter, but every block must be given out only
-                // once.
+                // Two rounds may have seen the same highest counter, but every block of tokens must be used only once.
                 let first = if mutated!(BlockGivenTwice) { first } else { first.max(self.fences) };
                 if let Some(round) = self.rounds.get_mut(&id) {
                     round.begin_write_back(first);
                 }
                 self.write_back(now, id, first, None);
-                // No server is left to ask: the round ends here.
+                // No server can be asked, so the round ends here.
                 return self.decide(now, id);
             }
             Some(Decision::Done(outcome)) => {
@@ -350,7 +348,7 @@ impl Coordinator {
         }
     }
 
-    /// Raises the counter of one server, or those of all servers where the lock is ours.
+    /// Raises the counter of one server, or the counters of all servers on which this process holds the lock.
     fn write_back(&mut self, now: Now, id: u64, first: u64, only: Option<usize>) {
         for node in (0..self.members.len()).filter(|node| only.is_none_or(|only| only == *node)) {
             let Some(round) = self.rounds.get_mut(&id) else { return };
@@ -437,13 +435,13 @@ impl Coordinator {
         self.rounds.get(&id)
     }
 
-    /// How long something of a token may stay on a server: a lease of `ttl`, or a place in the queue.
+    /// How long a server may keep data of a token: a lease of `ttl`, or a place in the queue.
     pub(super) fn lives(&self, ttl: Duration) -> Duration {
         let longest = ttl.max(self.queue_entry_ttl);
         longest + drift(longest) + LATE_COMMANDS
     }
 
-    /// Forgets an attempt of which nothing is left: it did not queue, and no round for it is open.
+    /// Forgets an attempt that has nothing on any server: it did not queue, and no round for it is open.
     fn forget_if_idle(&mut self, token: Token) {
         let idle = self.tokens.get(token).is_some_and(|entry| entry.open == 0 && !entry.held && !entry.waits);
         if idle {
@@ -469,7 +467,7 @@ impl Coordinator {
         self.fire_membership(now);
     }
 
-    /// Describes what is still in progress; `None`: nothing is.
+    /// Describes the unfinished work. `None`: there is none.
     #[cfg(test)]
     pub(super) fn unfinished(&self) -> Option<String> {
         let release: Vec<_> =

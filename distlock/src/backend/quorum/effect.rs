@@ -19,13 +19,14 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// Our own time, used as the server's time in replies: of all clocks involved, only ours never jumps.
+    /// The time of this process, used as the server's time in replies. Of all clocks involved, only this one never
+    /// jumps.
     pub(super) fn server_time(self) -> ServerTime {
         ServerTime(self.time.0 / 1_000)
     }
 }
 
-/// A link to one of the servers that is ready for commands, and what the server has said of itself.
+/// A link to one of the servers that is ready for commands, and the server's description of itself.
 #[derive(Clone, Debug)]
 pub(super) struct NewLink {
     /// An instant before the server was asked.
@@ -54,7 +55,7 @@ impl RoundOp {
     }
 }
 
-/// What a round has come to.
+/// The outcome of a round.
 #[derive(Clone, Debug)]
 pub(super) enum RoundOutcome {
     Ask(OpResult<AcquireReply>),
@@ -75,12 +76,12 @@ impl RoundOutcome {
     }
 }
 
-/// What a command for one server is for, and its operation.
+/// The purpose of a command for one server, and its operation.
 #[derive(Clone, Debug)]
 pub(super) enum MemberCommand {
     Ask(AskJob, op::Ask),
     Release(ReleaseJob, op::Release),
-    /// Of this round.
+    /// The renewal of this round.
     Renew(u64, op::Renew),
     Fence(FenceJob, op::Fence),
 }
@@ -89,7 +90,7 @@ pub(super) enum MemberCommand {
 pub(super) enum AskJob {
     /// The operation of a round.
     Vote(u64),
-    /// An acquisition where a held lock is missing.
+    /// An acquisition on a server that lacks a held lock.
     Repair(Token),
 }
 
@@ -97,7 +98,7 @@ pub(super) enum AskJob {
 pub(super) enum ReleaseJob {
     /// The operation of a round.
     Vote(u64),
-    /// The release of the rest of a token. `until`: when nothing of it can be left.
+    /// The release of the rest of a token. After `until`, nothing of it can be left.
     Compensate { key: Arc<str>, token: Token, round: u64, until: Time },
     /// The reply does not matter.
     Ignored,
@@ -113,7 +114,7 @@ pub(super) enum FenceJob {
     Ignored,
 }
 
-/// What became of a [`MemberCommand`].
+/// The result of a [`MemberCommand`].
 #[derive(Clone, Debug)]
 pub(super) enum MemberReply {
     Ask(AskJob, OpResult<AcquireReply>),
@@ -163,7 +164,7 @@ impl Operation for MemberCommand {
     }
 }
 
-/// What became of a note that was to be written on a server.
+/// The result of writing a note on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writing {
     Done,
@@ -176,7 +177,7 @@ impl Writing {
     }
 }
 
-/// What the worker has to do.
+/// The tasks for the worker.
 #[derive(Debug)]
 pub(super) enum Effect {
     Send {

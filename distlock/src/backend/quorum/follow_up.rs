@@ -1,6 +1,6 @@
-//! The steps after a decision at each server: acquisitions without a majority are released, and a majority acquisition
-//! is completed where it is missing. Commands for the same token are executed in the order in which they are sent on
-//! the server's connection.
+//! The steps on each server after a decision. Acquisitions without a majority are released. An acquisition with a
+//! majority is completed on the servers that lack it. Commands for the same token are executed in the order in which
+//! they are sent on the server's connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ pub(super) fn leave(token: Token) -> op::Release {
     op::Release::new(token, op::Ends::Other)
 }
 
-/// Acquires the lock if it is free and does nothing else. Unlike [`op::TryAcquire`] its reply always tells
-/// the server's time.
+/// Acquires the lock if it is free, and does nothing else. Unlike the reply to [`op::TryAcquire`], its reply always
+/// contains the server's time.
 pub(super) fn take(token: Token, ttl: Duration) -> op::Acquire {
     op::Acquire { token, kind: LockKind::Exclusive, ttl, claim: ttl, mode: AcquireMode::Try, fences: 0 }
 }
@@ -50,7 +50,7 @@ impl Coordinator {
                     MemberRelease { key, token, round: id, at: When::OnLinkUp, until },
                 );
             }
-            // The operation that released the token has done the rest, or it is pending.
+            // The operation that released the token has done the rest, or its release is pending.
             _ if abandoned => {}
             (RoundOp::Renew(_), ServerReply::NotHeld) => {
                 self.look_now(now);
@@ -58,7 +58,7 @@ impl Coordinator {
             }
             (RoundOp::Renew(_), ServerReply::Renewed) => self.is_not_missing(node, token),
             (RoundOp::Ask(_), ServerReply::Ours { .. }) if succeeded => self.is_not_missing(node, token),
-            // If a later round asks this server for the lock, that round handles what this one leaves behind.
+            // If a later round asks this server for the lock, that round handles the rest of this one.
             (RoundOp::Ask(_), ServerReply::Busy { .. }) if succeeded && latest => {
                 if self.tokens.is_queued(token, node) && self.is_there(node) {
                     self.tell(now, node, &key, MemberCommand::Release(ReleaseJob::Ignored, leave(token)));
@@ -103,7 +103,7 @@ impl Coordinator {
         }
     }
 
-    /// Releases what this round has left of a token at one server.
+    /// Releases the rest of a token that this round left on one server.
     fn give_back(&mut self, now: Now, node: usize, key: Arc<str>, token: Token, round: u64) {
         let until = self.gone_by(now);
         self.tokens.is_not_ours(token, node);
@@ -114,7 +114,7 @@ impl Coordinator {
         }
     }
 
-    /// A majority has lost the lock, so it is lost: releases it at the other servers, too.
+    /// The lock is lost because it is lost on a majority. Releases it on the other servers, too.
     pub(super) fn give_back_what_is_left(&mut self, now: Now, round: u64, key: &Arc<str>, token: Token) {
         if mutated!(LostNotReleasedElsewhere) {
             return;
@@ -151,8 +151,7 @@ impl Coordinator {
         }
     }
 
-    /// Commands of a former connection may still arrive at the server, so the release is sent a second time
-    /// when they can no longer arrive.
+    /// Sends the release a second time when commands of a former connection can no longer arrive at the server.
     fn give_back_once_more(&mut self, now: Now, node: usize, release: MemberRelease) {
         if let Some(member) = self.members.get_mut(node)
             && let Some(until) = member.former_commands_until.filter(|until| *until > now.time)
@@ -171,13 +170,13 @@ impl Coordinator {
         }
     }
 
-    /// When nothing can be left of any command sent before now.
+    /// The time after which no command that was sent before now can have an effect.
     pub(super) fn gone_by(&self, now: Now) -> Time {
         now.time.after(self.lives(self.longest_ttl))
     }
 
-    /// Retries the pending releases of a server that are due, unless the lock is held by now or was requested
-    /// again.
+    /// Retries the pending releases of a server that are due. A release is left out if the lock is held by now or was
+    /// requested again.
     pub(super) fn retry_releases(&mut self, now: Now, node: usize, occasion: Occasion) {
         let Some(member) = self.members.get_mut(node) else { return };
         for release in member.take_due(now.time, occasion) {

@@ -1,4 +1,4 @@
-//! How many of the servers are connected and whether they form a majority.
+//! How many servers are connected, and whether they are a majority.
 
 use super::super::Notifications;
 use crate::protocol::Time;
@@ -8,17 +8,18 @@ use crate::protocol::Time;
 pub(super) struct Formation {
     pub(super) stage: FormationStage,
     pub(super) pushes: Notifications,
-    /// No server carries an attestation mark: the servers are new, no lock can be forgotten, and all may count at once.
+    /// No server has an attestation mark. So the servers are new, no lock can be forgotten, and all of them count
+    /// immediately.
     pub(super) untouched: bool,
-    /// When to probe all servers: at once, to begin with.
+    /// When to probe all servers. At first, this is immediately.
     pub(super) look_at: Time,
-    /// When eligibility was last updated.
+    /// The time of the last update of eligibility.
     pub(super) fired: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FormationStage {
-    /// There was no majority yet. The time: when the first majority stops waiting for the other servers.
+    /// There was no majority yet. At the given time, the first majority stops waiting for the other servers.
     Forming(Option<Time>),
     Up,
     Down,

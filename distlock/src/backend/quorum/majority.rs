@@ -1,4 +1,4 @@
-//! What the servers reply to a look at locks, taken together.
+//! The combined replies of the servers to a look at locks.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -18,13 +18,13 @@ pub(super) async fn of_a_majority<T>(
     }
 }
 
-/// What a majority says of one lock; `None`: a majority does not agree on a holder.
+/// The state of one lock on a majority. `None`: no majority agrees on a holder.
 pub(super) fn agreed(found: Vec<StoredLock>, most: usize) -> Option<StoredLock> {
     let waiters = found.iter().map(|one| one.waiters).max().unwrap_or(0);
-    // They stand in the queue of one server, but for a moment after that was lost.
+    // The waiters are in the queue of one server, except for a short time after that server was lost.
     let waiting = found.iter().map(|one| &one.waiting).max_by_key(|waiting| waiting.len());
     let waiting = waiting.cloned().unwrap_or_default();
-    // Every process writes to every server that it reaches: what one of them knows is so.
+    // Every process writes to every server that it reaches, so the record of one server is enough.
     let details =
         found.iter().flat_map(|one| &one.details).filter(|(_, details)| *details != OwnerDetails::default());
     let details = details.cloned().collect();
@@ -36,7 +36,7 @@ pub(super) fn agreed(found: Vec<StoredLock>, most: usize) -> Option<StoredLock> 
         found.iter().filter(move |other| other.first_holder() == holder)
     };
     let one = found.iter().find(|one| same(one).count() >= most)?;
-    // The key is free again when it is free on a majority.
+    // The key becomes free when it is free on a majority.
     let mut lasts: Vec<_> = same(one).map(StoredLock::remaining).collect();
     lasts.sort_unstable_by_key(|remaining| remaining.unwrap_or(Duration::MAX));
     let remaining = lasts.get(lasts.len() - most).copied().flatten();
@@ -44,7 +44,7 @@ pub(super) fn agreed(found: Vec<StoredLock>, most: usize) -> Option<StoredLock> 
     Some(StoredLock { waiters, waiting, details, silent, ..lock })
 }
 
-/// All replies that came, and one of the errors.
+/// All replies, and one of the errors.
 pub(super) async fn gathered<T>(
     mut asked: Vec<BoxFuture<Result<T, StoreError>>>,
 ) -> (Vec<T>, Option<StoreError>) {

@@ -17,7 +17,7 @@ pub(super) const RELEASE_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// The clocks of two servers agree if they differ by no more than this.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// A release that is still to be sent or confirmed: something of the token may be left on the server.
+/// A release that must still be sent or confirmed, because the server may have data of the token.
 #[derive(Clone, Debug)]
 pub(super) struct MemberRelease {
     pub(super) key: Arc<str>,
@@ -26,7 +26,7 @@ pub(super) struct MemberRelease {
     pub(super) round: u64,
     /// When to send the release.
     pub(super) at: When,
-    /// When nothing of the token can be left.
+    /// After this time, nothing of the token can be left.
     pub(super) until: Time,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Eligibility {
     /// It was never connected.
     Unknown,
     Eligible,
-    /// It may have forgotten what it knew before this time: it was restarted, or its data was deleted.
+    /// It may have forgotten everything from before this time, because it was restarted or its data was deleted.
     TooYoung(Time),
     /// Its clock was set forward at this time, or before.
     ClockStepped(Time),
@@ -48,32 +48,32 @@ pub(super) struct Member {
     pub(super) pushes: Notifications,
     pub(super) eligibility: Eligibility,
     pub(super) run_id: Option<String>,
-    /// What its replies tell about its wall clock.
+    /// The offset of its wall clock, from its replies.
     pub(super) clock: ClockOffset,
-    /// Set if it can never be one of these servers in its present configuration: why.
+    /// The reason why it can never be one of these servers with its present configuration, if there is one.
     pub(super) misconfigured: Option<StoreError>,
-    /// The latest reason for not being up.
+    /// The last reason why it was not connected.
     pub(super) cause: Option<StoreError>,
-    /// One for each token.
+    /// At most one release for each token.
     pub(super) pending_releases: BTreeMap<Token, MemberRelease>,
-    /// Until when commands of a former connection may arrive.
+    /// Commands of a former connection may arrive until this time.
     pub(super) former_commands_until: Option<Time>,
     /// The number of commands without a reply.
     pub(super) unanswered: u32,
-    /// When it last replied, or when it was asked after it had replied to everything.
+    /// The time of its last reply, or of the first command after it had replied to all others.
     pub(super) heard: Option<Time>,
-    /// When the server was seen to have a note that it counts in this run. If the note vanishes later, the
-    /// server's data was deleted.
+    /// The time at which the server had a note that it counts in this run. If the note vanishes later, the server's
+    /// data was deleted.
     noted: Option<Time>,
     /// A note that it counts is being written.
     pub(super) noting: bool,
-    /// It has a note that it counted in this run or in an earlier one: its data was not all lost.
+    /// It has a note that it counted in this run or in an earlier one. So not all of its data was lost.
     pub(super) remembers: bool,
     /// When its notes were last prolonged.
     pub(super) kept: Option<Time>,
-    /// When the last probe was sent that it has answered.
+    /// When the last probe that it has answered was sent.
     pub(super) looked: Option<Time>,
-    /// Since when its clock has been watched without interruption.
+    /// The beginning of the uninterrupted watch over its clock.
     pub(super) watched: Option<Time>,
     /// Its clock agreed with a majority when the watch began, or the watch has lasted long enough.
     pub(super) agrees: bool,
@@ -81,11 +81,11 @@ pub(super) struct Member {
     pub(super) met: Option<ServerTime>,
     /// The longest ttl that it has noted.
     pub(super) longest_ttl: Duration,
-    /// Its counter of fencing tokens, as far as its replies have told.
+    /// Its counter of fencing tokens, as far as its replies showed it.
     pub(super) fences: u64,
 }
 
-/// Why pending releases are looked at.
+/// The reason for a check of the pending releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
     /// A timer has fired.
@@ -94,10 +94,10 @@ pub(super) enum Occasion {
     Connected,
 }
 
-/// What a server's reply tells about its memory.
+/// The state of a server's memory, from its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerMemory {
-    /// Nothing new.
+    /// The server has kept its memory.
     Kept,
     /// It may have forgotten locks.
     Lost,
@@ -130,7 +130,7 @@ impl Member {
         }
     }
 
-    /// True if it has been asked something and has not replied for longer than `limit`.
+    /// Whether a command has been without a reply for longer than `limit`.
     pub(super) fn is_silent(&self, now: Time, limit: Duration) -> bool {
         self.unanswered > 0 && self.heard.is_some_and(|heard| now.duration_since(heard) > limit)
     }
@@ -140,7 +140,7 @@ impl Member {
         (self.eligibility == Eligibility::Eligible && trusted) || mutated!(YoungServersCount)
     }
 
-    /// It is connected, and its probe was sent at `sent`. The watch over its clock starts again.
+    /// It was connected, and its probe was sent at `sent`. The watch over its clock starts again.
     pub(super) fn joined(&mut self, now: Time, sent: Time, origin: &Origin) -> ServerMemory {
         let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
         self.watched = Some(now);
@@ -189,12 +189,12 @@ impl Member {
         self.has_counter(origin.fences);
     }
 
-    /// It reported that its counter had reached `last`.
+    /// It has reported that its counter is at `last`.
     pub(super) fn has_counter(&mut self, last: u64) {
         self.fences = self.fences.max(last);
     }
 
-    /// Its data is gone although it was not restarted.
+    /// Its data was deleted without a restart.
     fn forgets(&mut self, now: Time) {
         self.eligibility = Eligibility::TooYoung(now);
         self.noted = None;
@@ -227,7 +227,7 @@ impl Member {
     pub(super) fn heard_time(&mut self, server_time: ServerTime, sent: Time, seen: Time) -> ServerMemory {
         match self.clock.observe(server_time, sent, seen) {
             Some(Step::Forward(_)) if !mutated!(ServerStepIgnored) => {
-                // A server that is younger than that stays young.
+                // If its present state excludes it for longer, that state stays.
                 self.eligibility = Eligibility::ClockStepped(seen);
                 ServerMemory::Lost
             }
@@ -250,7 +250,7 @@ impl Member {
         u64::try_from((i128::from(now.0) + (low + high) / 2) / 1_000).ok()
     }
 
-    /// Schedules a release: after a pause if the server is connected, otherwise as soon as it is.
+    /// Schedules a release after a pause if the server is connected. Otherwise it is sent when the server connects.
     pub(super) fn schedule_release(&mut self, now: Time, release: MemberRelease) {
         let at = if self.up { When::At(now.after(RELEASE_RETRY_PAUSE)) } else { When::OnLinkUp };
         if release.until > now {
@@ -268,8 +268,8 @@ impl Member {
         known.until = known.until.max(release.until);
     }
 
-    /// The releases that are due now: none while the server is not connected, all of them when it has just
-    /// connected.
+    /// The releases that are due now. There are none while the server is not connected. When it has just connected, all
+    /// are due.
     pub(super) fn take_due(&mut self, now: Time, occasion: Occasion) -> Vec<MemberRelease> {
         let (mut due, up) = (Vec::new(), self.up);
         self.pending_releases.retain(|_, release| {

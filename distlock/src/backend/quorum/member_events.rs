@@ -1,4 +1,4 @@
-//! The events of one server, on their way to the coordinator.
+//! Passes the events of one server to the coordinator.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::Input;
 use super::effect::NewLink;
 use distlock_store::clock;
 
-/// Reports them.
+/// Receives one server's events.
 pub(super) struct MemberEvents {
     pub(super) at: usize,
     pub(super) node: Arc<RedisBackend>,
     pub(super) inbox: mpsc::UnboundedSender<Input>,
-    /// Those of the quorum.
+    /// The receiver of the quorum's events.
     pub(super) events: Arc<dyn Events>,
 }
 
 impl MemberEvents {
     fn tell(&self, input: Input) {
-        // Fails only when the coordinator has ended, with the manager.
+        // This fails only when the coordinator has ended together with the manager.
         drop(self.inbox.send(input));
     }
 }

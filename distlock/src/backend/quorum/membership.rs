@@ -1,4 +1,4 @@
-//! Which servers are connected, which of them count, and whether they are a majority.
+//! Decides which servers are connected, which of them count, and whether they are a majority.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::protocol::{Time, drift};
 /// How long the first majority waits for the other servers.
 const FIRST_MAJORITY_WAIT: Duration = Duration::from_millis(250);
 
-/// How often the servers are probed. What is known of a server's clock becomes useless with age.
+/// How often the servers are probed. An old observation of a server's clock is useless.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-/// The same while a server is young that another process may attest.
+/// How often the servers are probed while there is a young server that another process may attest.
 const YOUNG_PROBE_INTERVAL: Duration = Duration::from_millis(200);
 /// How often the notes on servers are prolonged.
 const NOTE_RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
@@ -83,7 +83,7 @@ impl Coordinator {
         }
     }
 
-    /// If a server has forgotten locks that we hold, they are acquired there again.
+    /// If a server has forgotten locks that this process holds, they are acquired there again.
     pub(super) fn heard_of_memory(&mut self, now: Now, node: usize, memory: ServerMemory) {
         if memory == ServerMemory::Lost {
             self.all_missing(node);
@@ -118,8 +118,8 @@ impl Coordinator {
         }
     }
 
-    /// Before a server is asked for a longer lease than ever before, the longer ttl is noted there: a process
-    /// that waits until the server can have forgotten nothing must know it.
+    /// Notes a longer ttl on a server before the first lease with this ttl is requested there. A process that waits
+    /// until the server can have forgotten no lease needs it.
     pub(super) fn note_ttl(&mut self, node: usize, ttl: Duration) {
         let Some(member) = self.members.get_mut(node) else { return };
         if let Some(run_id) = member.run_id.clone()
@@ -161,8 +161,8 @@ impl Coordinator {
         self.gather(now, None);
     }
 
-    /// Makes those servers count that can have forgotten nothing that still matters. If no server was ever
-    /// used, all of them count.
+    /// Lets a server count as soon as every lease that it may have forgotten has expired. If no server was ever used,
+    /// all of them count.
     fn grow_up(&mut self, now: Now) {
         let met = self.members.iter().all(|member| member.eligibility != Eligibility::Unknown);
         if self.formation.untouched && met {
@@ -217,9 +217,9 @@ impl Coordinator {
         });
     }
 
-    /// The highest counter of fencing tokens among the other servers. `None` until a majority of servers that
-    /// have not lost their data have been probed after `since`, or all others have: what this server has
-    /// forgotten, one of those knows. After a time limit the highest known counter is returned anyway.
+    /// The highest counter of fencing tokens on the other servers. `None`: since `since`, neither a majority of servers
+    /// with their data nor all other servers were probed. One server of such a set knows every token that this server
+    /// has forgotten. After a time limit, the highest known counter is returned in any case.
     fn counter_elsewhere(&self, now: Now, node: usize, since: Time) -> Option<u64> {
         let others = || self.members.iter().enumerate().filter(|(other, _)| *other != node);
         let told = || others().filter(|(_, member)| member.looked >= Some(since));
@@ -232,7 +232,7 @@ impl Coordinator {
         (enough || now.time.duration_since(since) >= time_limit).then(highest)
     }
 
-    /// If a clock does not agree with a majority, it may have been set while no process of ours watched it.
+    /// If a clock differs from those of a majority, it may have been set while no process watched it.
     fn compare_clocks(&mut self, now: Now) {
         let most = majority(self.members.len());
         let after = self.grown_after();
@@ -261,8 +261,8 @@ impl Coordinator {
         times.get(times.len() / 2).copied()
     }
 
-    /// Notes when a run was first met, and uses such notes: a process that ends before a server is old enough
-    /// still helps the next one.
+    /// Notes when a run of a server was first met, and uses such notes. So a process that ends before a server is old
+    /// enough still helps the next process.
     fn note_meetings(&mut self, now: Now) {
         let Some(server_time) = self.time_of_most(now) else { return };
         for node in 0..self.members.len() {
@@ -290,14 +290,14 @@ impl Coordinator {
         }
     }
 
-    /// After this time no process can hold a lock that the server has forgotten.
+    /// After this time, no process can hold a lock that the server has forgotten.
     fn grown_after(&self) -> Duration {
         self.longest_ttl + drift(self.longest_ttl)
     }
 
     pub(super) fn membership_due(&self) -> Option<Time> {
         let grown = self.members.iter().filter_map(|member| match member.eligibility {
-            // Whatever else it waits for, it is checked again at this time.
+            // It is checked again at this time, even if it also waits for another event.
             Eligibility::TooYoung(at) | Eligibility::ClockStepped(at) if !member.noting => {
                 Some(at.after(self.grown_after())).filter(|at| Some(*at) > self.formation.fired)
             }
@@ -313,8 +313,8 @@ impl Coordinator {
         grown.chain(forming).chain([self.formation.look_at]).min()
     }
 
-    /// A process that starts while another begins to use new servers finds only some of the attestation
-    /// marks: it probes again soon.
+    /// A process that starts while another process begins to use new servers finds only some of the attestation marks.
+    /// So it probes again soon.
     fn look_soon(&mut self, now: Now) {
         let waits = |m: &Member| {
             m.up && matches!(m.eligibility, Eligibility::TooYoung(_) | Eligibility::ClockStepped(_))
@@ -333,7 +333,7 @@ impl Coordinator {
         }
     }
 
-    /// A server seems to have lost its data: probes all servers at once.
+    /// Probes all servers immediately, because a server seems to have lost its data.
     pub(super) fn look_now(&mut self, now: Now) {
         self.formation.look_at = self.formation.look_at.min(now.time);
     }
@@ -347,7 +347,7 @@ impl Coordinator {
         }
     }
 
-    /// Reports when a majority is reached or lost. `cause`: why a server is missing, if that is new.
+    /// Reports when a majority is reached or lost. `cause` is the reason why a server is missing, if it is new.
     fn gather(&mut self, now: Now, cause: Option<StoreError>) {
         let (all, here) = (self.members.len(), self.members.iter().filter(|member| member.up).count());
         let most = majority(all);
@@ -393,7 +393,7 @@ impl Coordinator {
     fn is_up(&mut self) {
         self.formation.stage = FormationStage::Up;
         self.formation.pushes = self.pushes();
-        // What earlier commands may have left behind is released server by server.
+        // The effects of earlier commands are released on each server separately.
         let pushes = self.formation.pushes;
         self.out.push(Effect::Link(LinkEvent::Up { earlier: EarlierCommands::Ended, pushes }));
     }
@@ -410,7 +410,7 @@ impl Coordinator {
         self.out.push(Effect::Link(LinkEvent::Down { cause }));
     }
 
-    /// One server that pushes is enough.
+    /// Pushes of one server are enough.
     fn pushes(&self) -> Notifications {
         let hears = |member: &Member| member.up && member.pushes == Notifications::On;
         if self.members.iter().any(hears) { Notifications::On } else { Notifications::Off }

@@ -1,4 +1,4 @@
-//! The servers where a held lock is missing.
+//! The servers that lack a held lock.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use super::super::Token;
 use super::servers::Servers;
 use crate::protocol::Time;
 
-/// When to repair which token.
+/// The times of repairs, with their tokens.
 pub(super) type Repairs = BTreeSet<(Time, Token)>;
 
-/// The servers where a held lock is missing.
+/// The servers that lack a held lock.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
     pub(super) at: Servers,
-    /// Servers that were asked for it and have not replied.
+    /// The servers that were asked for the lock and have not replied.
     pub(super) asked: Servers,
     pub(super) due: Option<Time>,
     pub(super) pause: Duration,

@@ -2,49 +2,50 @@
 //! servers reports (Redlock).
 //!
 //! An operation goes to all servers at once. (An exception: a request for a lock that others want first goes to the
-//! server that keeps its queue, see [`waiting`].) It is decided as soon as a majority has replied one way or the other,
-//! so a server that is slow, hung or gone costs nothing while the others are a majority. For the engine, a decision is
-//! like the reply of one server: a lease counts from before the command was sent.
+//! server that keeps its queue, see [`waiting`].) It is decided as soon as the replies of a majority agree. So a server
+//! that is slow, hung or gone costs no time while the others are a majority. For the engine, a decision is like the
+//! reply of one server: a lease counts from before the command was sent.
 //!
 //! - [`round`]: one operation, and the result of the servers' replies.
-//! - [`coordinator`]: all operations, pure. [`tokens`] knows the tokens, [`member`] the servers, [`queue`]
-//!   which other processes want a key. [`waiting`] asks for locks, [`follow_up`] releases acquisitions
-//!   without a majority, [`repair`] acquires held locks where they are missing, [`membership`] knows which
-//!   servers are connected and count.
+//! - [`coordinator`]: all operations, without I/O. [`tokens`] has the tokens, [`member`] the servers, and [`queue`] the
+//!   demand of other processes for a key. [`waiting`] asks for locks, [`follow_up`] releases acquisitions without a
+//!   majority, [`repair`] acquires held locks on servers that lack them, and [`membership`] decides which servers are
+//!   connected and count.
 //! - [`worker`]: executes the coordinator's effects on the I/O thread.
 //!
 //! The rules, and their reasons:
 //!
-//! - **Errors are votes.** A lock is ours if a majority of all servers says so, not a majority of those that
+//! - **Errors are votes.** This process holds a lock if a majority of all servers says so, not a majority of those that
 //!   replied.
-//! - **Minority acquisitions are released.** If the lock is ours without a majority, it is released. On a server that
-//!   did not reply, it is released as soon as the server is connected again.
+//! - **Minority acquisitions are released.** If this process acquired the lock only on a minority, it is released
+//!   there. On a server that did not reply, it is released as soon as the server is connected again.
 //! - **A majority is valid for the lease.** Servers that missed the acquisition acquire the lock later, but they count
-//!   for a renewal only if the lock was ours there without interruption. So an expired lease is never acquired again
-//!   unnoticed.
-//! - **A held lock is on every server.** Where it is missing, it is acquired, with repetitions, until it is on every
+//!   for a renewal only if they had the lock for this process without interruption. So an expired lease is never
+//!   acquired again unnoticed.
+//! - **A held lock is on every server.** On servers that lack it, acquisitions are repeated until it is on every
 //!   reachable server ([`repair`]). With a bare majority, the holder would lose it with the next server.
-//! - **Another round of the same token may rely on what one round has acquired**: it is released only when no
+//! - **Another round of the same token may rely on the acquisitions of one round**: they are released only when no
 //!   round for that token is open.
 //! - **Young servers do not count.** A server that was restarted, or whose data was deleted (its note is gone), may
-//!   have forgotten a lock. It counts again when every lease that it may have forgotten is over. The servers store this
-//!   time: the longest ttl is noted on each of them before it is used. The age of a server is the time since a process
-//!   first met this run, by the clocks of a majority; the server's own uptime is not used, because it follows its wall
-//!   clock. Before the server counts, it is given the highest fencing token of the others.
+//!   have forgotten a lock. It counts again when every lease that it may have forgotten has expired. For this, the
+//!   longest ttl is noted on each server before it is used. The age of a server is the time since a process first met
+//!   this run, by the clocks of a majority. The server's own uptime is not used, because it follows its wall clock.
+//!   Before the server counts, it gets the highest fencing token of the others.
 //! - **Clocks.** A clock that was set forward ends leases early, like lost memory, so such a server does not count
-//!   either; every reply to an acquisition contains the server's time. A process that starts later compares each
-//!   server's clock with those of a majority: a server that differs by more than a second counts for this process only
-//!   after the longest ttl.
-//! - **Waiters queue on one server**: the first, in an order that depends on the key, that is connected, replies, and
-//!   can push to us. A release grants the lock to the first waiter on that server only. That waiter then asks all
-//!   servers, and keeps the queue server's lock while the release is still on its way to the others. No other waiter
-//!   asks them during this time. The queue is only a place to wait: a lock is ours by a majority, with or without that
-//!   server. A waiter asks all servers at every heartbeat, and at once when the queue server is lost; if the queue
-//!   server is silent, the waiter asks the others.
+//!   either. To detect it, every reply to an acquisition contains the server's time. A process that starts later
+//!   compares each server's clock with those of a majority. If a clock differs by more than a second, the server counts
+//!   for this process only after the longest ttl.
+//! - **Waiters queue on one server.** Each key has an order of the servers. The queue is on the first server in this
+//!   order that is connected, replies, and can push to this process. A release grants the lock to the first waiter on
+//!   that server only. That waiter then asks all servers, and keeps the queue server's lock until the release has
+//!   reached the others. No other waiter asks them during this time. The queue is only a place to wait: a majority
+//!   decides who holds the lock, with or without that server. A waiter asks all servers at every heartbeat, and
+//!   immediately when the queue server is lost. If the queue server is silent, the waiter asks the others.
 //! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its clock, or
-//!   one more than the highest token it knows. If no server of a majority knew a token that is as high, the proposal is
-//!   the token. Otherwise the token is one more than the highest among them, once a majority has stored it while the
-//!   lock is still ours there. Any two majorities share a server, so tokens rise whatever the clocks do.
+//!   one more than the highest token it knows. If all servers of a majority know only lower tokens, the proposal is the
+//!   token. Otherwise the token is one more than the highest that they know. It is valid as soon as it is stored on a
+//!   majority that still has the lock for this process. Any two majorities share a server, so tokens rise whatever the
+//!   clocks do.
 
 mod coordinator;
 mod effect;
@@ -101,7 +102,7 @@ pub(crate) struct QuorumBackend {
     names: Vec<String>,
     prefix: String,
     longest_ttl: Duration,
-    /// True while a majority is connected.
+    /// `true` while a majority is connected.
     up: Arc<AtomicBool>,
     inbox: mpsc::UnboundedSender<Input>,
     /// The other end of `inbox`. [`Backend::run`] takes it.
@@ -123,7 +124,7 @@ enum Input {
 }
 
 impl QuorumBackend {
-    /// `longest_ttl`: the longest ttl of the leases of this deployment, as far as it is known.
+    /// `longest_ttl` is the longest known ttl of the leases of this deployment.
     ///
     /// # Errors
     ///
@@ -149,7 +150,7 @@ impl QuorumBackend {
         }))
     }
 
-    /// The engine's tuning: no gaps are made, and every server has a clock of its own.
+    /// The engine's tuning: a quorum makes no gaps, and every server has its own clock.
     pub(crate) fn tuning() -> Tuning {
         Tuning { poll_gap: Duration::ZERO, clocks: Clocks::Many, ..Tuning::default() }
     }
@@ -163,12 +164,12 @@ impl QuorumBackend {
 
     fn submit<T>(&self, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> oneshot::Receiver<T> {
         let (reply, receiver) = oneshot::channel();
-        // If the coordinator is gone, the receiver learns so.
+        // If the coordinator has ended, the receiver of the reply notices it.
         drop(self.inbox.send(input(reply)));
         receiver
     }
 
-    /// An operation, if a majority is connected.
+    /// Executes an operation, if a majority is connected.
     fn send<T: Send + 'static>(
         &self,
         input: impl FnOnce(oneshot::Sender<OpResult<T>>) -> Input,
@@ -273,7 +274,7 @@ impl Backend for QuorumBackend {
         Others::Listed
     }
 
-    /// A lock that a majority has is known to one server at least of any majority.
+    /// Any majority contains at least one server that knows a lock that a majority has.
     fn list(&self, beginning: &str, after: Option<Arc<str>>) -> BoxFuture<Result<ListPage, StoreError>> {
         let (nodes, mut found) = (self.nodes.clone(), ScanResult::new(Search::new(beginning, after)));
         let error = self.not_up();
@@ -322,7 +323,7 @@ impl Backend for QuorumBackend {
         true
     }
 
-    /// One server may be away: that is what a quorum is for.
+    /// A quorum tolerates that a server is missing, so this reports it as a finding and not as an error.
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
         let examined: Vec<_> = self.nodes.iter().map(|node| node.diagnose()).collect();
         let names = self.names.clone();
@@ -354,7 +355,8 @@ impl Backend for QuorumBackend {
         })
     }
 
-    /// A holder holds it on a majority. What a former holder has left on fewer servers goes too, and is no lock.
+    /// A holder holds the lock on a majority. The rest of a former holder on fewer servers is removed, too, but does
+    /// not count as a lock.
     fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let asked: Vec<_> = self.nodes.iter().map(|node| node.force_release_from(key, owner)).collect();
         Box::pin(async move {
@@ -362,7 +364,7 @@ impl Backend for QuorumBackend {
             let (found, error) = gathered(asked).await;
             let (most, held) = (round::majority(all), found.iter().filter(|held| **held).count());
             match error {
-                // Those that have not answered decide.
+                // The missing replies would decide.
                 Some(error) if held < most && held + (all - found.len()) >= most => Err(error),
                 _ => Ok(held >= most),
             }
@@ -373,7 +375,7 @@ impl Backend for QuorumBackend {
         Box::pin(async move {
             let outbox = self.outbox.lock().take();
             let Some(outbox) = outbox else { return };
-            // Ends when this future is dropped.
+            // The tasks end when this future is dropped.
             let mut nodes = JoinSet::new();
             for (at, node) in self.nodes.iter().enumerate() {
                 let (inbox, events) = (self.inbox.clone(), Arc::clone(&events));

@@ -1,9 +1,9 @@
 //! The state of the queues: which server keeps a key's queue, whether other processes want the key, and when waiters
 //! ask again.
 //!
-//! The waiters of a key queue on one server: the first that can be used, in an order that depends on the key.
-//! So a release wakes one waiter instead of one for each server. Safety never depends on the queue: a lock is
-//! held by a majority, and the queue is only a place to wait and to be woken.
+//! The waiters of a key queue on one server: the first that can be used, in an order that depends on the key. So a
+//! release wakes one waiter, and not one for each server. Safety never depends on the queue: a lock is held by a
+//! majority, and the queue is only a place to wait and to be woken.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,23 +12,22 @@ use std::time::Duration;
 use super::super::Token;
 use crate::protocol::{Time, mutated};
 
-/// A server that has not replied for this long is not waited for: neither for its vote, nor in its queue.
+/// If a server has not replied for this time, no round waits for its vote, and no waiter waits in its queue.
 pub(super) const SILENT_AFTER: Duration = Duration::from_millis(200);
 /// If a key was found busy within this time, other processes are assumed to want it.
 const WANTED_FOR: Duration = Duration::from_secs(1);
-/// After a release, our next request for the key waits this long for the queue server to say whether it has a
-/// waiter.
+/// After a release, the next request of this process for the key waits this long until the queue server reports whether
+/// it has a waiter.
 const COOLDOWN: Duration = Duration::from_millis(10);
 /// With this many keys, those that no process wants are removed.
 const FIRST_SWEEP: usize = 1024;
 
-/// What is known of the demand for one key.
+/// The known demand for one key.
 #[derive(Debug, Default)]
 struct KeyDemand {
-    /// Until when other processes probably want it.
+    /// Other processes probably want the key until this time.
     wanted: Option<Time>,
-    /// The round that releases the key, and until when we wait for the queue server to say whether it has a
-    /// waiter.
+    /// The round that releases the key, and the end of the wait until the queue server reports whether it has a waiter.
     release: Option<(u64, Time)>,
 }
 
@@ -46,7 +45,7 @@ impl KeyDemand {
 pub(super) struct Queues {
     keys: HashMap<Arc<str>, KeyDemand>,
     sweep_at: usize,
-    /// Rounds that ask for a lock, and when they continue without the servers that have not replied. Ordered by
+    /// The rounds that request a lock, and the times at which they continue without the missing replies. Ordered by
     /// these times.
     undecided: VecDeque<(Time, u64)>,
     /// When waiters have to ask again.
@@ -71,7 +70,7 @@ impl Queues {
         self.demand(now, key).wanted = Some(now.after(WANTED_FOR));
     }
 
-    /// Whether another process wants the key, as far as we know.
+    /// Whether another process wants the key, as far as this process knows.
     pub(super) fn is_wanted(&self, now: Time, key: &str) -> bool {
         self.keys.get(key).is_some_and(|demand| demand.is_wanted(now))
     }
@@ -90,7 +89,7 @@ impl Queues {
         }
     }
 
-    /// Whether we have just released the key, and another process may have acquired it.
+    /// Whether this process has just released the key, and another process may acquire it first.
     pub(super) fn stands_back(&self, now: Time, key: &str) -> bool {
         self.keys.get(key).is_some_and(|demand| demand.is_released(now)) && !mutated!(ReleaserNotLast)
     }
@@ -100,7 +99,7 @@ impl Queues {
         self.undecided.push_back((now.after(SILENT_AFTER), round));
     }
 
-    /// The next round that has waited too long.
+    /// Removes and returns the next round that has waited too long.
     pub(super) fn next_overdue(&mut self, now: Time) -> Option<u64> {
         if self.undecided.front().is_some_and(|(at, _)| *at <= now) {
             return self.undecided.pop_front().map(|(_, round)| round);
@@ -125,7 +124,7 @@ impl Queues {
         }
     }
 
-    /// The waiter asks now, or no longer asks: removes its plan.
+    /// Removes the plan of a waiter that asks now, or no longer asks.
     pub(super) fn has_asked(&mut self, token: Token) {
         self.again.retain(|(_, planned)| *planned != token);
     }
@@ -143,7 +142,7 @@ impl Queues {
     }
 }
 
-/// The order in which the servers are tried as the queue server of a key: the same for every process.
+/// The order in which the servers are tried as the queue server of a key. It is the same for every process.
 pub(super) fn order(key: &str, servers: usize) -> impl DoubleEndedIterator<Item = usize> {
     let start = number_of(key) % servers;
     (0..servers).map(move |at| (start + at) % servers)

@@ -1,4 +1,4 @@
-//! Repair: acquires a held lock where it is missing. A held lock should be on every reachable server, or on its way
+//! Repair: acquires a held lock on servers that lack it. A held lock should be on every reachable server, or requested
 //! there. With a bare majority, its holder would lose it with the next server.
 //!
 //! If a server has forgotten the lock, or has granted it to another process (which asked at the same time and will
@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 const DELAY_AFTER_EXPIRY: Duration = Duration::from_millis(2);
 
 impl Coordinator {
-    /// The lock is held, but not on this server: acquires it there now.
+    /// Acquires a held lock on this server, which lacks it.
     pub(super) fn repair(&mut self, now: Now, node: usize, key: &Arc<str>, token: Token) {
         let Some(entry) = self.tokens.get(token) else { return };
         if !entry.held || mutated!(NothingRepaired) {
@@ -91,7 +91,7 @@ impl Coordinator {
         self.repairs.insert((due, token));
     }
 
-    /// The lock was found to be on this server.
+    /// A reply showed that the lock is on this server.
     pub(super) fn is_not_missing(&mut self, node: usize, token: Token) {
         if let Some(entry) = self.tokens.get(token) {
             entry.missing.at.remove(node);
@@ -105,7 +105,7 @@ impl Coordinator {
         }
     }
 
-    /// A server is connected: acquires there what is missing.
+    /// A server is connected: acquires the locks that it lacks.
     pub(super) fn refill(&mut self, now: Now, node: usize) {
         let missing: Vec<(Arc<str>, Token)> = self.tokens.missing_at(node);
         for (key, token) in missing {

@@ -1,4 +1,4 @@
-//! A round: one operation at all servers, their replies, and the decision of a majority. Pure.
+//! A round: one operation on all servers, their replies, and the decision of a majority. It does no I/O.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) enum Standing {
     DoesNotCount,
 }
 
-/// What was known of a token before a round.
+/// The state of a token before a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     /// A majority has said that it holds the lock.
@@ -33,8 +33,7 @@ pub(super) enum Before {
 #[derive(Clone, Debug)]
 pub(super) struct ServerAnswer {
     pub(super) reply: ServerReply,
-    /// The first half of the reply, if the operation and its fencing proposal were answered one after the
-    /// other.
+    /// The first half of the reply, if the operation and its fencing proposal get separate replies.
     half: Option<Half>,
     /// Whether the server counted when it replied.
     pub(super) standing: Standing,
@@ -52,9 +51,10 @@ enum Half {
 /// The result of a round.
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
-    /// A majority has replied one way or the other, or a majority is impossible.
+    /// The replies of a majority agree, or a majority is impossible.
     Done(RoundOutcome),
-    /// A majority is ours, but its counters know higher tokens: higher ones must be written first.
+    /// A majority has the lock for this process, but its counters know higher tokens. So higher tokens must be written
+    /// first.
     WriteBack { first: u64 },
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Round {
     pub(super) token: Token,
     /// The first proposed fencing token, and their number.
     pub(super) proposal: Option<(u64, u32)>,
-    /// Tokens below this were given to this lease by other rounds: the block of this round must lie above.
+    /// Other rounds gave tokens below this to this lease, so the block of this round must lie above.
     pub(super) above: u64,
     pub(super) answers: Vec<ServerAnswer>,
     pub(super) write_back: Option<WriteBack>,
@@ -86,11 +86,11 @@ pub(super) struct Round {
     pub(super) touched: Servers,
     /// Servers that are asked for the lock only after the queue server has replied.
     pub(super) not_asked: Servers,
-    /// The round no longer waits for servers that have not replied yet.
+    /// The round no longer waits for missing replies.
     overdue: bool,
     /// The server that queues the token.
     pub(super) queue: Option<usize>,
-    /// The token was released since: nothing more may be done for it.
+    /// The token was released since then, so the round must do nothing more for it.
     pub(super) left: bool,
 }
 
@@ -132,7 +132,7 @@ impl Round {
         matches!(self.request, RoundOp::Ask(_))
     }
 
-    /// The ttl that it asks for, if it asks for the lock.
+    /// The requested ttl, if the round requests the lock.
     pub(super) fn ttl(&self) -> Option<Duration> {
         match self.request {
             RoundOp::Ask(op) => Some(op.ttl()),
@@ -155,8 +155,7 @@ impl Round {
         self.answered(node, failed(StoreError::new(Failure::NotSent, "not asked")), Standing::Counts);
     }
 
-    /// The servers have had enough time, provided that a majority has replied: if all servers are slow, all
-    /// are waited for.
+    /// The servers had enough time, if a majority has replied. If all servers are slow, the round waits for all.
     pub(super) fn is_overdue(&mut self) {
         let answered = self.count(|reply| !matches!(reply, ServerReply::Open));
         self.overdue = answered >= majority(self.answers.len());
@@ -168,7 +167,7 @@ impl Round {
         !self.not_asked.is_empty() && self.queue.is_some_and(busy)
     }
 
-    /// Takes in the reply to the operation itself. True if the server's reply is complete.
+    /// Records the reply to the operation itself. Returns whether the server's reply is complete.
     pub(super) fn answered(&mut self, node: usize, reply: ServerReply, standing: Standing) -> bool {
         let fenced = self.proposal.is_some();
         let Some(answer) = self.answers.get_mut(node) else { return false };
@@ -186,7 +185,7 @@ impl Round {
         true
     }
 
-    /// Takes in the reply to the fencing proposal. True if the server's reply is complete.
+    /// Records the reply to the fencing proposal. Returns whether the server's reply is complete.
     pub(super) fn fenced(&mut self, node: usize, result: &OpResult<FenceReply>) -> bool {
         let Some(answer) = self.answers.get_mut(node) else { return false };
         let last = match result {
@@ -208,7 +207,7 @@ impl Round {
         true
     }
 
-    /// Takes in the reply to a write-back.
+    /// Records the reply to a write-back.
     pub(super) fn written(&mut self, node: usize, first: u64, result: &OpResult<FenceReply>) {
         if let Some(reply) = self
             .write_back
@@ -220,11 +219,11 @@ impl Round {
         }
     }
 
-    /// The servers that report the lock as ours, and how many others may still do so.
+    /// The replies of the servers that have the lock for this process, and how many other servers may still follow.
     fn ours(&self) -> (Vec<&ServerReply>, usize) {
         let fenced = self.proposal.is_some();
         let ours = self.answers.iter().filter(|answer| match answer.reply {
-            // If the proposal may not have been stored there, the lock is ours but does not count.
+            // If the proposal may not have been stored there, the lock does not count.
             ServerReply::Ours { last, .. } => answer.counts() && (last.is_some() || !fenced),
             _ => false,
         });
@@ -236,8 +235,7 @@ impl Round {
         self.answers.iter().filter(|answer| of(&answer.reply)).count()
     }
 
-    /// The decision that follows from the replies so far, if one does. `before`: what was known
-    /// of the token.
+    /// The decision from the replies so far, if there is one. `before` is the state of the token before the round.
     pub(super) fn decision(&self, server_time: ServerTime, before: Before) -> Option<Decision> {
         match self.request {
             RoundOp::Ask(_) => self.acquired(server_time, before),
@@ -264,7 +262,7 @@ impl Round {
             return self.written_back(back, server_time, before);
         }
         if ours.len() < most {
-            // Servers that were not asked yet are open, too.
+            // Servers that were not asked yet are undecided, too.
             return (ours.len() + open < most || self.is_queued())
                 .then(|| asked(self.rejection(server_time)));
         }
@@ -306,7 +304,7 @@ impl Round {
         self.write_back = Some(WriteBack { first, votes: vec![None; self.answers.len()] });
     }
 
-    /// A majority is ours. A majority must also confirm whether it was ours before.
+    /// A majority has the lock for this process. A majority must also confirm whether it had the lock before.
     fn entered(&self, server_time: ServerTime, before: Before, fence: Option<u64>) -> Decision {
         let most = majority(self.answers.len());
         let count = |new: bool| {
@@ -338,13 +336,13 @@ impl Round {
         counted.max_by_key(|(_, seen)| *seen)
     }
 
-    /// Whether another token may have a majority, as far as the replies tell.
+    /// Whether another token may have a majority, as far as the replies show.
     pub(super) fn may_be_taken(&self) -> bool {
         let unknown = self.count(|reply| matches!(reply, ServerReply::Open | ServerReply::Failed(_)));
         self.holder().is_some_and(|(_, seen)| seen + unknown >= majority(self.answers.len()))
     }
 
-    /// Why there is no majority.
+    /// The reason why there is no majority.
     fn rejection(&self, server_time: ServerTime) -> OpResult<AcquireReply> {
         let Some((holder, seen)) = self.holder() else { return Err(self.failure()) };
         let busy = || {
@@ -356,7 +354,7 @@ impl Round {
         let most = majority(self.answers.len());
         let elsewhere = self.count(|reply| matches!(reply, ServerReply::Open | ServerReply::Failed(_)));
         let remaining = if seen + elsewhere < most {
-            // No token has a majority: the next one that asks may get one.
+            // No token has a majority, so the next request may get one.
             Remaining::For(Duration::ZERO)
         } else {
             until_enough(busy().map(|(remaining, _)| remaining), most - self.ours().0.len())
@@ -369,7 +367,7 @@ impl Round {
         })
     }
 
-    /// The failure that represents all others: a permanent one before one that may pass.
+    /// The failure that represents all others. A permanent failure takes precedence over a temporary one.
     fn failure(&self) -> StoreError {
         let failures = || {
             self.answers.iter().filter_map(|answer| match &answer.reply {
@@ -425,8 +423,8 @@ impl Round {
     fn renewed(&self, server_time: ServerTime) -> Option<OpResult<RenewReply>> {
         let most = majority(self.answers.len());
         let renewed = self.count(|reply| matches!(reply, ServerReply::Renewed));
-        // A server that has forgotten our lock does not count yet, so no other process can rely on having
-        // acquired it there.
+        // A server that has forgotten this lock does not count yet, so no other process can rely on an acquisition
+        // there.
         let not_ours = |young: bool| {
             let forgot = |answer: &&ServerAnswer| {
                 matches!(answer.reply, ServerReply::NotHeld) && answer.counts() != young
@@ -449,7 +447,7 @@ fn may_be_ours(reply: &ServerReply) -> bool {
     matches!(reply, ServerReply::Open | ServerReply::Ours { .. })
 }
 
-/// When `wanted` of the busy servers will be free.
+/// The time until `wanted` of the busy servers are free.
 fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaining {
     let mut times: Vec<Option<Duration>> = busy
         .filter_map(|remaining| match remaining {
@@ -458,7 +456,7 @@ fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaini
             Remaining::For(left) => Some(Some(left)),
         })
         .collect();
-    // Those that never expire come last.
+    // Leases that never expire come last.
     times.sort_unstable_by_key(|left| left.unwrap_or(Duration::MAX));
     match times.get(wanted.saturating_sub(1)).or(times.last()) {
         None => Remaining::Unknown,
@@ -467,7 +465,7 @@ fn until_enough(busy: impl Iterator<Item = Remaining>, wanted: usize) -> Remaini
     }
 }
 
-/// The decision about a round that asks for a lock.
+/// The decision about a round that requests a lock.
 fn asked(result: OpResult<AcquireReply>) -> Decision {
     Decision::Done(RoundOutcome::Ask(result))
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::super::{AcquireReply, CurrentHolder, OpResult, ReleaseReply, Remaining, RenewReply, StoreError};
 use crate::protocol::mutated;
 
-/// What one server has replied to an operation.
+/// The reply of one server to an operation.
 #[derive(Clone, Debug)]
 pub(super) enum ServerReply {
     Open,
-    /// The lock is ours there. `last`: the highest fencing token that the server knew before, if that was
-    /// asked and answered.
+    /// The server has the lock for this process. `last` is the highest fencing token that the server knew before, if it
+    /// was asked and has replied.
     Ours {
         fresh: bool,
         last: Option<u64>,
@@ -21,7 +21,7 @@ pub(super) enum ServerReply {
         front: bool,
     },
     NotHeld,
-    /// Our place in the queue is gone.
+    /// The token's place in the queue is gone.
     Cancelled,
     Released,
     Renewed,
@@ -29,7 +29,7 @@ pub(super) enum ServerReply {
     Failed(StoreError),
 }
 
-/// A server that did not reply, or reported an error.
+/// The vote of a server that did not reply, or reported an error.
 pub(super) fn failed(error: StoreError) -> ServerReply {
     if mutated!(ErrorsAreConsent) {
         return ServerReply::Ours { fresh: true, last: Some(0) };

@@ -1,4 +1,4 @@
-//! A quorum of real servers.
+//! Tests of a quorum of real servers.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ impl Servers {
         try_manager(self.urls()).await.unwrap()
     }
 
-    /// How many servers have the key.
+    /// The number of servers that have the key.
     fn with_key(&self, key: &str) -> usize {
         self.0.iter().filter(|server| server.run::<bool>(&format!("EXISTS {key}"))).count()
     }
@@ -140,7 +140,7 @@ async fn the_next_one_is_woken_by_a_release() {
 }
 
 impl Servers {
-    /// Which one keeps the queue, once `waiters` wait there.
+    /// The server that keeps the queue, as soon as `waiters` wait there.
     fn queue_server(&self, key: &str, waiters: u64) -> usize {
         let length = |server: &TestServer| server.run::<u64>(&format!("LLEN dl1:q:{key}"));
         wait_until("everybody waits on one server", LONG, || {
@@ -150,7 +150,7 @@ impl Servers {
     }
 }
 
-/// Takes the key in turn, for a moment.
+/// Waits for its turn, and holds the key for a moment.
 async fn in_turn(manager: LockManager, key: &'static str) {
     let guard = manager.lock(key).ttl(LONG).wait(LONG).acquire().await.unwrap();
     guard.release().await.unwrap();
@@ -165,7 +165,7 @@ async fn when_the_queue_server_is_killed_waiters_queue_on_the_next() {
     let first = servers.queue_server("k", 2);
     servers.0[first].kill();
     servers.0.remove(first);
-    // Long before a heartbeat.
+    // It acquires the lock long before a heartbeat.
     let start = Instant::now();
     servers.queue_server("k", 2);
     assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
@@ -192,7 +192,7 @@ async fn when_the_queue_server_hangs_or_forgets_its_queue_waiters_go_on() {
         guard.release().await.unwrap();
         waiting.await.unwrap();
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-        // A request that comes later does not wait for it.
+        // A later request does not wait for the server.
         let start = Instant::now();
         in_turn(holder, "k").await;
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
@@ -201,7 +201,7 @@ async fn when_the_queue_server_hangs_or_forgets_its_queue_waiters_go_on() {
     }
 }
 
-/// The process that releases asks again at once, and never queues.
+/// The process that releases immediately requests the lock again, and never queues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_takes_a_lock_again_and_again_lets_others_in() {
     let servers = Servers::start(5);
@@ -251,7 +251,7 @@ async fn without_a_majority_it_is_unavailable_and_says_so() {
 }
 
 impl Servers {
-    /// Three of five forget what they know.
+    /// Three of five servers lose their data.
     fn empty_a_majority(&mut self) {
         for server in &mut self.0[..3] {
             server.kill();
@@ -260,7 +260,8 @@ impl Servers {
     }
 }
 
-/// Three of five forget a lock: no other process gets it, because they do not count for the longest ttl.
+/// Three of five servers forget a lock. No other process gets it, because these servers do not count for the longest
+/// ttl.
 #[tokio::test]
 async fn servers_that_come_back_empty_do_not_count_for_the_longest_ttl() {
     let mut servers = Servers::start(5);
@@ -269,7 +270,7 @@ async fn servers_that_come_back_empty_do_not_count_for_the_longest_ttl() {
     let guard = manager.lock("k").ttl(LONG * 3).no_renew().acquire().await.unwrap();
     wait_until("every server has it", LONG, || servers.with_key("k") == 5);
     servers.empty_a_majority();
-    // One that knew them before, and a new one.
+    // A manager that knew the servers before, and a new one.
     for other in [&servers.manager().await, &manager] {
         let start = Instant::now();
         loop {
@@ -296,7 +297,7 @@ async fn servers_that_came_back_empty_count_when_the_longest_ttl_is_over() {
     drop(guard);
     let start = Instant::now();
     loop {
-        // Each of them says that servers are out of reach after three seconds at the latest.
+        // Each of them reports after three seconds at the latest that servers are unreachable.
         match servers.manager().await.lock("k").wait(LONG).acquire().await {
             Ok(guard) => break guard.release().await.unwrap(),
             Err(error) => assert!(error.is_unavailable() && start.elapsed() < LONG, "{error}"),
@@ -312,8 +313,8 @@ async fn a_server_that_evicts_is_refused() {
     assert!(text.contains("`allkeys-lru`") && text.contains("noeviction"), "{text}");
 }
 
-/// A lock of the same name that belongs to another program is on two of five servers, and goes away: the
-/// holder soon has all five, without any renewal.
+/// Two of five servers have a lock of another program with the same name, which then ends. The holder soon has the lock
+/// on all five, without any renewal.
 #[tokio::test]
 async fn a_bare_majority_is_repaired_without_renewals() {
     let servers = Servers::start(5);
@@ -333,12 +334,12 @@ async fn a_bare_majority_is_repaired_without_renewals() {
         servers.0.iter().all(held)
     });
     let last = guard.fencing_token().unwrap().get();
-    // A repair takes the lock first, and tells the token after that.
+    // A repair first acquires the lock, and then sends the token.
     wait_until("every server knows its token", LONG, || {
         let knows = |server: &TestServer| server.run::<Option<u64>>("GET dl1:f").is_some_and(|it| it >= last);
         servers.0.iter().all(knows)
     });
-    // Not longer than it may be held.
+    // The lease does not outlast the time for which the lock may be held.
     for server in &servers.0 {
         assert!(server.run::<i64>("PTTL k") <= 20_000);
     }
@@ -346,7 +347,7 @@ async fn a_bare_majority_is_repaired_without_renewals() {
     wait_until("no server has it", LONG, || servers.with_key("k") == 0);
 }
 
-/// The lock is on three of five, one of which is emptied but not restarted.
+/// The lock is on three of five servers. The data of one of them is deleted without a restart.
 #[tokio::test]
 async fn what_was_flushed_does_not_count() {
     let mut servers = Servers::start(5);
@@ -367,7 +368,7 @@ async fn what_was_flushed_does_not_count() {
     assert!(guard.is_held());
 }
 
-/// A process that knows only short leases attests no server before the longest one is over.
+/// A process that knows only short leases attests no server before the longest lease has expired.
 #[tokio::test]
 async fn the_longest_ttl_is_noted_on_the_servers() {
     let servers = Servers::start(3);

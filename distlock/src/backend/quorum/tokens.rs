@@ -1,4 +1,4 @@
-//! The state of each of our tokens that may be on the servers.
+//! The state of each token of this process that may be on the servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::servers::Servers;
 use crate::protocol::Time;
 use crate::protocol::mutated;
 
-/// With this many entries, those that were never released are removed once they can matter no more.
+/// With this many entries, tokens that were never released are removed as soon as nothing of them can be left on a
+/// server.
 const FIRST_SWEEP: usize = 1024;
 
 /// One token. Removed when the token is released.
@@ -18,40 +19,40 @@ const FIRST_SWEEP: usize = 1024;
 pub(super) struct TokenRecord {
     pub(super) key: Arc<str>,
     pub(super) ttl: Duration,
-    /// The servers that may have something of it.
+    /// The servers that may have data of the token.
     pub(super) touched: Servers,
-    /// The servers whose last reply said that the lock is ours.
+    /// The servers whose last reply said that this token has the lock.
     pub(super) ours: Servers,
     /// A majority has said that it holds the lock.
     pub(super) held: bool,
     /// It may be in queues.
     pub(super) waits: bool,
-    /// The latest round in which each server was asked for the lock. That round handles what an earlier one
-    /// may have left behind there.
+    /// For each server, the latest round that requested the lock there. That round handles the rest of earlier ones.
     pub(super) asked: Vec<u64>,
-    /// The number of undecided rounds that ask for the lock.
+    /// The number of undecided rounds that request the lock.
     pub(super) open: u32,
-    /// All rounds for it, of all kinds, that are not over.
+    /// All unfinished rounds for it, of all kinds.
     pub(super) rounds: Vec<u64>,
-    /// It has learnt that the lock is free, and has not asked since.
+    /// It was notified that the lock is free, and has not asked since then.
     pub(super) woken: bool,
     /// Servers that may have it in their queue.
     pub(super) queued: Servers,
-    /// The queue server, while the token keeps its lock without a majority to ask the others again.
+    /// The queue server, while the token has no majority and keeps the lock there in order to ask the other servers
+    /// again.
     pub(super) kept: Servers,
     /// How often it has asked again for that reason.
     pub(super) again: u32,
-    /// How often it has kept the queue server's lock blocked for the holder of a majority.
+    /// How often it has kept the queue server's lock blocked on behalf of the holder of a majority.
     pub(super) aside: u32,
     /// The end of the time in which any server may still have a part of it.
     pub(super) until: Time,
     /// Every fencing token that this lease was given lies below this.
     pub(super) fences_given: u64,
-    /// The block of fencing tokens that it was given last.
+    /// Its last block of fencing tokens.
     pub(super) fence_block: Option<(u64, u32)>,
-    /// When the lease ends that a majority has granted.
+    /// The end of the lease that a majority has granted.
     pub(super) leased_until: Option<Time>,
-    /// Where it is missing although it is held.
+    /// The servers that lack the lock although the token holds it.
     pub(super) missing: Missing,
 }
 
@@ -78,7 +79,7 @@ impl Tokens {
         Tokens { entries: HashMap::new(), sweep_at: FIRST_SWEEP, servers }
     }
 
-    /// A round starts that asks for the lock.
+    /// A round that requests the lock starts.
     pub(super) fn asks(
         &mut self,
         now: Time,
@@ -129,7 +130,7 @@ impl Tokens {
         self.entries.values_mut().filter(|entry| entry.held)
     }
 
-    /// The tokens that hold a lock but not on this server, in order.
+    /// The tokens that hold a lock which this server lacks, in order.
     pub(super) fn missing_at(&self, node: usize) -> Vec<(Arc<str>, Token)> {
         let missing = self.entries.iter().filter(|(_, entry)| entry.held && entry.missing.has(node));
         let mut missing: Vec<_> = missing.map(|(token, entry)| (entry.key.clone(), *token)).collect();
@@ -142,7 +143,7 @@ impl Tokens {
         self.entries.remove(&token)
     }
 
-    /// This round asks this server for the lock.
+    /// This round requests the lock on this server.
     pub(super) fn asks_server(&mut self, token: Token, node: usize, round: u64, op: &op::Ask) {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.touched.add(node);
@@ -155,37 +156,37 @@ impl Tokens {
         }
     }
 
-    /// Whether a round after this one has asked this server for the lock.
+    /// Whether a later round has requested the lock on this server.
     pub(super) fn asked_later(&self, token: Token, node: usize, round: u64) -> bool {
         let asked = self.entries.get(&token).and_then(|entry| entry.asked.get(node));
         asked.is_some_and(|asked| *asked > round)
     }
 
-    /// Whether an undecided round asks for the lock. It may still use what another round has acquired.
+    /// Whether an undecided round requests the lock. It may still use the acquisitions of another round.
     pub(super) fn is_asking(&self, token: Token) -> bool {
         self.entries.get(&token).is_some_and(|entry| entry.open > 0)
     }
 
-    /// This server has said that the lock is ours there.
+    /// This server has replied that the token has the lock.
     pub(super) fn is_ours(&mut self, token: Token, node: usize) {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.ours.add(node);
         }
     }
 
-    /// This server has said that the lock is not ours there, or is asked to release it.
+    /// This server has replied that the token does not have the lock, or it is asked to release it.
     pub(super) fn is_not_ours(&mut self, token: Token, node: usize) {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.ours.remove(node);
         }
     }
 
-    /// Whether what this server has given to the token still has to be released, as far as we know.
+    /// Whether this server's lock or queue entry for the token must still be released, as far as this process knows.
     pub(super) fn is_to_give_back(&self, token: Token, node: usize) -> bool {
         self.entries.get(&token).is_none_or(|entry| entry.ours.has(node) && !entry.kept.has(node))
     }
 
-    /// The rounds for it that are not over.
+    /// The unfinished rounds for the token.
     pub(super) fn rounds(&self, token: Token) -> Vec<u64> {
         self.entries.get(&token).map(|entry| entry.rounds.clone()).unwrap_or_default()
     }

@@ -144,7 +144,7 @@ impl Worker<'_> {
                 let inbox = self.quorum.inbox.clone();
                 tokio::spawn(async move {
                     let writing = Writing::of(&future.await);
-                    // Fails only when the coordinator has ended, with the manager.
+                    // This fails only when the coordinator has ended together with the manager.
                     drop(inbox.send(Input::Noted { node: at, note, writing }));
                 });
             }
@@ -220,7 +220,7 @@ impl Worker<'_> {
                 let inbox = self.quorum.inbox.clone();
                 tokio::spawn(async move {
                     let answer = answer(future.await);
-                    // Fails only when the coordinator has ended, with the manager.
+                    // This fails only when the coordinator has ended together with the manager.
                     drop(inbox.send(Input::Answer { node, answer }));
                 });
             }
@@ -237,7 +237,7 @@ fn with_time((key, command): KeyedCommand) -> KeyedCommand {
     (key, command)
 }
 
-/// What became of commands that were sent together.
+/// The results of commands that were sent together.
 fn answers(
     sent: Vec<MemberCommand>,
     results: Vec<OpResult<MemberReply>>,
@@ -246,7 +246,7 @@ fn answers(
     results.map(|(command, result)| result.unwrap_or_else(|error| command.failed(error)))
 }
 
-/// Who waits for the rounds that are not decided.
+/// The tasks that wait for the rounds that are not decided.
 #[derive(Default)]
 struct Requesters {
     asks: HashMap<u64, oneshot::Sender<OpResult<AcquireReply>>>,

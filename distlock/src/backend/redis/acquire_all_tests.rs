@@ -86,7 +86,7 @@ fn the_same_command_again_finds_its_own_locks_and_never_shortens_them() {
                 )),
                 "{kind}: {replies:?}"
             );
-            // That of a shared one is a marker, which lives as long as its members say.
+            // The value of a shared lock is a marker. Its expiry is that of its members.
             let pttl = server.run::<i64>("PTTL a");
             assert!(kind == LockKind::Shared || expected.contains(&pttl), "{kind}: {pttl}");
         }

@@ -17,7 +17,7 @@ const LONGEST_VALUE: usize = 4096;
 const LONGEST_TOKEN: usize = 256;
 /// The most holders and the most waiters of a lock that are read.
 const MOST_TOKENS: usize = 1000;
-/// One command reads at most this many names: the server does nothing else meanwhile.
+/// One command reads at most this many names, because the server does nothing else meanwhile.
 const NAMES_AT_ONCE: usize = 1000;
 
 /// How long the record of a process lives. It is written again every five seconds.
@@ -56,7 +56,7 @@ pub(crate) enum ScriptRef {
     Text,
 }
 
-/// Whole milliseconds, rounded up, at least one: the server refuses zero.
+/// Whole milliseconds, rounded up. At least one, because the server refuses zero.
 fn millis(duration: Duration) -> u64 {
     let millis = u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     millis.clamp(1, i64::MAX as u64)
@@ -69,8 +69,8 @@ fn millis_or_none(duration: Duration) -> u64 {
 
 impl Wire {
     pub(super) fn new(names: Names, client: String, tuning: &Tuning) -> Wire {
-        // If PUBLISH counts all subscribers, a count of zero proves that there is none. In a cluster it
-        // counts only those of one node.
+        // If PUBLISH counts all subscribers, a count of zero proves that there is none. In a cluster, it counts only
+        // the subscribers on one node.
         let counts = if names.clustered { "0" } else { "1" };
         let gap = millis_or_none(tuning.poll_gap);
         let every = u64::try_from(tuning.poll_gap_interval.as_micros()).unwrap_or(u64::MAX);
@@ -264,7 +264,7 @@ impl Wire {
         self.set_record(self.names.process(&self.client), &text, PROCESS_RECORD_TTL)
     }
 
-    /// Writes what others may learn of a lease.
+    /// Writes the part of a lease that other processes may read.
     pub(super) fn note(&self, note: &HoldNote) -> Cmd {
         let HoldNote { key, hold, ttl, value } = note;
         let token = format!("{MARK}{}:{}", self.client, hold.token);
@@ -331,7 +331,7 @@ impl Wire {
     }
 }
 
-/// Adds the name of a kind for scripts. Exclusive locks have scripts of their own, which take no kind.
+/// Adds the name of a kind for scripts. Exclusive locks have separate scripts, without a kind.
 fn word(cmd: &mut Cmd, kind: LockKind) {
     match kind {
         LockKind::Exclusive => {}

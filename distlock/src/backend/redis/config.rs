@@ -1,4 +1,4 @@
-//! Where the server is, and how we use it.
+//! The address of the server, and the options.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -15,14 +15,14 @@ use crate::backend::ConnectOn;
 use crate::backend::{Clocks, Tuning};
 use distlock_store::kit::connection::{AddressMap, ConnectionOptions};
 
-/// Where the server for a key is found.
+/// How the server for a key is found.
 #[derive(Clone, Debug)]
 pub(super) enum ServerLocation {
     /// At a known address.
     Fixed(Address),
     /// At the address that the sentinels report as the master's.
     Sentinel(SentinelLocation),
-    /// In a cluster. Its nodes know; these are asked first.
+    /// In a cluster. Its nodes know the servers. These nodes are asked first.
     Cluster(Vec<Address>),
     /// Independent servers, each with its share of the keys.
     Shards(Vec<Address>),
@@ -74,7 +74,7 @@ pub(crate) struct RedisConfig {
     pub(super) address_map: Option<AddressMap>,
     /// The prefix of every key.
     pub(crate) prefix: String,
-    /// The part of our tokens and of our push channel that distinguishes this client from all others.
+    /// The part of tokens and of the push channel that identifies this client.
     pub(crate) client: String,
     pub(crate) tuning: Tuning,
     /// How long a reply may take before the connection counts as broken.
@@ -83,15 +83,14 @@ pub(crate) struct RedisConfig {
     pub(crate) connect_timeout: Duration,
     /// How often sentinels are asked while all is well.
     pub(super) sentinels_every: Duration,
-    /// How many replicas must confirm an acquisition before it counts; zero: none.
+    /// How many replicas must confirm an acquisition before it counts.
     pub(crate) replicas: u32,
     pub(crate) connect: ConnectOn,
     /// One of several independent servers.
     pub(super) member: bool,
 }
 
-/// The valid range of the timeouts. Shorter ones fail on a machine that is merely busy; longer ones are
-/// probably typing errors.
+/// The valid range of the timeouts. Shorter ones fail on a busy machine. Longer ones are probably typing errors.
 const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -103,7 +102,7 @@ impl RedisConfig {
     ///
     /// # Errors
     ///
-    /// A sentence that says what to write instead. It never quotes the URL, which may hold a password.
+    /// A sentence that names the remedy. It never quotes the URL, which may hold a password.
     #[cfg(test)]
     pub(crate) fn new(url: &str, client: &str) -> Result<RedisConfig, ConfigError> {
         RedisConfig::with(url, client, &ConnectionOptions::default())
@@ -151,7 +150,7 @@ impl RedisConfig {
         let replicas = parameters.number("replicas", 0..=MOST_REPLICAS)?.unwrap_or(0);
         Ok(RedisConfig {
             tuning: Tuning {
-                // Every node has a clock of its own.
+                // Every node has its own clock.
                 clocks: match place {
                     ServerLocation::Cluster(_) | ServerLocation::Shards(_) => Clocks::Many,
                     ServerLocation::Fixed(_) | ServerLocation::Sentinel(_) => Clocks::One,
@@ -178,7 +177,7 @@ impl RedisConfig {
     ///
     /// # Errors
     ///
-    /// As [`with`](RedisConfig::with).
+    /// Like [`with`](RedisConfig::with).
     pub(crate) fn of_quorum(
         url: &str,
         client: &str,
@@ -193,8 +192,8 @@ impl RedisConfig {
 
     /// The same server as a member of a quorum.
     pub(crate) fn into_member(self) -> RedisConfig {
-        // No gaps: a client that polls tries all servers, and most of them are free between two holders. The
-        // reply to a release tells whether there was a waiter.
+        // No gaps are needed, because a client that polls tries all servers, and most of them are free between two
+        // holders. The reply to a release says whether there was a waiter.
         let tuning =
             Tuning { poll_gap: Duration::from_millis(1), poll_gap_interval: Duration::ZERO, ..self.tuning };
         RedisConfig { member: true, tuning, ..self }

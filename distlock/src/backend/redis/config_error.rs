@@ -1,4 +1,4 @@
-//! What is wrong with a URL or an option.
+//! An error in a URL or an option.
 
 use std::borrow::Cow;
 use std::error::Error;

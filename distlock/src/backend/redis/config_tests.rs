@@ -1,4 +1,4 @@
-//! What is made of URLs and options.
+//! Tests of the configuration from URLs and options.
 
 use super::*;
 use distlock_store::kit::connection::{Credentials, Provider};

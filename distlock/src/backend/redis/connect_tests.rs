@@ -1,4 +1,4 @@
-//! How a link is made to servers and proxies that do not answer as a server of one's own does.
+//! Tests of links to servers and proxies that do not reply like a usual server.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -256,7 +256,7 @@ fn what_was_refused_is_not_asked_for_at_every_link_anew() {
     assert_eq!(server.run::<Vec<redis::Value>>("ACL LOG"), []);
 }
 
-/// Passes bytes on to whichever server it is told.
+/// Forwards bytes to the server that the test chooses.
 struct Crossroads {
     address: SocketAddr,
     to: Arc<std::sync::Mutex<SocketAddr>>,

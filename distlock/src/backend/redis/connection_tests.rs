@@ -1,4 +1,4 @@
-//! Credentials that change, addresses that are announced otherwise than they are reached, and time-outs.
+//! Tests of credentials that change, of announced addresses that differ from the reachable ones, and of time-outs.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ fn set(token: u64) -> op::TryAcquire {
     op::TryAcquire { token: Token(token), ttl: TTL }
 }
 
-/// A user `app` of `server`, whose password is what this says.
+/// A user `app` of `server`, with this password.
 struct Secret {
     password: Mutex<String>,
     asked: AtomicUsize,
@@ -130,7 +130,7 @@ fn a_function_that_fails_or_panics_is_asked_again() {
     rig.wait_until_up();
 }
 
-/// Announced addresses of 127.0.0.1 are reached by `host`.
+/// Options that map announced addresses of 127.0.0.1 to `host`.
 fn by(host: &'static str) -> (Arc<AtomicUsize>, ConnectionOptions) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
@@ -174,7 +174,7 @@ fn the_nodes_that_a_cluster_announces_are_reached_where_the_map_says() {
 
 #[test]
 fn connecting_takes_no_longer_than_it_may_wherever_nobody_answers() {
-    // Accepts connections, by its backlog, and says nothing.
+    // Its backlog accepts connections, and it never replies.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = silent.local_addr().unwrap();
     for url in [format!("redis://{at}"), format!("redis+sentinel://{at}/m"), format!("redis+cluster://{at}")]

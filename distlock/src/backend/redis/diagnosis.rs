@@ -1,4 +1,4 @@
-//! What about a server endangers locks, or makes them slow.
+//! Risks for locks on a server, and causes of slowness.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,12 +11,13 @@ use super::reply;
 use crate::backend::{ServerTime, StoreError};
 use distlock_store::{Finding, Severity};
 
-/// A clock that is further from ours is reported. In a quorum, it keeps the server from counting.
+/// A clock that differs by more than this from the clock of this process is reported. In a quorum, such a server does
+/// not count.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// No connection has this id.
 const NO_CLIENT_ID: i64 = i64::MAX;
 
-/// What is done with the locks of this server, in addition to keeping them.
+/// How the locks of this server survive its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setup {
     /// The server alone keeps them. `confirmed`: replicas confirm every acquisition.
@@ -181,7 +182,7 @@ fn clock(server: Option<ServerTime>, (before, after): (SystemTime, SystemTime)) 
     ))
 }
 
-/// What is refused for lack of permission.
+/// The commands that are refused because of missing permissions.
 fn permissions(asked: [(&Value, &str, &str); 4]) -> Finding {
     let is_refused = |value: &Value| matches!(value, Value::ServerError(error) if error.code() == "NOPERM");
     let refused: Vec<_> = asked.into_iter().filter(|(value, ..)| is_refused(value)).collect();

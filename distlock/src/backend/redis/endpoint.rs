@@ -1,4 +1,4 @@
-//! Which server a connection is to lead to, and which it leads to.
+//! The server that a connection should lead to, and the one that it leads to.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use super::command::Wire;
 use super::config::{Address, RedisConfig};
 use crate::backend::Notifications;
 
-/// What the connections for commands and for pushes to one server have in common.
+/// The data that the connections for commands and for pushes to one server share.
 pub(super) trait Connects: Send + Sync {
     fn config(&self) -> &RedisConfig;
     fn wire(&self) -> &Arc<Wire>;
-    /// What is to be connected, for messages.
+    /// The name of the server in messages.
     fn place(&self) -> String;
     /// Returns once a connection is wanted.
     fn wanted(&self) -> impl Future<Output = ()> + Send;
@@ -35,18 +35,18 @@ impl Endpoint {
 #[derive(Debug, Default)]
 pub(super) struct EndpointState {
     pub(super) up: bool,
-    /// The server that runs our commands.
+    /// The server that executes the commands.
     pub(super) at: Option<Endpoint>,
     pub(super) subscribed: bool,
-    /// The server that sends our pushes.
+    /// The server that sends the pushes.
     pub(super) push_at: Option<Endpoint>,
-    /// The command link was made again after the push connection, and it is not known whether both lead to
-    /// the same server: the address may lead to another one by now.
+    /// The command link was replaced after the push connection was made. Whether both lead to the same server is
+    /// unknown, because the address may lead to another one by now.
     pub(super) push_is_older: bool,
 }
 
 impl EndpointState {
-    /// Pushes count only if they come from the server that runs our commands, as far as this is known.
+    /// Pushes count only if they come from the server that executes the commands, as far as this is known.
     pub(super) fn pushes(&self) -> Notifications {
         if self.subscribed && !self.split() { Notifications::On } else { Notifications::Off }
     }

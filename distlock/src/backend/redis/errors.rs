@@ -1,5 +1,4 @@
-//! What a failure means for the lock: its [`Failure`], the remedy, and whether the link that reported it is
-//! still good.
+//! The meaning of a failure for the lock: its [`Failure`], the remedy, and whether its link can still be used.
 
 use std::error::Error;
 use std::fmt;
@@ -23,7 +22,7 @@ impl fmt::Display for Cause {
 
 impl Error for Cause {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // The text of the client's error is part of ours. Its source may be useful to the program.
+        // This error contains the text of the client's error. The source may be useful to the program.
         self.source.as_ref().and_then(Error::source)
     }
 }
@@ -32,12 +31,12 @@ impl Error for Cause {
 struct ErrorMeaning {
     kind: Failure,
     remedy: &'static str,
-    /// The link leads to the wrong server: the right one must be found.
+    /// The link leads to the wrong server, so the right one must be found.
     wrong_server: bool,
 }
 
-/// Error replies whose code tells what they mean. The errors that keep a server from writing (`OOM`,
-/// `NOREPLICAS`, `MISCONF`) occur only at a script's first write, so the script has done nothing.
+/// Error replies whose code shows their meaning. The errors that keep a server from writing (`OOM`, `NOREPLICAS`,
+/// `MISCONF`) occur only at a script's first write, so the script has done nothing.
 fn error_meaning(code: &str) -> Option<ErrorMeaning> {
     let (kind, remedy, wrong_server) = match code {
         "READONLY" => (Failure::Later, "the server is a read-only replica: locks need its master", true),
@@ -114,13 +113,13 @@ pub(super) fn is_wrong_type(error: &ServerError) -> bool {
     error.code() == "WRONGTYPE" || error.details().is_some_and(|details| details.contains("-WRONGTYPE"))
 }
 
-/// Whether the user may not run scripts at all, whatever the key.
+/// Whether the user may not run scripts for any key.
 pub(super) fn forbids_scripts(error: &ServerError) -> bool {
     let names_eval = |details: &str| details.to_lowercase().contains("'eval");
     error.code() == "NOPERM" && error.details().is_some_and(names_eval)
 }
 
-/// One of the keys `names`, which belong to a lock, holds a value that we have not written.
+/// One of the keys `names` of a lock has a value of another program.
 pub(super) fn foreign_value(names: &[String], error: ServerError) -> StoreError {
     let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
     let error = RedisError::from(error);
@@ -172,7 +171,7 @@ pub(super) fn replied(error: ServerError) -> StoreError {
 /// The keys of this server could not be looked through.
 pub(super) fn not_listed(error: ServerError) -> StoreError {
     let details = error.details().unwrap_or_default();
-    // What a script may not do is reported in other words, and before Redis 7 with another code.
+    // A missing permission of a script is reported with other words, and before Redis 7 with another code.
     let forbidden = error.code() == "NOPERM"
         || details.contains("NOPERM")
         || details.contains("user executing the script");
@@ -190,7 +189,7 @@ pub(super) fn unanswered(error: RedisError) -> StoreError {
     StoreError::new(Failure::Unknown, Cause { text, source: Some(error) })
 }
 
-/// Where user and password came from.
+/// The source of the user and the password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CredentialsFrom {
     Url,

@@ -20,7 +20,7 @@ pub(super) const MAX_COMMANDS_AT_ONCE: usize = 500;
 /// A shorter script, by its text, then the script, by its text.
 const MAX_ENCODINGS_TRIED: usize = 3;
 
-/// The most locks that one command may acquire: the server does nothing else meanwhile.
+/// The maximum number of locks that one command may acquire, because the server does nothing else meanwhile.
 pub(super) const MOST_KEYS_AT_ONCE: usize = 100;
 
 /// Executes the operations of one server.
@@ -33,8 +33,8 @@ pub(super) struct Exec {
     whole: AtomicBool,
     /// Locks for which others were found to wait.
     awaited: Contended,
-    /// Why the server no longer runs scripts for us, since the permissions were changed. Without them a lock
-    /// could be acquired, and not released.
+    /// The reason why the server no longer runs scripts for this client, after a change of the permissions. Without
+    /// scripts, a lock could be acquired, but not released.
     refusal: RwLock<Option<StoreError>>,
     is_refused: AtomicBool,
     /// If there are several servers: how this one is named in the grants that it pushes.
@@ -60,8 +60,8 @@ impl Exec {
         self.whole.store(server.is_whole, Ordering::Relaxed);
     }
 
-    /// How many locks one command may acquire. A proxy that spreads keys over several servers looks at the
-    /// first key only; the other locks would be set on a server where no other client looks for them.
+    /// How many locks one command may acquire. A proxy that spreads keys over several servers routes by the first key
+    /// only. The other locks would be on a server where no other client looks for them.
     pub(super) fn most_keys_at_once(&self) -> usize {
         if self.whole.load(Ordering::Relaxed) { MOST_KEYS_AT_ONCE } else { 1 }
     }
@@ -82,7 +82,7 @@ impl Exec {
         self.wire.force(script_ref, key, self.name().as_deref(), owner)
     }
 
-    /// An operation that is sent by itself, in its shortest form.
+    /// A single operation, in its shortest form.
     pub(super) fn encode_alone(&self, key: &str, op: &dyn Encode) -> (Cmd, Encoding) {
         // The shorter script does not report who grants.
         let may_be_short = !self.awaited.is(key) && self.name().is_none();
@@ -90,7 +90,7 @@ impl Exec {
         short.map_or_else(|| self.encode(key, op), |cmd| (cmd, Encoding::Short))
     }
 
-    /// Why the server runs no scripts for us, if it was found that it does not.
+    /// The reason why the server runs no scripts for this client, if a reply has shown it.
     pub(super) fn refusal(&self) -> Option<StoreError> {
         self.refusal.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -123,14 +123,14 @@ impl Exec {
         match link.request(cmd).await {
             Ok(value) => match self.again(&key, &value, encoding) {
                 None => self.decode(&link, &key, &op, encoding, value),
-                // Boxed because it is rare: it would double the size of every operation.
+                // Boxed, because it is rare and would double the size of every operation.
                 Some(again) => Box::pin(self.resend(&link, &key, &op, again)).await,
             },
             Err(error) => Err(broken(&link, error)),
         }
     }
 
-    /// Asks for a lock. The reply names a holder, whatever kind of lock the key is used for.
+    /// Requests a lock. The reply names a holder, whatever kind of lock the key has.
     pub(super) async fn acquire(
         self: Arc<Self>,
         link: Arc<Link>,
@@ -151,7 +151,7 @@ impl Exec {
         AcquireReply::Busy { server_time, holder, remaining, front }
     }
 
-    /// The same, with the server's time in the reply: the cheapest way to get that time.
+    /// Requests a lock, with the server's time in the reply. This is the cheapest way to get that time.
     pub(super) async fn set_with_time(
         self: Arc<Self>,
         link: Arc<Link>,
@@ -212,10 +212,10 @@ impl Exec {
 
     /// If the server has certainly not executed the command, and knows another form of it: that form.
     ///
-    /// A command that is sent a second time has lost its place in the order: a `leave` may overtake the
-    /// `enter` that it undoes. The engine corrects this, because it also answers a late reply for an unused
-    /// token with a `leave`. It is rare: a lock that others have begun to wait for, and scripts are loaded before a
-    /// link is offered, so it takes a SCRIPT FLUSH.
+    /// A command that is sent a second time has lost its place in the order: a `leave` may overtake the `enter` that it
+    /// undoes. The engine corrects this, because it also answers a late reply for an unused token with a `leave`. It is
+    /// rare: it needs a lock that others have begun to wait for, and a SCRIPT FLUSH, because scripts are loaded before
+    /// a link is used.
     pub(super) fn again(&self, key: &str, value: &Value, encoding: Encoding) -> Option<Again> {
         match (encoding, value) {
             (Encoding::Short, Value::Nil) => {

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::errors;
 use super::stream::Stream;
 
-/// A reply to PING is one line; the longest known one, that of the protected mode, has 900 bytes.
+/// A reply to PING is one line. The longest known one, that of the protected mode, has 900 bytes.
 const MAX_LINE_BYTES: usize = 4096;
 /// How much of a reply that makes no sense is quoted.
 const MAX_QUOTED_BYTES: usize = 60;

@@ -1,6 +1,6 @@
 //! Entry points for the fuzz targets (`fuzz/`): everything here that reads text of a user or a server.
 //!
-//! Nothing may panic, whatever is read. The other requirements are asserted.
+//! No input may cause a panic. The other requirements are asserted.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -23,7 +23,7 @@ use distlock_store::{Escaped, LONGEST_VALUE};
 const CLIENT: &str = "c";
 const PASSWORD: &str = "s3cretPassword";
 
-/// A URL as passed to the builder; also with a password inserted, which no message may show.
+/// A URL as passed to the builder, without and with an inserted password, which no message may show.
 pub fn url(text: &str) {
     read(text);
     // The fuzzer learns the password from this comparison.
@@ -73,7 +73,7 @@ pub fn server(data: &[u8]) {
     cluster(slots, str::from_utf8(info.get(1..).unwrap_or_default()).unwrap_or_default());
 }
 
-/// A reply to any of our commands.
+/// A reply to any command.
 fn reply(bytes: &[u8]) {
     let Ok(value) = redis::parse_redis_value(bytes) else { return };
     let token = Token(7);
@@ -141,7 +141,7 @@ pub fn records(data: &[u8]) {
     });
 }
 
-/// What another client has written about itself and its lock, and its words in an error.
+/// The records of another client, and an error that contains its text.
 fn record(text: &str) {
     let (left, ttl) = (Duration::from_secs(3), Duration::from_secs(60));
     if let Some((who, _)) = read_process_record(text, left) {
@@ -162,7 +162,7 @@ fn record(text: &str) {
     assert!(!Escaped(text).to_string().contains(char::is_control));
 }
 
-/// What another client calls itself as the holder of a lock.
+/// The name of another client as the holder of a lock.
 fn owner(text: &str) {
     if let Some((client, token)) = parse_owner(text) {
         let again = token_text(client, token);

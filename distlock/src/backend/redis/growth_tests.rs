@@ -1,4 +1,4 @@
-//! What one process, one lock and one waiter cost a real server. `docs/scale.md` shows the figures.
+//! The load of one process, one lock and one waiter on a real server. `docs/scale.md` shows the figures.
 //!
 //! `cargo test --release -p distlock --lib redis::growth_tests -- --ignored --nocapture --test-threads 1` measures, and
 //! prints one JSON object for each figure.
@@ -18,7 +18,7 @@ use super::test_sentinels::{Guarded, Sentinel, cpu};
 use super::test_server::{LONG, Rig, TestServer, let_pass, wait_until};
 use crate::backend::{AcquireMode, LockKind, Token, Tuning, op};
 
-/// So many commands are sent together where they are only to be carried out soon.
+/// The number of commands that are sent together if only their execution matters.
 const TOGETHER: usize = 1_000;
 const TTL: Duration = Duration::from_secs(3_600);
 
@@ -135,7 +135,7 @@ impl Bench {
         }
     }
 
-    /// From now on somebody listens to these channels.
+    /// From now on, a client is subscribed to these channels.
     fn listen(&self, channels: impl Iterator<Item = String>) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.server.port)).unwrap();
         let words: Vec<String> = channels.collect();
@@ -162,7 +162,7 @@ impl Bench {
         println!("{{\"memory\":\"{what}\",\"count\":{count},\"bytes_each\":{each:.1}}}");
     }
 
-    /// `commands`: so many, the first time to send them together, the second time one by one.
+    /// `commands` returns `count` commands. The first time they are sent together, the second time one by one.
     fn print_cpu<I: Iterator<Item = Cmd>>(
         &mut self,
         what: &str,
@@ -263,7 +263,7 @@ fn an_idle_manager_and_its_sentinels() {
     let each = (commands() - before - 1.0) / SECONDS as f64;
     println!("{{\"idle_manager\":\"one server\",\"commands_per_s\":{each:.3}}}");
 
-    // What the sentinels ask each other, and what managers ask of them as well.
+    // The questions that sentinels ask each other, and that managers ask sentinels.
     const MANAGERS: usize = 40;
     let guarded = Guarded::start();
     let commands = |sentinel: &Sentinel| sentinel.commands();

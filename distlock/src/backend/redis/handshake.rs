@@ -1,4 +1,4 @@
-//! What is learned about the server when a link comes up, before anything depends on it.
+//! The questions to the server when a link is made, before the link is used.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::backend::{Failure, StoreError};
 /// How long a refused question is remembered.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(3600);
 
-/// What the server reported about itself. What it did not report is `None`.
+/// The server's report about itself. Missing parts are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerInfo {
     /// Changes with every start of the server.
@@ -35,14 +35,14 @@ pub(super) struct ServerInfo {
     pub(super) is_whole: bool,
 }
 
-/// What a server must be in order to keep our locks.
+/// The required role of a server for locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A single master.
     Master,
     /// A single master that is one of the independent servers of a quorum.
     Member,
-    /// A node of a cluster, which may be a replica: the nodes report which of them serves what.
+    /// A node of a cluster, which may be a replica. The nodes report the slots that each of them serves.
     ClusterNode,
 }
 
@@ -63,7 +63,7 @@ pub(super) enum Manner {
     Plain,
 }
 
-/// What one reply is about.
+/// The subject of one reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HandshakeStep {
     Name,
@@ -80,8 +80,8 @@ enum HandshakeStep {
     Keys,
 }
 
-/// What a server has refused to report, so that it is not asked again on every link: each refusal adds a line
-/// to the server's log of forbidden commands.
+/// The questions that a server has refused. They are not repeated on every link, because each refusal adds a line to
+/// the server's log of forbidden commands.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     of: Option<(Address, Instant)>,
@@ -100,7 +100,7 @@ impl Refusals {
 
     fn learn(&mut self, answers: &HandshakeReplies) {
         for (step, answer) in &answers.0 {
-            // WAIT is asked again, because without it there is no link.
+            // WAIT is tried again, because without it there is no link.
             let refused = matches!(answer, Value::ServerError(error) if error.code() == "NOPERM");
             if refused && *step != HandshakeStep::Wait && !self.steps.contains(step) {
                 self.steps.push(*step);
@@ -170,8 +170,8 @@ impl From<StoreError> for Unknown {
     }
 }
 
-/// Sets our name, loads the scripts, and asks about the server, in one round trip. A server whose
-/// `replicas` must confirm must know WAIT, too.
+/// Sets the name of the client, loads the scripts, and asks about the server, in one round trip. If `replicas` must
+/// confirm, the server must also know WAIT.
 pub(super) async fn handshake(
     link: &Link,
     wire: &Wire,
@@ -222,7 +222,7 @@ fn ask_all(questions: &mut Questions<'_>, wire: &Wire, role: Role) {
         }
     }
     for script in SCRIPTS.all() {
-        // Makes NOSCRIPT rare: a command that is sent a second time loses its place in the order.
+        // Makes NOSCRIPT rare, because a command that is sent a second time loses its place in the order.
         questions.ask(HandshakeStep::Load, &["SCRIPT", "LOAD", script.code]);
     }
 }

@@ -23,7 +23,7 @@ impl IdleGate {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// A request begins. True: the supervisor sleeps, and the caller must wake it.
+    /// A request begins. `true`: the supervisor sleeps, and the caller must wake it.
     #[must_use]
     pub(super) fn begin(&self) -> bool {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
@@ -35,10 +35,10 @@ impl IdleGate {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Asks to be woken by the next request. False if a request is already in progress.
+    /// Requests a wake-up by the next request. `false` if a request is already in progress.
     pub(super) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
-        // Not a load: a load may miss a request that has begun and has not seen the store above.
+        // Not a load, because a load may miss a request that has begun and has not seen the store above.
         if self.in_flight.fetch_add(0, Ordering::AcqRel) == 0 {
             return true;
         }
@@ -54,7 +54,7 @@ mod loom_tests {
 
     use super::IdleGate;
 
-    /// These requests do not end: a supervisor that sleeps while one is under way must have been woken.
+    /// These requests do not end. If a supervisor sleeps during a request, it must have been woken.
     fn nobody_sleeps_through(requests: usize) {
         loom::model(move || {
             let idle_gate = Arc::new(IdleGate::new());

@@ -1,4 +1,4 @@
-//! What a server reports about itself.
+//! The report of a server about itself.
 
 use redis::Value;
 

@@ -1,8 +1,8 @@
 //! One connection for commands, as long as it lasts.
 //!
-//! The first poll of a request fixes its place in the order of execution. A request always becomes ready:
-//! with an error if the connection ends or is given up. It needs neither a runtime where it is polled nor a
-//! timer, because the supervisor watches the connection as a whole.
+//! The first poll of a request fixes its place in the order of execution. A request always becomes ready. If the
+//! connection ends or is dropped, it fails. It needs neither a runtime where it is polled nor a timer, because the
+//! supervisor watches the connection as a whole.
 
 use std::sync::{Arc, OnceLock};
 
@@ -101,7 +101,7 @@ impl Link {
         self.connection.request(cmd).await
     }
 
-    /// Sends many commands in one write. Returns one value for each; error replies are values.
+    /// Sends many commands in one write. Returns one value for each. Error replies are values.
     pub(super) async fn request_all(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let _flight = Flight::begin(self);
         self.connection.request_all(pipeline).await
@@ -129,7 +129,7 @@ impl Link {
         }
     }
 
-    /// Why the link was given up, if it was.
+    /// The reason why the link was dropped, if it was.
     pub(super) fn fault(&self) -> Option<&StoreError> {
         self.fault.get()
     }

@@ -1,7 +1,7 @@
 //! Which locks there are, who holds them and who waits, and what these have written about themselves.
 //!
-//! Another program may have written what is read here: texts are cut and lists are bounded on the server
-//! (`scripts/look.lua`, `scripts/scan.lua`), and what is kept of a search has a bound, too.
+//! Another program may have written the data that is read here. So texts are cut and lists are bounded on the server
+//! (`scripts/look.lua`, `scripts/scan.lua`), and the results of a search have a bound, too.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,10 +24,10 @@ const SILENT_AFTER: Duration = Duration::from_secs(15);
 const MOST_RECORDS: usize = 4_000;
 /// No more clients are listed.
 const MOST_CLIENTS: usize = 10_000;
-/// What the keys of one search may take, and what each takes in addition to its text.
+/// The memory limit for the keys of one search, and the memory of each key in addition to its text.
 const MAX_SEARCH_BYTES: usize = 4 << 20;
 const BYTES_PER_KEY: usize = 64;
-/// A search ends after this time, wherever it is.
+/// A search ends after this time, even if it is not complete.
 const LONGEST_SEARCH: Duration = Duration::from_secs(60);
 
 /// A store that executes many operations at once.
@@ -36,7 +36,7 @@ pub(super) trait Batches: Send + Sync {
     fn batch<O: Operation>(&self, batch: Vec<(Arc<str>, O)>) -> BoxFuture<Vec<OpResult<O::Reply>>>;
 }
 
-/// What is searched for.
+/// The keys to search for.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     pub(super) beginning: String,
@@ -54,8 +54,8 @@ impl Search {
     }
 }
 
-/// What a search has found: the first keys in order, none twice, however often and in whatever order the servers name
-/// them.
+/// The result of a search: the first keys in order, and none twice. The servers may name keys in any order and
+/// repeatedly.
 #[derive(Debug)]
 pub(crate) struct ScanResult {
     search: Search,
@@ -104,7 +104,7 @@ impl ScanResult {
         }
     }
 
-    /// With those of the clients that give signs of life.
+    /// Also returns the records of the connected clients.
     pub(super) async fn page(self, store: &impl Batches) -> ListPage {
         let next = self.keys.last().filter(|_| self.is_cut).cloned();
         let records = processes(store, self.clients).await;
@@ -122,7 +122,7 @@ impl ScanResult {
     }
 }
 
-/// Looks through the names on one server, part by part: the server serves others in between.
+/// Searches the names on one server in parts. Between two parts, the server serves other clients.
 pub(super) async fn search(
     exec: &Exec,
     link: &Link,
@@ -148,7 +148,7 @@ pub(super) async fn search(
     }
 }
 
-/// What the record of a process says.
+/// The content of a process's record.
 #[derive(Debug, Default)]
 struct ProcessRecord {
     who: Option<Who>,
@@ -157,7 +157,7 @@ struct ProcessRecord {
 }
 
 impl ProcessRecord {
-    /// Of a record that could not be read nothing is known.
+    /// An unreadable record has no content.
     fn of(record: OpResult<Option<(String, Duration)>>) -> ProcessRecord {
         let Ok(record) = record else { return ProcessRecord::default() };
         match record.and_then(|(text, left)| read_process_record(&text, left)) {
@@ -173,7 +173,7 @@ async fn processes(store: &impl Batches, clients: BTreeSet<Arc<str>>) -> HashMap
     clients.into_iter().zip(records).collect()
 }
 
-/// Who holds these keys and who waits, with what they have written about themselves: two round trips.
+/// Reads the holders and waiters of these keys, with their records. It takes two round trips.
 pub(super) async fn inspect(store: &impl Batches, keys: &[Arc<str>]) -> Vec<OpResult<Option<StoredLock>>> {
     let mut looks = store.batch(keys.iter().map(|key| (key.clone(), Inspect)).collect()).await;
     let (mut holds, mut clients) = (Vec::new(), BTreeSet::new());
@@ -307,7 +307,7 @@ mod tests {
         assert!(keys(&found(Search::new("", None), &names, &[&long])).is_empty());
     }
 
-    /// However many there are, and in whatever order they come.
+    /// This holds for any number and any order of names.
     #[test]
     fn of_more_keys_than_have_room_the_first_are_kept_and_the_others_come_behind_them() {
         let names = Names::new(String::new());

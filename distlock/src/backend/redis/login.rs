@@ -1,4 +1,4 @@
-//! Our credentials: a fixed user and password, or a function that returns them when they are needed.
+//! The credentials: a fixed user and password, or a function that returns them when they are needed.
 //!
 //! Credentials that expire are renewed on open connections: AUTH takes effect after the commands that were
 //! sent before it, and none of them is lost. A connection that cannot send AUTH (a subscription with RESP2)
@@ -23,7 +23,7 @@ const LONGEST_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 /// Credentials are not renewed more often than this, however soon they expire.
 const SHORTEST_RENEWAL_PAUSE: Duration = Duration::from_millis(250);
 
-/// User, password and database. (Its `Debug` hides what is secret.)
+/// User, password and database. (Its `Debug` hides the password.)
 #[derive(Clone, Default)]
 pub(super) struct Login {
     pub(super) user: Option<String>,
@@ -60,7 +60,7 @@ impl Login {
         Login { protocol, ..self.clone() }
     }
 
-    /// Where user and password come from.
+    /// The source of the user and the password.
     pub(super) fn source(&self) -> CredentialsFrom {
         match self.provider {
             Some(_) => CredentialsFrom::Provider,
@@ -124,7 +124,7 @@ impl Login {
     }
 }
 
-/// Runs in a task of its own: a panic of the function ends only that task.
+/// Runs in a separate task, so a panic of the function ends only that task.
 async fn given_by(provider: &Provider) -> io::Result<Credentials> {
     let provider = provider.clone();
     // Ends when this future is dropped.

@@ -39,7 +39,7 @@ elseif ARGV[2] == 'keep' and redis.call('GET', KEYS[1]) == ARGV[1] then
 end
 return 1";
 
-/// What a server reports about itself.
+/// The report of a server about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// Changes with every start.
@@ -74,13 +74,13 @@ pub(crate) enum Mark {
     None,
 }
 
-/// What to note on a server. Numbers are only ever raised.
+/// The note for a server. Numbers can only rise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerNote {
     pub(crate) run_id: String,
     pub(crate) mark: Mark,
     pub(crate) longest_ttl: Duration,
-    /// For the counter of fencing tokens; 0 leaves it alone.
+    /// The new minimum of the counter of fencing tokens. 0 does not change it.
     pub(crate) fences: u64,
     /// When this run was first met, for the case that this is not noted yet.
     pub(crate) met: Option<ServerTime>,

@@ -1,11 +1,11 @@
 //! Locks on a Redis or Valkey server.
 //!
-//! There are two connections: one for commands, pipelined and shared by all callers, and one that only
-//! listens for grants. [`Backend::run`](super::Backend::run) maintains both on the I/O thread and replaces
-//! them whenever they break; operations are sent from the caller's own thread. When a connection is given up,
-//! everything in progress on it fails, so that no operation hangs.
+//! There are two connections: one for commands, pipelined and shared by all callers, and one that only listens for
+//! grants. [`Backend::run`](super::Backend::run) maintains both on the I/O thread, and replaces them when they break.
+//! Operations are sent from the caller's own thread. When a connection is dropped, all its operations in progress fail,
+//! so that none hangs.
 //!
-//! What the server does is in `scripts/`: each file states its contract.
+//! The scripts for the server are in `scripts/`. Each file states its contract.
 
 mod address;
 mod cluster;

@@ -1,9 +1,9 @@
-//! The scripts on a real server, and the model of a server that the memory backend and the simulation use: the same
-//! random operations get the same replies and the same pushes, and leave the same state behind.
+//! Compares the scripts on a real server with the model of a server that the memory backend and the simulation use. The
+//! same random operations must get the same replies and pushes, and result in the same state.
 //!
-//! Nothing here depends on how fast the server is. Whatever lives lives for minutes, and whatever is to expire is
-//! made to expire on both sides between two operations. `FIRST=60 SEEDS=5000 cargo test -p distlock --lib model_tests`
-//! looks at other seeds and more of them, `SEED=17 …` at one.
+//! No test here depends on the speed of the server. Data lives for minutes. If it should expire, both sides let it
+//! expire between two operations. `FIRST=60 SEEDS=5000 cargo test -p distlock --lib model_tests` runs other seeds and
+//! more of them. `SEED=17 …` runs one.
 
 mod sides;
 
@@ -19,7 +19,7 @@ use sides::{CLIENTS, FIRST_FENCE, Sides, token_in};
 /// Operations in one run.
 const OPERATIONS: usize = 60;
 
-/// What each key is used for: a token's number says which of these kinds it asks for, always the same.
+/// The kinds of each key. The number of a token decides which of these kinds it always requests.
 const KEYS: [(&str, &[LockKind]); 3] = [
     ("e", &[LockKind::Exclusive]),
     ("s", &[LockKind::Shared, LockKind::Shared, LockKind::Exclusive, LockKind::Shared, LockKind::Shared]),
@@ -38,7 +38,7 @@ const KEYS: [(&str, &[LockKind]); 3] = [
     ),
 ];
 
-/// What happens next.
+/// The next event.
 #[derive(Debug)]
 pub(super) enum Deed {
     Send {
@@ -67,12 +67,12 @@ pub(super) enum Deed {
         key: &'static str,
         ttl: Duration,
     },
-    /// The value of the key expires, or somebody deletes it; `whole`: with the members that it stands for.
+    /// The value of the key expires or is deleted. With `whole`, its members are, too.
     LoseValue {
         key: &'static str,
         whole: bool,
     },
-    /// Of the holders of a shared or limited lock the lease of that one has run out which ends first.
+    /// The shortest lease of a shared or limited lock has expired.
     ExpireMember {
         key: &'static str,
     },
@@ -162,7 +162,7 @@ fn together(rng: &mut Rng) -> Vec<(Arc<str>, op::Acquire)> {
         let (token, claim) = (Token(number), Duration::from_secs(40));
         (Arc::from(key), op::Acquire { token, kind, ttl, claim, mode: AcquireMode::Try, fences: 0 })
     };
-    // Of tokens that ask for this kind, wherever they are used.
+    // The tokens that request this kind, for any key.
     let number = 5 * rng.u64(1..3) + if kind == LockKind::Exclusive { 2 } else { 0 };
     let keys = if kind == LockKind::Exclusive {
         [("e", number), ("s", number)]
@@ -230,7 +230,7 @@ fn leave_for(number: u64, keep_taken_for: Option<Duration>) -> op::Release {
     op::Release { token: Token(number), keep_taken_for, handoffs_began: None, ends: op::Ends::Other }
 }
 
-/// A command that is carried out late may let in a token that has left with a `keep_taken_for` before.
+/// A late command may grant the lock to a token that was released with a `keep_taken_for` before.
 #[test]
 fn a_token_that_leaves_twice_with_a_hold_is_one_holder() {
     let mut sides = Sides::start();
@@ -254,7 +254,7 @@ fn of_holders_whose_leases_end_together_both_sides_name_the_same() {
         (1, enter_for_long(3, AcquireMode::Wait).into()),
         (2, enter_for_long(1, AcquireMode::Wait).into()),
         (0, enter_for_long(4, AcquireMode::Wait).into()),
-        // Three readers come in at one instant. A writer waits for the last of them.
+        // Three readers acquire the lock at one instant. A writer waits for the last of them.
         (0, leave_for(2, None).into()),
         (0, enter_for_long(7, AcquireMode::Wait).into()),
     ];
@@ -264,7 +264,7 @@ fn of_holders_whose_leases_end_together_both_sides_name_the_same() {
     sides.end();
 }
 
-/// It was not heard of for so long that it would have been passed over, had there been a place.
+/// Its last heartbeat was so long ago that it would have been skipped.
 #[test]
 fn who_asks_again_while_all_places_are_taken_keeps_its_own_in_the_queue() {
     let mut sides = Sides::start();

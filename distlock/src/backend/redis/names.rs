@@ -1,9 +1,8 @@
-//! The names of our keys and channels on the server.
+//! The names of distlock's keys and channels on the server.
 //!
-//! In a cluster everything that belongs to a lock must lie in the lock's slot, and the user chooses the
-//! lock's name. So the other names carry a short hash tag that falls into the same slot (see [`tag_of`]),
-//! whatever braces the key contains. A prefix with a hash tag of its own puts everything into one slot
-//! anyway.
+//! In a cluster, all data of a lock must be in the lock's slot, and the user chooses the lock's name. So the other
+//! names contain a short hash tag for the same slot (see [`tag_of`]), whatever braces the key contains. A prefix that
+//! contains a hash tag puts all data into one slot anyway.
 
 use std::fmt;
 use std::sync::Arc;
@@ -140,7 +139,7 @@ impl Names {
         self.name("dl1:run:ttl", Tag(None), "")
     }
 
-    /// A key that `client` writes for the replicas to confirm; it is deleted at once.
+    /// A key that `client` writes and immediately deletes, so that the replicas can confirm it.
     pub(super) fn mark<'a>(&'a self, client: &'a str) -> Name<'a> {
         self.name("dl1:w:", Tag(None), client)
     }
@@ -150,7 +149,7 @@ impl Names {
         self.name("dl1:c:", tag, client)
     }
 
-    /// What a process has written about itself.
+    /// The record of a process.
     pub(super) fn process<'a>(&'a self, client: &'a str) -> Name<'a> {
         self.name(PROCESS, Tag(None), client)
     }
@@ -165,7 +164,7 @@ impl Names {
         self.key_of(name)?.strip_prefix(PROCESS)
     }
 
-    /// What the holder with this token has written about the lock.
+    /// The record of the lease with this token.
     pub(super) fn hold<'a>(&'a self, tag: Tag, token: &'a str) -> Name<'a> {
         self.name("dl1:h:", tag, token)
     }

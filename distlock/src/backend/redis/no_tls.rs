@@ -1,5 +1,5 @@
-//! In the place of tls.rs without the feature `tls`: there are no secured connections, and URLs that need them are
-//! refused earlier.
+//! Replaces tls.rs if the feature `tls` is off. There are no secured connections, and URLs that need them are refused
+//! earlier.
 
 use std::io;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Operations as this store carries them out: each is written as a command, and reads the reply to it.
+//! The operations of this store. Each one is written as a command, and reads the reply to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::backend::{AcquireReply, FenceReply, LockKind, ReleaseReply, RenewRepl
 /// How an operation was encoded as a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// As a plain command.
+    /// A plain command.
     Native,
-    /// As a call of a shorter script, which does what the script does or nothing.
+    /// A call of a shorter script, which does the same as the script, or nothing.
     Short,
     Script,
 }
@@ -23,7 +23,7 @@ pub(crate) enum Encoding {
 /// How a command is sent again that the server has certainly not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// As the shorter script, by its text.
+    /// The shorter script, with its text.
     Short,
     Script(ScriptRef),
 }
@@ -52,7 +52,7 @@ pub(crate) trait Encode: Send + Sync {
     }
 }
 
-/// An operation, and what it can be answered.
+/// An operation, and its possible replies.
 pub(crate) trait Operation: Send + Sync + 'static {
     type Reply: Send;
 
@@ -258,7 +258,7 @@ impl Operation for Inspect {
 pub(crate) enum Read {
     /// The key names it.
     Itself,
-    /// What the holder with this token has written about the lock.
+    /// The record of the lease with this token.
     Beside(Arc<str>),
 }
 

@@ -12,7 +12,7 @@ use crate::backend::{
 const TTL: Duration = Duration::from_secs(10);
 const KINDS: [LockKind; 2] = [LockKind::Shared, LockKind::Limited { max_holders: 1 }];
 
-/// A manager, and what it calls the key.
+/// A manager, and its name for the key.
 struct Speller {
     rig: Rig,
     key: &'static str,
@@ -80,7 +80,7 @@ fn a_waiter_that_leaves_the_queue_of_the_other_spelling_ends_no_lease() {
     for kind in KINDS {
         fresh(a.enter(1, kind, AcquireMode::Try));
         match kind {
-            // A writer may wait for readers, whatever their prefix.
+            // A writer may wait for readers with any prefix.
             LockKind::Shared => {
                 assert!(matches!(
                     b.enter(2, LockKind::Exclusive, AcquireMode::Wait),

@@ -1,9 +1,9 @@
 //! How often servers are asked for what may change at any time: where the master is, and which node serves
 //! which slot.
 //!
-//! A manager asks seldom, so that a thousand managers do not overload the servers while these have to elect a
-//! new master: a few times a second at first, later once in a second or two. A sign that something has
-//! changed brings the next question forward, within the same limits.
+//! A manager asks rarely, so that a thousand managers do not overload the servers while these elect a new master: a few
+//! times a second at first, and later once in a second or two. A sign of a change moves the next question forward,
+//! within the same limits.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ const FIRST_FACTOR: u32 = 5;
 /// … and the longest. A subscription that has died silently is noticed in half of that time, by the kernel.
 const LONGEST_FACTOR: u32 = 30;
 
-/// The pauses between questions to a sentinel while the master is known and answers: the longer it has been known, the
-/// longer they are, because a fleet of ten thousand processes asks every sentinel.
+/// The pauses between questions to a sentinel while the master is known and replies. They grow with the time since when
+/// it has been known, because a fleet of ten thousand processes asks every sentinel.
 #[derive(Debug)]
 pub(super) struct WhileKnown {
     usual: Duration,
@@ -98,7 +98,7 @@ impl WhileKnown {
         self.usual
     }
 
-    /// The pause before the next question to a sentinel whose news we hear. Random, so that managers that were
+    /// The pause before the next question to a sentinel whose events arrive. It is random, so that managers that were
     /// started together do not ask together.
     pub(super) fn next_subscribed(&mut self) -> Duration {
         let pause = self.usual * self.factor;

@@ -1,5 +1,5 @@
-//! The connection on which grants arrive. It subscribes to our one channel, on a node of a cluster also to our
-//! channels in slots, and carries no commands: if it did, replies could be mistaken for each other.
+//! The connection on which grants arrive. It subscribes to the channel of this client and, on a node of a cluster, to
+//! its channels in slots. It carries no commands, because their replies could be mistaken for each other.
 //!
 //! Pushes are hints. Without this connection waiters ask by timer, only later.
 
@@ -36,7 +36,7 @@ const REFUSAL_MEMORY: Duration = Duration::from_secs(3600);
 /// If a server closes the connection this many times in a row when asked for pushes, it is taken to have
 /// none.
 const CLOSED_OFTEN: u32 = 4;
-/// A subscription that lasted this long was stable: the next attempt is made at once.
+/// A subscription that lasted this long was stable, so the next attempt is immediate.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The receiver of pushes.
@@ -57,7 +57,7 @@ pub(super) trait Listener: Connects + 'static {
     fn push(&self, push: Push, from: Option<&str>);
 }
 
-/// Why there is no subscription.
+/// The reason why there is no subscription.
 enum SubscribeError {
     /// The server is unreachable, perhaps only now.
     Passing(RedisError),
@@ -70,7 +70,7 @@ enum SubscribeError {
     Refused(RedisError),
 }
 
-/// What is remembered from one connection to the next, so that refused commands are not sent every time.
+/// The data that is kept from one connection to the next, so that refused commands are not sent every time.
 #[derive(Debug, Default)]
 struct SubscribeRefusals {
     no_resp3: Option<Instant>,
@@ -155,8 +155,8 @@ struct Subscription {
 enum PushStream {
     /// Pushes are delivered by the driver.
     Resp3(MultiplexedConnection, Driver),
-    /// Messages are read from a stream, and nothing but subscriptions can be sent, so the connection has no
-    /// name. Credentials that expire cannot be renewed here: the connection is made again.
+    /// Messages are read from a stream, and only subscriptions can be sent, so the connection has no name. Credentials
+    /// that expire cannot be renewed here, so the connection is replaced.
     Resp2(PubSubSink, PubSubStream, Option<Instant>),
 }
 
@@ -216,7 +216,7 @@ async fn subscribe_by_resp3(
             (PushKind::Message | PushKind::SMessage, [_, Value::BulkString(payload)]) => {
                 deliver(&*to, payload)
             }
-            // Also if not asked for: the node does not serve the slot any more.
+            // This may arrive without a request, when the node no longer serves the slot.
             (PushKind::SUnsubscribe, [Value::BulkString(channel), ..]) => {
                 if let (Some(channels), Ok(channel)) = (to.slot_channels(), str::from_utf8(channel)) {
                     channels.lost(slot_of("", channel));
@@ -227,7 +227,7 @@ async fn subscribe_by_resp3(
         Ok(())
     });
     let (mut connection, driver) = link::log_in(&login, shown, stream, settings).await.map_err(|error| {
-        // Not a failure of the network: it may be only HELLO that is unknown or forbidden.
+        // It is not a failure of the network. Perhaps only HELLO is unknown or forbidden.
         if error.is_io_error() { SubscribeError::Closed(error) } else { SubscribeError::NoResp3 }
     })?;
     let run_id = if is_fresh(memory.no_info) {
@@ -316,8 +316,8 @@ impl Subscription {
 
 /// Keeps the subscriptions to the channels in slots. Returns if the connection is closed.
 ///
-/// If the node unsubscribes us by itself, because a slot moves, the client library takes its message for the reply to a
-/// command. Then an error here may belong to another slot. That costs messages between the nodes, and no push.
+/// If the node ends a subscription because a slot moves, the client library treats its message as the reply to a
+/// command. So an error here may belong to another slot. This costs messages between the nodes, but loses no push.
 async fn follow_slots(listener: &impl Listener, mut connection: MultiplexedConnection) {
     let Some(channels) = listener.slot_channels() else { return std::future::pending().await };
     channels.begin();
@@ -411,7 +411,7 @@ pub(super) fn parse<'a>(wire: &Wire, text: &'a str) -> Option<(Push, Option<&'a 
     }
 }
 
-/// The key of a lock of ours. A longer one than a program may ask for was never pushed by a script.
+/// The key of a lock of this client. A script never pushes a key that is longer than a program may request.
 fn key(wire: &Wire, lock: &str) -> Option<Arc<str>> {
     wire.names.key_of(lock).filter(|key| key.len() <= LONGEST_KEY).map(Arc::from)
 }

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio::runtime::is_rt_shutdown_err;
 
-/// A socket whose readiness a runtime reports. If that runtime ends, this is not a fault of the connection:
-/// nothing is ready until the socket is registered elsewhere.
+/// A socket whose readiness a runtime reports. The end of that runtime is not a fault of the connection. Until the
+/// socket is registered elsewhere, it is never ready.
 pub(super) enum Registered {
     Tcp(TcpStream),
     #[cfg(unix)]

@@ -1,15 +1,14 @@
 //! Acquisitions that count only once a number of replicas have them.
 //!
-//! WAIT blocks its connection, and counts the replicas that have what *that* connection has written. So it is
-//! sent on a connection of its own, after a write of ours that leaves nothing behind. In the server's one
-//! ordered stream this write is later than every acquisition that was answered before, so a replica that has
-//! the write has those acquisitions, too. A request that comes while a round is in progress joins the next
-//! round.
+//! WAIT blocks its connection, and counts the replicas that have what *that* connection has written. So it is sent on a
+//! separate connection, after a write that leaves no data. In the server's one ordered stream this write is later than
+//! every acquisition that was answered before, so a replica that has the write has those acquisitions, too. A request
+//! that comes while a round is in progress joins the next round.
 //!
-//! An acquisition that is not confirmed may exist on the server: it fails as [`Failure::Unknown`], and the
-//! engine asks again or releases it; so it does with a lease that has run out meanwhile. A grant that is not
-//! confirmed is not delivered: the waiter's own heartbeat asks for it. Renewals need no confirmation: a
-//! replica with an old expiry loses the lock early, and the holder learns of that.
+//! An acquisition without a confirmation may exist on the server. It fails as [`Failure::Unknown`], and the engine asks
+//! again or releases it, even if its lease has expired meanwhile. A grant without a confirmation is not delivered, and
+//! the waiter's own heartbeat asks for it. Renewals need no confirmation: on a replica with an old expiry, the lock
+//! ends early, and the holder notices it.
 
 use std::io;
 use std::sync::Arc;
@@ -69,7 +68,7 @@ impl Replicas {
         })
     }
 
-    /// Passes on the reply that came over `link`; if it is an acquisition, once it is confirmed.
+    /// Passes on the reply of `link`. An acquisition is passed on as soon as it is confirmed.
     pub(super) async fn confirm_replicated<T>(
         &self,
         link: &Link,
@@ -141,7 +140,7 @@ impl Replicas {
                 }))
             });
             for ask in waiting.drain(..) {
-                // The requester was dropped: no caller needs the answer.
+                // The requester was dropped, so no caller needs the reply.
                 drop(ask.send(answer.clone()));
             }
         }
@@ -225,7 +224,7 @@ impl Line {
         let run_id = info::field(info::text(&info), "run_id").map(str::to_owned);
         let at = Endpoint { address: to.address.clone(), run_id };
         if at.is_elsewhere(to) {
-            // The server was restarted: what the link has written is gone, and the link will break.
+            // The server was restarted. The writes of the link are lost, and the link will break.
             return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
         }
         Ok(Line { connection, _driver: driver, at })

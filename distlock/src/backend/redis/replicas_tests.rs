@@ -90,7 +90,7 @@ fn an_acquisition_counts_once_the_replicas_have_it() {
     assert!(!pending.is_finished());
     trio.resume_replicas();
     assert!(matches!(pending.join().unwrap(), Ok(AcquireReply::Acquired { .. })));
-    // What does not acquire is not confirmed.
+    // Only acquisitions are confirmed.
     trio.stop_replicas();
     assert!(matches!(rig.send("j", set(3)), Ok(AcquireReply::Busy { .. })));
     rig.send("j", leave(2)).unwrap();
@@ -168,7 +168,7 @@ fn a_broken_line_to_the_replicas_is_replaced() {
     let lines = lines();
     trio.master.run_words::<()>(&["CLIENT", "KILL", "ID", &lines[0]]);
     assert!(matches!(rig.send("j", set(2)), Ok(AcquireReply::Acquired { .. })));
-    // While WAIT is under way.
+    // While WAIT is in progress.
     trio.stop_replicas();
     let pending = rig.begin("k", set(3));
     wait_until("it waits for the replicas", LONG, || !trio.blocked().is_empty());
@@ -274,7 +274,7 @@ fn a_server_that_refuses_to_say_is_refused() {
     let cause = rig.wait_for_down();
     assert_eq!(cause.kind, Failure::Refused);
     assert!(cause.to_string().contains("`+wait`"), "{cause}");
-    // Without it nobody asks.
+    // Without it, no client asks.
     Rig::start(RedisConfig::new(&url, "a").unwrap()).wait_until_up();
 }
 

@@ -15,7 +15,7 @@ use crate::backend::{
 #[derive(Debug)]
 pub(crate) struct Garbled;
 
-/// What a key of another type is reported as: the server's error does not name the type.
+/// The report for a key of another type. The server's error does not name the type.
 const OTHER_TYPE: &str = "a value that is not a string";
 
 fn wrong_type() -> AcquireReply {
@@ -181,7 +181,7 @@ pub(super) fn of_time(value: &Value) -> Option<ServerTime> {
     Some(ServerTime(seconds.checked_mul(1_000_000)?.checked_add(micros)?))
 }
 
-/// What the key of a lock is used for, if that excludes a lock of kind `wanted`.
+/// The present use of a lock's key, if it excludes a lock of kind `wanted`.
 fn other_kind(wanted: LockKind, holder: &str) -> Arc<str> {
     let found = kind_of(holder);
     if wanted == found {
@@ -215,7 +215,7 @@ pub(super) fn of_look(value: &Value) -> Result<Option<StoredLock>, Garbled> {
     Ok(Some(found))
 }
 
-/// The reply of the script that looks at a record. One that does not expire is not ours.
+/// The reply of the script that reads a record. A record without an expiry is not one of distlock.
 pub(super) fn of_record(value: &Value) -> Result<Option<(String, Duration)>, Garbled> {
     let fields = match value {
         Value::Nil => return Ok(None),
@@ -227,7 +227,7 @@ pub(super) fn of_record(value: &Value) -> Result<Option<(String, Duration)>, Gar
     Ok(String::from_utf8(record.clone()).ok().zip(left))
 }
 
-/// The reply of the script that looks through names. Those that are no text are not ours.
+/// The reply of the script that searches names. Names that are not text are not those of distlock.
 pub(super) fn of_scan(value: &Value) -> Result<(String, Vec<String>), Garbled> {
     let Value::Array(fields) = value else { return Err(Garbled) };
     let [cursor, Value::Array(names)] = fields.as_slice() else { return Err(Garbled) };
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(found.waiting, ["dl1:w:1", "dl1:v:2"]);
         let left = |seconds| Some(Duration::from_secs(seconds));
         assert_eq!(found.holders, [("b".to_owned(), left(4)), ("a".to_owned(), left(2))]);
-        // What may not be read is empty.
+        // A key that the user may not read is empty.
         let nothing = || Value::Array(Vec::new());
         let found = look("dl1:p:2", 4_000, 0, nothing(), nothing());
         assert_eq!((found.kind, found.first_holder()), (LockKind::Limited { max_holders: 2 }, "dl1:p:2"));

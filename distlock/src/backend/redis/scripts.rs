@@ -1,11 +1,11 @@
-//! The scripts that run on the server. The file of each script states its contract: KEYS, ARGV, reply.
-//! Libraries come before it and define functions that get all they need as parameters.
+//! The scripts that run on the server. The file of each script states its contract: KEYS, ARGV, reply. Libraries come
+//! before the script. They define functions that get all data as parameters.
 
 use std::sync::LazyLock;
 
 use redis::Script;
 
-/// A script, and the hash by which the server knows it.
+/// A script, and the hash that the server knows it by.
 #[derive(Debug)]
 pub(super) struct Lua {
     pub(super) code: &'static str,
@@ -55,7 +55,7 @@ impl Scripts {
     }
 }
 
-/// The files of a script, in their order.
+/// Joins the files of a script, in this order.
 macro_rules! lua {
     ($($part:literal)*) => {
         Lua::new(concat!($(include_str!(concat!("scripts/", $part, ".lua"))),*))

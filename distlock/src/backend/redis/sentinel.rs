@@ -1,15 +1,15 @@
-//! Where the master is, according to the sentinels.
+//! Finds the master through the sentinels.
 //!
-//! Every sentinel is asked over a kept connection of its own: once a second; if it publishes events (see
-//! sentinel_events.rs), after five seconds at first and then less and less often, down to every 15 to 30 seconds; at
-//! once when any of them has events; and several times a second while the master is being looked for, at growing
-//! intervals. The answer with the highest configuration epoch counts:
-//! that number rises with every fail-over, so a sentinel that has missed the newest one cannot lead us back.
-//! Among answers of the same epoch the most frequent one counts. A sentinel that does not answer costs
-//! nothing while another one does.
+//! Every sentinel is asked over its own permanent connection, once a second. If it publishes events (see
+//! sentinel_events.rs), it is asked after five seconds at first, and then less and less often, down to every 15 to 30
+//! seconds. All are asked immediately when any of them has an event. During a search for the master, they are asked
+//! several times a second, at growing intervals. The answer with the highest configuration epoch counts: that number
+//! rises with every fail-over, so a sentinel that has missed the newest one cannot lead us back. Among answers of the
+//! same epoch the most frequent one counts. A sentinel that does not reply does not delay the search while another one
+//! replies.
 //!
-//! A demoted master continues to answer for seconds, and what it confirms is lost. So a link is given up as
-//! soon as any sentinel names another master with a higher epoch, whatever the link itself reports.
+//! A demoted master still replies for seconds, and the writes that it confirms are lost. So a link is dropped as soon
+//! as any sentinel names another master with a higher epoch, even if the link itself works.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -203,7 +203,7 @@ impl Sentinels {
     /// Asks the sentinels again and returns the master that they name.
     pub(super) async fn locate(&self) -> Result<Address, StoreError> {
         let mut ballots = self.ballots.subscribe();
-        // An answer that is on its way may be older than this call.
+        // An answer in flight may be older than this call.
         let before: Vec<u64> = ballots.borrow().iter().map(|ballot| ballot.rounds).collect();
         self.looking.send_replace(true);
         let asked = |ballots: &[Ballot]| {
@@ -247,7 +247,7 @@ impl Sentinels {
         errors::found(Failure::NotSent, text)
     }
 
-    /// The link to `address` is good: the sentinels are asked less often.
+    /// The link to `address` works, so the sentinels are asked less often.
     pub(super) fn found(&self) {
         self.looking.send_replace(false);
     }
@@ -268,7 +268,7 @@ impl Sentinels {
     }
 }
 
-/// Of the masters that were named: the one with the highest epoch, then the one named most often, then
+/// Selects one of the named masters: the one with the highest epoch, then the one that was named most often, then
 /// `current`.
 fn elected<'a>(ballots: &'a [Ballot], current: Option<&Address>) -> Option<&'a Address> {
     let named = || {

@@ -1,9 +1,9 @@
-//! What sentinels publish: that the master has changed.
+//! The events of sentinels: the master has changed.
 //!
-//! Such news is only a reason to ask them at once. They are asked every 30 seconds anyway, and each second where
-//! there is no subscription, so if all of them fail to deliver it, the cost is up to 30 seconds in which a demoted
-//! master may still accept acquisitions that will be lost. A connection that has died silently is given up by the
-//! kernel sooner (see dial.rs), and its end is a reason to ask.
+//! Such an event only makes this client ask them immediately. They are asked every 30 seconds anyway, and each second
+//! without a subscription. So if all of them fail to deliver the event, a demoted master may for up to 30 seconds still
+//! accept acquisitions that will be lost. The kernel drops a dead connection sooner (see dial.rs), and its end is also
+//! a reason to ask.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,8 +24,8 @@ use super::tls::Tls;
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
 
-/// The first is published by the sentinel that leads a fail-over, as soon as it reports the new master; the
-/// second by every sentinel that has learned of it.
+/// The sentinel that leads a fail-over publishes the first one, as soon as it reports the new master. Every sentinel
+/// that has learned of the new master publishes the second one.
 const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 /// The longest pause between two attempts.
 const LONGEST_SUBSCRIBE_PAUSE: Duration = Duration::from_secs(10);

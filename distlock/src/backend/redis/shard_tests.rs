@@ -55,7 +55,7 @@ fn lists(servers: &[TestServer]) -> Vec<Option<String>> {
 fn key_at(rig: &Rig<ClusterBackend>, servers: &[TestServer], at: usize) -> String {
     let is_there = |key: &String| {
         let found = rig.send(key, set(999)).is_ok() && servers[at].exists(key);
-        // Of a server that is down, nothing was acquired.
+        // No key of a server that is down was acquired.
         drop(rig.send(key, leave(999)));
         found
     };
@@ -78,7 +78,7 @@ fn each_server_has_its_share_and_pushes_from_all_of_them_arrive() {
         assert!(matches!(b.send(&key, enter(2)), Ok(AcquireReply::Busy { front: true, .. })));
         let home = servers.iter().position(|server| server.exists(&key)).unwrap();
         homes[home] += 1;
-        // Names are those of a server that is alone.
+        // The names are those of a single server.
         let queue = format!("dl1:q:{key}");
         assert_eq!(servers.iter().position(|server| server.exists(&queue)), Some(home));
         let seen = block_on(b.backend.inspect(&Arc::from(&*key))).unwrap().unwrap();
@@ -99,7 +99,7 @@ fn each_server_has_its_share_and_pushes_from_all_of_them_arrive() {
     assert!(block_on(a.backend.send_batch(batch)).iter().all(Result::is_ok));
     let page = block_on(b.backend.list("k", None)).unwrap();
     assert_eq!(page.keys.len(), 60, "{page:?}");
-    // Keys with one hash tag are together, and one command acquires them; and all others of that server.
+    // Keys with one hash tag are on one server. One command acquires them, and all other keys of that server.
     let tagged: Vec<Arc<str>> = (0..5).map(|number| Arc::from(format!("{{order}}:{number}"))).collect();
     assert_eq!(a.backend.acquires_all(&tagged), 5);
     let (here, there) = (key_at(&a, &servers, 0), key_at(&a, &servers, 1));
@@ -130,7 +130,7 @@ fn a_client_with_another_list_is_refused_everywhere_until_the_list_is_deleted() 
     }
     assert_eq!(servers[2].get(LIST), Some(format!("?{}", sorted(&[&one, &two, &three]))), "not agreed upon");
     assert!(a.send("k", set(1)).is_ok());
-    // What docs/redis.md says: all clients are stopped, and the key is deleted on every server.
+    // The steps of docs/redis.md: all clients are stopped, and the key is deleted on every server.
     drop(a);
     servers.iter().for_each(|server| server.run::<()>("DEL dl1:shards"));
     b.wait_until_up();

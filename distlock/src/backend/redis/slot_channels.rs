@@ -1,8 +1,8 @@
 //! The channels in slots of a cluster node to which this process subscribes (SSUBSCRIBE).
 //!
-//! A channel for each slot in which this process waits: scripts push to it by SPUBLISH, which no other node has to hear
-//! of. A push that finds no subscriber there is sent to all nodes (see scripts/push.lua), so a subscription that is
-//! missing, late or lost costs messages between the nodes, and no push.
+//! A channel for each slot in which this process waits. Scripts push to it by SPUBLISH, which sends nothing to other
+//! nodes. A push without a subscriber is sent to all nodes (see scripts/push.lua). So a subscription that is missing,
+//! late or lost costs messages between the nodes, but loses no push.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use distlock_store::kit::sync::Locked;
 
 /// The most channels on one node. Each takes 440 bytes there, for every client.
 const MOST_CHANNELS: usize = 256;
-/// When there are so many, those of slots in which this process has not waited for so long are dropped.
+/// If there are this many, channels of slots in which this process has not waited for this time are dropped.
 const UNUSED_AFTER: Duration = Duration::from_secs(60);
 
 /// The channels on one node.
@@ -57,7 +57,7 @@ impl SlotChannels {
         }
     }
 
-    /// The node does not push about `slot` here any more.
+    /// The node no longer pushes for `slot` here.
     pub(super) fn lost(&self, slot: u16) {
         let mut state = self.state.lock();
         state.wanted.remove(&slot);

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use redis::{Arg, Cmd};
 
-/// The most bytes of arguments whose buffers are kept: a script's text, or a batch, is rare.
+/// The maximum size of arguments whose buffers are kept. Larger ones, for a script's text or a batch, are rare.
 const MOST_BYTES: usize = 1024;
 
 thread_local! {

@@ -21,7 +21,7 @@ use super::registered::{Registered, Unregistered};
 use super::tls::{Tls, TlsStream};
 use crate::observe::{Notice, notice};
 
-/// What can be known about a connection without sending anything.
+/// The state of a connection that is visible without sending.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     heard: AtomicU64,
@@ -103,7 +103,7 @@ impl Stream {
     }
 
     /// From now on, the runtime with which `duplicate` is registered learns when the socket is ready, and the former
-    /// one does not. What is half read or half written stays here. `Err`: the socket can no longer be used.
+    /// one does not. Partly read or written data stays here. `Err`: the socket can no longer be used.
     pub(super) fn move_to(&mut self, duplicate: Registered) -> io::Result<()> {
         let former = std::mem::replace(self.registered_mut(), duplicate);
         self.original = Some(former.deregister()?);
@@ -111,7 +111,7 @@ impl Stream {
     }
 
     /// Undoes [`Stream::move_to`], on the runtime that the socket had before. It needs no new descriptor, because a
-    /// process may have run out of them. Returns what is to be dropped.
+    /// process may have run out of them. Returns the values to drop.
     pub(super) fn take_back(&mut self) -> io::Result<Option<Registered>> {
         let Some(original) = self.original.take() else { return Ok(None) };
         let own = original.register()?;

@@ -21,7 +21,7 @@ use distlock_store::kit::backoff::Backoff;
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// While no request is in progress: how often the link is probed.
 const IDLE_PROBE_INTERVAL: Duration = Duration::from_secs(5);
-/// A link that lived this long was stable: the next attempt is made at once.
+/// A link that lasted this long was stable, so the next attempt is immediate.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// Earlier links whose commands may still be applied.
@@ -32,11 +32,11 @@ struct FormerLinks {
 
 /// The owner of a supervised link. It learns when the link comes up and goes down.
 pub(super) trait LinkOwner: Connects {
-    /// What kind of server it must be.
+    /// The required kind of server.
     fn role(&self) -> Role;
     /// The longest pause between two attempts.
     fn longest_pause(&self) -> Duration;
-    /// Where the server is now.
+    /// The present address of the server.
     fn locate(&self) -> impl Future<Output = Result<Address, StoreError>> + Send;
     /// Checks what the server says of those that it belongs with.
     fn admit(&self, _link: &Link) -> impl Future<Output = Result<(), StoreError>> + Send {
@@ -46,7 +46,7 @@ pub(super) trait LinkOwner: Connects {
     fn demoted(&self, address: &Address) -> impl Future<Output = StoreError> + Send;
     /// A link is ready. `earlier`: see [`LinkEvent`](crate::backend::LinkEvent).
     fn up(&self, found: &Connected) -> impl Future<Output = ()> + Send;
-    /// What tells others who this process is, if it is to be written over this link.
+    /// The record of this process, if this link writes it.
     fn introduction(&self) -> Option<Cmd>;
     /// There is no link, or an attempt to make one has failed.
     fn down(&self, cause: StoreError);
@@ -108,7 +108,7 @@ impl<K: LinkOwner> Drop for EndOnDrop<'_, K> {
     }
 }
 
-/// A link, and what was learned while it was made.
+/// A link, and the facts that its handshake has shown.
 #[derive(Debug)]
 pub(super) struct Connected {
     pub(super) address: Address,
@@ -117,7 +117,7 @@ pub(super) struct Connected {
     pub(super) earlier: EarlierCommands,
 }
 
-/// What is remembered from one link to the next.
+/// The data that is kept from one link to the next.
 #[derive(Debug, Default)]
 struct LinkHistory {
     former: FormerLinks,
@@ -149,7 +149,7 @@ async fn connect(
     Err(first.cause)
 }
 
-/// Why there is no link.
+/// The reason why there is no link.
 struct AttemptFailure {
     cause: StoreError,
     /// The connection ended during the handshake.
@@ -228,7 +228,7 @@ async fn kill_former_links(
     }
     if !pipeline.is_empty() {
         let replies = link.request_all(&pipeline).await.map_err(errors::unanswered)?;
-        // The number of connections that were killed; zero if it was gone already.
+        // The number of killed connections. Zero if it had already ended.
         if !replies.iter().all(|reply| matches!(reply, Value::Int(_))) {
             earlier = EarlierCommands::MayArrive;
         }
@@ -237,10 +237,10 @@ async fn kill_former_links(
     Ok(earlier)
 }
 
-/// Writes who this process is, if that is to be written over this link. Returns when.
+/// Writes the record of this process, if this link writes it. Returns when.
 async fn introduce(owner: &impl LinkOwner, link: &Link) -> Option<Instant> {
     let (record, now) = (owner.introduction()?, Instant::now());
-    // A server that does not answer is given up soon after, and any answer will do: the record is written again.
+    // A link to a silent server is dropped soon after. Any reply counts, because the record is written again.
     drop(timeout(owner.config().op_timeout, link.probe(record)).await);
     Some(now)
 }
@@ -319,7 +319,7 @@ async fn probe(link: &Link, record: Option<Cmd>, time_limit: Duration) -> Result
     let mut ping = std::pin::pin!(link.probe(record.unwrap_or_else(|| redis::cmd("PING"))));
     loop {
         match timeout(time_limit, &mut ping).await {
-            // An error reply proves that it is alive, too; a broken connection is reported by the driver.
+            // An error reply also proves that it is alive. The driver reports a broken connection.
             Ok(answer) => return answer.map(drop).or_else(still_there),
             Err(_) => {
                 // After a suspend of the whole process the timer fires too early, and the reply is already in

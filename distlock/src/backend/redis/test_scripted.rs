@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What it does with a command, whose words it is given.
+/// Its reaction to a command, whose words it gets.
 pub(super) enum Answer {
     /// One or more replies, as they are sent.
     Line(&'static str),

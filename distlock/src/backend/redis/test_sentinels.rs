@@ -9,7 +9,7 @@ use super::test_server::{Rig, TestServer};
 pub(super) struct Sentinel(TestServer);
 
 impl Sentinel {
-    /// One that watches a master which nobody else watches.
+    /// A sentinel that watches a master without other sentinels.
     pub(super) fn alone(master: u16) -> Sentinel {
         let monitor = format!("sentinel monitor mymaster 127.0.0.1 {master} 2");
         Sentinel(RedisServer::options().sentinel().directive(&monitor).start().into())
@@ -31,7 +31,7 @@ impl Sentinel {
         self.0.connection()
     }
 
-    /// So many commands it has carried out.
+    /// The number of commands that it has executed.
     pub(super) fn commands(&self) -> f64 {
         self.0.info("total_commands_processed").parse().unwrap()
     }

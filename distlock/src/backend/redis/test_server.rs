@@ -1,4 +1,4 @@
-//! A server of each test's own, a backend running against it, and a record of what it reports.
+//! A separate server for each test, a backend that uses it, and a record of the backend's reports.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -16,12 +16,12 @@ use super::test_operations::SendTo;
 use super::{RedisBackend, RedisConfig};
 use crate::backend::{Backend, EarlierCommands, Events, LinkEvent, Notifications, OpResult, Push, Sending};
 
-/// Nothing here takes nearly as long, unless it never comes.
+/// A bound for every wait, much longer than any wait that succeeds.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same where several servers have to agree first.
 pub(super) const LONG: Duration = Duration::from_secs(30);
 
-/// A server of a test's own; see [`RedisServer`].
+/// A separate server for a test. See [`RedisServer`].
 #[derive(Debug)]
 pub(in crate::backend) struct TestServer {
     server: RedisServer,
@@ -100,13 +100,13 @@ pub(super) fn idle_seconds(server: &TestServer, client: &str) -> u64 {
     idle.and_then(|idle| idle.parse().ok()).unwrap_or_default()
 }
 
-/// Lets so much time pass, for a test that something does not happen in it, or not often. No event ends such a wait;
-/// for everything that does happen there is [`wait_until`].
+/// Lets this time pass, for a test that an event does not happen, or does not happen often. No event ends such a wait.
+/// For events that happen, use [`wait_until`].
 pub(super) fn let_pass(time: Duration) {
     thread::sleep(time);
 }
 
-/// What a backend reports.
+/// The reports of a backend.
 #[derive(Clone, Debug)]
 pub(super) enum Seen {
     Link(LinkEvent),
@@ -136,7 +136,7 @@ impl Events for Recorder {
     }
 }
 
-/// A backend with an I/O thread of its own.
+/// A backend with its own I/O thread.
 pub(super) struct Rig<B: Backend = RedisBackend> {
     pub(super) backend: Arc<B>,
     events: Arc<Recorder>,
@@ -182,8 +182,8 @@ impl<B: Backend> Rig<B> {
         })
     }
 
-    /// The next `Up`, and grants are pushed: a slow machine may report that later. Returns whether earlier commands may
-    /// arrive.
+    /// Waits for the next `Up` with pushes. On a slow machine, pushes may be reported later. Returns whether earlier
+    /// commands may arrive.
     pub(super) fn wait_until_pushed(&self) -> EarlierCommands {
         let (earlier, pushes) = self.wait_until_up();
         if pushes == Notifications::Off {
@@ -248,7 +248,7 @@ impl<B: Backend> Rig<B> {
             Sending::Ready(result) => result,
             Sending::Pending(mut future) => block_on(std::future::poll_fn(move |cx| {
                 let poll = future.as_mut().poll(cx);
-                // Nobody listens after the first time.
+                // After the first time, there is no receiver.
                 let _ = began.send(());
                 poll
             })),

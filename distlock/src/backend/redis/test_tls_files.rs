@@ -1,4 +1,4 @@
-//! Certificates of our own, and servers that use them.
+//! Certificates for tests, and servers that use them.
 
 use std::fs;
 use std::process::Command;
@@ -25,7 +25,7 @@ impl TlsFiles {
         tls_files
     }
 
-    /// Makes `name.pem` and `name.key`, certified by `authority` for `names`; in place of what was there.
+    /// Writes `name.pem` and `name.key`, certified by `authority` for `names`, over the existing files.
     pub(super) fn certify(&self, name: &str, authority: &str, names: &str) {
         self.write("names", &format!("subjectAltName={names}\n"));
         self.openssl(&format!(

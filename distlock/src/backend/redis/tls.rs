@@ -1,4 +1,4 @@
-//! TLS: which certificates to trust, and our own certificate. Without the feature `tls`, no_tls.rs is in its place.
+//! TLS: the trusted certificates, and the client certificate. Without the feature `tls`, no_tls.rs replaces this file.
 //!
 //! Files are read again for every connection. If their content has changed and is valid, it applies from then
 //! on. If it is not valid, the previous content still applies, because files may be replaced one after the
@@ -43,7 +43,7 @@ impl Tls {
 
     /// # Errors
     ///
-    /// A sentence that says what cannot be used.
+    /// A sentence that names the option that cannot be used.
     pub(super) fn new(options: TlsOptions) -> Result<Tls, ConfigError> {
         let name = match &options.server_name {
             Some(name) => Some(

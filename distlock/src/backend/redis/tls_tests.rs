@@ -1,4 +1,4 @@
-//! TLS, with an authority and certificates of our own, held against a real server.
+//! Tests of TLS with a real server, a separate authority and its certificates.
 
 use std::time::Duration;
 
@@ -153,7 +153,7 @@ fn a_certificate_that_is_replaced_while_we_run_is_shown_from_then_on() {
         }
         rig.wait_for_down();
     };
-    // Written in two steps: what is there in between cannot be used, and the old pair goes on to count.
+    // Written in two steps. The intermediate state cannot be used, so the old pair still counts.
     tls_files.write("client.key", "half a key");
     cut();
     rig.wait_until_up();
@@ -170,7 +170,7 @@ fn sentinels_and_the_servers_they_name_are_reached_over_tls() {
     let tls_files = TlsFiles::issue();
     let mut guarded = Guarded::start_over_tls(&tls_files.directives("yes"));
     let url = guarded.tls_url();
-    // Neither sentinels nor servers talk to somebody without a certificate.
+    // Neither sentinels nor servers accept a client without a certificate.
     let stranger = rig(&format!("{url}?ca={}", tls_files.path("ca.pem")), "x");
     assert_eq!(stranger.wait_for_down().kind, Failure::NotSent);
     let [a, b] = ["a", "b"].map(|client| rig(&format!("{url}?{}", tls_files.files()), client));

@@ -1,4 +1,4 @@
-//! URLs of Redis: which servers a scheme stands for, and what their parts mean.
+//! URLs of Redis: the servers of each scheme, and the meaning of the parts.
 
 use super::address::Address;
 use super::config_error::ConfigError;
@@ -6,7 +6,7 @@ use distlock_store::kit::connection::OF_TLS;
 use distlock_store::kit::nearest::nearest;
 use distlock_store::kit::url::{Host, Parameters, Parts, decoded, each_once, split_scheme};
 
-/// What a scheme stands for.
+/// The meaning of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     One,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Quorum,
 }
 
-/// What a connection is made over.
+/// The transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Tcp,
@@ -85,7 +85,7 @@ fn scheme_of(scheme: &str) -> Option<(Kind, Transport)> {
 impl RedisUrl {
     /// # Errors
     ///
-    /// A sentence that says what to write instead.
+    /// A sentence that names the remedy.
     pub(super) fn read(url: &str) -> Result<RedisUrl, ConfigError> {
         if url.trim_end().ends_with("#insecure") {
             return Err(
@@ -193,7 +193,7 @@ impl RedisUrl {
             );
         }
         let hosts = parts.hosts(port)?;
-        // A quorum of one server named twice is no quorum: the quorum store checks that.
+        // A quorum with one server named twice is not a quorum. The quorum store checks this.
         self.hosts = if self.kind == Kind::Quorum { hosts } else { each_once(hosts) };
         let mut path = parts.path.strip_prefix('/').unwrap_or_default().splitn(2, '/');
         if self.kind == Kind::Sentinel {
@@ -253,7 +253,7 @@ fn known(kind: Kind, transport: Transport) -> impl Iterator<Item = &'static str>
     ALWAYS.iter().chain(tls).chain(unix).chain(sentinels).copied()
 }
 
-/// What to write instead of a parameter that this URL does not have.
+/// The advice for a parameter that this URL does not have.
 fn instead(name: &str, kind: Kind) -> Option<String> {
     let text = match name.to_ascii_lowercase().as_str() {
         name if OF_TLS.contains(&name) => {

@@ -1,4 +1,4 @@
-//! Every form of URL, and what is said about those that are none.
+//! Every form of URL, and the errors about invalid URLs.
 
 use super::*;
 

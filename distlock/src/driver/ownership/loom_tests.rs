@@ -1,8 +1,8 @@
-//! The take-over of a command, under every order in which its caller, the I/O thread and the store can meet at it.
+//! The take-over of a command, under every order of its caller, the I/O thread and the store.
 //!
-//! [`Ownership`] is the real one. Around it are the steps of `CallerPolled` and `AwaitedCommand`, which lock it where
-//! the real ones do: what these use (a runtime, a store's future) does not run under loom. A thread that waits for a
-//! wake-up that does not come fails the model: loom notices that no thread can go on.
+//! [`Ownership`] is the real one. Around it are copies of the steps of `CallerPolled` and `AwaitedCommand`, with the
+//! same locking, because the parts of the real ones (a runtime, a store's future) do not run under loom. A thread that
+//! waits for a missing wake-up fails the model, because loom notices that no thread can continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ fn wake(waker: Option<Waker>) {
     waker.map(Waker::wake);
 }
 
-/// Rung by a waker; one thread waits for it.
+/// A waker rings it, and one thread waits for it.
 struct Bell {
     is_rung: Mutex<bool>,
     changed: Condvar,
@@ -56,11 +56,11 @@ impl Wake for Bell {
     }
 }
 
-/// What has become of the command and its answer. Not loom's atomics: they are to add no orders.
+/// The account of the command and its answer. It does not use loom's atomics, which would add orders to explore.
 #[derive(Default)]
 struct Account {
     executed: AtomicUsize,
-    /// Commands that were dropped before they were executed.
+    /// The number of commands that were dropped before they were executed.
     lost: AtomicUsize,
     answers_dropped: AtomicUsize,
 }
@@ -73,7 +73,7 @@ fn read(count: &AtomicUsize) -> usize {
     count.load(Ordering::Relaxed)
 }
 
-/// Made by the store when the command has been executed.
+/// Created by the store when it has executed the command.
 struct Answer(Arc<Account>);
 
 impl Drop for Answer {
@@ -87,7 +87,7 @@ struct Ended;
 
 type Said = Result<Answer, Ended>;
 
-/// Wakes whoever polled the command last.
+/// Wakes the last poller of the command.
 struct Store(Mutex<Asked>);
 
 struct Asked {
@@ -106,7 +106,7 @@ impl Store {
     }
 }
 
-/// The store's future, and the command's turn, for which others wait until it is dropped.
+/// The store's future, and the command's turn. Others wait until the turn is dropped.
 struct Command {
     store: Arc<Store>,
     account: Arc<Account>,
@@ -133,7 +133,7 @@ impl Drop for Command {
         if !self.is_executed {
             add(&self.account.lost);
         }
-        // A model that has failed is at its end: what loom would say then would hide the failure.
+        // After a failure of the model, a message of loom would hide the failure.
         if !std::thread::panicking() {
             self.turn_over.ring();
         }
@@ -146,16 +146,16 @@ struct Runtime {
     has_ended: bool,
 }
 
-/// As `CallerPolled`.
+/// Like `CallerPolled`.
 struct Shared {
     ownership: Mutex<Ownership<Command, Said>>,
     runtime: Mutex<Runtime>,
-    /// The I/O thread has something to do: also if the turn is over.
+    /// Rung when the I/O thread has work, or when the turn is over.
     bell: Arc<Bell>,
 }
 
 impl Shared {
-    /// A runtime that has ended drops the command, and the teller answers.
+    /// After the end of the runtime, the command is dropped, and the teller answers.
     fn carry_on(&self, command: Command) {
         let mut runtime = lock(&self.runtime);
         if !runtime.has_ended {
@@ -182,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// What the caller has, or gives up.
+    /// Ends a command that the caller has or passes on.
     fn end(&self) {
         let shared = lock(&self.ownership).end(Err(Ended));
         if let Some((command, waker)) = shared {
@@ -191,7 +191,7 @@ impl Shared {
         }
     }
 
-    /// Polls what it has taken over.
+    /// Polls the command that it has taken over.
     fn run_task(&self) {
         let task = lock(&self.runtime).task.take();
         let Some(mut command) = task else { return };
@@ -201,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// The I/O thread works until the turn is over: waits for ever if it does not learn that it has something to do.
+    /// The I/O thread works until the turn is over. It would wait forever if it were not notified of its work.
     fn work(&self, account: &Account) {
         while read(&account.executed) + read(&account.lost) == 0 {
             self.bell.wait();
@@ -209,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// The runtime ends: it drops its tasks.
+    /// The runtime ends, and drops its tasks.
     fn end_runtime(&self) {
         let task = {
             let mut runtime = lock(&self.runtime);
@@ -223,7 +223,7 @@ impl Shared {
     }
 }
 
-/// As `AwaitedCommand`.
+/// Like `AwaitedCommand`.
 struct Caller(Arc<Shared>);
 
 impl Caller {
@@ -262,7 +262,7 @@ impl Caller {
         Poll::Ready(Ok(answer))
     }
 
-    /// With another waker at each poll: the last one counts.
+    /// Each poll has another waker, and the last one counts.
     fn wait(&self) -> Said {
         loop {
             let bell = Bell::new();
@@ -291,14 +291,14 @@ impl Drop for Caller {
     }
 }
 
-/// What the I/O thread does in the model.
+/// The behaviour of the I/O thread in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IoThread {
-    /// Carries on what it is given.
+    /// It awaits the commands that it gets.
     Works,
     CallsAndWorks,
     Ends,
-    /// What is taken over is no longer in the timer's register.
+    /// It takes the command over, which removes it from the timer's register, and then ends.
     CallsAndEnds,
     CallsWorksAndEnds,
 }
@@ -311,8 +311,8 @@ enum StoreIs {
     Silent,
 }
 
-/// A caller meets the I/O thread and the store, each on a thread of its own. Then everybody is done, or the model
-/// fails. Nothing may be lost, except at the end of the I/O thread.
+/// Runs a caller, the I/O thread and the store, each on its own thread. If one of them does not finish, the model
+/// fails. No command may be lost, except at the end of the I/O thread.
 fn meet(
     does: IoThread,
     store_is: StoreIs,
@@ -342,7 +342,7 @@ fn meet(
                 IoThread::Works | IoThread::CallsAndWorks => on_io_thread.work(&counts),
                 IoThread::Ends => {
                     on_io_thread.end_runtime();
-                    // The timer has it still.
+                    // The timer still has the command.
                     on_io_thread.end();
                 }
                 IoThread::CallsAndEnds => on_io_thread.end_runtime(),
@@ -368,7 +368,7 @@ fn meet(
     });
 }
 
-/// The threads of I/O and of the store.
+/// The I/O thread and the thread of the store.
 struct Others(Vec<thread::JoinHandle<()>>);
 
 impl Others {
@@ -386,7 +386,7 @@ fn is_polled_to_its_end(caller: Caller, others: Others) -> Option<Said> {
     Some(said)
 }
 
-/// Its runtime is blocked, and goes on when everything else is done.
+/// Its runtime is blocked, and resumes when all others have finished.
 fn is_not_polled_for_long(caller: Caller, others: Others) -> Option<Said> {
     let bell = Bell::new();
     let first = caller.poll(&bell.clone().into());
@@ -422,7 +422,7 @@ fn loom_a_caller_is_answered_whoever_executes_its_command() {
     }
 }
 
-/// The I/O thread waits for the turn in this model: it would wait for ever for a caller that keeps the command.
+/// In this model, the I/O thread waits for the turn. It would wait forever for a caller that keeps the command.
 #[test]
 fn loom_others_do_not_wait_for_a_caller_that_is_not_polled() {
     meet(IoThread::CallsAndWorks, StoreIs::Ready, is_not_polled_for_long);

@@ -7,14 +7,14 @@ use crate::engine::{AcquirePurpose, Answer, Command, Context, Effect, InBatch, W
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireReply, BatchReply, OpResult, Time, op};
 
-/// What became of one key in a command for several.
+/// The result of one key in a command for several.
 pub(crate) type BatchAnswer = (Context, AcquirePurpose, OpResult<BatchReply>);
 
 impl<W> Shards<W> {
-    /// Requests as many of `keys`, which are sorted and without duplicates, as one command can acquire now:
-    /// from the first on, and at least that one. Each request, one for each ticket, ends like one of
-    /// [`Step::acquire`](crate::engine::Step::acquire). All but the first may also end as
-    /// [`Skipped`](crate::engine::Outcome::Skipped). None is acquired unless all before it are.
+    /// Requests as many of `keys`, which are sorted and without duplicates, as one command can acquire now. It begins
+    /// with the first key, and requests at least that one. Each request, one for each ticket, ends like one of
+    /// [`Step::acquire`](crate::engine::Step::acquire). All except the first may also end as
+    /// [`Skipped`](crate::engine::Outcome::Skipped). A key is acquired only if all earlier keys are.
     pub(crate) fn acquire_all(
         &self,
         now: Time,
@@ -57,14 +57,14 @@ impl<W> Shards<W> {
         (tickets, effects)
     }
 
-    /// A command for several keys was answered, or failed.
+    /// A command for several keys got its reply, or failed.
     pub(crate) fn on_acquire_all_reply(&self, now: Time, answers: Vec<BatchAnswer>) -> Effects<W> {
         let mut effects = Effects::default();
         let mut all_held = true;
         for (context, asked, result) in answers {
             let (key, token) = (context.key.clone(), context.token);
             if !all_held && matches!(&result, Ok(BatchReply::Tried(_))) {
-                // A key in front of it was acquired, but is not held here any more.
+                // An earlier key was acquired, but is no longer held here.
                 let (withdrawn, more) = self.on_key(now, &key, |step| step.withdraw(token));
                 effects.join(more);
                 if withdrawn {

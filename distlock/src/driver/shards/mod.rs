@@ -23,11 +23,11 @@ use distlock_store::kit::sync::Locked;
 
 pub(crate) use acquire_all::BatchAnswer;
 
-/// What to do after an event, in this order.
+/// The effects of an event, in the order of their execution.
 #[derive(Debug)]
 pub(crate) struct Effects<W> {
     pub(crate) list: EffectList<W>,
-    /// Something is due earlier than [`Shards::next_due`] returned: the driver must call it again.
+    /// A timer is due earlier than [`Shards::next_due`] returned, so the driver must call it again.
     pub(crate) rearm: bool,
 }
 
@@ -48,18 +48,18 @@ impl<W> Effects<W> {
 #[derive(Debug)]
 pub(crate) struct Shards<W> {
     shards: Vec<Locked<Machine<W>>>,
-    /// The seed of the hash that spreads keys over shards: another in every process, the same in every run of
+    /// The seed of the hash that spreads keys over shards. It differs in every process, and is the same in every run of
     /// a simulation.
     seed: u64,
     server_clock: Locked<ClockOffset>,
     /// Whether all replies are read from one clock, so that its steps can be detected.
     clocks: Clocks,
-    /// When the driver will next check what is due.
+    /// The time of the driver's next check of the timers.
     pub(crate) alarm: Alarm,
 }
 
 impl<W> Shards<W> {
-    /// `client` is the `<client>` of this process's tokens; `seed` makes jitter differ between processes.
+    /// `client` is the `<client>` of this process's tokens. `seed` makes jitter differ between processes.
     pub(crate) fn new(client: &Arc<str>, tuning: &Tuning, shards: usize, seed: u64) -> Self {
         let count = u64::try_from(shards.max(1)).unwrap_or(1);
         let shards = (0..count)
@@ -74,14 +74,13 @@ impl<W> Shards<W> {
         }
     }
 
-    /// A command was answered, or failed.
+    /// A command got its reply, or failed.
     pub(crate) fn reply(&self, now: Time, context: Context, answer: Answer) -> (Confirmation, Effects<W>) {
         let stepped = self.step_seen(now, &context, &answer);
         self.reply_after(now, stepped, context, answer)
     }
 
-    /// What a reply shows about the server's clock. Until leases were shortened accordingly, other threads
-    /// may get here.
+    /// The clock step that a reply shows. Other threads may get here before leases were shortened accordingly.
     pub(crate) fn step_seen(&self, now: Time, context: &Context, answer: &Answer) -> Option<ClockStep> {
         let server_time = answer.server_time().filter(|_| self.clocks == Clocks::One)?;
         self.server_clock.lock().observe(server_time, context.sent, now)
@@ -95,7 +94,7 @@ impl<W> Shards<W> {
         answer: Answer,
     ) -> (Confirmation, Effects<W>) {
         if let Some(ClockStep::Before(by)) = stepped {
-            // The server has counted from before the step: what it grants ends earlier by that much.
+            // The server has counted from before the step, so its grant ends earlier by that time.
             context.sent = context.sent.before(by);
         }
         let before = stepped.map(|step| self.allow_for(now, step));
@@ -105,7 +104,7 @@ impl<W> Shards<W> {
 
     pub(crate) fn push(&self, now: Time, push: &Push) -> Effects<W> {
         let stepped = match push {
-            // Before the grant is believed: its age is counted on the server's clock.
+            // Comes before the grant is accepted, because its age is counted on the server's clock.
             Push::Grant { server_time, .. } if self.clocks == Clocks::One => {
                 self.server_clock.lock().received(*server_time, now)
             }
@@ -132,13 +131,12 @@ impl<W> Shards<W> {
         self.on_every_machine(|machine, out| machine.link(now, event, out))
     }
 
-    /// Refuses all acquisitions from now on: new and waiting requests end as `Closed`. Holders keep their
-    /// leases.
+    /// From now on, all acquisitions are refused: new and waiting requests end as `Closed`. Holders keep their leases.
     pub(crate) fn close(&self, now: Time) -> Effects<W> {
         self.on_every_machine(|machine, out| machine.refuse(now, &Outcome::Closed, out))
     }
 
-    /// Holds, and releases that the server has not confirmed yet.
+    /// The numbers of holds, and of releases that the server has not confirmed yet.
     pub(crate) fn outstanding(&self) -> Outstanding {
         let mut sum = Outstanding::default();
         for shard in &self.shards {
@@ -167,7 +165,7 @@ impl<W> Shards<W> {
         self.shards[index].lock().next_due()
     }
 
-    /// All holds: by key, and those of one key in the order in which they were asked for.
+    /// All holds, by key. Those of one key have the order of their requests.
     #[cfg(test)]
     pub(crate) fn cells(&self) -> Vec<Arc<LeaseCell>> {
         let mut cells: Vec<_> = self.shards.iter().flat_map(|shard| shard.lock().cells()).collect();
@@ -175,7 +173,7 @@ impl<W> Shards<W> {
         cells
     }
 
-    /// For how many keys memory is reserved.
+    /// The number of keys that memory is reserved for.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().room()).sum()
@@ -205,12 +203,12 @@ impl<W> Shards<W> {
         (result, effects)
     }
 
-    /// Handles an event that every key notices.
+    /// Handles an event for every key.
     pub(crate) fn on_every_key(&self, now: Time, event: impl Fn(&mut Step<'_, W>)) -> Effects<W> {
         self.on_every_machine(|machine, out| machine.each(now, out, &event))
     }
 
-    /// Handles an event that every machine notices.
+    /// Handles an event for every machine.
     pub(crate) fn on_every_machine(
         &self,
         mut event: impl FnMut(&mut Machine<W>, &mut EffectList<W>),
@@ -222,7 +220,7 @@ impl<W> Shards<W> {
         effects
     }
 
-    /// Looks at the machine of `key`.
+    /// Reads the machine of `key`.
     pub(crate) fn look<R>(&self, key: &Arc<str>, look: impl FnOnce(&mut Machine<W>) -> R) -> R {
         look(&mut self.shard(key).0.lock())
     }

@@ -10,7 +10,7 @@ use crate::protocol::LockKind;
 pub(super) struct Crowd {
     pub(super) readers: usize,
     pub(super) writers: usize,
-    /// How often each of them takes the lock.
+    /// How often each task takes the lock.
     pub(super) sections: u32,
     /// How long a section lasts, and the pause after it.
     pub(super) body: u64,
@@ -22,14 +22,14 @@ impl Crowd {
         self.readers + self.writers
     }
 
-    /// What each of the tasks wants.
+    /// The kind of lock that each task requests.
     pub(super) fn kinds(self) -> impl Iterator<Item = LockKind> {
         let readers = std::iter::repeat_n(LockKind::Shared, self.readers);
         readers.chain(std::iter::repeat_n(LockKind::Exclusive, self.writers))
     }
 }
 
-/// Who is in a section.
+/// The tasks that are in a section.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inside {
     readers: usize,
@@ -37,7 +37,7 @@ pub(super) struct Inside {
 }
 
 impl Inside {
-    /// False if somebody excludes it.
+    /// False if another task excludes it.
     pub(super) fn enters(&mut self, kind: LockKind) -> bool {
         let free = self.writers == 0 && (kind == LockKind::Shared || self.readers == 0);
         *(if kind == LockKind::Shared { &mut self.readers } else { &mut self.writers }) += 1;
@@ -60,12 +60,12 @@ pub(super) struct Taken {
     pub(super) longest_wait: u64,
 }
 
-/// With a lock that is first come, first served, costs nothing, and lets readers in together.
+/// With a lock that grants in the order of the requests, takes no time, and is shared by readers.
 pub(super) fn ideal(crowd: Crowd) -> Taken {
     let kinds: Vec<LockKind> = crowd.kinds().collect();
     let mut to_come = vec![crowd.sections; kinds.len()];
     let mut queue: VecDeque<(usize, u64)> = (0..kinds.len()).map(|task| (task, 0)).collect();
-    // What is due: at which time, which task asks, or leaves.
+    // The next events: the time, and the task that asks or leaves.
     let mut asks: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let mut leaves: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let (mut now, mut inside) = (0, Inside::default());

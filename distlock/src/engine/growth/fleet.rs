@@ -28,34 +28,34 @@ const DELAY: (u64, u64) = (100, 150);
 const DELAY_HERE: (u64, u64) = (40, 60);
 /// The requests of a fleet that starts are spread over this time.
 const START: u64 = SECOND;
-/// Some day of 2026, in microseconds.
+/// A day of 2026, in microseconds.
 const EPOCH: u64 = 1_795_000_000_000_000;
 
-/// How long the server is at work for a command, in nanoseconds: all that its process does for it, the socket included.
-/// As measured by `backend::redis::growth_tests`; `docs/scale.md` has the machine and the figures.
+/// How long the server works on a command, in nanoseconds: everything that its process does for the command, including
+/// the socket. As measured by `backend::redis::growth_tests`; `docs/scale.md` has the machine and the figures.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     /// A plain `SET`.
     take: u64,
-    /// The script that acquires, queues or keeps a place in the queue, however long that is.
+    /// The script that acquires, queues or keeps a place in the queue. The length of the queue does not matter.
     ask: u64,
     renew: u64,
     release: u64,
-    /// What it takes in addition to hand the lock to a waiter, and to tell it.
+    /// The additional time to hand the lock to a waiter, and to publish that.
     hand_over: u64,
 }
 
 const MEASURED: Costs =
     Costs { take: 6 * MICRO, ask: 27 * MICRO, renew: 19 * MICRO, release: 11 * MICRO, hand_over: 25 * MICRO };
 
-/// What the processes do.
+/// The work of the processes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
-    /// Each wants the one key again as soon as it has released it.
+    /// All processes want the same key, again as soon as they have released it.
     OneKey,
     /// Each runs sections of keys drawn at random, with a pause after each.
     Sections { keys: usize, pause: u64 },
-    /// Together they hold all of the keys all the time.
+    /// Together they hold all keys all the time.
     Held { keys: usize },
     /// Tasks on one key, spread over the processes.
     Crowd(Crowd),
@@ -93,7 +93,7 @@ enum Event {
     Leave { task: usize, cell: Arc<LeaseCell> },
 }
 
-/// Who wants a lock, again and again.
+/// A task that wants a lock, again and again.
 struct Task {
     process: usize,
     key: usize,
@@ -106,7 +106,7 @@ struct Task {
 struct Process {
     name: Arc<str>,
     machine: Machine<usize>,
-    /// Whose releases are under way.
+    /// The tasks whose releases are in progress.
     leaving: HashMap<Token, usize>,
     /// When its timer is due, and the number of that plan.
     timer: (Option<Time>, u64),
@@ -121,22 +121,23 @@ pub(super) struct Fleet {
     load: Load,
     costs: Costs,
     server: ModelServer,
-    /// The server has something to do until then.
+    /// The server is busy until this time.
     busy_until: u64,
     processes: Vec<Process>,
     tasks: Vec<Task>,
     numbers: HashMap<Arc<str>, usize>,
     keys: Vec<Arc<str>>,
-    /// Who is in a section of each key.
+    /// The tasks that are in a section of each key.
     inside: Vec<Inside>,
     counting: bool,
     tally: Tally,
 }
 
-/// A fleet of that size works for `seconds` after as many of warming up; what it has asked for after those.
+/// Lets a fleet of this size warm up for `seconds`, and then work for `seconds`. Returns what it sent in the second
+/// period.
 ///
 /// # Panics
-/// If two are in sections of one key, or a request comes to anything but its lock.
+/// If two tasks are in sections of one key, or if a request does not get its lock.
 pub(super) fn work(processes: usize, load: Load, pushes: Notifications, seconds: u64) -> Tally {
     let mut fleet = Fleet::new(processes, load, pushes, Tuning::default());
     fleet.run(seconds * SECOND..2 * seconds * SECOND);
@@ -148,8 +149,8 @@ pub(super) fn work(processes: usize, load: Load, pushes: Notifications, seconds:
     tally
 }
 
-/// The tasks of a crowd take the lock as often as they mean to. How long that took, and who waited how long, is in the
-/// tally.
+/// Lets the tasks of a crowd take the lock as often as [`Crowd::sections`] says. The tally has the duration and the
+/// waiting times.
 pub(super) fn take_turns(processes: usize, crowd: Crowd, tuning: Tuning) -> Tally {
     let mut fleet = Fleet::new(processes, Load::Crowd(crowd), Notifications::On, tuning);
     let began = fleet.kernel.now;
@@ -238,7 +239,7 @@ impl Fleet {
         self.enter(number, |machine, now, out| machine.link(now, &up, out));
     }
 
-    /// A task that first wants its lock within that time.
+    /// Adds a task that first wants its lock within `time`.
     fn begin(&mut self, time: u64, process: usize, key: usize, kind: LockKind) {
         let task = self.tasks.len();
         self.tasks.push(Task { process, key, kind, sections: 0, asked: 0 });
@@ -250,7 +251,7 @@ impl Fleet {
         ServerTime(EPOCH + now / MICRO)
     }
 
-    /// Counts from the start of that time to its end. Once: what is due behind the end is forgotten.
+    /// Counts from the start of `counted` to its end. Can be called once: events after the end are forgotten.
     fn run(&mut self, counted: std::ops::Range<u64>) {
         while let Some(event) = self.kernel.next(counted.end) {
             self.counting = self.kernel.now >= counted.start;
@@ -285,7 +286,7 @@ impl Fleet {
         });
     }
 
-    /// Something happens in a process; carries out what its engine wants done.
+    /// Handles an event in a process, and executes the effects of its engine.
     fn enter(
         &mut self,
         process: usize,
@@ -320,7 +321,7 @@ impl Fleet {
         self.kernel.at(at, Event::Arrives { process, context, command });
     }
 
-    /// A command gets its turn at the server behind those that arrived before it.
+    /// The server executes a command after those that arrived before it.
     fn carry_out(&mut self, process: usize, context: Context, command: Command) {
         let mut cost = match &command {
             Command::Acquire(_, Ask::Plain(_)) => self.costs.take,
@@ -358,7 +359,7 @@ impl Fleet {
         self.kernel.at(at, Event::Reply { process, context, command, answer });
     }
 
-    /// When something that the server sends now arrives.
+    /// When a message that the server sends now arrives.
     fn arrives_back(&mut self, process: usize) -> u64 {
         let delay = self.kernel.between(self.load.delay());
         let reply = &mut self.processes[process].reply;

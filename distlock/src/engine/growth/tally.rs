@@ -4,7 +4,7 @@ use crate::engine::{Answer, Command};
 use crate::protocol::AcquireReply;
 use crate::protocol::op::{AcquireMode, Ask};
 
-/// What a command was sent for.
+/// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The first attempt to take a lock.
@@ -35,7 +35,7 @@ impl Purpose {
     }
 }
 
-/// What things take of the server's memory, in bytes. Measured by `backend::redis::growth_tests`, as
+/// How much of the server's memory each item takes, in bytes. Measured by `backend::redis::growth_tests`, as
 /// `docs/scale.md` says.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
@@ -58,7 +58,7 @@ pub(super) struct Tally {
     renewals: u64,
     releases: u64,
     pub(super) pushes: u64,
-    /// For how long the server was at work, in nanoseconds.
+    /// For how long the server was busy, in nanoseconds.
     pub(super) busy: u64,
     /// For how long the counts were taken, in nanoseconds.
     pub(super) lasted: u64,
@@ -108,7 +108,7 @@ impl Tally {
         self.per_second(self.renewals)
     }
 
-    /// Commands that take locks and release them: all but heartbeats and renewals, which go by time.
+    /// Commands that take locks and release them: all but heartbeats and renewals, whose number depends on the time.
     pub(super) fn per_section(&self) -> f64 {
         (self.takes + self.claims + self.releases) as f64 / self.sections.max(1) as f64
     }
@@ -117,13 +117,13 @@ impl Tally {
         self.per_second(self.takes + self.claims + self.heartbeats + self.renewals + self.releases)
     }
 
-    /// The part of the time for which the server was at work.
+    /// The part of the time for which the server was busy.
     pub(super) fn load(&self) -> f64 {
         self.busy as f64 / self.lasted as f64
     }
 
-    /// In bytes, computed: what the locks and the places in queues take, and two connections of each process that were
-    /// all used a moment ago.
+    /// In bytes, computed: the memory of the locks, of the places in queues, and of two recently used connections of
+    /// each process.
     fn server_memory(&self, processes: usize) -> usize {
         self.locks * Sizes::MEASURED.lock
             + self.queued * Sizes::MEASURED.place

@@ -13,11 +13,11 @@ const SIZES: [usize; 3] = [10, 100, 1_000];
 fn on_one_key_a_section_costs_as_much_in_a_large_fleet_as_in_a_small_one() {
     let tallies = SIZES.map(|size| (size, work(size, Load::OneKey, Notifications::On, 4)));
     for (size, tally) in &tallies {
-        // Two, and the questions after the poll gaps.
+        // Two commands, and the questions after the poll gaps.
         assert!(tally.per_section() < 2.1, "{size}: {tally:?}");
         assert!(tally.sections_per_second() > 500.0, "{size}: {tally:?}");
         assert!(tally.queued + 2 >= *size, "{size}: all but the holder wait: {tally:?}");
-        // Each waiter asks again every 1.9 to 2.4 seconds, however many sections go by.
+        // Each waiter asks again every 1.9 to 2.4 seconds, independent of the number of sections.
         let heartbeats = tally.heartbeats_per_second() / *size as f64;
         assert!(heartbeats < 1.0 / 1.9, "{size}: {heartbeats} {tally:?}");
     }
@@ -25,7 +25,7 @@ fn on_one_key_a_section_costs_as_much_in_a_large_fleet_as_in_a_small_one() {
     assert!(large > small * 0.95, "{small} sections/s, and {large} in the large fleet");
 }
 
-/// What the test above would see if it did not hold: waiters that hear of nothing ask again and again.
+/// The counterexample to the test above: waiters that get no pushes ask again and again.
 #[test]
 fn without_pushes_the_questions_grow_with_the_fleet() {
     let asked = |size| {
@@ -89,8 +89,8 @@ fn against_ideal(processes: usize, crowd: Crowd) -> [f64; 2] {
     [tally.lasted as f64 / best.total as f64, tally.longest_wait as f64 / best.longest_wait as f64]
 }
 
-/// A turn of all is one section of the readers and one of each writer. The hand-offs take a tenth of that
-/// time, and the gaps a twentieth.
+/// A round is one section of the readers and one of each writer. The hand-offs take a tenth of that time, and the gaps
+/// a twentieth.
 #[test]
 fn readers_and_writers_of_several_processes_take_turns_like_those_of_one() {
     for processes in [1, 2, 4] {
@@ -100,8 +100,8 @@ fn readers_and_writers_of_several_processes_take_turns_like_those_of_one() {
     }
 }
 
-/// Where readers come and go at times of their own: a writer waits for those who are in, for those of other
-/// processes who came in while it asked, and for a gap.
+/// With readers that come and go independently, a writer waits for the readers that have the lock, for readers of other
+/// processes that got the lock while the writer asked, and for a gap.
 #[test]
 fn no_writer_waits_long_for_readers_of_other_processes() {
     for processes in [1, 2, 4, 8] {
@@ -111,7 +111,7 @@ fn no_writer_waits_long_for_readers_of_other_processes() {
     }
 }
 
-/// As in `benches/waiting`: the gaps that are made for plain pollers are what somebody has to wait for in addition.
+/// As in `benches/waiting`: the gaps for plain pollers add to the waiting time.
 #[test]
 fn nobody_in_a_queue_of_processes_waits_three_times_as_long_as_the_others() {
     let crowd = Crowd { readers: 0, writers: 8, sections: 1_000, body: MILLI / 2, pause: MILLI };

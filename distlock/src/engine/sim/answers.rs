@@ -10,7 +10,7 @@ pub(super) fn failure(kind: Failure) -> StoreError {
     StoreError::new(kind, "simulated")
 }
 
-/// What becomes of a command that fails.
+/// The answer to a command that fails.
 pub(super) fn failed(command: &Command, kind: Failure) -> Answer {
     match command {
         Command::Acquire(asked, _) | Command::Replace(asked, _) => {
@@ -21,7 +21,7 @@ pub(super) fn failed(command: &Command, kind: Failure) -> Answer {
     }
 }
 
-/// The answer to another command, taken for that to this one.
+/// The answer to another command, mistaken for the answer to this one.
 pub(super) fn in_place_of(command: &Command, answer: Answer) -> Option<Answer> {
     match (command, answer) {
         (Command::Acquire(asked, _), Answer::Acquire(_, result)) => Some(Answer::Acquire(*asked, result)),
@@ -32,7 +32,7 @@ pub(super) fn in_place_of(command: &Command, answer: Answer) -> Option<Answer> {
     }
 }
 
-/// The same command of the store carries them out.
+/// Whether the store has the same command for both.
 pub(super) fn is_alike(one: &Command, other: &Command) -> bool {
     match (one, other) {
         (Command::Acquire(_, one), Command::Acquire(_, other)) => discriminant(one) == discriminant(other),
@@ -40,7 +40,7 @@ pub(super) fn is_alike(one: &Command, other: &Command) -> bool {
     }
 }
 
-/// What the store is asked.
+/// The operation of a command.
 pub(super) fn op_of(command: &Command) -> &dyn Debug {
     match command {
         Command::Acquire(_, op) => op,
@@ -50,7 +50,7 @@ pub(super) fn op_of(command: &Command) -> &dyn Debug {
     }
 }
 
-/// What the store says, or why it says nothing.
+/// The store's reply, or why there is none.
 pub(super) fn short(answer: &Answer) -> String {
     fn text(result: &OpResult<impl Debug>) -> String {
         match result {

@@ -20,14 +20,14 @@ use crate::simulation::clocks::LocalClock;
 use crate::simulation::tasks::{Alarm, TaskId};
 use distlock_store::engine::Step;
 
-/// What happens in a process.
+/// An event in a process.
 #[derive(Debug)]
 pub(super) enum What {
     Answer {
         job: usize,
         answer: Answer,
     },
-    /// To one command for several keys.
+    /// The answers to one command for several keys.
     Answers(Vec<(usize, Answer)>),
     Push(Push),
     Link(LinkEvent),
@@ -37,28 +37,28 @@ pub(super) enum What {
     Start(usize),
     Cancel(usize),
     Body(usize, BodyStep),
-    /// Somebody looks at a request that was completed.
+    /// The caller looks at a request that was completed.
     PickUp(usize),
-    /// The rest of an answer: the thread was preempted when it had looked at the server's time.
+    /// The rest of an answer, whose thread was preempted after it had read the server's time.
     AnswerAfter {
         read: Time,
         stepped: Option<Step>,
         job: usize,
         answer: Answer,
     },
-    /// The I/O thread looks when the next thing is due: at one shard after the other.
+    /// The I/O thread checks when the next timer is due, one shard after the other.
     Look {
         shard: usize,
         due: Option<Time>,
     },
     Send(Vec<(Context, Command)>, Option<usize>),
     SendAcquireAll(Vec<(Context, AcquirePurpose, op::Acquire)>),
-    /// A request for several keys goes on, or ends: the number of the group.
+    /// A request for several keys continues, or ends: the number of the group.
     GoOn(usize),
     GiveUp(usize),
     /// A task of the driver has slept long enough.
     Alarm(Arc<Alarm>),
-    /// What the driver has sent gets to the wire: its thread was preempted after the engine had made it.
+    /// A command of the driver is put on the wire, after its thread was preempted between the engine and the wire.
     Put {
         made: Time,
         list: Vec<Outgoing>,
@@ -73,9 +73,9 @@ pub(super) struct Client {
     pub(super) life: u32,
     pub(super) alive: bool,
     pub(super) name: Arc<str>,
-    /// The engine, if the world itself carries out its effects …
+    /// The engine, if the world itself executes its effects …
     pub(super) engine: Shards<usize>,
-    /// … and the real driver with an engine of its own, if that does.
+    /// … and the real driver with its own engine, if the driver does.
     pub(super) driver: Option<Driver>,
     pub(super) clock: LocalClock,
     /// Not scheduled before this time.
@@ -85,19 +85,19 @@ pub(super) struct Client {
     pub(super) looks: Option<Looks>,
     pub(super) link: Link,
     pub(super) push: PushLink,
-    /// Until when its clock stood still.
+    /// Until when its clock was stopped.
     pub(super) stood_still: u64,
     /// When each lease was last renewed.
     pub(super) renewed: HashMap<Token, u64>,
-    /// When something last happened to it that delays it rightly.
+    /// The latest event that excuses a delay of this process.
     pub(super) disturbed_at: u64,
-    /// Timers that fired without the clock moving on: (since, how many).
+    /// Timers that fired at the same time of the clock: (since, how many).
     pub(super) spin: (u64, u32),
     /// Commands in the current tenth of a second.
     burst: (u64, u32),
-    /// The server's time has been heard on this link: later steps are noticed.
+    /// The server's time was received on this link, so later steps are noticed.
     pub(super) knows_the_time: bool,
-    /// It had been heard before the latest step.
+    /// It was received before the latest step.
     pub(super) knew_the_time: bool,
     /// A reply that showed the latest step was noticed.
     pub(super) step_seen: bool,
@@ -147,7 +147,7 @@ impl World {
         let seed = self.rng.u64(..);
         let rate = match self.cfg.drift {
             0 => 0,
-            // The bounds are where it hurts.
+            // The bounds find the most faults.
             most => super::config::pick(&mut self.kernel.rng, &[-most, most, self.kernel.now as i64 % most]),
         };
         Client {
@@ -185,7 +185,7 @@ impl World {
         self.after(late, Event::Connect { client: index, life });
     }
 
-    /// The process is gone with all it knew.
+    /// The process ends, and loses all its state.
     pub(super) fn crash(&mut self, index: usize) {
         if !self.clients[index].alive {
             return;
@@ -198,7 +198,7 @@ impl World {
         self.holders_of_process_are_gone(index);
         self.break_push(index, Notice::Never);
         self.break_link(index, Notice::Never);
-        // The server sees the connection close at once, or (a machine is gone) much later.
+        // The server notices the closed connection at once, or much later if the whole machine has failed.
         let seen_after = if self.rng.bool() { 0 } else { 6 * SECOND };
         self.after(seen_after, Event::Unsubscribe { client: index, name });
         let life = self.clients[index].life;
@@ -224,7 +224,7 @@ impl World {
         self.begin_life(index);
     }
 
-    /// Something is to happen in a process as it is now.
+    /// Schedules an event for a process, in its present life.
     pub(super) fn post(&mut self, index: usize, delay: u64, what: What) {
         let life = self.clients[index].life;
         self.after(delay, Event::Process { client: index, life, read: None, what });
@@ -241,7 +241,7 @@ impl World {
             self.after(late, Event::Process { client: index, life, read, what });
             return;
         }
-        // What becomes of the link is reported by one thread, in order.
+        // Changes of the link are reported by one thread, in order.
         let in_order = matches!(what, What::Link(_));
         if read.is_none() && !in_order && self.chance(self.cfg.stale) {
             let late = self.rng.u64(0..3 * MILLI);
@@ -363,7 +363,7 @@ impl World {
         }
     }
 
-    /// Carries out effects. `request` awaits what its own release or renewal comes to.
+    /// Executes effects. `request` awaits the result of its own release or renewal.
     pub(super) fn perform(&mut self, c: usize, effects: Effects<usize>, mut request: Option<usize>) {
         let mut rearm = effects.rearm;
         let mut sends = Vec::new();
@@ -423,7 +423,7 @@ impl World {
         token == Some(context.token)
     }
 
-    /// No link: the engine hears at once, and has more to say.
+    /// There is no link: the engine notices at once, and may return more effects.
     pub(super) fn not_sent(
         &mut self,
         c: usize,

@@ -9,7 +9,7 @@ use crate::protocol::{LockKind, Tuning};
 pub(super) use crate::simulation::kernel::chance;
 pub(super) use crate::simulation::{MICRO, MILLI, SECOND};
 
-/// Where a run looks for trouble.
+/// The faults that a run looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Profile {
     /// Nothing goes wrong but cancellations.
@@ -22,7 +22,7 @@ pub(super) enum Profile {
     Deaf,
     /// No pushes at all.
     Polling,
-    /// Nobody knows how many listeners a push reached.
+    /// The number of listeners that a push reached is not known.
     Cluster,
     /// Links break, and former links are killed.
     Links,
@@ -34,7 +34,7 @@ pub(super) enum Profile {
     Short,
     /// Plain `SET NX PX` clients.
     Foreign,
-    /// Somebody deletes locks by force.
+    /// An operator deletes locks by force.
     Forced,
     /// The server's clock is set back.
     Backward,
@@ -48,9 +48,9 @@ pub(super) enum Profile {
     Failover,
     /// Links break again and again.
     Flapping,
-    /// The server answers, and refuses: for a while, or for good.
+    /// The server answers with refusals, temporarily or permanently.
     Refusing,
-    /// Machines stand still, and their clocks with them.
+    /// Machines are stopped, with their clocks.
     Stopped,
     /// Hundreds wait for one key.
     Crowd,
@@ -83,14 +83,14 @@ pub(super) const PROFILES: [Profile; 22] = [
     Profile::Mixed,
 ];
 
-/// What one key is used for.
+/// The use of one key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Use {
     Exclusive,
-    /// So many of the requests read.
+    /// This part of the requests are readers.
     Readers(f64),
     Limited(u32),
-    /// Kinds that must not meet, among others.
+    /// Also kinds that must not hold the key together.
     Clashing(u32),
 }
 
@@ -120,15 +120,15 @@ impl Use {
     }
 }
 
-/// What the keys of a run are used for.
+/// The uses of the keys of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Uses {
     All(Use),
-    /// Drawn for each key.
+    /// The use is drawn for each key.
     Drawn,
 }
 
-/// Who carries out what the engines of a run ask for.
+/// What executes the effects of the engines of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     /// The world: it can preempt a thread wherever a thread can be preempted.
@@ -148,7 +148,7 @@ pub(super) struct Config {
     pub(super) pollers: usize,
     pub(super) requests: usize,
     pub(super) tuning: Tuning,
-    /// Of each engine.
+    /// The number of shards of each engine.
     pub(super) shards: usize,
     /// Faults and requests happen before this time, in nanoseconds.
     pub(super) horizon: u64,
@@ -162,7 +162,7 @@ pub(super) struct Config {
     pub(super) notice: u64,
     /// How late a timer may be now and then, in milliseconds.
     pub(super) late: u64,
-    /// Parts per million that local clocks may be off the server's.
+    /// How far local clocks may differ from the server's, in parts per million.
     pub(super) drift: i64,
 
     pub(super) pushes: bool,
@@ -176,10 +176,10 @@ pub(super) struct Config {
     /// Links that break again and again for a while.
     pub(super) flaps: u32,
     pub(super) former_links_dead: bool,
-    /// Times in which the server refuses what it is asked for.
+    /// Periods in which the server refuses commands.
     pub(super) refusals: u32,
     pub(super) pauses: u32,
-    /// Pauses in which the local clock stands still.
+    /// Pauses in which the local clock is stopped, too.
     pub(super) stops: u32,
     pub(super) crashes: u32,
     pub(super) shutdowns: u32,
@@ -191,7 +191,7 @@ pub(super) struct Config {
     /// By how much the clock of the server after a restart is ahead, in milliseconds.
     pub(super) ahead: u64,
 
-    /// An idempotent command is carried out twice.
+    /// An idempotent command is executed twice.
     pub(super) resend: f64,
     /// A script has to be sent once more, and loses its place in the order.
     pub(super) misplaced: f64,
@@ -211,9 +211,9 @@ pub(super) struct Config {
     pub(super) min_hold: f64,
     pub(super) extend: f64,
     pub(super) careless: f64,
-    /// Nobody looks at a request when it is completed, but later or never.
+    /// The caller looks at a completed request later, or never.
     pub(super) unpolled: f64,
-    /// A request accepts only so many waiters before it.
+    /// A request accepts only a limited number of waiters before it.
     pub(super) bounded: f64,
     /// A request is for several keys.
     pub(super) several: f64,
@@ -221,7 +221,7 @@ pub(super) struct Config {
     pub(super) linger: f64,
     /// … for one of these times, in milliseconds.
     pub(super) lingers: Vec<u64>,
-    /// How many of the holders hand the lock over.
+    /// The part of the holders that hand the lock over.
     pub(super) hands_over: f64,
 }
 
@@ -302,7 +302,7 @@ impl Config {
             _ => vec![rng.u64(200..1_000), rng.u64(1_000..5_000), 20_000],
         };
         let every = pick(rng, &[1_000, 1_000, 200]);
-        // What was drawn before there was this does not change.
+        // Values that are drawn with `rng` stay the same as before this setting was added.
         let mut aside = rng.clone();
         Config {
             profile,
@@ -418,7 +418,7 @@ impl Config {
     }
 
     pub(super) fn longest_ttl(&self) -> u64 {
-        // Extensions ask for up to twice as much.
+        // Extensions ask for up to twice the ttl.
         let factor = if self.extend > 0.0 { 2 } else { 1 };
         self.ttls.iter().copied().max().unwrap_or(0) * factor * MILLI
     }
@@ -435,7 +435,7 @@ impl Config {
         least < 12 * (self.delay.1 + self.notice) * MICRO + 100 * MILLI
     }
 
-    /// Commands are carried out in the order in which the engine sent them.
+    /// Commands are executed in the order in which the engine sent them.
     pub(super) fn in_order(&self) -> bool {
         self.preempt + self.misplaced == 0.0
     }

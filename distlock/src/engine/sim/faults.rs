@@ -8,18 +8,18 @@ use crate::simulation::Notice;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     Break(usize),
-    /// The link of a process breaks so many times more, about so long apart.
+    /// The link of a process breaks this many more times, about this time apart.
     Flap(usize, u32, u64),
     PushBreak(usize),
     Pause(usize, u64),
-    /// The same, and its clock stands still.
+    /// The same, and its clock is stopped.
     StandStill(usize, u64),
     Crash(usize),
     Restart(usize),
     Shutdown(usize),
-    /// Somebody deletes the lock by force.
+    /// An operator deletes the lock by force.
     Force(usize),
-    /// The server's wall clock jumps by so many microseconds.
+    /// The server's wall clock is set by this number of microseconds.
     Step(i64),
     ServerStops,
     ServerStarts,
@@ -170,7 +170,7 @@ impl World {
         self.clients[c].disturbed_at = until;
     }
 
-    /// Whatever it holds may run out on the server without its knowledge: the promises end here.
+    /// Its leases may expire on the server without its knowledge: the promises do not cover this.
     fn stand_still(&mut self, c: usize, long: u64) {
         if self.clients[c].paused_until > self.now {
             return;
@@ -180,7 +180,7 @@ impl World {
         self.clients[c].clock.stand_still(self.kernel.now, until);
         self.clients[c].stood_still = until;
         self.fault_at = self.fault_at.max(until);
-        // The server's clock goes on, as if it had been set forward.
+        // The server's clock continues, as if it had been set forward.
         self.stepped_at = self.stepped_at.max(until);
     }
 
@@ -192,7 +192,7 @@ impl World {
         let server_time = self.server_time();
         let mut notes = Vec::new();
         self.value_may_have_changed(index);
-        // Without the rest of it that is left: somebody types `DEL`.
+        // Sometimes with a plain `DEL`, which leaves the other data of the lock.
         let plainly = self.keys[index].used_for != Use::Exclusive && self.rng.bool();
         let broken = if plainly {
             self.server.delete_key(server_time, &key)

@@ -102,7 +102,7 @@ impl World {
             .holders
             .retain(|holder| !matches!(holder.who, Who::Poller { index, .. } if index == poller));
         self.vacancy_may_begin(key);
-        // Only the front of the queue polls, and who else is the front now does not know it.
+        // Only the first waiter in the queue polls, and the new first waiter does not know that it is the first.
         self.nobody_was_told(key);
     }
 

@@ -13,14 +13,14 @@ use crate::protocol::{
     AcquireMode, AcquireReply, LockKind, ReleaseReply, ServerTime, Token, op, parse_owner, token_text,
 };
 
-/// What was on the server before a command.
+/// The state of a key on the server before a command.
 pub(super) struct Before {
     pub(super) leases: Vec<(Arc<str>, LockKind, ServerTime)>,
     pub(super) queue: Vec<Queued>,
     nobody: Arc<str>,
 }
 
-/// Whether one more of `kind` can come in beside these.
+/// Whether one more holder of `kind` can hold the lock together with these.
 fn has_room(inside: impl Iterator<Item = LockKind>, kind: LockKind) -> bool {
     let mut room = match kind {
         LockKind::Exclusive => 1,
@@ -60,7 +60,7 @@ impl World {
         watch.leases = leases.collect();
     }
 
-    /// A released lock goes to the first in the queue who can be reached, or is left free for a moment.
+    /// Checks that a released lock goes to the first reachable waiter in the queue, or is left free for a moment.
     pub(super) fn check_hand_over(
         &mut self,
         key: usize,
@@ -80,7 +80,7 @@ impl World {
         }
         let server_time = self.server_time();
         let after = self.server.leases(server_time, &self.keys[key].name);
-        // The holders now: those of before without the one that released, and the places that `min_hold` keeps.
+        // The holders now: the earlier ones without the one that released, and the places that `min_hold` keeps.
         let was_there = |text: &str| before.leases.iter().any(|(old, ..)| **old == *text) && *text != *left;
         let (mut inside, given): (Vec<_>, Vec<_>) = after
             .iter()
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// Somebody came in without having been served: nobody may have waited longer, unless the lock was free.
+    /// A process got the lock without a hand-over: no other process may have waited longer, unless the lock was free.
     pub(super) fn check_overtaking(&mut self, before: &Before, text: &str, reply: &AcquireReply) {
         let came_in = matches!(reply, AcquireReply::Acquired { .. });
         let queued = |entry: &&Queued| token_text(&entry.client, entry.token) != text;
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// Who waits for one of several holders to leave asks again when the first of them may be out.
+    /// Checks that a waiter for a lock with several holders asks again when the first of their leases may end.
     pub(super) fn watch_ask(
         &mut self,
         key: usize,
@@ -169,7 +169,7 @@ impl World {
     }
 
     pub(super) fn check_run(&mut self, key: usize, server_time: ServerTime) {
-        // Where several may hold the lock there are no gaps: plain pollers wait for the last to go.
+        // A lock with several holders has no gaps: plain pollers wait for its last holder.
         if self.keys[key].used_for != Use::Exclusive {
             return;
         }
@@ -183,7 +183,7 @@ impl World {
             && self.cfg.in_order()
             // A request for several keys that gives some of them up does not know when their run of hand-offs began.
             && (self.cfg.several == 0.0 || self.cfg.profile != Profile::Crowd)
-            // The end of a lease that was lost begins a new run.
+            // A lost lease that ends begins a new run.
             && self.cfg.push_loss + self.cfg.push_late + self.cfg.no_renew + self.cfg.max_hold == 0.0;
         let whole = self.cfg.is_whole() && self.cfg.push_breaks + self.cfg.steps_back + self.cfg.forces == 0;
         let most = every * 5 / 2 + self.cfg.longest_hold * 1000 + 200_000;
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// In a quiet world nobody is given what nobody wants.
+    /// Without faults no process is granted a lock that it does not want.
     pub(super) fn check_receiver(&mut self, client: &str, token: Token, key: usize) {
         let orderly = self.cfg.is_whole() && self.cfg.in_order();
         if !orderly {
@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    /// A grant is on its way, and must not be wasted.
+    /// Checks later that the receiver of a grant has used it.
     pub(super) fn watch_grant(&mut self, key: usize, c: usize, token: Token) {
         let text: Arc<str> = crate::protocol::token_text(&self.clients[c].name, token).into();
         if let Some(since) =
@@ -245,7 +245,7 @@ impl World {
         }
     }
 
-    /// Enough for a push to be delivered, and its answer too.
+    /// A time in which a push is delivered, and its answer too.
     pub(super) fn reaction(&self) -> u64 {
         // The driver takes over from callers that are not polled, after two ticks whose alarms may be late.
         let taken_over =
@@ -254,11 +254,11 @@ impl World {
         8 * self.cfg.delay.1 * 1000 + 6 * self.cfg.notice * 1000 + late
     }
 
-    /// The lease ended by itself while its release was on the way: that hands it on to nobody.
+    /// Whether the lease expired before its release arrived, which then hands it on to no waiter.
     pub(super) fn has_run_out(&self, key: usize, name: &Arc<str>, token: Token) -> bool {
         self.requests.iter().any(|request| {
             let was_left = request.left_with == Some(token) && request.was_lost == Some(LostReason::Expired);
-            // Nobody has noticed that it was granted, so nobody is told of the loss.
+            // The caller has not noticed the grant, so the loss is not reported to it.
             let was_given_back = !request.picked_up && request.cell().is_some_and(|cell| cell.token == token);
             request.key == key && *self.clients[request.client].name == **name && (was_left || was_given_back)
         })
@@ -282,7 +282,7 @@ impl World {
         if kind == LockKind::Exclusive {
             self.keys[key].min_until = last.unwrap_or(self.keys[key].min_until);
         } else if kind == LockKind::Shared {
-            // A group of readers keeps what any of them asked for.
+            // A group of readers keeps the longest time that any of them asked for.
             let all = found.iter().filter_map(|request| ends(request)).max();
             self.keys[key].kept.extend(all.map(|until| (kind, until)));
         } else {
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// All who are in were thrown out.
+    /// The leases of all holders were deleted.
     pub(super) fn leases_were_broken(&mut self, key: usize) {
         for lease in self.keys[key].leases.clone() {
             self.lease_was_broken(key, &lease.text);
@@ -351,7 +351,7 @@ impl World {
         self.keys[key].late_until = self.now + 6 * SECOND;
     }
 
-    /// A reply that says that the lock was taken anew has been dealt with.
+    /// Checks the state after a reply that says that the lock was acquired again.
     pub(super) fn check_taken_anew(&mut self, c: usize, token: Token, applied_at: u64) {
         let local = self.clients[c].clock.at(self.now);
         let revived = self.requests.iter().position(|request| {

@@ -25,7 +25,7 @@ impl World {
         self.check_orphans();
     }
 
-    /// Until when a request believes to hold the lock, if it does.
+    /// Until when a request believes that it holds the lock, if it does.
     pub(super) fn believed_until(&self, index: usize) -> Option<Time> {
         let request = &self.requests[index];
         match request.cell()?.peek(self.clients[request.client].clock.at(self.now)) {
@@ -37,7 +37,7 @@ impl World {
     fn beyond_limit(&self, index: usize) -> Option<String> {
         let request = &self.requests[index];
         let until = self.believed_until(index)?;
-        // The limits of a request for several keys count from when it had all of them.
+        // The limits of a request for several keys count from the time when it had all of them.
         let since = match (request.group, request.begun) {
             (Some(_), begun) => begun?,
             (None, _) => request.cell()?.held_since,
@@ -51,7 +51,7 @@ impl World {
         if request.renewal == Renewal::Never && until > own {
             return Some(format!("holds the lock {} ms beyond its ttl", beyond(own)));
         }
-        // A grant, which is short, is made as long as the ttl even so.
+        // A grant is short, and is nevertheless extended to the ttl once.
         let unclaimed = since.after(request.ttl);
         if !request.picked_up && until > unclaimed {
             return Some(format!("keeps the lock {} ms beyond its ttl, and nobody knows", beyond(unclaimed)));
@@ -59,11 +59,11 @@ impl World {
         None
     }
 
-    /// The lock was not lost, or for a reason that leaves the lease alone; and that has time left.
+    /// Whether the lease has time left, and the lock was not lost or only for a reason that does not affect the lease.
     pub(super) fn lease_goes_on(&self, index: usize, cell: &LeaseCell) -> bool {
         let request = &self.requests[index];
         match request.was_lost {
-            // Nobody had it in hand.
+            // No caller had taken it up.
             _ if !request.picked_up => false,
             None => true,
             Some(LostReason::MaxHold | LostReason::Shutdown) => {
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// A request that gets the lock has time to renew it, or all the time that it asked for.
+    /// Checks that a request that gets the lock has time to renew it, or the full time that it asked for.
     pub(super) fn check_remaining(&mut self, c: usize, index: usize, cell: &Arc<LeaseCell>) {
         let request = &self.requests[index];
         let calm = self.cfg.is_whole() && self.cfg.in_order() && !self.cfg.is_short();
@@ -101,9 +101,9 @@ impl World {
         }
     }
 
-    /// A renewal asks for as much as any holder wanted when the engine made it. One that an extension overtakes before
-    /// it reaches the wire may ask for less: no store lets a renewal shorten a lease, and the engine counts its answer
-    /// from when it was made.
+    /// Checks that a renewal asks for the longest time that any holder wanted when the engine created it. If an
+    /// extension overtakes it on the way to the wire, it may ask for less: no store shortens a lease by a renewal, and
+    /// the engine counts the answer from when the renewal was created.
     pub(super) fn check_renewal(&mut self, c: usize, context: &Context, command: &Command) {
         let Command::Renew(RenewPurpose { ticket: None, .. }, op::Renew { ttl, .. }) = command else {
             return;
@@ -145,7 +145,7 @@ impl World {
         let forgotten = (0..self.requests.len()).find(|index| {
             let request = &self.requests[*index];
             let renews = request.renewal == Renewal::Keep && request.max_hold.is_none() && request.picked_up;
-            // A holder that took it in hand later has it renewed in time, but not at once.
+            // The lease of a holder that took the lock up later is renewed in time, but not at once.
             let held_since_before =
                 request.client == c && request.acquired < self.stepped_at && request.in_hand_since < since;
             let renewed = |token: Token| client.renewed.get(&token).is_some_and(|at| *at >= self.stepped_at);
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Who waits in a process is somebody's request: those that were dropped are cancelled.
+    /// Checks that every waiter of a process belongs to a living request: dropped requests are cancelled.
     fn check_waiters(&mut self, c: usize) {
         if !self.clients[c].alive {
             return;
@@ -189,8 +189,7 @@ impl World {
         }
     }
 
-    /// A token of a process that lives, on the server although the process wants nothing with it and does nothing
-    /// about it.
+    /// Checks that the server has no token of a living process that does not want it, and does not release it.
     fn check_orphans(&mut self) {
         let server_time = self.server_time();
         let mut orphans = Vec::new();
@@ -226,7 +225,7 @@ impl World {
         calm && !known && !self.is_leaving(c, token) && !self.is_in_hand(c, token)
     }
 
-    /// A caller has not let go of it yet, lost or not.
+    /// Whether a caller still has the guard, lost or not.
     fn is_in_hand(&self, c: usize, token: Token) -> bool {
         self.requests.iter().any(|request| {
             request.client == c && matches!(&request.state, State::Holding(cell) if cell.token == token)

@@ -15,26 +15,26 @@ use crate::protocol::{AcquireMode, AcquireReply, Token, op, token_text};
 pub(super) struct Lingering {
     client: usize,
     token: Token,
-    /// On the server.
+    /// The beginning of the lease on the server.
     lease_start: u64,
     /// When its first section ended.
     first_left: u64,
 }
 
-/// Who was the first in the queue behind a lease that no section used.
+/// The first waiter in the queue behind a lease that no section used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstBehind {
     client: usize,
     token: Token,
     asked: u64,
-    /// How many sections had begun.
+    /// The number of sections that had begun.
     sections: u64,
     keeper: usize,
 }
 
 impl World {
-    /// Sections follow each other on a lease for as long only as it may stay after the first of them: others may wait,
-    /// and their asking may have been lost.
+    /// Checks that sections follow each other on a lease only for as long as it may stay after the first of them: other
+    /// processes may wait, and their requests for it may have been lost.
     pub(super) fn check_lingering(&mut self, c: usize, cell: &Arc<LeaseCell>, lease_start: u64) {
         let (now, key) = (self.now, self.key_index(&cell.key));
         let most = 60 * MILLI + self.cfg.longest_linger() * 51 / 50 + self.reaction();
@@ -58,7 +58,8 @@ impl World {
         watch.lingering = watch.lingering.filter(goes_on).or(Some(lingering));
     }
 
-    /// Nobody is cut off, stopped or late with a place that others have to find out about by their heartbeats.
+    /// Whether no process is cut off, stopped or late with a place that other processes only discover by their
+    /// heartbeats.
     fn waits_undisturbed(&self) -> bool {
         let c = &self.cfg;
         let faults = c.push_breaks + c.forces + c.steps_back + c.steps_forward;
@@ -67,8 +68,8 @@ impl World {
         calm && c.pushes && c.pollers == 0 && self.fault_at == 0
     }
 
-    /// A process is late with what it keeps, and every push is lost: even so the first waiter gets the lock soon after
-    /// the time is over, and not at its heartbeat.
+    /// Checks that the first waiter gets the lock soon after the lingering time is over, and not only at its heartbeat,
+    /// even if the process that keeps it is late and every push is lost.
     pub(super) fn watch_first_behind(
         &mut self,
         key: usize,
@@ -86,7 +87,8 @@ impl World {
             return;
         }
         let linger = u64::try_from(linger.as_nanos()).unwrap_or(u64::MAX);
-        // The keeper's timer may be late, then the waiter's, which asks every half a second in the end.
+        // The timer of the keeping process may be late, and then that of the waiter, which in the end asks every half a
+        // second.
         let due = linger * 51 / 50 + self.reaction() + 500 * MILLI + self.cfg.late * MILLI;
         let (asked, sections) = (self.now, self.keys[key].sections);
         let waiter = FirstBehind { client, token: op.token, asked, sections, keeper: kept.client };
@@ -108,7 +110,7 @@ impl World {
     }
 }
 
-/// Several processes come now and then, and keep the lock for long.
+/// Several processes use the lock rarely, and keep it for long.
 fn lingering(c: &mut Config) {
     crowded(c);
     (c.linger, c.lingers) = (1.0, vec![5_000]);
@@ -121,7 +123,7 @@ fn lingering(c: &mut Config) {
     c.shutdowns = 0;
 }
 
-/// Nobody hears that others want it.
+/// No process learns that other processes want the lock.
 fn untold(c: &mut Config) {
     lingering(c);
     c.push_loss = 1.0;
@@ -133,7 +135,7 @@ fn untold_for_a_moment(c: &mut Config) {
     c.lingers = vec![20];
 }
 
-/// Nobody hears anything, and timers may be late by more than a waiter's first questions take.
+/// No process gets a push, and timers may be later than the first questions of a waiter.
 fn late_and_untold(c: &mut Config) {
     untold_for_a_moment(c);
     c.late = 400;
@@ -162,7 +164,7 @@ fn fenced(c: &mut Config) {
     c.fenced = 1.0;
 }
 
-/// Many wait behind each other.
+/// Many requests wait in a queue.
 fn in_line(c: &mut Config) {
     lingering(c);
     c.clients = 5;

@@ -61,7 +61,7 @@ impl Violation {
         format!("{config:#?}\n{}\n{}", trace.join("\n"), self.line())
     }
 
-    /// What happened, and how to see it again.
+    /// The violation, and the command that shows it again.
     fn line(&self) -> String {
         let Violation { seed, search, config, what, .. } = self;
         let profile = config.profile;
@@ -72,7 +72,8 @@ impl Violation {
     }
 }
 
-/// The seed and the profile of a run: one seed after the other, each with every profile.
+/// The seed and the profile of run number `run`. The first runs have seed 0 and each profile once, the next ones seed
+/// 1, and so forth.
 fn numbered(run: u64) -> (u64, Profile) {
     let count = u64::try_from(PROFILES.len()).unwrap_or(1);
     (run / count, PROFILES[usize::try_from(run % count).unwrap_or(0)])

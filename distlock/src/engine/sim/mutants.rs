@@ -11,10 +11,10 @@ use super::tickets;
 use crate::protocol::mutant::{Mutant, hunt};
 use crate::simulation::number;
 
-/// So many seeds may be looked at before a fault must have been found.
+/// The number of seeds within which a fault must be found.
 const SEEDS: u64 = 20_000;
 
-/// A fault, and where it shows best.
+/// A fault, and the settings that find it fastest.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) fault: Mutant,
@@ -36,14 +36,14 @@ fn overtaken(c: &mut Config) {
     c.ttls = vec![10_000];
 }
 
-/// The same, and the key is kept for longer than that.
+/// The same, and `min_hold` keeps the key for longer.
 fn overtaken_and_kept(c: &mut Config) {
     overtaken(c);
     c.min_hold = 1.0;
     c.max_hold = 0.0;
 }
 
-/// Two processes and more on one key, all of them waiting.
+/// At least two processes on one key, all of them waiting.
 pub(super) fn crowded(c: &mut Config) {
     c.clients = c.clients.max(3);
     c.keys = 1;
@@ -65,7 +65,7 @@ fn crowded_for_long(c: &mut Config) {
     (c.cancel, c.no_renew) = (0.0, 0.0);
 }
 
-/// Holders keep the lock as long as they may, and somebody waits for its end.
+/// Holders keep the lock as long as they may, and another process waits for the end.
 fn to_the_end(c: &mut Config) {
     crowded(c);
     c.no_renew = 0.7;
@@ -134,7 +134,7 @@ fn cancelled_and_lost(c: &mut Config) {
     c.longest_hold = 50;
 }
 
-/// Many readers of one process come together and go one after the other.
+/// Many readers of one process acquire together, and release one after the other.
 fn busy_readers(c: &mut Config) {
     crowded(c);
     c.clients = 1;
@@ -200,7 +200,7 @@ fn set_forward(c: &mut Config) {
     c.cancel = 0.0;
 }
 
-/// Requests for several keys, in the way of each other.
+/// Requests for several keys that block each other.
 fn several(c: &mut Config) {
     c.keys = 3;
     c.several = 0.8;
@@ -226,7 +226,7 @@ fn several_cut_off(c: &mut Config) {
     c.ttls = vec![20_000];
 }
 
-/// Some say much shorter leases than others, and hand on to each other.
+/// Some requests want much shorter leases than others, and the lease is handed on between them.
 fn unequal(c: &mut Config) {
     crowded(c);
     c.clients = 2;
@@ -254,14 +254,14 @@ fn unpolled(c: &mut Config) {
     c.ttls = vec![1_000];
 }
 
-/// The same, and some say much shorter leases than others.
+/// The same, and some requests want much shorter leases than others.
 fn unpolled_and_unequal(c: &mut Config) {
     unequal(c);
     c.unpolled = 0.5;
     c.no_renew = 0.0;
 }
 
-/// Callers whose commands are under way are not polled, and requests that do not wait, or not for long, are behind.
+/// Callers whose commands are in flight are not polled, and behind them are requests that do not wait, or not for long.
 fn unpolled_and_in_the_way(c: &mut Config) {
     crowded(c);
     (c.delay, c.notice) = ((50, 300), 10);
@@ -270,7 +270,7 @@ fn unpolled_and_in_the_way(c: &mut Config) {
     c.ttls = vec![10_000];
 }
 
-/// Requests for several keys, on links that take time, and many wait for little longer than a round trip.
+/// Requests for several keys on slow links. Many of them wait for only a little longer than a round trip.
 fn several_in_a_hurry(c: &mut Config) {
     several(c);
     (c.delay, c.notice, c.late) = ((5_000, 15_000), 10, 1);
@@ -291,7 +291,7 @@ fn capped(c: &mut Config) {
     c.longest_hold = 3_000;
 }
 
-/// Most of them renew, and go on holding after the server's clock was set.
+/// Most holders renew, and keep the lock after the server's clock was set.
 fn renewed_after_a_step(c: &mut Config) {
     set_forward(c);
     c.no_renew = 0.1;
@@ -420,9 +420,9 @@ const CASES: &[Case] = &[
 ];
 
 impl Case {
-    /// The one that breaks the rule of that name.
+    /// The case that breaks the rule of this name.
     pub(super) fn named(name: &str) -> Option<&'static Case> {
-        // Those of the driver are named with `DRIVEN` in the environment.
+        // With `DRIVEN` in the environment, the cases of the driver.
         let (cases, more) = match std::env::var_os("DRIVEN") {
             Some(_) => (DRIVER_CASES, [linger::DRIVER_CASES, tickets::DRIVER_CASES]),
             None => (CASES, [linger::CASES, tickets::CASES]),
@@ -472,7 +472,7 @@ fn search(cases: &'static [Case]) {
     );
 }
 
-/// What the biases look at is sound as long as nothing is broken.
+/// Without a broken rule, the settings of the cases find no violation.
 #[test]
 fn where_rules_are_broken_on_purpose_none_is_broken_otherwise() {
     let lingering = linger::CASES.iter().chain(linger::DRIVER_CASES);

@@ -35,12 +35,12 @@ pub(super) struct Holder {
 #[derive(Clone, Debug)]
 pub(super) struct Lease {
     pub(super) text: Arc<str>,
-    /// True time.
+    /// In true time.
     pub(super) since: u64,
     pub(super) until: ServerTime,
 }
 
-/// What the oracle knows of a key.
+/// The oracle's knowledge of a key.
 #[derive(Debug)]
 pub(super) struct KeyWatch {
     pub(super) name: Arc<str>,
@@ -48,13 +48,13 @@ pub(super) struct KeyWatch {
     pub(super) holders: Vec<Holder>,
     pub(super) last_fence: u64,
     pub(super) fences: HashSet<u64>,
-    /// Who is in on the server: what stands in the key, or the members.
+    /// The holders on the server: the value of the key, or its members.
     pub(super) leases: Vec<Lease>,
-    /// When each process last let readers in by itself: client and life, token, since when.
+    /// When each process last granted a lease to readers itself: the client and its life, the token, the time.
     pub(super) groups: Vec<(usize, u32, Token, u64)>,
     /// When each token last asked the server.
     pub(super) asked: HashMap<(usize, Token), u64>,
-    /// Since when it has been handed on without a gap.
+    /// Since when the lock has been handed on without a gap.
     pub(super) run_since: Option<ServerTime>,
     /// The latest fault that the promises do not cover.
     pub(super) fault_at: u64,
@@ -62,21 +62,21 @@ pub(super) struct KeyWatch {
     pub(super) min_until: u64,
     /// The same for holders of other kinds.
     pub(super) kept: Vec<(LockKind, u64)>,
-    /// Since when nobody has held it, although nothing excuses that.
+    /// Since when no process has held the lock, without an excuse.
     pub(super) vacant_since: Option<u64>,
     /// Since when there has been room for another reader, or for another holder of a limited lock.
     pub(super) room_since: Option<u64>,
     /// A push was lost or something else happened that waiters only find out by their heartbeat.
     pub(super) slow: bool,
-    /// For locks with several holders: until when.
+    /// The same for locks with several holders: waiters may be late until this time.
     pub(super) slow_until: u64,
     /// An abandoned command arrived late.
     pub(super) late_until: u64,
-    /// Somebody may keep the lock without a section who does not know that others want it.
+    /// Until then a process may keep the lock without a section, because it does not know that others want it.
     pub(super) untold_until: u64,
     /// The lease that had the latest section.
     pub(super) lingering: Option<Lingering>,
-    /// How many sections have begun.
+    /// The number of sections that have begun.
     pub(super) sections: u64,
 }
 
@@ -112,7 +112,7 @@ impl World {
         self.keys.iter().position(|watch| watch.name == *key).unwrap_or(0)
     }
 
-    // Who believes to hold a key.
+    // The holders of a key, as they believe.
 
     pub(super) fn believes(&self, holder: &Holder) -> Option<u64> {
         match holder.who {
@@ -172,7 +172,7 @@ impl World {
         if self.believes(new).is_none() {
             return;
         }
-        // It may believe in a lease that is over, whatever has become of the key since.
+        // A holder may believe in a lease that is over, whatever has happened to the key since.
         if !self.was_standing_still(new) {
             self.check_min_hold(key);
             self.check_kept(key, new);
@@ -221,7 +221,8 @@ impl World {
         if self.cfg.profile == Profile::Stopped {
             return self.was_standing_still(old) || self.was_standing_still(new);
         }
-        // Even then a step that was noticed must have been allowed for, within what cannot be measured.
+        // Even then the process must have taken a step into account that it has noticed, except for the part that
+        // cannot be measured.
         let (stale, until) = if old.lease_start < fault {
             (old, until)
         } else {
@@ -232,7 +233,7 @@ impl World {
         !noticed || self.cfg.profile != Profile::Forward || until < self.now + 600 * MILLI
     }
 
-    /// Its lease may be older than its process knows.
+    /// Whether the lease may be older than its process knows.
     fn was_standing_still(&self, holder: &Holder) -> bool {
         let Who::Request(index) = holder.who else { return false };
         holder.lease_start < self.clients[self.requests[index].client].stood_still
@@ -251,7 +252,7 @@ impl World {
         }
     }
 
-    /// Holders of a limited lock that are gone, and keep their place.
+    /// The number of former holders of a limited lock whose place is kept by `min_hold`.
     fn kept(&self, key: usize, kind: LockKind) -> usize {
         let limited = matches!(kind, LockKind::Limited { .. });
         self.keys[key]
@@ -270,7 +271,8 @@ impl World {
         }
     }
 
-    /// Readers follow readers without asking the server for a short while only: a writer may be waiting there.
+    /// Checks that readers follow readers without a command to the server only for a short time: a writer may be
+    /// waiting there.
     fn check_reader(&mut self, c: usize, index: usize, cell: &Arc<LeaseCell>) {
         if self.requests[index].kind != LockKind::Shared {
             return;
@@ -325,7 +327,7 @@ impl World {
         }
     }
 
-    // How requests may end.
+    // The ends of requests.
 
     pub(super) fn gave_up_busy(&mut self, c: usize, index: usize) {
         let waits = self.requests[index].waits;
@@ -364,17 +366,18 @@ impl World {
 
     pub(super) fn gave_up_unavailable(&mut self, c: usize, index: usize, why: Failure) {
         self.check_unavailable_after(c, index, why);
-        // Who does not wait for a round trip cannot tell. The keys before this one may have taken nearly all of the
-        // time: then the server was there.
+        // A request that waits for less than a round trip cannot know. The keys before this one may have taken nearly
+        // all of the time: then the server was reachable.
         let patient = self.requests[index].waits.longer_than(self.reaction());
-        // A step forward ends a lease that it came upon before its answer was noticed.
+        // A step forward ends a lease if it happens before the answer was noticed.
         let stepped = self.stepped_at >= self.requests[index].started;
         if self.cfg.is_whole() && !self.cfg.is_short() && patient && !stepped {
             self.fail("availability", format!("request {index} of process {c}: the server was there"));
         }
     }
 
-    /// Who waits is told that the server is out of reach when it has been for long enough, or refuses for good.
+    /// Checks that a waiter ends as unavailable only if the server has been unreachable for long enough, or refuses
+    /// permanently.
     fn check_unavailable_after(&mut self, c: usize, index: usize, why: Failure) {
         let (request, client) = (&self.requests[index], &self.clients[c]);
         let calm = client.paused_until <= request.started && client.stood_still == 0;
@@ -401,7 +404,7 @@ impl World {
         let key = &self.keys[request.key];
         let promised = self.fault_at == 0 && key.fault_at == 0;
         // Replies to commands of one event may be noticed in another order. If the clock was set back between them, the
-        // later one may show a step forward, and a lease of the earlier one is over by then: to be on the safe side.
+        // later one may look like a step forward, and the engine ends a lease of the earlier one to be safe.
         let set_back = self.stepped_at > 0 && self.now <= self.stepped_at + self.reaction();
         if promised && reason == LostReason::Taken {
             self.fail("false loss", format!("request {index} of process {c}: nobody took it"));
@@ -418,7 +421,7 @@ impl World {
         }
     }
 
-    /// What a release or an extension learned.
+    /// Checks the confirmation of a release or of an extension.
     pub(super) fn judged(&mut self, index: usize, confirmation: &Confirmation) {
         let key = self.requests[index].key;
         let promised = self.fault_at == 0 && self.keys[key].fault_at == 0;

@@ -12,7 +12,7 @@ use crate::engine::Renewal;
 use crate::lease_cell::CellState;
 use crate::protocol::{LockKind, ServerTime, Token, parse_owner, token_text};
 
-/// Where several may hold a lock, one who comes in tells nothing about the others.
+/// With several holders, an acquisition says nothing about the other waiters.
 const SLOW: u64 = 10 * SECOND;
 
 impl World {
@@ -27,7 +27,7 @@ impl World {
         }
     }
 
-    /// Waiters will find out by their heartbeats.
+    /// Notes that waiters discover the change by their heartbeats.
     pub(super) fn nobody_was_told(&mut self, key: usize) {
         let now = self.now;
         let watch = &mut self.keys[key];
@@ -37,14 +37,14 @@ impl World {
         watch.slow_until = now + SLOW;
     }
 
-    /// The same where several may hold the lock.
+    /// The same for a lock with several holders.
     pub(super) fn others_were_not_told(&mut self, key: usize) {
         if self.keys[key].used_for != Use::Exclusive {
             self.keys[key].slow_until = self.now + SLOW;
         }
     }
 
-    /// Whether another reader could come in, or another holder of a limited lock, as far as holders know.
+    /// Whether another reader, or another holder of a limited lock, could get the lock, as far as the holders know.
     fn has_room(&self, key: usize) -> bool {
         let believed = || self.keys[key].holders.iter().filter(|holder| self.believes(holder).is_some());
         match self.keys[key].used_for {
@@ -71,8 +71,8 @@ impl World {
         })
     }
 
-    /// Nobody else could come in: those who have a place on the server cannot act, or may keep it; or the
-    /// first in the queue cannot take it.
+    /// Whether no other process could get the lock: the processes with a place on the server cannot act, or may keep
+    /// it, or the first one in the queue cannot take it.
     fn room_is_excused(&self, key: usize) -> bool {
         let server_time = self.server_time();
         let name = &self.keys[key].name;
@@ -99,18 +99,18 @@ impl World {
         }
     }
 
-    /// Nobody could use the lock: those who have it on the server cannot act, or may keep it.
+    /// Whether no process could use the lock: the processes that have it on the server cannot act, or may keep it.
     pub(super) fn vacancy_is_excused(&self, key: usize) -> bool {
         let server_time = self.server_time();
         let leases = self.server.leases(server_time, &self.keys[key].name);
         if !self.serves() || leases.iter().any(|(text, ..)| self.may_stay(text)) {
             return true;
         }
-        // Behind a marker nobody passes the first in the queue, even if it cannot come.
+        // Behind a marker no process overtakes the first one in the queue, even if that one cannot act.
         leases.iter().any(|(_, kind, _)| *kind != LockKind::Exclusive) && self.room_is_excused(key)
     }
 
-    /// Whether `text` rightly stays on the server although nobody believes in it.
+    /// Whether `text` may stay on the server although no process believes that it holds it.
     fn may_stay(&self, text: &str) -> bool {
         let Some((name, token)) = parse_owner(text) else { return true };
         if self.tickets.contains_key(text) {
@@ -118,7 +118,7 @@ impl World {
         }
         let found = self.clients.iter().position(|c| c.alive && *c.name == *name);
         let Some(c) = found.filter(|c| self.is_able(*c)) else { return true };
-        // A release that was refused is repeated, ever less often.
+        // A release that was refused is repeated, with growing pauses.
         let pending = |(_, other): (Arc<str>, Token)| other == token;
         if self.cfg.refusals > 0 && self.clients[c].pending_releases().into_iter().any(pending) {
             return true;
@@ -126,13 +126,13 @@ impl World {
         if self.is_failing(c, token) {
             return true;
         }
-        // A body that goes on although the lease is lost keeps it.
+        // A body that continues after the loss of its lease keeps the lease on the server.
         self.requests
             .iter()
             .any(|request| request.client == c && request.cell().is_some_and(|cell| cell.token == token))
     }
 
-    /// Somebody who can waits for a key that nobody holds: not for long.
+    /// Checks that a process that can act does not wait for long for a key that no process holds.
     pub(super) fn check_wait(&mut self, key: usize) {
         let (vacant, room) = (self.keys[key].vacant_since, self.keys[key].room_since);
         let clashing = matches!(self.keys[key].used_for, Use::Clashing(_));
@@ -166,10 +166,11 @@ impl World {
     pub(super) fn longest_vacancy(&self, key: usize) -> u64 {
         let polls =
             if self.cfg.pushes && self.cfg.pollers == 0 && self.cfg.is_whole() { 0 } else { 100 * MILLI };
-        // Who was refused for now asks again so late at most.
+        // After a temporary refusal a process asks again within this time.
         let polls = if self.cfg.refusals > 0 { 700 * MILLI } else { polls };
         let gap = u64::try_from(self.cfg.tuning.poll_gap.as_nanos()).unwrap_or(0);
-        // After a step two may believe to hold it, and the end of the one hides what the other left.
+        // After a clock step two processes may believe that they hold it, and the end of the first one hides what the
+        // other one left.
         let confused = if self.fault_at > 0 { 40 } else { 5 };
         let several = self.keys[key].used_for != Use::Exclusive && self.now < self.keys[key].slow_until;
         let slow = self.keys[key].slow
@@ -228,7 +229,7 @@ impl World {
                 && request.renewal == Renewal::Keep
                 && request.picked_up
                 && !request.is_looked_at_late()
-                // Nothing is renewed beyond the cap, so nothing is asked.
+                // No lease is renewed beyond the cap, so no command is sent.
                 && request.max_hold.is_none()
                 && self.is_able(request.client)
                 && matches!(cell.peek(client.clock.at(now)), CellState::Until(_))

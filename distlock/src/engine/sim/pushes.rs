@@ -11,9 +11,9 @@ use crate::simulation::Notice;
 #[derive(Debug)]
 pub(super) struct PushLink {
     pub(super) subscription: u32,
-    /// What the server publishes gets here.
+    /// Whether messages of the server arrive.
     pub(super) works: bool,
-    /// As far as the process knows.
+    /// What the process knows of the connection.
     pub(super) heard: Notifications,
     last: u64,
 }
@@ -25,7 +25,7 @@ impl Default for PushLink {
 }
 
 impl PushLink {
-    /// The process knows whether pushes reach it.
+    /// Whether the process knows the real state of the connection.
     pub(super) fn is_known(&self) -> bool {
         self.works == (self.heard == Notifications::On)
     }
@@ -45,8 +45,7 @@ impl World {
                 self.is_not_delivered(index, found, token, news);
                 continue;
             };
-            // A place in the queue that could not be given up, because the server refused that for good, outlives
-            // the attempt it was made for.
+            // If the server refuses permanently to remove a place in the queue, the place outlives its attempt.
             let forgotten = matches!(news, News::Gap) && !self.clients[c].knows(&key, token);
             if !self.is_able(c) || forgotten {
                 self.nobody_was_told(index);
@@ -68,19 +67,19 @@ impl World {
         }
     }
 
-    /// Nobody hears of it.
+    /// Handles a push that reaches no process.
     fn is_not_delivered(&mut self, index: usize, to: Option<usize>, token: Token, news: News) {
         if news != News::Wanted {
             return self.nobody_was_told(index);
         }
-        // A process that knows that it is deaf keeps no lock without a section. What is promised to a writer behind
+        // A process that knows that it gets no pushes keeps no lock without a section. The promise to a writer behind
         // readers does not depend on pushes.
         if token.linger().is_some() && to.is_some_and(|c| self.clients[c].push.heard == Notifications::On) {
             self.stays_untold(index);
         }
     }
 
-    /// A holder that may keep the lock without a section does not know that somebody wants it.
+    /// Notes that a holder that may keep the lock without a section does not know that another process wants it.
     fn stays_untold(&mut self, index: usize) {
         self.nobody_was_told(index);
         self.keys[index].untold_until = self.now + self.cfg.longest_linger() + 10 * SECOND;

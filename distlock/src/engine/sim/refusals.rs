@@ -8,19 +8,19 @@ use crate::engine::Command;
 use crate::protocol::Failure;
 use crate::protocol::op::Ask;
 
-/// Why it does not.
+/// Why the server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It can write nothing for the moment: it loads its data, is a replica, or lacks replicas.
+    /// It cannot write at the moment: it loads its data, is a replica, or lacks replicas.
     Later,
-    /// It is out of memory: nothing new.
+    /// It is out of memory: it writes no new data.
     NoMemory,
-    /// Somebody has changed the permissions.
+    /// An operator has changed the permissions.
     NoPermission,
 }
 
 impl World {
-    /// Commands are carried out.
+    /// Whether commands are executed.
     pub(super) fn serves(&self) -> bool {
         self.server_is_up && self.refusal.is_none()
     }
@@ -65,7 +65,7 @@ impl World {
         Some(kind)
     }
 
-    /// A script that is refused for good may have done something before.
+    /// A script that is refused permanently may have done something before.
     fn refuse_script(&mut self, job: usize, kind: Failure) {
         let followers = self.jobs[job].followers.clone();
         let all: Vec<usize> = std::iter::once(job).chain(followers).collect();

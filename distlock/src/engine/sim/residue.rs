@@ -21,7 +21,7 @@ impl World {
         let start = self.clients.iter().map(|c| c.disturbed_at.max(c.paused_until)).max().unwrap_or(0);
         let start = (*self.quiet_since.get_or_insert(now)).max(start);
         let all_can_act = self.clients.iter().all(|c| !c.alive || c.link.works()) && self.serves();
-        // Commands of an old link may arrive late; and releases that were refused are repeated ever less often.
+        // Commands of an old link may arrive late, and releases that were refused are repeated with growing pauses.
         let soon = start + if self.cfg.former_links_dead { 2 * SECOND } else { 12 * SECOND };
         let soon = soon + if self.cfg.refusals > 0 { 4 * SECOND } else { 0 } + self.cfg.longest_linger();
         if !all_can_act || now < soon {
@@ -31,7 +31,7 @@ impl World {
             soon + self.cfg.longest_ttl() + 25 * SECOND + if self.stepped_at > 0 { 100 * SECOND } else { 0 };
         let server_time = self.server_time();
         if now < end {
-            // Processes that live have cleared up already.
+            // Living processes have cleaned up already.
             let alive: Vec<_> = self.clients.iter().filter(|c| c.alive).map(|c| c.name.clone()).collect();
             let left = self.server.contents(server_time).into_iter().find(|(_, text)| {
                 parse_owner(text).is_some_and(|(name, _)| alive.iter().any(|c| **c == *name))

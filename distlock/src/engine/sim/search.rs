@@ -7,21 +7,21 @@ use super::mutants::Case;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Search {
-    /// Requests for one key each.
+    /// Each request is for one key.
     One(Uses),
     /// Most of the requests are for several of three keys.
     Several(Uses),
-    /// The same as both, with the real driver.
+    /// Both kinds of requests, with the real driver.
     Driven(Uses),
-    /// Where a rule that is broken on purpose shows best.
+    /// The settings that find a rule that is broken on purpose.
     Case(&'static Case),
 }
 
 impl Search {
-    /// As the environment says: `CASE`, or `USES` and `SEVERAL` or `DRIVEN`.
+    /// Reads the environment: `CASE`, or `USES` and `SEVERAL` or `DRIVEN`.
     ///
     /// # Panics
-    /// If it says something else.
+    /// If a variable has another value.
     pub(super) fn from_environment() -> Search {
         if let Ok(name) = std::env::var("CASE") {
             return Search::Case(Case::named(&name).unwrap_or_else(|| panic!("no case is called {name}")));
@@ -62,7 +62,7 @@ impl Search {
     }
 }
 
-/// What [`Search::from_environment`] reads.
+/// Writes the variables that [`Search::from_environment`] reads.
 impl fmt::Display for Search {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (uses, several) = match self {

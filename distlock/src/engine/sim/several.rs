@@ -12,7 +12,7 @@ use crate::engine::{AcquirePurpose, Answer, Command, Context, Renewal, WaitLimit
 use crate::protocol::{BatchReply, Failure, Time, mutated, op};
 
 impl World {
-    /// Makes the request `first` one for several keys, if there are such.
+    /// Makes the request `first` one for several keys, if the run has such requests.
     pub(super) fn make_several(&mut self, first: usize) {
         let suitable = |used_for: Use| matches!(used_for, Use::Exclusive | Use::Readers(_));
         let mut keys: Vec<usize> =
@@ -71,7 +71,7 @@ impl World {
         }
         let first = &self.requests[members[0]];
         let mut want = first.want(local);
-        // One time limit for all of them.
+        // All keys have one time limit.
         if let (WaitLimit::Until(_), true) = (want.wait_limit, held > 0) {
             want.wait_limit = WaitLimit::Until(first.until);
         }
@@ -100,13 +100,13 @@ impl World {
             let what = format!("request {index} was acquired, {missing} before it was not");
             self.fail("order", what);
         }
-        // The driver goes on when its caller was told of all of them.
+        // The driver continues after its caller has learned the outcome of all keys.
         if !self.is_driven(c) {
             self.several_may_go_on(c, group);
         }
     }
 
-    /// Something has become of one of the keys.
+    /// Handles the outcome of one of the keys.
     pub(super) fn several_may_go_on(&mut self, c: usize, group: usize) {
         let members = self.groups[group].clone();
         let all = |is: fn(&State) -> bool| members.iter().all(|index| is(&self.requests[*index].state));
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// All are in hand: what the request said of time counts from now on.
+    /// The caller has all keys: the time limits of the request count from now on.
     fn begin_all(&mut self, c: usize, members: &[usize]) {
         let local = self.clients[c].clock.at(self.now);
         for index in members {
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// Nobody wants them any more: released in reverse, or cancelled.
+    /// The caller no longer wants the keys: they are released in reverse order, or cancelled.
     pub(super) fn give_up(&mut self, c: usize, local: Time, group: usize) {
         self.group_stops_waiting(c, local, group);
         for index in self.groups[group].clone().into_iter().rev() {
@@ -146,7 +146,7 @@ impl World {
         }
     }
 
-    // The one command on its way.
+    // The command for all keys.
 
     /// Sends one command for several keys: the job of the first carries the others.
     pub(super) fn send_acquire_all(

@@ -11,7 +11,7 @@ const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
 
 /// `SEEDS` runs from number `FIRST` on. Tests run side by side. Shows the first violation step by step.
 fn runs(search: Search) {
-    // Those with the real driver take three times as long. `scripts/test.sh --all` makes more of both.
+    // Runs with the real driver take three times as long. `scripts/test.sh --all` makes more of both.
     let most = if matches!(search, Search::Driven(_)) { 1_000 } else { 4_000 };
     let (first, runs) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(most));
     let mut found: Option<Box<Violation>> = None;
@@ -60,7 +60,7 @@ fn no_seed_breaks_a_rule_of_shared_and_limited_locks_with_the_real_driver() {
     runs(Search::Driven(Uses::Drawn));
 }
 
-/// Shows the run that a failure has named: see the module. Without `SEED`: that a run is the same each time.
+/// Shows the run that a failure has named, see the module. Without `SEED` it checks that a run is the same each time.
 #[test]
 fn replay() {
     let Some(seed) = number("SEED") else {

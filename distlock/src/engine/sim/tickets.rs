@@ -13,7 +13,7 @@ use crate::lease_cell::LeaseCell;
 use crate::protocol::mutant::Mutant;
 use crate::protocol::{AcquireReply, RenewReply, ServerTime, Time, op, token_text};
 
-/// A ticket takes so long at most.
+/// The longest time for which a ticket is on its way.
 const WAY: u64 = 300 * MILLI;
 
 fn handed_over(c: &mut Config) {
@@ -47,7 +47,7 @@ pub(super) const CASES: &[Case] = &[
     case(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
 ];
 
-/// With the driver's hand-over, which renews the lease for the last time.
+/// Cases with the driver's hand-over, which renews the lease for the last time.
 pub(super) const DRIVER_CASES: &[Case] = &[
     driven(Mutant::HandedOverReleased, &[Profile::Calm, Profile::Links], handed_over),
     driven(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
@@ -68,7 +68,7 @@ impl World {
         self.perform(c, effects, None);
     }
 
-    /// A lock was handed over, for so long as was `promised`, if that is known.
+    /// Notes that a lock was handed over, for the `promised` time, if that is known.
     pub(super) fn ticket_is_out(
         &mut self,
         c: usize,
@@ -91,11 +91,11 @@ impl World {
         let client = self.kernel.rng.usize(0..self.clients.len());
         let next = Request {
             client,
-            // It ends somewhere.
+            // The chain of hand-overs ends at some request.
             hands_over: self.chance(0.5),
             replaces: Some(owner),
             waits: Waits::Forever,
-            // Nobody waits before it.
+            // No request waits before it.
             max_waiters: None,
             state: State::Planned,
             life: None,
@@ -110,14 +110,14 @@ impl World {
             ..self.requests[index].clone()
         };
         self.requests.push(next);
-        // It was over until the driver told that the lock was handed over.
+        // The run was over until the driver reported the hand-over.
         self.quiet_since = None;
         let way = self.rng.u64(0..WAY);
         self.after(way, Event::Request(self.requests.len() - 1));
     }
 
-    /// Carries a renewal out as stores do whose leases end with a session: after its last renewal, a lease belongs to
-    /// the store alone.
+    /// Executes a renewal as stores do whose leases end with a session: after its last renewal, a lease belongs to the
+    /// store alone.
     pub(super) fn carry_out_renewal(&mut self, from: &Sender<'_>, op: op::Renew) -> RenewReply {
         let text: Arc<str> = token_text(from.client, op.token).into();
         if !op.last && self.renewed_last.contains(&text) {

@@ -5,11 +5,11 @@ use super::config::MILLI;
 use super::world::{Event, World};
 use crate::protocol::Time;
 
-/// The I/O thread is looking when the next thing is due …
+/// The I/O thread is checking when the next timer is due …
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Looks {
     Once,
-    /// … and was told meanwhile to look again.
+    /// … and was asked meanwhile to check again.
     Again,
 }
 

@@ -1,6 +1,6 @@
 //! A readable trace of a run. It is written only if a seed is repeated.
 
-/// Adds a line, without computing it when nobody reads it.
+/// Adds a line, which is computed only if a trace is written.
 macro_rules! note {
     ($world:expr, $($text:tt)*) => {
         if $world.kernel.trace.is_some() {

@@ -16,13 +16,13 @@ use crate::simulation::Notice;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Shorter than the TCP user timeout by more than clocks may be off.
+/// Shorter than the TCP user timeout, by more than the error of the clocks.
 const LATEST_ARRIVAL: u64 = 4_800 * MILLI;
 
 /// How a connection is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Breakage {
-    /// Nothing goes through.
+    /// Neither commands nor replies arrive.
     Both,
     /// Commands arrive, replies do not.
     Replies,
@@ -52,7 +52,7 @@ impl Link {
     }
 }
 
-/// A command under way.
+/// A command in flight.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) client: usize,
@@ -142,7 +142,7 @@ impl World {
         None
     }
 
-    /// What there is to say about a command, with what it carried.
+    /// The event of a command's answer, with the answers of its followers.
     fn with_followers(&self, job: usize, answer: impl Fn(&Job) -> Option<Answer>) -> What {
         let mut answers = Vec::new();
         for job in std::iter::once(job).chain(self.jobs[job].followers.iter().copied()) {
@@ -225,8 +225,8 @@ impl World {
                 self.check_overtaking(&before, &text, reply);
                 self.watch_ask(index, self.jobs[job].client, &before, op, reply);
                 self.watch_first_behind(index, self.jobs[job].client, op, reply);
-                // In a gap: the next in the queue does not know that it is the first now.
-                // Only who comes in knows of it: those who could come in too find out by their heartbeats.
+                // In a gap, the next waiter in the queue does not know that it is the first now. Only the new holder
+                // knows of the gap: other processes that could share the lock discover it by their heartbeats.
                 if matches!(reply, AcquireReply::Acquired { .. }) && !before.queue.is_empty() {
                     self.others_were_not_told(index);
                 }
@@ -311,7 +311,7 @@ impl World {
         })
     }
 
-    /// A release of `token` has failed with its link, and its task has not noticed: it is not repeated yet.
+    /// Whether a release of `token` has failed with its link, and its task has not noticed and repeated it.
     pub(super) fn is_failing(&self, c: usize, token: crate::protocol::Token) -> bool {
         self.jobs.iter().rev().take(400).any(|job| {
             job.client == c
@@ -322,7 +322,7 @@ impl World {
         })
     }
 
-    /// The reply to `job` said what time it is on the server.
+    /// Notes that the reply to `job` contained the server's time.
     pub(super) fn time_was_received(&mut self, c: usize, job: usize, answer: &Answer) {
         let heard: Option<ServerTime> = answer.server_time();
         let applied_at = self.jobs[job].applied_at;
@@ -352,7 +352,7 @@ impl World {
         self.clients[c].disturbed_at = self.now;
         self.clients[c].link.broken = Some(how);
         for key in 0..self.keys.len() {
-            // It may be the one who was just told that the key is free.
+            // This process may be the one that just learned that the key is free.
             if self.keys[key].vacant_since.is_some() {
                 self.nobody_was_told(key);
             }
@@ -450,7 +450,7 @@ impl World {
         self.post(c, 0, What::Link(LinkEvent::Up { earlier, pushes }));
     }
 
-    /// The server is down: nothing that was under way arrives any more.
+    /// The server is down: commands and replies in flight no longer arrive.
     pub(super) fn break_everything(&mut self) {
         for job in &mut self.jobs {
             job.arrives = None;

@@ -42,7 +42,7 @@ pub(super) enum BodyStep {
     Check,
     Extend,
     End,
-    /// The body was told of the loss, and stops.
+    /// The body notices the loss, and stops.
     Stop,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum BodyStep {
 pub(super) struct Request {
     pub(super) client: usize,
     pub(super) key: usize,
-    /// One of a request for several keys.
+    /// Set if it is one key of a request for several keys.
     pub(super) group: Option<usize>,
     pub(super) kind: LockKind,
     pub(super) waits: Waits,
@@ -69,7 +69,7 @@ pub(super) struct Request {
     pub(super) cancel_after: Option<u64>,
     pub(super) hold: u64,
     pub(super) extend: Option<(u64, Duration)>,
-    /// Nobody looks at it for so long after it was completed.
+    /// How long after its completion the caller looks at it.
     pub(super) looks_late: Option<u64>,
     /// And then it is dropped.
     pub(super) drops: bool,
@@ -80,28 +80,28 @@ pub(super) struct Request {
     pub(super) ticket: Option<Ticket>,
     pub(super) state: State,
     pub(super) started: u64,
-    /// When it was asked for, as its process read its clock: it may not have been scheduled since.
+    /// When it was requested, by its process's clock: the process may not have been scheduled since.
     pub(super) asked: Time,
     pub(super) until: Time,
     pub(super) acquired: u64,
-    /// More waited before it than it accepts.
+    /// Whether more requests waited before it than it accepts.
     pub(super) crowded: bool,
-    /// Somebody has the lock in hand.
+    /// The caller has taken the lock up.
     pub(super) picked_up: bool,
-    /// When that began, in true time.
+    /// When the caller took it up, in true time.
     pub(super) in_hand_since: u64,
-    /// Until when it asked for the lease itself.
+    /// Until when it has extended the lease explicitly.
     pub(super) extended_until: Time,
-    /// When it last asked for more than ever before, and for how much.
+    /// When it last asked for a longer time than before, and the time.
     pub(super) longest: Option<(Time, Duration)>,
-    /// Of several keys: when all of them were in hand.
+    /// For several keys: when the caller had all of them.
     pub(super) begun: Option<Time>,
     /// The lock was taken away on the server.
     pub(super) broken: Option<u64>,
     pub(super) was_lost: Option<LostReason>,
-    /// What it said of `min_hold` counts although the lock was lost: it let go while the lease went on.
+    /// Its `min_hold` applies although the lock was lost: it released while the lease continued.
     pub(super) keeps: bool,
-    /// The token of the lease that it let go.
+    /// The token of the lease that it released.
     pub(super) left_with: Option<crate::protocol::Token>,
 }
 
@@ -126,7 +126,7 @@ impl Request {
         if let State::Holding(cell) = &self.state { Some(cell) } else { None }
     }
 
-    /// What the engine is asked for at `local`.
+    /// The request to the engine at the local time `local`.
     pub(super) fn want(&self, local: Time) -> Want {
         let wait_limit = match self.waits {
             Waits::Once => WaitLimit::Once,
@@ -150,7 +150,7 @@ impl Request {
         }
     }
 
-    /// It was not renewed until somebody had it in hand.
+    /// Whether the lock was not renewed at first, because the caller took it up late.
     pub(super) fn is_looked_at_late(&self) -> bool {
         self.looks_late.is_some()
     }
@@ -165,7 +165,7 @@ impl Request {
         matches!(self.waits, Waits::For(_)) && local.after(slack) < self.until
     }
 
-    /// Its time is up at `local`, whatever the engine says.
+    /// Whether its waiting time is over at the local time `local`, independent of the engine.
     pub(super) fn should_have_ended(&self, local: Time, slack: Duration) -> bool {
         matches!(self.waits, Waits::For(_)) && local > self.until.after(slack)
     }
@@ -226,7 +226,7 @@ impl World {
         self.end_request(c, local, index);
     }
 
-    /// Nobody wants it any more, whatever has become of it.
+    /// Ends a request that the caller no longer wants, whatever its state is.
     pub(super) fn end_request(&mut self, c: usize, local: Time, index: usize) {
         let key = self.keys[self.requests[index].key].name.clone();
         match self.requests[index].state.clone() {
@@ -316,7 +316,7 @@ impl World {
         }
     }
 
-    /// Somebody looks at a request that was completed.
+    /// The caller looks at a request that was completed.
     pub(super) fn look(&mut self, c: usize, local: Time, index: usize) {
         if self.requests[index].drops || self.believed_until(index).is_none() {
             self.end_request(c, local, index);
@@ -337,7 +337,7 @@ impl World {
         self.begin_body(c, index);
     }
 
-    /// The lock is in hand.
+    /// The caller has the lock.
     pub(super) fn begin_body(&mut self, c: usize, index: usize) {
         let Request { hold, extend, .. } = self.requests[index].clone();
         let wake = self.some(self.cfg.notice * 500);
@@ -418,7 +418,7 @@ impl World {
         }
         self.check_loss(c, index, reason);
         if self.requests[index].careless {
-            // It keeps the lease until that runs out, and hands on to nobody.
+            // It keeps the lease until the lease expires, and hands it on to no process.
             self.nobody_was_told(self.requests[index].key);
         }
         if matches!(self.requests[index].state, State::Holding(_)) && !self.requests[index].careless {
@@ -427,7 +427,7 @@ impl World {
         }
     }
 
-    /// The longest that a request may go on after its time.
+    /// The longest time for which a request may continue after its time limit.
     pub(super) fn slack(&self) -> u64 {
         100 * MILLI + self.cfg.notice * 1000 + SECOND / 20
     }

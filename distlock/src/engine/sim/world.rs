@@ -21,7 +21,7 @@ use crate::protocol::{Push, ServerTime, Token};
 use crate::simulation::clocks::WallClock;
 use crate::simulation::{Account, Kernel};
 
-/// How often the oracle looks around when nothing else happens.
+/// How often the oracle checks everything if no event occurs.
 pub(super) const WATCH: u64 = 40 * MILLI;
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(super) enum Event {
         subscription: u32,
         push: Push,
     },
-    /// The server notices that nobody listens any more.
+    /// The server notices that a subscriber is gone.
     Unsubscribe {
         client: usize,
         name: Arc<str>,
@@ -98,7 +98,7 @@ pub(super) enum Event {
         life: u32,
         since: u64,
     },
-    /// A waiter that was told when a lease may end must have asked again by now.
+    /// A waiter that knows when a lease may end must have asked again by now.
     AskIsDue {
         key: usize,
         client: usize,
@@ -113,7 +113,7 @@ pub(super) enum Event {
     Watch,
 }
 
-/// What happened, in numbers.
+/// Counts of the events of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stats {
     pub(super) events: u64,
@@ -141,14 +141,14 @@ pub(super) struct World {
     pub(super) clients: Vec<Client>,
     pub(super) jobs: Vec<Job>,
     pub(super) requests: Vec<Request>,
-    /// Requests for several keys: those for each, in the order of the keys.
+    /// Requests for several keys: for each, its requests for one key, in the order of the keys.
     pub(super) groups: Vec<Vec<usize>>,
     pub(super) gatherings: Vec<Arc<KeyCollection>>,
     pub(super) pollers: Vec<Poller>,
     pub(super) keys: Vec<KeyWatch>,
-    /// What is on the server though its process has forgotten it: key and text, since when.
+    /// Entries on the server that their process has forgotten: key and text, since when.
     pub(super) orphans: BTreeMap<(usize, Arc<str>), u64>,
-    /// Who has handed a lock over, and until when its lease lasts. `None`: it was taken over.
+    /// The owners that have handed a lock over, and until when the lease lasts. `None`: it was taken over.
     pub(super) tickets: HashMap<Arc<str>, Option<ServerTime>>,
     /// Leases after their last renewal, by their owners.
     pub(super) renewed_last: HashSet<Arc<str>>,
@@ -156,7 +156,7 @@ pub(super) struct World {
     pub(super) fault_at: u64,
     /// The latest step of the server's clock.
     pub(super) stepped_at: u64,
-    /// Since when everything has been over.
+    /// Since when all faults and all requests of the run have ended.
     pub(super) quiet_since: Option<u64>,
     pub(super) stats: Stats,
 }
@@ -235,7 +235,7 @@ impl World {
         self.kernel.some(most)
     }
 
-    /// The first violation counts.
+    /// Notes a violation. Only the first one counts.
     pub(super) fn fail(&mut self, check: &str, what: impl std::fmt::Display) {
         self.kernel.fail(format!("{check}: {what}"));
     }

@@ -115,7 +115,7 @@ impl Attempt {
         matches!(self.batch_role, Some(BatchRole::Follower(_))) && rules::followers_do_not_ask()
     }
 
-    /// Whether it is one for this request, if that is the first.
+    /// Whether the attempt serves this request, if the request is the first.
     pub(crate) fn serves(&self, want: &Want) -> bool {
         self.kind == want.kind && self.replaces == want.replaces
     }
@@ -137,8 +137,8 @@ pub(crate) enum QueuedReport {
 pub(crate) enum Phase {
     /// No command is in progress. The next one is sent later.
     Backoff { at: When },
-    /// The reply to the latest command, `seq`, has not come. `ask_at`: when to send another command all the
-    /// same, because a reply to an earlier command, or a push, came first.
+    /// The reply to the latest command, `seq`, has not come. `ask_at`: when to send another command nevertheless,
+    /// because a reply to an earlier command, or a push, came first.
     InFlight { seq: u64, sent: Time, ask_at: Option<Time> },
     /// It is in the server's queue. If no push comes, it asks again at this time to keep its place.
     Queued { ask_at: Time },
@@ -163,7 +163,7 @@ impl Phase {
         }
     }
 
-    /// The server refused, or could not be reached.
+    /// The server refused, or was unreachable.
     pub(crate) fn back_off(&mut self, at: When) {
         match self {
             Phase::InFlight { ask_at, .. } => *ask_at = at.time(),

@@ -10,7 +10,7 @@ use crate::protocol::Time;
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     busy: [Option<Hint>; Hints::MAX_HINTS],
-    /// From then on none of them says anything: of most keys nothing needs to be looked up.
+    /// From then on no hint is valid. So for most keys nothing is looked up.
     last_until: Option<Time>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) const MAX_PENDING_RELEASES: usize = 2048;
 pub(crate) struct PendingRelease {
     pub(crate) key: Arc<str>,
     pub(crate) token: Token,
-    /// How often it was sent.
+    /// How often the release was sent.
     pub(crate) sends: u32,
     pub(crate) at: When,
     /// When nothing of the token can be left on the server; `None`: not while the session lives.
@@ -109,7 +109,7 @@ impl PendingReleases {
         }
     }
 
-    /// Takes out what is due, in order. Forgets those of which nothing can be left on the server.
+    /// Takes out the releases that are due, in order. Forgets those of which nothing can be left on the server.
     pub(crate) fn take_due(&mut self, now: Time) -> Vec<PendingRelease> {
         let mut due = Vec::new();
         while self.by_due.first().is_some_and(|(due, ..)| due.has_come(now)) {

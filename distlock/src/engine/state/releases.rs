@@ -12,7 +12,7 @@ pub(crate) const MAX_TOKENS: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sends {
     Once,
-    /// Any of them may have been executed first.
+    /// Several times. Any of these releases may have been executed first.
     Repeated,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct UnusualReleases {
     repeated: VecDeque<Token>,
     /// Their keys are to stay taken until then (`min_hold`), and the store has not confirmed that yet.
     kept: VecDeque<(Token, Time)>,
-    /// They were not released but handed over.
+    /// The tokens that were handed over instead of released.
     handed_over: VecDeque<Token>,
 }
 
@@ -47,7 +47,7 @@ impl UnusualReleases {
         self.handed_over.contains(&token)
     }
 
-    /// The store has confirmed it.
+    /// The store has confirmed that the key stays taken.
     pub(crate) fn kept(&mut self, token: Token) {
         self.kept.retain(|(kept, _)| *kept != token);
     }

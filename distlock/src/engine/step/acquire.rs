@@ -133,7 +133,7 @@ impl<W> Step<'_, W> {
         self.state.seq
     }
 
-    /// The attempt has lost its last waiter: cancels it, and what it may have left on the server.
+    /// The attempt has lost its last waiter: cancels it, and releases the entries that it may have left on the server.
     pub(super) fn abandon_attempt(&mut self) {
         if let Some(attempt) = self.state.attempt.take()
             && attempt.may_be_applied()

@@ -15,7 +15,7 @@ use crate::engine::{
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireMode, AcquireReply, Failure, OpResult, Time, Token, may_be_applied, op};
 
-/// Who handles the reply to a command for several keys.
+/// How the reply to a command for several keys is handled.
 pub(crate) enum Handled {
     /// The reply is handled like one for a single key.
     AsOneKey(Box<Attempt>),

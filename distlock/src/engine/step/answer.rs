@@ -28,7 +28,7 @@ const EXPIRY_JITTER: Duration = Duration::from_millis(50);
 const LINGER_MARGIN: Duration = Duration::from_millis(3);
 /// … this long in the end …
 const LONGEST_LINGER_PAUSE: Duration = Duration::from_millis(500);
-/// … so often in all, for a second and a quarter. Then the heartbeat is enough.
+/// … this many times, for a second and a quarter in total. After that the heartbeat is enough.
 const LINGER_ASKS: u32 = 7;
 
 /// In which state the server found the lock that it reports as ours.
@@ -55,9 +55,8 @@ fn how_found(attempt: &Attempt, found: FoundAs) -> How {
     }
 }
 
-/// After this time the holder has released a lock that it does not use, even if it was not told that we want
-/// it. It does so [`LINGER_ENDS_EARLY`]; the waiter asks half as early, because its own timer may be late,
-/// too.
+/// After this time the holder has released a lock that it does not use, even if it did not learn that we want it. It
+/// does so [`LINGER_ENDS_EARLY`]; the waiter asks half as early, because its own timer may be late, too.
 fn until_lingering_ends(attempt: &mut Attempt, holder: &CurrentHolder) -> Option<Duration> {
     let linger = holder.linger.filter(|_| rules::late_keepers_are_asked(attempt.linger_asks, LINGER_ASKS))?;
     let before = attempt.linger_asks;
@@ -148,7 +147,7 @@ impl<W> Step<'_, W> {
             Ok(AcquireReply::AlreadyHeld { server_time, fence }) => {
                 self.got(attempt, sent, asked, FoundAs::Ours, server_time, fence)
             }
-            // The holder may have no use for it, and does not know yet that another waiter has.
+            // The holder may not need the lock, and does not know yet that another waiter does.
             Ok(AcquireReply::Busy { holder, .. })
                 if holder.linger.is_some()
                     && asked.telling == Telling::Never
@@ -189,7 +188,7 @@ impl<W> Step<'_, W> {
                 self.dismiss_all(&Outcome::WrongKind { found });
                 None
             }
-            // For good: a holder that no longer holds it never does again, and no earlier command can succeed.
+            // This is final: a holder that no longer holds it never does again, and no earlier command can succeed.
             Ok(AcquireReply::NotHeld) => {
                 if let Some(waiter) = self.state.waiters.pop() {
                     self.complete(waiter, Outcome::NotReplaced);
@@ -352,7 +351,7 @@ impl<W> Step<'_, W> {
                 return None;
             }
             Failure::NotSent if self.env.link.is_down() => {
-                // These requests want one attempt, and there is no server to make it on.
+                // These requests want a single attempt, and no server is reachable.
                 let unavailable = Outcome::Unavailable(error.clone());
                 for waiter in self.state.waiters.take_impatient() {
                     self.complete(waiter, unavailable.clone());
@@ -394,8 +393,8 @@ impl<W> Step<'_, W> {
         }
         lease.grant.last_seq = lease.grant.last_seq.max(seq);
         match result {
-            // Applied before what we know already: threads may send in another order than the one in which
-            // they asked.
+            // The command was applied before the state that we know already: threads may send in a different order from
+            // the engine's.
             Ok(AcquireReply::Acquired { server_time: Some(server_time), .. })
                 if lease.grant.server_time.is_some_and(|known| *server_time <= known) =>
             {

@@ -30,7 +30,7 @@ pub(crate) struct ReleaseRequest {
 }
 
 impl<W> Step<'_, W> {
-    /// Releases whatever may be left of a token that no request wants.
+    /// Releases everything that may be left of a token that no request wants.
     pub(super) fn compensate(&mut self, token: Token, longest: Duration) {
         self.compensate_and_keep(token, longest, None);
     }
@@ -142,7 +142,7 @@ impl<W> Step<'_, W> {
                 let given_up = rules::is_given_up(error.kind, release.sends);
                 let may_be_left = release.until.is_none_or(|until| self.now < until);
                 if may_be_left && !given_up && rules::releases_are_repeated() {
-                    // An operator may mend what makes the server refuse, but not at once.
+                    // An operator may remove the reason of the refusal, but not at once.
                     let is_refused = error.kind == Failure::Refused;
                     let pause = if is_refused { LONGEST_RETRY_PAUSE } else { release.pause() };
                     let pause = pause - self.env.jitter(pause / 2);

@@ -90,8 +90,9 @@ impl<W> Step<'_, W> {
         (deadline > self.now.after(attempt.claim / 2)).then_some(deadline)
     }
 
-    /// Asks the server about a grant whose age is unknown. Ignores a grant that is older than what we know, if one
-    /// clock says so: of several clocks, or of a grant that is only known to be so old at most, nothing follows.
+    /// Asks the server about a grant whose age is unknown. Ignores a grant that is older than the known state, if both
+    /// times are of the same clock. Times of different clocks, or a grant of which only a maximum age is known, prove
+    /// nothing.
     fn confirm(&mut self, mut attempt: Box<Attempt>, granted: ServerTime) -> Option<Box<Attempt>> {
         let is_one_clock = self.env.tuning.clocks == Clocks::One;
         let stale = is_one_clock && attempt.queued_times.is_some_and(|(server, _)| granted < server);
@@ -111,8 +112,8 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The server gave something to `token`. If an attempt uses the token, it asks what; otherwise it is
-    /// released.
+    /// The server granted something to `token`. If an attempt uses the token, it asks for the details. Otherwise the
+    /// grant is released.
     pub(super) fn given(&mut self, token: Token) {
         let awaited = self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token);
         if !awaited && self.state.lease(token).is_none() {
@@ -160,7 +161,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// The lease was handed over: whatever comes late of its acquisition is known, and must not release it.
+    /// Whether the lease was handed over. Then late replies and grants of its acquisition must not release it.
     pub(super) fn is_behind_a_ticket(&self, token: Token) -> bool {
         rules::handed_over_leases_are_remembered() && self.env.releases.was_handed_over(token)
     }

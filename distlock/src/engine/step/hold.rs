@@ -60,8 +60,8 @@ impl<W> Step<'_, W> {
     }
 
     /// Passes an exclusive lease that no request of this process holds to the first waiter, if it may be passed on and
-    /// is sufficient for that waiter. It comes to the same as [`Step::start`], but the lease stays where it is: on a
-    /// key that many tasks want, moving it takes a good part of the time.
+    /// is sufficient for that waiter. The result is the same as that of [`Step::start`], but the lease is not moved in
+    /// memory: on a key that many tasks want, moving it takes a large part of the time.
     pub(super) fn hand_on(&mut self, token: Token) -> bool {
         let now = self.now;
         let Some(head) = self.state.waiters.front() else { return false };
@@ -157,10 +157,10 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Lets waiting readers share a lease that readers of this process hold, for a short time after it was
-    /// acquired. After that time a writer may be waiting: in another process, most likely, if the key was found busy a
-    /// moment ago. Then the time is shorter still, and ends when the first of them leaves. If one is known to
-    /// wait, none joins.
+    /// Lets waiting readers share a lease that readers of this process hold, for a short time after it was acquired.
+    /// After that time a writer may be waiting. If the key was found busy a moment ago, a writer of another process
+    /// probably waits: then the time is even shorter, and ends when the first reader leaves. If a writer is known to
+    /// wait, no reader joins.
     pub(super) fn join_readers(&mut self) {
         let now = self.now;
         let first = self.state.waiters.front().filter(|head| head.want.kind == LockKind::Shared);

@@ -12,7 +12,7 @@ use crate::lease_cell::How;
 use crate::protocol::{LockKind, Notifications, Time, Token, Wanted};
 
 impl<W> Step<'_, W> {
-    /// The token of a new attempt on behalf of the first waiter.
+    /// Returns the token of a new attempt on behalf of the first waiter.
     pub(super) fn attempt_token(&mut self) -> Token {
         let token = self.next_token();
         let head = self.state.waiters.front().filter(|head| head.want.kind == LockKind::Exclusive);
@@ -23,8 +23,8 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Until when a lease may stay whose last holder here has just released it. It counts from the first release
-    /// since the server gave the lease: so others get it in that time even if no push arrives and sections follow
+    /// Until when a lease may stay whose last holder here has just released it. It counts from the first release since
+    /// the server gave the lease: so other processes get it in that time even if no push arrives and sections follow
     /// each other.
     pub(super) fn stays_until(&self, grant: &mut Grant, linger: Option<Duration>) -> Option<Time> {
         let from_now = self.now.after(rules::time_without_a_section(linger?));
@@ -72,7 +72,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Releases a lease whose time of lingering is over, or whose session.
+    /// Releases a lease whose lingering time, or whose session, is over.
     pub(super) fn lingering_may_end(&mut self) {
         let now = self.now;
         let session_over = self.env.session().is_some_and(|session| session.is_over(now));
@@ -82,8 +82,8 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Other clients may have asked, or may ask, without being heard: no lease that this process has or is about
-    /// to get lingers.
+    /// From now on no lease lingers that this process has or is about to get: requests of other clients for it may have
+    /// been lost.
     pub(in crate::engine) fn lingers_no_longer(&mut self) {
         self.end_lingering();
         for lease in &mut self.state.leases {
@@ -94,7 +94,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// If readers have the lock with `token`, or are about to, the one who wants it is a writer.
+    /// Whether readers have the lock with `token`, or are about to. Then the client that wants it is a writer.
     fn readers_are_in_the_way(&mut self, token: Token) -> bool {
         let lease = self.state.leases.iter_mut().find(|lease| lease.grant.token == token);
         let awaited = self.state.attempt.as_ref().filter(|attempt| attempt.token == token);
@@ -102,7 +102,7 @@ impl<W> Step<'_, W> {
         if kind != Some(LockKind::Shared) {
             return false;
         }
-        // For the lease that its attempt is about to get, and for those after it.
+        // This applies to the lease that the attempt is about to get, and to later leases.
         self.env.hints.contended(self.key, self.now);
         if let Some(lease) = lease {
             lease.door = Door::Closed;

@@ -22,7 +22,7 @@ use super::{Command, Context, Effect, EffectList, Outcome};
 use crate::engine::rules;
 use crate::protocol::{Time, Token, shared_token_text};
 
-/// One event on one key. What is `pub(crate)` is an event; the driver passes it to a machine.
+/// One event on one key. Every `pub(crate)` method is an event, which the driver passes to a machine.
 pub(crate) struct Step<'a, W> {
     pub(super) now: Time,
     pub(super) key: &'a Arc<str>,

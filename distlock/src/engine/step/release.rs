@@ -116,7 +116,8 @@ impl<W> Step<'_, W> {
         ReleaseStarted::Sent
     }
 
-    /// The lease was released: other processes have their turn, and then the waiters of this process.
+    /// Called after the lease was released: first other processes may get the lock, and then the waiters of this
+    /// process.
     fn goes_on_after(&mut self, grant: &Grant) {
         let waits = !self.state.waiters.is_empty();
         if grant.kind == LockKind::Exclusive && waits {
@@ -135,7 +136,7 @@ impl<W> Step<'_, W> {
     /// The gap for plain pollers, if one is due now.
     fn take_gap(&mut self, grant: &Grant) -> Option<Duration> {
         let no_gap_since = self.state.no_gap_since?;
-        // By the server's clock where that is known, so that every process finds the same gaps.
+        // By the server's clock, if it is known, so that all processes agree on the gaps.
         let micros = |time: Time| time.0 / 1000;
         let ahead =
             grant.server_time.map_or(0, |server_time| server_time.0.saturating_sub(micros(grant.entered)));

@@ -101,7 +101,7 @@ impl<W> Step<'_, W> {
         self.send(op.token, Command::Renew(RenewPurpose { ticket, ttl: op.ttl }, op));
     }
 
-    /// What is known about the leases may be wrong: renews all of them now.
+    /// Renews all leases now, because the known state of them may be wrong.
     pub(in crate::engine) fn renew_now(&mut self) {
         for lease in &mut self.state.leases {
             if lease.renewal_ttl().is_some() {

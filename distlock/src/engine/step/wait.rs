@@ -47,7 +47,7 @@ impl<W> Step<'_, W> {
         None
     }
 
-    /// One that replaces a holder is the first of the waiters, so there can be one.
+    /// A request that replaces a holder is the first of the waiters, so there can be only one.
     fn refusal_to_replace(&self) -> Option<Outcome> {
         if !self.state.leases.is_empty() {
             return Some(Outcome::NotReplaced);
@@ -57,7 +57,7 @@ impl<W> Step<'_, W> {
         is_replacing.then_some(Outcome::Busy { holder: None, waited: Duration::ZERO })
     }
 
-    /// As many requests wait here already as the new one accepts.
+    /// Whether the most waiters that the new request accepts wait here already.
     fn is_crowded(&self, want: &Want) -> bool {
         let most = rules::max_waiters(want).map(|most| usize::try_from(most).unwrap_or(usize::MAX));
         most.is_some_and(|most| self.state.waiters.len() >= most)
@@ -84,8 +84,8 @@ impl<W> Step<'_, W> {
         KnownHolder { text: self.own_text(lease.grant.token), until: until.or(Some(lease.grant.deadline)) }
     }
 
-    /// Cancels a request. No effect if it was completed. Returns who has waited, to be dropped outside of the mutex:
-    /// it may be the last one that keeps the manager alive.
+    /// Cancels a request. No effect if it was completed. Returns the waiter, to be dropped outside of the mutex: it may
+    /// be the last one that keeps the manager alive.
     pub(crate) fn cancel(&mut self, ticket: Ticket) -> Option<W> {
         let gone = self.state.waiters.remove(ticket)?;
         self.serve_here();

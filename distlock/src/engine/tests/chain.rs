@@ -38,7 +38,7 @@ fn every_hold_has_its_own_fencing_token_from_the_reserved_range() {
     assert_eq!(first.fence, Some(1_000));
     desk.acquire(1, fenced());
     desk.acquire(2, fenced());
-    // Two were reserved: for the request, and for one more.
+    // Two tokens were reserved: for the request, and for one more.
     desk.release(&first);
     let second = desk.acquired();
     assert_eq!(second.fence, Some(1_001));
@@ -95,7 +95,7 @@ fn a_lease_that_has_little_time_left_is_not_handed_on_without_asking() {
     assert_eq!(context.token, cell.token);
 }
 
-/// The server may have carried out any of the commands that queued us, and granted as many tokens as it said.
+/// The server may have executed any of the commands that queued us, and granted the number of tokens of that command.
 #[test]
 fn of_several_reservations_the_fewest_fencing_tokens_are_used() {
     let mut desk = Desk::new();

@@ -106,7 +106,7 @@ fn the_ttl_of_a_guard_that_is_not_renewed_counts_from_the_guard() {
     renew_for(&mut desk, ms(32_000));
     let (began, unrenewed) = (desk.now, Want { renewal: Renewal::Never, ..want() });
     begin(&mut desk, &cell, &unrenewed);
-    // Extended once, to its whole ttl.
+    // The lease is extended once, to its whole ttl.
     let (context, op) = desk.next();
     assert!(matches!(op, Command::Renew(_, op::Renew { ttl: TTL, .. })), "{op:?}");
     desk.pass(ms(5));

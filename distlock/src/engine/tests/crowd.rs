@@ -26,7 +26,7 @@ fn gather(desk: &mut Desk, unavailable_after: Duration) -> (Vec<Ticket>, u64) {
     (tickets, dearest)
 }
 
-/// How much one event costs.
+/// How many waiters one event looks at.
 fn cost(event: impl FnOnce()) -> u64 {
     let before = looks();
     event();
@@ -68,7 +68,7 @@ fn giving_up_one_after_the_other_costs_little() {
         total += cost(|| desk.timer());
         ticks += 1;
     }
-    // A waiter that gives up pays for itself; every tick is one event.
+    // Each waiter that gives up counts as one event, and so does every tick.
     let events = ticks + u64::try_from(desk.done.len()).unwrap();
     assert!(total / events < FEW / 4, "{total} for {events}");
     assert!(desk.done.iter().all(|(_, outcome)| matches!(outcome, Outcome::Busy { .. })));
@@ -175,7 +175,7 @@ fn one_that_comes_when_enough_wait_is_told_that_it_is_busy() {
     let (who, outcome) = desk.outcome();
     let Outcome::Busy { holder: Some(_), waited } = outcome else { panic!("{outcome:?}") };
     assert_eq!((who, waited), (3, Duration::ZERO));
-    // Other requests may accept a longer queue.
+    // This does not concern requests that accept a longer queue.
     desk.acquire(4, want());
     desk.cancel(first);
     desk.nobody_is_done();

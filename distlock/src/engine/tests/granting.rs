@@ -28,7 +28,7 @@ fn a_stale_push_is_ignored() {
     desk.quiet();
 }
 
-/// The store says no more of its age than that.
+/// The store reports only a maximum age of the grant.
 #[test]
 fn a_grant_that_may_be_newer_than_it_seems_is_confirmed() {
     let mut desk = Desk::with(&Tuning { clocks: Clocks::Many, ..Tuning::default() });
@@ -81,7 +81,8 @@ fn a_grant_from_the_future_is_confirmed() {
     desk.next_enter();
 }
 
-/// Whoever may publish on our channel can forge a grant. With its fencing token the data would refuse every later one.
+/// Every client that may publish on our channel can forge a grant. After its fencing token the data would refuse all
+/// later tokens.
 #[test]
 pub(super) fn a_fencing_token_far_ahead_of_the_servers_clock_is_asked_about() {
     for ahead in [61_000_000, 3_600_000_000, 1 << 53, u64::MAX] {
@@ -94,12 +95,12 @@ pub(super) fn a_fencing_token_far_ahead_of_the_servers_clock_is_asked_about() {
         let granted = desk.server_time();
         desk.grant(token, granted, Some(granted.0.saturating_add(ahead)));
         desk.nobody_is_done();
-        // It was forged: somebody else has the lock.
+        // It was forged: another client has the lock.
         let (context, ..) = desk.next_enter();
         desk.busy(context);
         desk.nobody_is_done();
         desk.pass(ms(5));
-        // And this one is true, by a server whose clock was set back: what the server says is believed.
+        // This one is real, from a server whose clock was set back: the server's reply is believed.
         let granted = desk.server_time();
         desk.grant(token, granted, Some(granted.0.saturating_add(ahead)));
         let (context, ..) = desk.next_enter();
@@ -109,7 +110,8 @@ pub(super) fn a_fencing_token_far_ahead_of_the_servers_clock_is_asked_about() {
     }
 }
 
-/// So far ahead it comes if a clock is corrected, or if very many tokens are reserved: no question is needed.
+/// After a clock correction, or if very many tokens are reserved, a token is this far ahead. Then no question is
+/// needed.
 #[test]
 fn a_fencing_token_that_is_a_little_ahead_of_the_servers_clock_is_believed() {
     let mut desk = Desk::new();
@@ -124,7 +126,7 @@ fn a_fencing_token_that_is_a_little_ahead_of_the_servers_clock_is_believed() {
     assert_eq!(desk.acquired().fence, fence);
 }
 
-/// A store that counts its tokens in another way knows what they are worth.
+/// A store may count its tokens without a clock.
 #[test]
 fn tokens_that_do_not_follow_a_clock_are_not_compared_with_it() {
     let mut desk = Desk::with(&Tuning { fences: Fences::OfTheStore, ..Tuning::default() });
@@ -187,7 +189,7 @@ pub(super) fn an_answer_from_before_the_grant_says_nothing_about_its_lease() {
     assert_eq!(desk.until(&cell), until);
 }
 
-/// The server may have applied the command with the most fences last or first: the replies do not tell.
+/// The replies do not say whether the server applied the command with the most fences last or first.
 #[test]
 pub(super) fn a_grant_comes_with_as_many_tokens_as_the_most_modest_question() {
     let mut desk = Desk::new();
@@ -247,7 +249,7 @@ fn a_grant_lasts_as_long_as_the_claim_that_was_answered_last() {
     assert_eq!(desk.until(&cell), asked.after(ms(3_000 - 30 - 2)));
 }
 
-/// Two heartbeats were under way; the newer one was answered before the grant came.
+/// Two heartbeats were in flight. The newer one was answered before the grant came.
 #[test]
 fn an_answer_that_was_old_before_the_grant_is_old_after_it() {
     let mut desk = Desk::new();

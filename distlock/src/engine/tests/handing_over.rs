@@ -229,7 +229,7 @@ fn what_comes_late_does_not_release_what_was_handed_over() {
     assert_eq!(desk.next_leave().0.token, Token(4_711), "that of any other is given back");
 }
 
-/// As the driver does: the last renewal, and nothing else so far.
+/// Does the first step of the driver's hand-over: the last renewal.
 fn renewed_last(desk: &mut Desk, cell: &LeaseCell) -> Sent {
     let (ttl, effects) = desk.engine.on_key(desk.now, &cell.key, |step| step.renew_last(cell));
     assert_eq!(ttl, Some(TTL));
@@ -265,7 +265,7 @@ fn a_lease_after_its_last_renewal_is_given_to_nobody_here() {
             desk.acquire(1, want());
         }
         renewed_last(&mut desk, &cell);
-        // The future was dropped, whatever the store has done.
+        // The future was dropped. The store may or may not have executed the renewal.
         assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
         assert_eq!(desk.next_leave().0.token, cell.token);
         desk.nobody_is_done();

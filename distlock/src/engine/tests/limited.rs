@@ -34,7 +34,7 @@ fn a_place_is_handed_on_here_and_the_attempt_given_up() {
     desk.quiet();
 }
 
-/// The attempt's queue entry was lost and never granted.
+/// Without this, the attempt's queue entry was lost and never granted.
 #[test]
 fn a_place_that_does_not_suit_goes_back_and_the_attempt_goes_on() {
     let mut desk = Desk::new();
@@ -78,7 +78,7 @@ fn another_kind_is_refused_at_once_where_it_is_known() {
     desk.quiet();
 }
 
-/// The lock was granted to the entry later, while the waiter behind it waited.
+/// Without this, the lock was later granted to the entry, while the waiter behind it waited.
 #[test]
 fn a_waiter_that_is_told_of_another_kind_leaves_the_queue() {
     let mut desk = Desk::new();

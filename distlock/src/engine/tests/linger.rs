@@ -8,7 +8,7 @@ fn lingering() -> Want {
     Want { linger: Some(ms(50)), ..want() }
 }
 
-/// A section that comes back into a lease that lingers.
+/// The next section, which takes up the lease that lingers.
 fn comes_back(desk: &mut Desk, want: Want) -> Arc<LeaseCell> {
     desk.acquire(0, want);
     desk.quiet();
@@ -81,7 +81,7 @@ fn it_is_given_back_at_once_when_another_client_wants_it() {
     assert_eq!(desk.next_leave().0.token, cell.token);
     desk.push(wanted);
     desk.quiet();
-    // For a while the key does not linger here: the other one may come back.
+    // For some time the key does not linger here, because the other process may want it again.
     let cell = desk.hold(lingering());
     assert_eq!(cell.token.linger(), None);
     assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
@@ -98,7 +98,7 @@ fn a_wish_that_comes_during_a_section_is_remembered() {
     desk.push(Push::Wanted { key: desk.key.clone(), token: cell.token });
     desk.quiet();
     assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
-    // And one that overtakes the reply.
+    // The same with a push that overtakes the reply.
     let mut desk = Desk::new();
     desk.acquire(0, lingering());
     let (context, ..) = desk.next_enter();

@@ -14,7 +14,7 @@ fn the_deadline_comes_first() {
     assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
 }
 
-/// A grant is pushed while a heartbeat is under way. Returns the heartbeat.
+/// A grant is pushed while a heartbeat is in flight. Returns the heartbeat.
 fn granted_while_asking(desk: &mut Desk) -> (Sent, Arc<LeaseCell>) {
     let token = desk.queue(want());
     desk.sleep();
@@ -61,7 +61,8 @@ fn what_the_server_did_before_we_knew_is_no_loss() {
     desk.up(EarlierCommands::Ended);
     let (second, ..) = desk.next_enter();
     let server_time = Some(desk.server_time());
-    // Executed in the other order than sent, by threads that were preempted; noticed in yet another.
+    // The commands are executed in the opposite order, because threads were preempted. The replies are noticed in
+    // another order again.
     let old = if matches!(first.command, Command::Acquire(AcquirePurpose { seq: 1, .. }, _)) {
         second
     } else {
@@ -168,7 +169,7 @@ fn a_renewal_from_before_the_lock_was_taken_anew_extends_nothing() {
     assert_eq!(desk.until(&third), until);
 }
 
-/// A heartbeat was under way when the lease was granted that is used up now.
+/// A heartbeat was in flight when the lease was granted, which has ended meanwhile.
 #[test]
 fn an_answer_from_before_the_lease_that_was_used_up_is_not_the_next_one() {
     let mut desk = Desk::new();

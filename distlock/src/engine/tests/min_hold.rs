@@ -1,4 +1,4 @@
-//! `min_hold` counts from the acquisition, however the hold ends.
+//! `min_hold` counts from the acquisition, for every way in which a hold ends.
 
 use super::*;
 use crate::protocol::LockKind;
@@ -18,7 +18,7 @@ fn it_outlives_a_loss_by_max_hold() {
         let cell = desk.hold(Want { kind, max_hold: Some(ms(500)), ..held_for(4_000) });
         desk.sleep();
         assert_eq!(desk.lost, [LostReason::MaxHold]);
-        // The body goes on for a moment: the lease covers it.
+        // The body still runs for a moment: the lease covers this time.
         desk.quiet();
         desk.pass(ms(100));
         assert_eq!(desk.release(&cell), ReleaseStarted::WasLost(LostReason::MaxHold));
@@ -50,13 +50,13 @@ fn it_outlives_a_lease_that_ends_before_it() {
         desk.sleep();
         assert_eq!(desk.lost, [LostReason::Expired]);
         assert_eq!(desk.next_leave().1, Some(ms(102)), "{kind}");
-        // It was released already, whatever the body does.
+        // It was released already, before the body ended.
         assert_eq!(desk.release(&cell), ReleaseStarted::WasLost(LostReason::Expired));
         desk.quiet();
     }
 }
 
-/// A body that ignores the loss would outlast the lease, which is not renewed any more.
+/// A body that ignores the loss would outlast the lease, which is no longer renewed.
 #[test]
 fn it_does_not_wait_for_a_body_that_may_outlast_the_lease() {
     let mut desk = Desk::new();
@@ -83,7 +83,7 @@ fn readers_who_lose_their_lease_keep_it_for_the_longest_of_them() {
     for cell in [first, second] {
         desk.release(&cell);
     }
-    // `min_hold` does not apply: the key is not ours any more.
+    // `min_hold` does not apply, because the key is no longer ours.
     assert!(
         desk.sent
             .iter()

@@ -1,4 +1,4 @@
-//! The engine's rules one by one: a test plays the server and the clock.
+//! The engine's rules, one by one. A test acts as the server and the clock.
 
 mod acquire_all;
 mod acquiring;
@@ -124,7 +124,7 @@ struct Desk {
     lost: Vec<LostReason>,
     /// How many waited here when it was reported that the store has queued this process.
     queued: Vec<usize>,
-    /// After how long each lock was given back that nobody had taken.
+    /// After how long each lock was released that no caller had taken up.
     not_taken: Vec<Duration>,
 }
 

@@ -18,7 +18,7 @@ const CASES: &[(Mutant, fn())] = &[
     // The reply to a renewal must be overtaken by that of a later command, and the lease must have run out in
     // between.
     (Mutant::OldRefusalBelieved, loss::a_renewal_that_was_refused_before_the_lock_was_taken_anew_is_none),
-    // The lock must be taken away by force and granted again while one reply is under way.
+    // The lock must be taken away by force and granted again while one reply is in flight.
     (Mutant::GrantForgetsOldReplies, granting::an_answer_from_before_the_grant_says_nothing_about_its_lease),
     // The first waiter must want a much shorter lease than the next, and the server must not learn of the
     // change.
@@ -30,7 +30,7 @@ const CASES: &[(Mutant, fn())] = &[
     (Mutant::PairKeptOverReconnect, granting::a_grant_after_a_reconnection_is_confirmed),
     // The clock must have been set back as well: otherwise the tokens that were not reserved are in the past.
     (Mutant::MostFencesAssumed, granting::a_grant_comes_with_as_many_tokens_as_the_most_modest_question),
-    // Nobody in the simulation forges anything.
+    // The simulation has no forged pushes.
     (Mutant::FarFenceBelieved, granting::a_fencing_token_far_ahead_of_the_servers_clock_is_asked_about),
     // The simulation has no sessions.
     (Mutant::AnswerOfLostSessionBelieved, session::an_answer_from_the_lost_session_is_not_believed),
@@ -42,7 +42,7 @@ const CASES: &[(Mutant, fn())] = &[
         Mutant::SessionLeaseLeftToItself,
         session::a_lease_whose_ttl_is_over_is_given_back_before_its_body_has_ended,
     ),
-    // The simulation promises a writer less: that it waits no longer than the chain.
+    // The simulation only checks that a writer waits no longer than the chain.
     (
         Mutant::JoinedThoughContended,
         shared::readers_join_for_a_shorter_time_where_another_process_was_in_the_way,
@@ -52,7 +52,7 @@ const CASES: &[(Mutant, fn())] = &[
         shared::where_another_process_was_in_the_way_no_reader_joins_after_one_has_left,
     ),
     (Mutant::JoinedThoughWanted, shared::no_reader_joins_those_whose_end_a_writer_elsewhere_waits_for),
-    // Whoever waits asks again a few milliseconds later, which hides it.
+    // Waiters ask again a few milliseconds later, which hides the fault.
     (Mutant::LingersToTheEnd, linger::a_lease_that_nobody_comes_back_to_is_released_before_its_time_is_over),
 ];
 

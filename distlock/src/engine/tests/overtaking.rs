@@ -1,12 +1,12 @@
-//! Threads may send in another order than the one in which the engine made their commands: it lets them send when its
-//! mutex is free again.
+//! Threads may send in a different order from the one in which the engine created their commands, because they send
+//! after they have released the engine's mutex.
 
 use super::*;
 use crate::engine::state::releases::MAX_TOKENS;
 use crate::protocol::PushHint;
 
-/// The lock is acquired and released while a second command of the same attempt is under way, which then finds the
-/// lock ours: it is released once more. Returns that release and the holder's own.
+/// The lock is acquired and released while a second command of the same attempt is in flight. That command then finds
+/// the lock ours, so it is released once more. Returns this release and the holder's own.
 fn released_twice(desk: &mut Desk, want: Want) -> (Sent, Sent) {
     desk.acquire(0, want);
     let (first, _) = desk.next();
@@ -53,7 +53,7 @@ fn the_only_release_of_another_token_still_proves_a_loss() {
     assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)), "{confirmation:?}");
 }
 
-/// A push that came twice: the second is noticed after the lock was released.
+/// A push arrived twice. The second one is noticed after the lock was released.
 #[test]
 fn a_release_that_is_overtaken_because_of_a_late_push_is_no_loss() {
     let mut desk = Desk::new();
@@ -94,7 +94,7 @@ fn no_more_tokens_are_remembered_than_so_many() {
         let token = Token(1_000_000 + u64::try_from(number).unwrap());
         desk.grant(token, desk.server_time(), None);
     }
-    // It was forgotten: nothing but that costs memory.
+    // The token was forgotten, so the release that was overtaken counts as a loss.
     let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
     assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)), "{confirmation:?}");
 }
@@ -119,8 +119,8 @@ fn a_release_that_overtakes_one_with_min_hold_keeps_the_key_as_well() {
     assert_eq!(desk.next_leave().1, Some(ms(2_500)));
 }
 
-/// The renewal asks for less, because it was made before the extension. Which of them the server carries out last makes
-/// no difference: neither shortens the lease.
+/// The renewal asks for less, because it was created before the extension. The order in which the server executes the
+/// two makes no difference: neither shortens the lease.
 #[test]
 fn a_renewal_that_an_extension_overtakes_leaves_the_holder_what_was_promised() {
     for extension_is_answered_first in [true, false] {

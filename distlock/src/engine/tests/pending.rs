@@ -15,7 +15,7 @@ fn release_without_link(desk: &mut Desk) -> Token {
     cell.token
 }
 
-/// Answers everything that was sent, all the same way.
+/// Answers every command that was sent, with the same failure.
 fn answer_all(desk: &mut Desk, failure: Failure) -> usize {
     let sent: Vec<_> = desk.sent.drain(..).collect();
     let count = sent.len();
@@ -76,7 +76,7 @@ fn a_release_that_the_server_refuses_is_repeated_slowly_until_nothing_can_be_lef
     assert_eq!(desk.engine.rest(), 0);
 }
 
-/// Another lock of the same shard had a ttl of an hour.
+/// Another lock of the same shard has a ttl of an hour.
 #[test]
 fn one_is_forgotten_when_nothing_of_its_own_token_can_be_left() {
     let mut desk = Desk::new();
@@ -118,7 +118,7 @@ fn there_are_never_more_than_can_be_remembered() {
     }
     let left = desk.engine.pending_releases();
     assert_eq!(left.len(), MAX_PENDING_RELEASES);
-    // Those whose locks end first were given up.
+    // The releases of the locks that end first were given up.
     assert!(left.iter().all(|(_, token)| token.0 >= 1_100));
 }
 
@@ -202,7 +202,7 @@ fn what_the_server_did_not_do_for_now_needs_no_undoing() {
     desk.quiet();
 }
 
-/// A store may have a shorter command for what ends most often.
+/// A store may have a shorter command for the most frequent release.
 #[test]
 fn only_the_release_of_an_exclusive_lease_says_that_it_is_one() {
     let mut desk = Desk::new();
@@ -220,7 +220,7 @@ fn only_the_release_of_an_exclusive_lease_says_that_it_is_one() {
     assert_eq!(ends_of(LockKind::Exclusive), Ends::ExclusiveLease);
     assert_eq!(ends_of(LockKind::Shared), Ends::Other);
     assert_eq!(ends_of(LockKind::Limited { max_holders: 2 }), Ends::Other);
-    // Its lease may have ended, and others may wait.
+    // Its lease may have ended, and other processes may wait.
     let cell = desk.hold(want());
     desk.release(&cell);
     let (sent, _) = desk.next_leave();

@@ -23,7 +23,7 @@ fn only_the_front_polls_behind_a_holder_that_cannot_hand_over() {
     }
 }
 
-/// However long they are: there is no place in a queue to keep alive.
+/// The pauses may have any length, because no place in a queue must be kept alive.
 #[test]
 fn the_pauses_of_who_polls_are_those_of_the_store() {
     let (first, longest) = (ms(700), ms(5_000));

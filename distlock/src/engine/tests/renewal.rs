@@ -72,7 +72,7 @@ fn a_lock_taken_away_from_here_is_asked_about_at_once() {
         let cell = desk.hold(held);
         desk.pass(ms(5));
         let until = desk.until(&cell);
-        // No effect while it is ours.
+        // This has no effect while the lease is ours.
         desk.ask_whether_held();
         let (context, op) = desk.next();
         assert!(matches!(op, Command::Renew(_, op::Renew { token, .. }) if token == cell.token), "{op:?}");

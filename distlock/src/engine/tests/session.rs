@@ -54,7 +54,7 @@ fn a_lost_session_is_the_end_of_every_hold_and_of_none_that_comes_after() {
     desk.pass(ms(10));
     lose_session(&mut desk, &session);
     assert_eq!(desk.lost, [LostReason::Expired]);
-    // The next session begins; what was lost stays lost.
+    // The next session begins, and a lost lease stays lost.
     desk.pass(ms(1));
     session.answered(desk.now, TIMEOUT);
     assert_eq!(cell.state(desk.now), CellState::Lost(LostReason::Expired));
@@ -75,7 +75,7 @@ pub(super) fn an_answer_from_the_lost_session_is_not_believed() {
     desk.sent.clear();
     desk.pass(ms(1));
     session.answered(desk.now, TIMEOUT);
-    // Applied for the old session, which has ended it.
+    // The command was applied in the old session, whose end has ended the lease.
     desk.fresh(old.clone());
     desk.nobody_is_done();
     let mut sent = desk.sent.iter();
@@ -116,7 +116,7 @@ pub(super) fn a_lease_whose_ttl_is_over_is_given_back_before_its_body_has_ended(
     let (first, hold) = desk.next_leave();
     assert_eq!((first.token, hold), (cell.token, None));
     desk.answer(first, Ok(ReleaseReply::Released { gap: false }));
-    // The body ends: one more does no harm.
+    // The body ends. One more release does no harm.
     desk.release(&cell);
     let (second, _) = desk.next_leave();
     desk.answer(second, Ok(ReleaseReply::NotHeld));

@@ -69,7 +69,7 @@ pub(super) fn where_another_process_was_in_the_way_no_reader_joins_after_one_has
     assert_ne!(desk.next_enter().0.token, second.token);
 }
 
-/// Nobody else comes: they go on sharing what they have.
+/// Without a writer they continue to share the lease.
 #[test]
 fn elsewhere_readers_join_after_one_has_left() {
     let mut desk = Desk::new();
@@ -166,7 +166,7 @@ fn a_lease_that_was_taken_is_lost_for_all_its_readers() {
     assert_eq!(desk.lost, [LostReason::Taken, LostReason::Taken]);
 }
 
-/// The attempt that was made for them had a timer that fired without end.
+/// Without this, a timer of the attempt that was made for them fired without end.
 #[test]
 fn an_attempt_for_readers_who_came_in_otherwise_is_given_up() {
     let mut desk = Desk::new();

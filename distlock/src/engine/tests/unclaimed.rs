@@ -22,7 +22,8 @@ fn it_is_not_renewed_and_ends_with_its_ttl() {
     assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
     // It is released at once: no body has to end first.
     assert_eq!(desk.next_leave().0.token, cell.token);
-    // A requester that never noticed the grant is not told of the loss, but others are.
+    // The end is not reported as a loss, because the requester never noticed the grant, but as a lock that was not
+    // taken up.
     assert!(desk.lost.is_empty());
     assert_eq!(desk.not_taken, [desk.now.duration_since(cell.held_since)]);
     desk.release(&cell);
@@ -81,7 +82,8 @@ fn on_a_longer_lease_it_is_renewed_once_it_was_noticed() {
     }
 }
 
-/// Those who renew the lease that it shares do not keep it, and are not made to renew more often.
+/// The other holders renew the lease that it shares, but do not keep its hold, and do not renew more often because of
+/// it.
 #[test]
 fn a_reader_that_others_renew_for_ends_with_its_own_ttl() {
     let mut desk = Desk::new();

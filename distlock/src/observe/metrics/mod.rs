@@ -20,7 +20,7 @@ use series::{Level, Levels, OutcomeLabel, Series};
 
 /// At most this many labels have series of their own. (A label that is made of user ids must not fill the collector.)
 const MOST_LABELS: usize = 100;
-/// What the labels beyond them share.
+/// The label of the series that all further labels share.
 const OTHER: &str = "other";
 
 /// Counts and measures what happens.
@@ -30,7 +30,7 @@ pub(super) struct Metrics(RwLock<SeriesTable>);
 /// The series of each label.
 #[derive(Debug, Default)]
 struct SeriesTable {
-    /// The address of the recorder that the handles are of: a program may install one after its first lock.
+    /// The address of the recorder that created the handles: a program may install a recorder after its first lock.
     recorder: usize,
     labels: HashMap<Box<str>, Arc<Labelled>>,
     other: Option<Arc<Labelled>>,
@@ -174,7 +174,7 @@ impl Observer for Metrics {
     }
 }
 
-/// Rare: nothing is kept.
+/// For rare events: no handles are kept.
 fn link(store: &str, change: LinkChange<'_>) {
     let set = |name: &'static str, on: bool| {
         gauge!(name, "store" => store.to_owned()).set(if on { 1.0 } else { 0.0 });

@@ -2,7 +2,7 @@
 
 use metrics::Unit;
 
-/// What a metric counts or measures.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Counter,
@@ -50,7 +50,7 @@ metrics_of_the_crate! {
     FAILED: Counter, "distlock_failed_total", "Managers that have failed because of a defect";
 }
 
-/// Tells the recorder what they are, and of which version.
+/// Describes all metrics to the recorder, and sets the metric of the version.
 pub(super) fn describe() {
     metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     for Metric { name, form, what } in ALL {
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(named_in(DASHBOARD), ALL.iter().map(|metric| metric.name).collect());
     }
 
-    /// A level is added up while it lasts; a sum of what has ended shows nothing of a holder that is stuck.
+    /// A level is counted while it lasts. A sum of ended holds would not show a holder that is stuck.
     #[test]
     fn the_dashboard_chooses_instances_and_measures_what_lasts() {
         let queries: Vec<&str> = DASHBOARD.lines().filter(|line| line.contains("\"expr\"")).collect();

@@ -31,7 +31,7 @@ pub(super) const RELEASES: [&str; 6] =
     ["confirmed", "handed_on", "unconfirmed", "after_loss", "dropped", "nested"];
 const WAITS: [&str; 2] = ["acquired", "not_acquired"];
 
-/// What is in use under a label: it is kept here too, for a recorder that is installed later.
+/// The number of locks in use under a label. It is kept here, too, for a recorder that is installed later.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     held: AtomicI64,
@@ -164,7 +164,7 @@ impl Series {
         self.lease_left.get_or_init(made).record(left.as_secs_f64());
     }
 
-    /// Those of leaders are rare: no handles are kept.
+    /// Events of leaders are rare, so no handles are kept for them.
     pub(super) fn terms(&self, count: u64) {
         counter!(names::TERMS, "label" => self.label.clone()).increment(count);
     }

@@ -1,4 +1,4 @@
-//! What is counted, and under which label.
+//! Which events are counted, and under which label.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -43,7 +43,7 @@ fn released(label: &Label) -> Event<'_> {
     Event::Released { lock: lock(label), held: SECOND, outcome: ReleaseOutcome::Confirmed }
 }
 
-/// Everything that was recorded, as `name{label=value,…}` and the value; counters begin anew.
+/// Everything that was recorded, as `name{label=value,…}` and the value; counters start at zero again.
 fn recorded(snapshots: &Snapshotter) -> Vec<(String, f64)> {
     let mut found = Vec::new();
     for (key, _, _, value) in snapshots.snapshot().into_vec() {

@@ -16,8 +16,8 @@ use sent::Sent;
 /// The number of events that are kept for a slow reader.
 const MAX_EVENTS_KEPT: usize = 1024;
 
-/// The readers of one manager. Until there is the first one, an event costs one comparison; with readers, it is put
-/// into the channel, which allocates nothing for a lock that is acquired and released.
+/// The readers of one manager. Without readers an event costs one comparison. With readers it is put into the channel,
+/// without an allocation for a lock that is acquired and released.
 #[derive(Debug, Default)]
 pub(super) struct Readers(OnceCell<Sender<Sent>>);
 

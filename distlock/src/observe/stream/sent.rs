@@ -14,13 +14,13 @@ use crate::protocol::{LockKind, Notifications};
 /// An event in the channel. It shares the label and the key with the lock, and the reader copies them.
 #[derive(Clone, Debug)]
 pub(super) enum Sent {
-    /// Of one lock.
+    /// An event of one lock.
     Lock {
         label: Cow<'static, str>,
         key: Arc<str>,
         what: OfLock,
     },
-    /// Of a request.
+    /// An event of a request.
     NotAcquired {
         label: Cow<'static, str>,
         error: LockError,
@@ -30,7 +30,7 @@ pub(super) enum Sent {
         label: Cow<'static, str>,
         waited: Duration,
     },
-    /// Of the link, the manager or several locks.
+    /// An event of the link, of the manager or of several locks.
     Other(LockEvent),
 }
 
@@ -47,7 +47,7 @@ pub(super) enum OfLock {
 }
 
 impl Sent {
-    /// `None`: nothing for a program.
+    /// `None`: the event is not for programs.
     pub(super) fn of(event: &Event<'_>) -> Option<Sent> {
         let lock_sent = |label: &Cow<'static, str>, key: &Arc<str>, what| {
             let (label, key) = (label.clone(), key.clone());
@@ -55,7 +55,7 @@ impl Sent {
         };
         let of_lock = |lock: Lock<'_>, what| lock_sent(lock.label, lock.key, what);
         Some(match *event {
-            // Of its terms a candidate's own `watch` tells.
+            // A candidate's own `watch` reports its terms.
             Event::Requested { .. } | Event::Leader { .. } | Event::LiteralPlaceholder { .. } => return None,
             Event::Notice { .. } => return None,
             Event::Queued { label, key, kind, .. } => lock_sent(label, key, OfLock::Queued { kind }),

@@ -294,7 +294,7 @@ macro_rules! __conformance {
             }
         }
     };
-    // What a leader publishes.
+    // The text that a leader publishes.
     (@values $fixture:ident [fencing $($rest:ident)*]) => {};
     (@values $fixture:ident [values $($rest:ident)*]) => {
         $crate::__conformance!(@not_applicable $fixture values);
@@ -361,7 +361,7 @@ macro_rules! __conformance {
     (@hand_over_and_link $fixture:ident []) => {
         $crate::__conformance!(@rule $fixture hand_over a_take_over_may_be_cut_off_anywhere);
     };
-    // Of two kinds at a time.
+    // Locks of two kinds at a time.
     (@kinds $fixture:ident [shared $($rest:ident)*]) => {};
     (@kinds $fixture:ident [limited $($rest:ident)*]) => {};
     (@kinds $fixture:ident [$other:ident $($rest:ident)*]) => {
@@ -374,7 +374,7 @@ macro_rules! __conformance {
         );
         $crate::__conformance!(@rule $fixture joining who_joins_keeps_other_kinds_out_when_the_first_has_gone);
     };
-    // Of two kinds, and with `min_hold`.
+    // Locks of two kinds, with `min_hold`.
     (@kinds_and_min_hold $fixture:ident [shared $($rest:ident)*]) => {};
     (@kinds_and_min_hold $fixture:ident [limited $($rest:ident)*]) => {};
     (@kinds_and_min_hold $fixture:ident [min_hold $($rest:ident)*]) => {};

@@ -68,7 +68,7 @@ use crate::manager::{LockManager, LockManagerBuilder};
 pub use crate::__conformance as conformance;
 pub use place::Place;
 
-/// Makes a place for locks. Each test has its own place, and must not see the locks of other tests.
+/// Creates the store of one test. A test must not see the locks of other tests.
 ///
 /// If several tests share a server, as in this example, each of them needs its own prefix:
 ///
@@ -104,7 +104,7 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     /// Whether [`LockInfo::waiters`](crate::LockInfo::waiters) counts the waiters of other processes.
     const QUEUE: Queue = Queue::Hidden;
 
-    /// Makes a place: a separate server or table, or a key prefix that no other test uses.
+    /// Creates the store of one test: a separate server or table, or a key prefix that no other test uses.
     fn start() -> impl Future<Output = Self> + Send;
 
     /// Options of a manager for this place.

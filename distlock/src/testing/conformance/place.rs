@@ -9,7 +9,7 @@ use super::{Fixture, Processes, Queue};
 use crate::manager::{LockManager, LockManagerBuilder};
 use crate::testing::{BOUND, eventually};
 
-/// A fixture in use. The rules are compiled once, whatever they run on.
+/// A fixture in use. The rules are compiled once, for all fixtures.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Place(Box<dyn Erased>);
@@ -121,8 +121,8 @@ impl Place {
         .await;
     }
 
-    /// Waits until this many wait for `key`, which is held: requests of `waiting`, which `observer` sees in
-    /// the store's queue, if that is shown. (A process stands there once.)
+    /// Waits until this many requests of `waiting` wait for `key`, which is held. If the store shows its queue,
+    /// `observer` must see them there. (The queue has one entry for each process.)
     pub(super) async fn until_waiting(
         &self,
         observer: &LockManager,
@@ -145,14 +145,14 @@ impl Place {
     }
 }
 
-/// Counts in steps that two holders at a time would tear.
+/// Counts by separate reads and writes, so two holders at a time would lose updates.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     value: AtomicU64,
 }
 
 impl Tally {
-    /// Reads, lets others run, writes: loses an update when two do it at a time.
+    /// Reads, lets others run, and writes. Two calls at the same time lose an update.
     pub(super) async fn increment(&self) {
         let read = self.value.load(Ordering::SeqCst);
         tokio::task::yield_now().await;

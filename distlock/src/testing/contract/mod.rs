@@ -103,7 +103,7 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     /// The store.
     type Store: LockStore;
 
-    /// Makes a place for locks.
+    /// Creates a store of the locks for one test.
     fn start() -> impl Future<Output = Self> + Send;
 
     /// A place on a server that no other test uses, for rules that [restart](Fixture::restart) it.
@@ -169,7 +169,7 @@ impl fmt::Display for Broken {
 
 type Checked = Pin<Box<dyn Future<Output = Result<(), Broken>>>>;
 
-/// A rule, and what it needs.
+/// A rule, and its requirements.
 struct Rule {
     name: &'static str,
     needs: &'static [Word],
@@ -241,7 +241,7 @@ pub fn run<F: Fixture>(rule: &str, lacks: &[Word]) {
 /// How the rule is broken.
 ///
 /// # Panics
-/// If there is no such rule.
+/// If no rule has this name.
 #[doc(hidden)]
 pub fn check<F: Fixture>(rule: &str, lacks: &[Word]) -> Result<(), Broken> {
     let Some(rule) = RULES.iter().find(|known| known.name == rule) else {

@@ -14,7 +14,7 @@ pub(super) const LONG: Duration = Duration::from_secs(600);
 /// A lease whose end is awaited, where the store can keep one so short.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A fixture in use, for one rule. The rules are compiled once, whatever they run on.
+/// A fixture in use, for one rule. The rules are compiled once, for all fixtures.
 #[derive(Debug)]
 pub(crate) struct Place {
     fixture: Box<dyn Erased>,
@@ -94,12 +94,12 @@ impl Place {
         format!("{}{}.{which}", self.fixture.prefix(), self.rule).into()
     }
 
-    /// What all keys of this rule begin with.
+    /// The beginning of all keys of this rule.
     pub(super) fn beginning(&self) -> String {
         format!("{}{}.", self.fixture.prefix(), self.rule)
     }
 
-    /// What the store cannot distinguish from zero.
+    /// The longest time that the store cannot distinguish from zero.
     pub(super) fn granularity(&self) -> Duration {
         match self.abilities().lease {
             LeaseRule::PerLock { granularity } => granularity,

@@ -21,7 +21,7 @@ use distlock_store::{
 /// Between two looks at something that is awaited.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// One process with a store of its own. Ends when dropped, without a word to the server.
+/// One process with its own store. Ends when dropped, without a message to the server.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) store: Arc<AnyStore>,
@@ -36,14 +36,14 @@ pub(super) struct Process {
 #[derive(Debug, Default)]
 struct Heard {
     is_up: bool,
-    /// The session, where there has to be one, is alive.
+    /// Checks that the session is alive, if the store must have one.
     has_session: bool,
     /// Why it is not up.
     cause: Option<StoreError>,
     hints: Vec<Hint>,
 }
 
-/// What the store has said of a key by itself.
+/// A report of the store about a key, without a question.
 #[derive(Clone, Debug)]
 enum Hint {
     Released { key: String },
@@ -196,7 +196,7 @@ impl Process {
         }
     }
 
-    /// What was said of the key, or of the owner who waits for it, so far.
+    /// The reports so far about the key, or about the owner that waits for it.
     pub(super) fn told(&self, of: &str, waiter: &Owner) -> Option<Told> {
         let heard = self.heard.lock();
         heard.hints.iter().find_map(|hint| match hint {
@@ -243,7 +243,7 @@ impl Heard {
     }
 }
 
-/// Waits for what a store has to bring about.
+/// Waits for a change that the store must make.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! distributed-lock with one server: renews at a third of the ttl, as by default, and tells a loss. It tries once: its
-//! `acquire` with a wait limit does not wait.
+//! distributed-lock with one server: renews at a third of the ttl, the default, and reports a loss. It tries once,
+//! because its `acquire` with a wait limit does not wait.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Library for DistributedLock {
 
     async fn connect(url: &str) -> Result<Self, String> {
         let config = RedisConfig::from_url(url).map_err(|error| error.to_string())?;
-        // The client that the library makes from a URL does not connect again after its link was cut.
+        // The client that the library creates from a URL does not reconnect after its link was cut.
         let policy = ReconnectPolicy::new_constant(0, 50);
         let client = RedisClient::new(config, None, None, Some(policy));
         client.connect();
@@ -42,7 +42,7 @@ impl Library for DistributedLock {
 
     async fn lost(lock: &mut RedisLockHandle) {
         if lock.lost_token().clone().wait_for(|lost| *lost).await.is_err() {
-            // The renewal has ended without a word.
+            // The renewal has ended without a report.
             std::future::pending::<()>().await;
         }
     }

@@ -17,11 +17,11 @@ use std::{
 
 use tokio::sync::{mpsc::unbounded_channel, oneshot};
 
-/// What all of them have in common.
+/// The common interface of all libraries.
 pub(crate) trait Library: Sized + Send + Sync + 'static {
     /// A lock that is held.
     type Lock: Send + Sync + 'static;
-    /// What `hello` says: the library, its version, and what it can do.
+    /// The content of `hello`: the library, its version, and its abilities.
     const HELLO: &'static str;
 
     /// Connects.
@@ -35,10 +35,10 @@ pub(crate) trait Library: Sized + Send + Sync + 'static {
         wait: Duration,
     ) -> impl Future<Output = Result<Option<Self::Lock>, String>> + Send;
 
-    /// Returns when the library says that the lock is lost.
+    /// Returns when the library reports that the lock is lost.
     fn lost(lock: &mut Self::Lock) -> impl Future<Output = ()> + Send;
 
-    /// Whether the lock was still held.
+    /// Returns whether the lock was still held.
     fn release(lock: Self::Lock) -> impl Future<Output = Result<bool, String>> + Send;
 }
 
@@ -56,14 +56,14 @@ async fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// Whom to tell that a lock is to be released, by the number of its request.
+/// The channels to request the release of a lock, by the number of its request.
 type Held = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
 async fn serve<L: Library>(url: &str) {
     let library = loop {
         match L::connect(url).await {
             Ok(library) => break Arc::new(library),
-            // The server is away.
+            // The server is unreachable.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     };

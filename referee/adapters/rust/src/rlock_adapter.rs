@@ -1,4 +1,4 @@
-//! `RLock::acquire_mutex_with_options` of rlock: polls, renews at half of the ttl, and tells a loss.
+//! `RLock::acquire_mutex_with_options` of rlock: polls, renews at half of the ttl, and reports a loss.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an earlier connection sends comes to nothing.
+//! Commands of an earlier connection have no effect.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use distlock_fixtures::EtcdServers;
 
 use crate::running::{BOUND, LONG, Running, asked};
 
-/// However late: another connection of the process has written the session's key since.
+/// This holds for any delay, because another connection of the process has since written the session's key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_earlier_connection_writes_nothing() {
     let servers = EtcdServers::shared();
@@ -18,7 +18,7 @@ async fn an_earlier_connection_writes_nothing() {
     let (store, session) = (&process.store, format!("distlock/sessions/{}", process.client));
     for what in ["acquires", "reads beside another", "releases", "releases and keeps"] {
         let begin = Instant::now();
-        // Again if it has noticed between the two, and has a new connection.
+        // Repeated if the store has noticed the fault between the two steps, and has a new connection.
         for attempt in 1.. {
             assert!(begin.elapsed() < BOUND, "what an earlier connection {what} is never refused");
             let (key, owner) = (Arc::from(format!("{what}{attempt}")), Owner::new(&process.client, attempt));

@@ -1,10 +1,10 @@
-//! Random requests for locks of all kinds on the stores whose locks are queues of places, one after the other, and a
-//! model that knows each answer. Whoever holds the lock according to the model must be shown, and told if it has
-//! waited; nobody else.
+//! Random requests, one after the other, for locks of all kinds on the stores whose locks are queues of places, and a
+//! model that knows each reply. The owners that hold the lock in the model, and no others, must be shown as holders,
+//! and get a grant if they have waited.
 //!
-//! And what an earlier connection sends to etcd comes to nothing.
+//! A further test: commands of an earlier connection to etcd have no effect.
 //!
-//! `SEEDS=500 cargo test -p distlock-contract-tests --test kinds` looks at more seeds, and `SEED=17 …` at one.
+//! `SEEDS=500 cargo test -p distlock-contract-tests --test kinds` runs more seeds, and `SEED=17 …` runs one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -25,12 +25,12 @@ use fastrand::Rng;
 use model::Model;
 use running::{BOUND, Ended, LONG, Running, asked};
 
-/// Requests in one run.
+/// The number of requests in one run.
 const REQUESTS: usize = 70;
 const TWO: LockKind = LockKind::Limited { max_holders: 2 };
 const TWENTY: LockKind = LockKind::Limited { max_holders: 20 };
 use LockKind::{Exclusive, Shared};
-/// What each asks for, always the same.
+/// The kind that each owner always requests.
 const KINDS: [[LockKind; 7]; 5] = [
     [Exclusive, Exclusive, Exclusive, Exclusive, Exclusive, Shared, Shared],
     [Shared, Shared, Shared, Shared, Shared, Exclusive, Exclusive],
@@ -44,10 +44,10 @@ struct Run<S: Server> {
     url: String,
     key: Arc<str>,
     kinds: [LockKind; 7],
-    /// The attempt that each makes now.
+    /// The present attempt of each owner.
     attempts: [u64; 7],
     model: Model,
-    /// Those who wait, and have not been told.
+    /// The owners that wait, and have not got a grant.
     untold: Vec<String>,
     last_fence: u64,
     log: Vec<String>,
@@ -97,7 +97,7 @@ impl<S: Server> Run<S> {
 
     async fn renew(&mut self, number: usize) -> Result<(), Ended> {
         let (store, owner, kind) = self.owner(number);
-        // Of those who wait nobody asks.
+        // Owners that wait do not ask again.
         if self.model.position(owner.as_str()).is_some() && !self.model.holds(owner.as_str()) {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl<S: Server> Run<S> {
         is(reply, if holds { RenewReply::Renewed } else { RenewReply::NotHeld })
     }
 
-    /// By its own process, or by another one.
+    /// The release comes from the owner's process or from another one.
     async fn release(&mut self, rng: &mut Rng, number: usize) -> Result<(), Ended> {
         let (mut store, owner, _) = self.owner(number);
         let mut request = Release::new(self.key.clone(), &owner);
@@ -130,7 +130,7 @@ impl<S: Server> Run<S> {
         self.untold.retain(|waiter| waiter != owner.as_str());
         self.attempts[number] += 1;
         if request.keep.is_some() {
-            // Once more, as if the answer had been lost: what is kept is not the owner's.
+            // Repeats the release, as after a lost reply. A kept place no longer belongs to the owner.
             let again = Release::new(self.key.clone(), &owner);
             is(asked(async || store.release(&again).await).await?, ReleaseReply::NotHeld)?;
         }
@@ -157,7 +157,7 @@ impl<S: Server> Run<S> {
         is(reply, holders > 0)
     }
 
-    /// What it has kept stays.
+    /// Its kept places stay.
     async fn a_process_ends(&mut self, rng: &mut Rng) {
         let which = rng.usize(0..self.processes.len());
         let ended = std::mem::replace(&mut self.processes[which], Running::start(&self.url));
@@ -168,7 +168,7 @@ impl<S: Server> Run<S> {
         self.untold.retain(|waiter| !waiter.starts_with(&begins));
     }
 
-    /// Those who hold it are shown, and those who have waited are told; nobody else.
+    /// Checks that exactly the holders are shown, and that exactly those that have waited got a grant.
     async fn look(&mut self) -> Result<(), Ended> {
         let found = asked(async || self.processes[0].store.inspect(&self.key).await).await?;
         let (holders, waiters) = self.model.parties();
@@ -184,7 +184,7 @@ impl<S: Server> Run<S> {
             for (owner, fence) in heard {
                 self.log.push(format!("    {owner} is told, {fence:?}"));
                 let Some(at) = self.untold.iter().position(|waiter| *waiter == owner) else {
-                    // It has gone since, or was told.
+                    // The owner has left since then, or has got a grant.
                     is(self.model.position(&owner).is_none(), true)?;
                     continue;
                 };

@@ -1,4 +1,4 @@
-//! Who holds a lock and who waits, according to what was asked before.
+//! A model of the holders and the waiters of a lock, from the requests so far.
 
 use distlock::LockKind;
 use distlock::store::{AcquireReply, Busy, KEPT};
@@ -21,7 +21,7 @@ impl Place {
 pub(crate) struct Model(pub(crate) Vec<Place>);
 
 impl Model {
-    /// Somebody of this kind behind `older` places has the lock.
+    /// Whether an owner of this kind holds the lock after `older` places.
     fn lets_in(&self, kind: LockKind, older: usize) -> bool {
         let older = &self.0[..older];
         match kind {
@@ -39,7 +39,7 @@ impl Model {
         self.position(owner).is_some_and(|at| self.lets_in(self.0[at].kind, at))
     }
 
-    /// Those who hold it, and those who wait.
+    /// The holders, and the waiters.
     pub(crate) fn parties(&self) -> (Vec<String>, Vec<String>) {
         let (mut holders, mut waiters) = (Vec::new(), Vec::new());
         for (at, place) in self.0.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Model {
         AcquireReply::Busy(if at > self.parties().0.len() { busy.behind_others() } else { busy })
     }
 
-    /// The answer, without fencing tokens.
+    /// The expected reply, without fencing tokens.
     pub(crate) fn acquire(&mut self, owner: &str, kind: LockKind, queues: bool) -> AcquireReply {
         let excludes = |other: LockKind| {
             let is_limited = |kind| matches!(kind, LockKind::Limited { .. });

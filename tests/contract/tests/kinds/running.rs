@@ -1,4 +1,4 @@
-//! A store at work, and requests that are repeated until they are carried out.
+//! A running store, and requests that are repeated until they are executed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use distlock_contract_tests::Server;
 use distlock_store::engine::{Failure, Report};
 use tokio::sync::{mpsc, watch};
 
-/// Longer than everything takes.
+/// Longer than any run.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
@@ -20,7 +20,7 @@ type Grants = Vec<(String, Option<u64>)>;
 pub(crate) struct Running<S: Server> {
     pub(crate) store: Arc<S::Store>,
     pub(crate) client: String,
-    /// Who was told that the lock is its own, and with which fencing token.
+    /// The owners that got a grant, each with its fencing token.
     pub(crate) granted: Arc<Mutex<Grants>>,
     task: tokio::task::JoinHandle<()>,
     _wanted: watch::Sender<bool>,
@@ -56,13 +56,13 @@ impl<S: Server> Drop for Running<S> {
     }
 }
 
-/// Again, as long as nothing was done.
+/// Repeats a request as long as nothing was done.
 pub(crate) async fn asked<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> Result<T, Ended> {
     let begin = Instant::now();
     loop {
         match ask().await {
             Ok(reply) => return Ok(reply),
-            // There is nobody else.
+            // There is no other client.
             Err(error) if error.to_string().contains("faster than distlock can ask") => {
                 return Err(Ended::Wrong(error.to_string()));
             }
@@ -77,7 +77,7 @@ pub(crate) async fn asked<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> Re
 
 /// Why a run has ended early.
 pub(crate) enum Ended {
-    /// A request may have been carried out although it has failed: then nothing can be said.
+    /// A failed request may have been executed, so the run has no result.
     Unclear,
     Wrong(String),
 }

@@ -1,23 +1,23 @@
-//! A database with locks in tables, whose time is moved by a statement.
+//! A database with locks in tables. A statement moves its time.
 
 use distlock_contract_tests::Server;
 use distlock_fixtures::{MariaDbServer, PostgresServer};
 
-/// One of them.
+/// A database.
 pub(crate) trait Database: Server {
-    /// It keeps a queue of those who wait.
+    /// Whether it keeps a queue of the waiters.
     const QUEUES: bool;
 
-    /// A name for tables that nobody else has.
+    /// A name for tables that no other test uses.
     fn unused_tables() -> String;
 
     /// The URL of these tables.
     fn url_of(&self, tables: &str) -> String;
 
-    /// What makes everything in these tables older.
+    /// A statement that makes all rows in these tables older.
     fn age(tables: &str, seconds: u64) -> String;
 
-    /// Carries out statements.
+    /// Executes statements.
     fn carry_out(&self, sql: &str) -> impl Future<Output = ()> + Send;
 }
 

@@ -1,4 +1,4 @@
-//! A renewal that came too late is sent again before it is believed.
+//! A renewal that was too late is sent again before its result counts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use distlock_fixtures::{Direction, MariaDbServer, Proxy};
 use crate::Running;
 use crate::database::Database;
 
-/// In no statement that a store sends is there more time than this, by the clock of the server.
+/// Every statement of a store has a shorter deadline than this, by the clock of the server.
 const TOO_LATE_MS: i64 = 3_500;
 const SHORT: Duration = Duration::from_secs(100);
 const LONG: Duration = Duration::from_secs(1_000);
@@ -28,19 +28,19 @@ async fn a_renewal_that_came_too_late_is_not_believed() {
     );
 }
 
-/// The clock of the server.
+/// Reads the clock of the server.
 async fn now_ms(server: &MariaDbServer) -> i64 {
     server.number("SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000 AS SIGNED)").await
 }
 
-/// Renews the leases of so many keys while the link holds the statement until it is too late.
+/// Renews the leases of this many keys while the link holds the statement until it is too late.
 async fn late_renewal(server: &MariaDbServer, kind: LockKind, count: u64) {
     let tables = MariaDbServer::unused_tables();
     let proxy = Proxy::to(&server.host());
     let url = format!("{}?table_prefix={tables}&response_timeout=4s", server.url_through(&proxy));
     let running = Running::start::<MariaDbServer>(&url, "c");
     let begin = Instant::now();
-    // Again if the store has given up before the answer came, or had no connection.
+    // Repeated if the store has timed out before the reply, or had no connection.
     for attempt in 0.. {
         assert!(begin.elapsed() < BOUND, "no late renewal of {kind} was ever answered");
         let keys = (0..count).map(|number| Arc::<str>::from(format!("{attempt}:{number}")));

@@ -1,12 +1,11 @@
-//! Random requests on the tables in a database, and an oracle that knows what was promised: whoever was
-//! told that it has the lock has it for its ttl, only with those whose kind goes with its own, and nobody else is in
-//! anybody's way.
+//! Random requests on the tables in a database, and an oracle that knows the promises. An owner that got the lock has
+//! it for its ttl, only together with owners of a compatible kind. No other owner excludes a request.
 //!
-//! Nothing here depends on how fast the server is. Leases last for minutes, and time passes by a statement that sets
-//! everything back. `SEEDS=5000 cargo test -p distlock-contract-tests --test random` looks at more seeds, and
-//! `SEED=17 …` at one.
+//! No test here depends on the speed of the server. Leases last for minutes, and a statement that sets all times back
+//! lets time pass. `SEEDS=5000 cargo test -p distlock-contract-tests --test random` runs more seeds, and `SEED=17 …`
+//! runs one.
 //!
-//! And a statement that came too late has done nothing.
+//! A further test: a statement that was too late has done nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -31,14 +30,14 @@ use tokio::sync::{mpsc, watch};
 
 use database::Database;
 
-/// Requests in one run.
+/// The number of requests in one run.
 const REQUESTS: usize = 80;
-/// Leases end 50 s before or after any moment to which time is moved. A run that takes longer than this says nothing.
+/// Leases end 50 s before or after each time that a run moves to. A run that takes longer than this has no result.
 const LONGEST_RUN: Duration = Duration::from_secs(40);
 const TTLS: [u64; 3] = [150, 350, 950];
 const STEPS: [u64; 3] = [100, 200, 400];
 const TWO: LockKind = LockKind::Limited { max_holders: 2 };
-/// What each owner asks for, always the same.
+/// The kind that each owner always requests.
 const KINDS: [[LockKind; 6]; 4] = [
     [LockKind::Exclusive; 6],
     [
@@ -53,7 +52,7 @@ const KINDS: [[LockKind; 6]; 4] = [
     [TWO, TWO, TWO, LockKind::Shared, LockKind::Exclusive, LockKind::Limited { max_holders: 3 }],
 ];
 
-/// A store that runs as in a manager; what it reports is not needed.
+/// A store that runs as in a manager. Its reports are not needed.
 struct Running<S> {
     store: Arc<S>,
     task: tokio::task::JoinHandle<()>,
@@ -81,7 +80,7 @@ impl<S> Drop for Running<S> {
     }
 }
 
-/// Again, as long as it fails. Whether something was done all the same is told to `is_unclear`.
+/// Repeats a request as long as it fails. Sets `is_unclear` if a failed request may have been executed.
 async fn asked<T>(is_unclear: &AtomicBool, ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
     let begin = Instant::now();
     loop {
@@ -97,13 +96,13 @@ async fn asked<T>(is_unclear: &AtomicBool, ask: impl AsyncFn() -> Result<T, Stor
     }
 }
 
-/// What was promised, and to whom. Moments are those of a clock that begins with the run, and is moved on.
+/// The promises to each owner. Times are those of a clock that begins with the run and is moved forward.
 #[derive(Debug, Default)]
 struct Oracle {
     moved: Duration,
-    /// Those who may rely on the lock, until when; and what was left by a release that keeps the key.
+    /// The owners that may rely on the lock, each until this time, and the keys that a release keeps taken.
     holders: BTreeMap<String, (LockKind, Duration)>,
-    /// Those who wait, until when they have a place.
+    /// The owners that wait, each with the end of its place.
     waiting: BTreeMap<String, (LockKind, Duration)>,
     last_fence: u64,
 }
@@ -126,7 +125,7 @@ impl Oracle {
         self.holders.contains_key(owner.as_str())
     }
 
-    /// It was given the lock, until then at least.
+    /// Records that an owner got the lock, at least until this time.
     fn given(&mut self, owner: &str, kind: LockKind, until: Duration) -> Result<(), String> {
         self.waiting.remove(owner);
         let former = self.holders.get(owner).map_or(Duration::ZERO, |(_, until)| *until);
@@ -141,7 +140,7 @@ impl Oracle {
         if is_alone && self.holders.len() <= most { Ok(()) } else { Err("too many hold the lock".to_owned()) }
     }
 
-    /// Whether somebody is in the way of this one.
+    /// Whether another owner excludes this request.
     fn is_in_the_way(&self, owner: &Owner, kind: LockKind) -> bool {
         let others_wait = self.waiting.keys().any(|waiting| waiting != owner.as_str());
         let is_full = matches!(kind, LockKind::Limited { max_holders }
@@ -158,7 +157,7 @@ struct Run<D: Database> {
     kinds: [LockKind; 6],
     oracle: Oracle,
     begin: Instant,
-    /// A request may have been carried out although it has failed: then nothing can be said.
+    /// A failed request may have been executed, so the run has no result.
     is_unclear: AtomicBool,
     log: Vec<String>,
 }
@@ -240,7 +239,7 @@ impl<D: Database> Run<D> {
             return Err("it has the lock".to_owned());
         }
         if let Some(keep) = request.keep.filter(|_| held.is_some()) {
-            // What the same owner has kept before ends then, too: it is one holder.
+            // An earlier kept place of the same owner ends then, too, because both are one holder.
             let name = format!("kept by {owner}");
             self.oracle.holders.remove(&name);
             return self.oracle.given(&name, kind, now + keep);
@@ -262,7 +261,8 @@ impl<D: Database> Run<D> {
         self.oracle.moved += Duration::from_secs(step);
     }
 
-    /// Everybody who relies on the lock is shown to hold it for as long, and nobody else unless it has waited.
+    /// Checks that every owner that relies on the lock is shown as a holder for that time, and no other owner unless it
+    /// has waited.
     async fn look(&mut self) -> Result<(), String> {
         let store = &self.stores[0].store;
         let now = self.oracle.now(self.begin);
@@ -304,7 +304,7 @@ impl<D: Database> Run<D> {
     }
 }
 
-/// Tables of its own, with what `change` makes of the functions beside them.
+/// Creates separate tables. `change` may replace the functions.
 async fn tables<D: Database>(server: &D, change: impl FnOnce(&str) -> Option<String>) -> String {
     let tables = D::unused_tables();
     let first = Running::start::<D>(&server.url_of(&tables), "first");
@@ -315,7 +315,7 @@ async fn tables<D: Database>(server: &D, change: impl FnOnce(&str) -> Option<Str
     tables
 }
 
-/// The first promise that was broken, if one was.
+/// Searches for a broken promise, and returns the first one.
 async fn hunt<D: Database>(
     seeds: std::ops::Range<u64>,
     change: impl FnOnce(&str) -> Option<String>,
@@ -366,10 +366,10 @@ async fn whatever_is_asked_for_promises_are_kept_on_mariadb() {
     promises_are_kept::<MariaDbServer>().await;
 }
 
-/// What version 0.1.0 has installed.
+/// The functions of version 0.1.0.
 const REVISION_1: &str = include_str!("../../../postgres/revision_1.sql");
 
-/// In version 0.1.0 a lock that several hold ended with the lease of the first one.
+/// In version 0.1.0, a lock with several holders ended with the lease of the first one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_functions_of_version_0_1_0_break_one() {
     let earlier = |schema: &str| {

@@ -1,6 +1,6 @@
-//! A place for locks on a toy server.
+//! A fixture on a toy server.
 
-/// With a proxy before the server.
+/// With a proxy in front of the server.
 macro_rules! on_the_toy_server {
     ($name:ident, $store:expr $(, $mistake:expr)?) => {
         struct $name {

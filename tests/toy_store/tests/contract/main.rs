@@ -1,4 +1,4 @@
-//! The toy store keeps its contract; and each mistake that breaks it is found by the rule that is about it.
+//! The toy store keeps its contract. Each mistake that breaks the contract is found by its rule.
 
 #![allow(clippy::expect_used)]
 

@@ -7,12 +7,12 @@ use distlock_toy_store::{Mistake, ToyStore};
 
 use crate::fixture::on_the_toy_server;
 
-/// A rule that nobody breaks: the toy server has no such command.
+/// A rule that no mistake breaks, because the toy server has no such command.
 const UNBROKEN: &[&str] = &["a_command_for_several_keys_answers_for_each"];
 
 macro_rules! mistakes {
     ($($mistake:ident: $($rule:ident),+;)+) => {
-        /// The compiler wants every mistake here.
+        /// The compiler requires every mistake here.
         fn found_by(mistake: Mistake) -> &'static [&'static str] {
             match mistake {
                 $(Mistake::$mistake => &[$(stringify!($rule)),+],)+

@@ -1,4 +1,4 @@
-//! Commands that their callers poll: whatever becomes of the callers.
+//! Commands that their callers poll, also when the callers are dropped.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ fn rig() -> (Runtime, Rig) {
     (io_thread, rig)
 }
 
-/// A command under way whose caller is polled when the test says so.
+/// A command in flight whose caller is polled when the test says so.
 fn begun<O: SendTo>(rig: &Rig, key: &str, op: O) -> BoxFuture<OpResult<O::Reply>> {
     let Sending::Pending(mut answer) = op.send_to(&*rig.backend, &key.into()) else {
         panic!("not under way")
@@ -46,7 +46,7 @@ async fn released(rig: &mut Rig) {
 fn the_store_is_asked_and_answers_without_the_io_thread() {
     let io_thread = Builder::new_current_thread().enable_all().build().unwrap();
     let mut rig = io_thread.block_on(Rig::up(Abilities::default()));
-    // Nobody runs that runtime from here on.
+    // From here on no thread runs that runtime.
     let mut acquiring = begun(&rig, "k", attempt(1));
     let Ok(Call::Acquire(_, answer)) = rig.script.calls.try_recv() else { panic!("not asked") };
     answer.send(acquired()).unwrap();
@@ -136,7 +136,7 @@ fn a_caller_that_is_left_by_the_io_thread_learns_of_it() {
     }
 }
 
-/// The driver takes over only what it awaits itself.
+/// The driver takes over only commands that it awaits itself.
 #[tokio::test]
 async fn a_forced_release_keeps_nobody_waiting_whose_caller_is_not_polled() {
     let backend = StoreBackend::new(Counting::default(), "c".into(), "p:".into(), ConnectOn::Start);
@@ -153,7 +153,7 @@ async fn a_forced_release_keeps_nobody_waiting_whose_caller_is_not_polled() {
     io_thread.shutdown_background();
 }
 
-/// By the whole manager: its I/O thread takes the command over.
+/// With a whole manager: its I/O thread takes the command over.
 #[tokio::test]
 async fn others_do_not_wait_for_a_caller_that_is_not_polled() {
     let (manager, mut script, _events) = manager(Abilities::default()).await;
@@ -166,11 +166,11 @@ async fn others_do_not_wait_for_a_caller_that_is_not_polled() {
     let next = tokio::spawn(manager.lock("k").acquire());
     script.next_acquire().await.1.send(acquired()).unwrap();
     let _next = next.await.unwrap().unwrap();
-    // The caller learns what it was answered, however late it is polled.
+    // The caller gets the answer, however late it is polled.
     releasing.await.unwrap_err();
 }
 
-/// Yields before it answers, and answers with a number of its own.
+/// Yields before it answers. Each token gets its own number as its fence.
 #[derive(Debug, Default)]
 struct Counting(AtomicU64);
 
@@ -190,7 +190,7 @@ impl LockStore for Counting {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         tokio::spawn(tokio::task::yield_now()).await.map_err(StoreError::unknown)?;
-        // Of the owner that asked.
+        // The number of the owner that asked.
         let token = crate::backend::parse_token("c", request.owner.as_str());
         Ok(AcquireReply::Acquired { fence: token.map(|token| token.0) })
     }

@@ -1,9 +1,9 @@
-//! A store is told when the manager has ended, and not before.
+//! A store is closed when the manager has ended, and not before.
 
 use super::*;
 use crate::LockManager;
 
-/// Answers at once, and tells what it was asked.
+/// Answers at once, and records the operations.
 #[derive(Debug)]
 struct Ending {
     asked: mpsc::UnboundedSender<&'static str>,
@@ -74,7 +74,7 @@ async fn it_is_told_once_after_the_last_release_and_the_shutdown_waits_for_it() 
     let closing = manager.clone();
     let closing = tokio::spawn(async move { closing.shutdown(TTL).await });
     assert_eq!(heard.recv().await, Some("acquire"));
-    // The runtime has one thread: the shutdown gets as far as it can, and has counted the lock.
+    // The runtime has one thread: the shutdown runs as far as it can, and has counted the lock.
     tokio::task::yield_now().await;
     guard.release().await.unwrap();
     let report = closing.await.unwrap();

@@ -1,4 +1,4 @@
-//! A whole manager on a store that does what it must not, or what it may at the worst moment.
+//! A whole manager on a store that breaks a rule, or that does a permitted thing at the worst moment.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ pub(super) async fn manager(abilities: Abilities) -> (LockManager, Script, Store
     manager_in_session(abilities, Duration::from_secs(3_600)).await
 }
 
-/// The same; if there are sessions, its first lives so long.
+/// The same. With sessions, the first session has this lifetime.
 async fn manager_in_session(abilities: Abilities, timeout: Duration) -> (LockManager, Script, StoreEvents) {
     let (store, mut script) = scripted(abilities);
     let connecting = tokio::spawn(LockManager::builder().store(store).connect());
@@ -81,7 +81,8 @@ async fn a_store_that_panics_is_unavailable_and_the_manager_goes_on() {
     let acquiring = tokio::spawn(manager.lock("k").acquire());
     loop {
         match script.next().await {
-            // Where an acquisition panicked last, it may have been carried out after the first release.
+            // If the last operation was an acquisition that panicked, it may have been executed after the first
+            // release.
             Call::Release(_, answer) => answer.send(Ok(ReleaseReply::NotHeld)).unwrap(),
             Call::Acquire(_, answer) => break answer.send(acquired()).unwrap(),
             other => panic!("{other:?}"),
@@ -128,7 +129,7 @@ async fn a_report_that_is_doubled_costs_a_question_and_one_that_is_missing_a_mom
     assert!(request.queue.is_some());
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     answer.send(busy()).unwrap();
-    // Without a report it asks by itself.
+    // Without a report the engine asks after its own interval.
     loop {
         let (_, answer) = script.next_acquire().await;
         let is_heartbeat = start.elapsed() > Duration::from_secs(1);

@@ -5,7 +5,7 @@ use super::*;
 use crate::driver::MOST_IN_BACKGROUND;
 use crate::{LockManager, Release as Policy};
 
-/// Runs a section, which the store lets in; the release is on its way when it returns.
+/// Runs a section, which the store grants. The release has been started when this returns.
 async fn section(manager: &LockManager, script: &mut Script, key: String) -> (Release, Answer<ReleaseReply>) {
     let section = manager.lock(key).release(Policy::Background);
     let section = tokio::spawn(async move { section.run(async |held| held.check()).await });

@@ -29,7 +29,7 @@ use distlock_store::{
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// What the store was asked, and where the answer goes.
+/// An operation on the store, and where the answer goes.
 #[derive(Debug)]
 enum Call {
     Acquire(Acquire, Answer<AcquireReply>),
@@ -39,7 +39,7 @@ enum Call {
     Release(Release, Answer<ReleaseReply>),
 }
 
-/// Dropped without an answer: the store panics.
+/// If it is dropped without an answer, the store panics.
 type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// Does what the test says.
@@ -136,7 +136,7 @@ impl Script {
         self.events.recv().await.expect("the store runs")
     }
 
-    /// Nothing is asked until everything has come to rest.
+    /// Checks that the store gets no operation until no task can run.
     async fn is_quiet(&mut self) {
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -149,7 +149,7 @@ fn acquired() -> Result<AcquireReply, StoreError> {
     Ok(AcquireReply::Acquired { fence: None })
 }
 
-/// What the engine was told.
+/// The reports to the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Up { earlier: EarlierCommands, pushes: Notifications },
@@ -195,7 +195,7 @@ impl Events for Record {
     }
 }
 
-/// An adapter of a scripted store, without an engine; its I/O thread is the test's.
+/// An adapter of a scripted store, without an engine. The thread of the test is its I/O thread.
 struct Rig {
     backend: Arc<StoreBackend<Scripted>>,
     script: Script,
@@ -228,7 +228,7 @@ impl Rig {
         }
     }
 
-    /// What was told since the last time.
+    /// The reports since the last call.
     fn told(&self) -> Vec<Told> {
         std::mem::take(&mut *self.record.0.lock())
     }

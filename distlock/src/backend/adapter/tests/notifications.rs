@@ -1,4 +1,4 @@
-//! Reports that come on a connection of their own, which may be lost while commands can be sent.
+//! Reports that arrive on a separate connection, which may be lost while commands can be sent.
 
 use super::*;
 use distlock_store::{EarlierCommands, LeaseRule, Notifications};
@@ -23,7 +23,7 @@ async fn a_new_connection_reports_until_the_store_says_otherwise() {
     let rig = Rig::up(queueing()).await;
     rig.events.notifications(Notifications::Off);
     rig.events.down(StoreError::unknown("cut"));
-    // Without meaning: commands cannot be sent either.
+    // This report has no effect, because commands cannot be sent either.
     rig.events.notifications(Notifications::Off);
     rig.events.up(EarlierCommands::Ended);
     rig.events.session_lost();

@@ -1,4 +1,4 @@
-//! In which order the store is asked, and how long anybody waits for it.
+//! The order of the operations on the store, and how long callers wait for it.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_release_does_not_overtake_an_acquisition_that_has_timed_out() {
     rig.script.is_quiet().await;
     answer.send(acquired()).unwrap();
     let (_, answer) = rig.script.next_release().await;
-    // The engine, which has given the command up, is told that there is something to release.
+    // The engine, which no longer waits for the command, learns that there is something to release.
     assert_eq!(rig.told(), [Told::Notice(PushHint::Unproven { key: "k".into(), token: Token(1) })]);
     answer.send(Ok(ReleaseReply::Released)).unwrap();
     release.await.unwrap().unwrap();
@@ -143,7 +143,7 @@ async fn a_store_whose_work_panics_is_not_asked_until_it_is_up_again() {
     while record.0.lock().is_empty() {
         tokio::task::yield_now().await;
     }
-    // What a panic does to it.
+    // The effect of a panic on the order.
     work.abort();
     assert!(work.await.unwrap_err().is_cancelled());
     let sending = backend.send_acquire(&"k".into(), attempt(1).into());

@@ -51,7 +51,7 @@ async fn a_lost_session_is_told_before_the_next_one_counts() {
     late.answered(TIMEOUT);
     rig.script.is_quiet().await;
     assert!(session.is_over(clock::now()), "the heartbeat was the old session's");
-    // Begun at once, before anybody has read of the loss.
+    // The next session begins at once, before any task has noticed the loss.
     rig.events.session_lost();
     rig.events.heartbeat().answered(TIMEOUT);
     rig.script.is_quiet().await;
@@ -62,7 +62,7 @@ async fn a_lost_session_is_told_before_the_next_one_counts() {
 async fn a_session_whose_deadline_has_passed_is_lost_although_its_heartbeat_comes_back() {
     let mut rig = Rig::down(with_session()).await;
     let session = rig.backend.tuning().leases.session().unwrap().clone();
-    // Its answers take so long that it is over when they come.
+    // The answers take so long that the session is over when they come.
     session.answered(clock::now().before(TIMEOUT), TIMEOUT);
     assert!(session.has_begun() && session.is_over(clock::now()));
     rig.events.heartbeat().answered(TIMEOUT);

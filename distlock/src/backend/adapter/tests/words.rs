@@ -1,4 +1,4 @@
-//! What the store is asked, what its answers mean, and what is not asked at all.
+//! Which operations the store gets, what its answers mean, and which operations it does not get.
 
 use std::time::Duration;
 

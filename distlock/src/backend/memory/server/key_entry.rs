@@ -52,7 +52,7 @@ pub(crate) struct Sender<'a> {
     pub(crate) key: &'a Arc<str>,
 }
 
-/// What an acquire command found.
+/// The state that an acquire command found.
 pub(super) enum Admission {
     Acquired,
     AlreadyHeld,
@@ -133,7 +133,7 @@ impl KeyEntry {
             return holder;
         }
         let alive = self.members.iter().filter(|(_, until)| *until > server_time);
-        // Those that were granted together expire together: then their texts decide.
+        // Leases that were granted together expire together: then the order of their texts decides.
         let order = |(member, until): &&(Arc<str>, ServerTime)| (*until, member.clone());
         let found = match kind {
             LockKind::Exclusive => alive.max_by_key(order),
@@ -142,7 +142,7 @@ impl KeyEntry {
         found.map_or(holder, |(member, _)| member.clone())
     }
 
-    /// The readers whom a writer asks to let no others join them: the last to expire, if there are many.
+    /// The readers that a writer asks to let no others join: the last to expire, if there are many.
     pub(super) fn readers(&mut self, server_time: ServerTime) -> Vec<Arc<str>> {
         if self.live(server_time).is_none_or(|value| kind_of(&value.holder) != LockKind::Shared) {
             return Vec::new();

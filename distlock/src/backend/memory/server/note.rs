@@ -21,7 +21,8 @@ pub(crate) enum News {
         fence: Option<u64>,
     },
     Gap,
-    /// To a holder whose lease may linger, and to readers when a writer queues behind them.
+    /// Another client wants the lock. It is sent to a holder whose lease may linger, and to readers when a writer
+    /// queues behind them.
     Wanted,
 }
 

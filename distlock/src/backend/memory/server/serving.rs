@@ -36,8 +36,8 @@ impl ModelServer {
         self.serve_run(server_time, key, handoffs_began, Offer::Lock, notes);
     }
 
-    /// Grants the lock to as many from the front of the queue as are compatible with the holders; or tells
-    /// the first that there is a gap.
+    /// Grants the lock to all waiters at the front of the queue that are compatible with the holders, or tells the
+    /// first one that there is a gap.
     fn serve_run(
         &mut self,
         server_time: ServerTime,

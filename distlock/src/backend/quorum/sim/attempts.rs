@@ -10,7 +10,7 @@ use crate::backend::{AcquireMode, LockKind, Token, op};
 use crate::engine::Queueing;
 use crate::protocol::Time;
 
-/// A process that has seen a key busy so recently queues at once.
+/// A process that has seen the key busy within this time queues immediately.
 const CONTENDED: u64 = 2 * SECOND;
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub(super) enum Step {
         key: usize,
         token: Token,
     },
-    /// Nobody wants anything any more.
+    /// From now on, no process requests a lock.
     Close,
     Leave {
         key: usize,
@@ -60,7 +60,7 @@ pub(super) enum Step {
     },
 }
 
-/// Whether a lock is to be had.
+/// A request for a lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) key: usize,
@@ -70,7 +70,7 @@ pub(super) struct Question {
     pub(super) queueing: Queueing,
 }
 
-/// What a round is for.
+/// The purpose of a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     Ask(Question),
@@ -78,7 +78,7 @@ pub(super) enum Purpose {
     Release { key: usize, token: Token, until: Time, closed: Option<u64> },
 }
 
-/// One token on its way to the lock, or with it.
+/// One token that waits for the lock, or holds it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
     pub(super) token: Token,
@@ -88,14 +88,14 @@ pub(super) struct Attempt {
     /// Milliseconds.
     pub(super) ttl: u64,
     pub(super) renews: bool,
-    /// Until then nobody else may have it.
+    /// No other process may have the lock before this time.
     min_until: Option<Time>,
     asked: bool,
-    /// When to ask again, and the number of that plan.
+    /// When to ask again, and the number of this plan.
     pub(super) plan: (u64, u32),
-    /// Until when it is ours, and which round made it so.
+    /// The end of the lease, and the round that acquired the lock.
     pub(super) held: Option<(Time, u64)>,
-    /// How many got the key before it who wanted it later.
+    /// How many later requests got the key before it.
     overtaken: u32,
 }
 
@@ -110,7 +110,7 @@ impl Process {
         self.attempts[key].map_or(u64::MAX, |attempt| attempt.since)
     }
 
-    /// Somebody got the key who wants it since then. How many have overtaken the one that wants it here.
+    /// A request from time `since` got the key. Returns how many have overtaken the request of this process.
     pub(super) fn is_overtaken(&mut self, key: usize, since: u64) -> u32 {
         match &mut self.attempts[key] {
             Some(attempt) if attempt.held.is_none() && attempt.since < since => {
@@ -127,7 +127,7 @@ impl World {
         self.processes[process].attempts[key].filter(|attempt| attempt.token == token)
     }
 
-    /// The next one who wants the lock in this process.
+    /// Starts the next request of this process for the lock.
     pub(super) fn next(&mut self, process: usize, key: usize) {
         let me = &self.processes[process];
         if me.closed || me.attempts[key].is_some() || me.wanted[key] == 0 {
@@ -164,7 +164,7 @@ impl World {
         self.ask(process, key, token);
     }
 
-    /// A local waiter wants a token, and the block is used up.
+    /// A local waiter needs a fencing token, and the block is used up.
     pub(super) fn ask_for_more(&mut self, process: usize, key: usize, token: Token) {
         let Some(attempt) = self.attempt(process, key, token).filter(|attempt| attempt.held.is_some()) else {
             return;
@@ -214,14 +214,14 @@ impl World {
             attempt.asked = true;
             attempt.plan = (u64::MAX, attempt.plan.1 + 1);
             if self.chance(self.cfg.more / 4.0) {
-                // The answer is waited for no longer.
+                // The process no longer waits for the reply.
                 let after = self.rng.u64(0..5 * MILLI);
                 self.plan_to_ask(process, key, token, after);
             }
         }
     }
 
-    /// Asks after a while, if nothing is planned sooner.
+    /// Plans to ask after this time, unless an earlier plan exists.
     pub(super) fn plan_to_ask(&mut self, process: usize, key: usize, token: Token, after: u64) {
         let at = self.now + after;
         if let Some(attempt) = &mut self.processes[process].attempts[key]
@@ -253,7 +253,7 @@ impl World {
         self.later(process, attempt.ttl * MILLI / 3, Step::Renew { key, token });
     }
 
-    /// Some are to be kept a while, however soon they are given back.
+    /// Some keys stay taken for a while after their release.
     pub(super) fn may_be_held_for(&mut self, process: usize, key: usize, token: Token) {
         if !self.chance(self.cfg.min_hold) {
             return;
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// Gives the lock back, or the attempt at it up.
+    /// Releases the lock, or cancels the attempt.
     pub(super) fn end(&mut self, process: usize, key: usize, token: Token) {
         let min_until = self.attempt(process, key, token).and_then(|attempt| attempt.min_until);
         self.gives_up(process, key, token);
@@ -295,7 +295,7 @@ impl World {
         let left = min_until.map(|min| min.duration_since(self.processes[process].clock.at(self.now)));
         let keep_taken_for = left.filter(|left| *left > Duration::from_millis(1));
         let op = op::Release { token, keep_taken_for, handoffs_began: None, ends: op::Ends::Other };
-        // Half of it: clocks drift, and the release takes its time.
+        // Half of it, because clocks drift and the release takes time.
         let closed = keep_taken_for.map(|time| self.now + u64::try_from(time.as_nanos()).unwrap_or(0) / 2);
         if !self.put(process, key, RoundOp::Release(op), Purpose::Release { key, token, until, closed }) {
             self.processes[process].pending_releases.push(Step::LeaveAgain { key, token, until });

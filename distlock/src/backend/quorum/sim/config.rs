@@ -5,7 +5,7 @@ use fastrand::Rng;
 use crate::simulation::Notice;
 pub(super) use crate::simulation::{MILLI, SECOND};
 
-/// Times in nanoseconds unless said otherwise; probabilities between 0 and 1; counts per run.
+/// Times are in nanoseconds unless a field says otherwise. Probabilities are between 0 and 1. Counts are for one run.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) servers: usize,
@@ -24,61 +24,61 @@ pub(super) struct Config {
     pub(super) cancel: f64,
     /// One way, in microseconds.
     pub(super) delay: (u64, u64),
-    /// Parts per million that local clocks may be off the servers'.
+    /// The drift of local clocks from the servers' clocks, in parts per million.
     pub(super) drift: i64,
-    /// How far apart the wall clocks of processes may be, in microseconds.
+    /// The maximum difference between the wall clocks of processes, in microseconds.
     pub(super) skew: u64,
     pub(super) push_loss: f64,
     pub(super) breaks: u32,
     pub(super) hangs: u32,
     pub(super) stops: u32,
-    /// A server that stopped comes back without its data.
+    /// A server that stopped restarts without its data.
     pub(super) wiped: bool,
-    /// Clocks of a minority are stepped.
+    /// How often clocks of a minority are set.
     pub(super) steps: u32,
     pub(super) crashes: u32,
-    /// Some leases are this many times as long as the ttl that processes are told of.
+    /// Some leases are this many times as long as the ttl that the processes are configured with.
     pub(super) spread: u32,
-    /// Servers lose their data without being restarted.
+    /// How often servers lose their data without a restart.
     pub(super) flushes: u32,
-    /// If it comes, processes look at a server as soon as that happens.
+    /// Whether processes probe a server as soon as it has lost its data.
     pub(super) notice: Notice,
-    /// Servers also lose locks that no majority of the others has, which nobody promises to survive: overlaps are
+    /// Servers also lose locks that no majority of the others has. No promise covers this, so overlaps are only
     /// measured.
     pub(super) unrepaired: bool,
-    /// Connections after which commands of the former one may still arrive.
+    /// The share of connections after which commands of the former connection may still arrive.
     pub(super) former_links_alive: f64,
-    /// Connections that hear no pushes.
+    /// The share of connections without pushes.
     pub(super) deaf: f64,
-    /// Commands that are refused for the moment.
+    /// The share of commands that are refused temporarily.
     pub(super) later: f64,
-    /// For a while a server refuses whatever takes locks.
+    /// How often a server refuses, for a while, all commands that acquire locks.
     pub(super) refusals: u32,
     pub(super) min_hold: f64,
-    /// A thread that gives a lock back is preempted before it sends, and others send before it.
+    /// A thread that releases a lock is preempted before it sends, and others send before it.
     pub(super) overtaken: f64,
-    /// A holder asks for more fencing tokens, or a request is sent twice.
+    /// A holder requests more fencing tokens, or a request is sent twice.
     pub(super) more: f64,
-    /// Counters of fencing tokens lie ahead of all clocks.
+    /// The counters of fencing tokens are ahead of all clocks.
     pub(super) ahead: bool,
     pub(super) pauses: u32,
-    /// A server that takes so many milliseconds longer than the others.
+    /// A server that replies this many milliseconds later than the others.
     pub(super) slow: Option<(usize, u64)>,
-    /// Locks are taken away by force.
+    /// How often locks are released by force.
     pub(super) force: u32,
-    /// Stops, hangs and broken connections hit the queue server of the first key, and no other.
+    /// Stops, hangs and broken connections affect only the queue server of the first key.
     pub(super) at_queue: bool,
     /// In milliseconds.
     pub(super) longest_hang: u64,
-    /// How long a process takes to give up a connection that is silent, in milliseconds.
+    /// The time after which a process drops a silent connection, in milliseconds.
     pub(super) patience: u64,
-    /// A key must not stay free for so long while somebody waits for it, in milliseconds.
+    /// The maximum time for which a key may stay free while a process waits for it, in milliseconds.
     pub(super) stall: Option<u64>,
-    /// Nobody may wait for a key for so long, in milliseconds.
+    /// The maximum time for which a process may wait for a key, in milliseconds.
     pub(super) longest_wait: Option<u64>,
-    /// First requests for a key that is not known to be contended that do not queue.
+    /// The share of first requests that do not queue, for a key that is not known to be contended.
     pub(super) plain: f64,
-    /// How many commands one section may cost on average.
+    /// The maximum average number of commands for one section.
     pub(super) most_commands: Option<u64>,
 }
 
@@ -135,12 +135,12 @@ impl Config {
         }
     }
 
-    /// How many servers may be lost.
+    /// The number of servers that may be lost.
     pub(super) fn minority(&self) -> usize {
         (self.servers - 1) / 2
     }
 
-    /// Nothing goes wrong but that answers take their time.
+    /// Whether the run has no faults except slow replies.
     pub(super) fn is_calm(&self) -> bool {
         let faults = self.breaks + self.hangs + self.stops + self.steps + self.crashes;
         let more = self.flushes + self.refusals + self.pauses + self.force;

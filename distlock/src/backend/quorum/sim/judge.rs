@@ -6,17 +6,17 @@ use crate::backend::{Token, parse_owner, token_text};
 use crate::protocol::Time;
 use crate::simulation::Notice;
 
-/// Held for so long without a fault, a lock stands on every server that can be reached.
+/// A lock that was held for this time without a fault is on every reachable server.
 const WIDE: u64 = 1_500 * MILLI;
-/// The longest time that asking for a lock takes where nothing is wrong.
+/// The longest time of a request for a lock without faults.
 const ASKING: u64 = 300 * MILLI;
-/// Locks of shorter leases than this may be lost by a few slow answers, in milliseconds.
+/// Locks with shorter leases than this may be lost because of a few slow replies, in milliseconds.
 const SHORT: u64 = 1_000;
-/// So many others may get a key before somebody who wanted it earlier.
+/// At most this many later requests may get a key before an earlier one.
 const OVERTAKEN: u32 = 40;
 
 impl World {
-    /// A process believes from now on that it holds the key.
+    /// From now on, a process believes that it holds the key.
     pub(super) fn believes(&mut self, process: usize, key: usize, token: Token, until: Time) {
         let believers = std::mem::take(&mut self.keys[key].believers);
         let still = believers
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// A key that was free for long before a waiting process got it: the process should have got it sooner.
+    /// Checks that a key was not free for too long before a waiting process got it.
     fn judge_stall(&mut self, process: usize, key: usize) {
         let since = self.processes[process].wanted_since(key).max(self.keys[key].free_since);
         let waited = self.now.saturating_sub(since) / MILLI;
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Waiting costs a few commands, whatever the number of those who wait.
+    /// Checks that a wait costs only a few commands, for any number of waiters.
     pub(super) fn judge_cost(&mut self) {
         let Some(most) = self.cfg.most_commands else { return };
         let (commands, sections) = (self.stats.commands, self.stats.acquired);
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// A holder uses this block of fencing tokens from now on.
+    /// From now on, a holder uses this block of fencing tokens.
     pub(super) fn uses_fences(&mut self, process: usize, key: usize, token: Token, first: u64, count: u32) {
         let watch = &mut self.keys[key];
         if !watch.believers.iter().any(|one| one.process == process && one.token == token) {
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// This process stops believing it now.
+    /// Measures overlaps when this process stops believing that it holds the lock.
     fn measure_overlaps(&mut self, process: usize, key: usize, token: Token) {
         let is_it = |one: &&Believer| one.process == process && one.token == token;
         let believers = &self.keys[key].believers;
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// Whether a process could reach a server without a break since then, and nothing happened to either.
+    /// Whether, since then, the connection of a process to a server never broke, and neither of them had a fault.
     fn is_steady(&self, process: usize, node: usize, since: u64) -> bool {
         let link = &self.processes[process].links[node];
         let undisturbed = self.nodes[node].troubled_until.max(self.processes[process].troubled_until);
@@ -136,7 +136,7 @@ impl World {
         self.nodes[node].server.value(self.server_time(node), &name).map(|(text, _)| text)
     }
 
-    /// The process that left this on a server could have released it long ago.
+    /// Whether the process that left this on a server could have released it long ago.
     fn can_give_back(&self, text: &str, node: usize) -> bool {
         let Some((name, _)) = parse_owner(text) else { return false };
         if self.nodes[node].unheard.iter().any(|unheard| unheard == text) {
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// A holder who has its lease renewed has lost it.
+    /// Judges the loss of a lock whose lease its holder renews.
     pub(super) fn judge_loss(&mut self, process: usize, key: usize, token: Token, ttl: u64) {
         let believer =
             self.keys[key].believers.iter().find(|one| one.process == process && one.token == token);
@@ -180,7 +180,7 @@ impl World {
         if ttl < SHORT || self.cfg.later > 0.0 || self.cfg.slow.is_some() || self.cfg.unrepaired {
             return;
         }
-        // What it was told by servers while it asked may have been forgotten since.
+        // Servers may have forgotten their replies to the request since then.
         let since = since.max(self.now.saturating_sub(ttl * MILLI + SECOND)).saturating_sub(ASKING);
         let text = token_text(&self.processes[process].name, token);
         let good = (0..self.nodes.len()).filter(|node| {
@@ -193,8 +193,8 @@ impl World {
         }
     }
 
-    /// Whether the promise still covers that this server loses its data now: a majority of the others knows what
-    /// it knows, and no more than a minority is without a memory at the same time.
+    /// Whether the promise still holds if this server loses its data now. It does if a majority of the others has the
+    /// same locks, and at most a minority is without its data at the same time.
     pub(super) fn may_forget(&self, node: usize, notice: Notice) -> bool {
         let others = || (0..self.nodes.len()).filter(move |other| *other != node);
         let most = self.nodes.len() / 2 + 1;
@@ -217,7 +217,7 @@ impl World {
             })
     }
 
-    /// Everything was given back, everywhere, but by those who crashed.
+    /// Checks that all locks were released on all servers, except those of crashed processes.
     pub(super) fn look_for_residue(&mut self) {
         for at in (0..self.nodes.len()).filter(|at| !self.nodes[*at].set_back).collect::<Vec<_>>() {
             let server_time = self.server_time(at);

@@ -1,11 +1,11 @@
-//! The coordinator in a simulated world: several processes, several servers with clocks of their own, links that
-//! break, servers that hang, stop, and come back empty. Everything is drawn from one seed.
+//! The coordinator in a simulated world: several processes, several servers with their own clocks, links that break,
+//! servers that hang, stop, and restart without data. One seed decides everything.
 //!
-//! The processes are simpler than the engine (one attempt per process and key), but as careful about what they
-//! believe: a lease lasts from before the command was sent, and a late answer to a dead token is compensated.
+//! The processes are simpler than the engine (one attempt for each process and key), but follow the same rules: a lease
+//! is counted from before the command was sent, and a late reply for a cancelled token is compensated.
 //!
-//! `SEEDS=100000 cargo test -p distlock --lib quorum::sim` looks at more seeds, `SEED=17 cargo test -p distlock
-//! --lib quorum::sim::tests::replay -- --nocapture` shows one of them step by step.
+//! `SEEDS=100000 cargo test -p distlock --lib quorum::sim` runs more seeds,
+//! `SEED=17 cargo test -p distlock --lib quorum::sim::tests::replay -- --nocapture` shows one of them step by step.
 
 mod attempts;
 mod config;
@@ -34,7 +34,7 @@ impl Violation {
     }
 }
 
-/// What happened, in numbers.
+/// The numbers of events in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stats {
     acquired: u64,
@@ -42,12 +42,12 @@ struct Stats {
     busy: u64,
     commands: u64,
     overtaken: u32,
-    /// Pairs of holders that believed it at the same time, where that is only measured, and for how long.
+    /// The pairs of holders at the same time, in runs that only measure them, and for how long.
     overlaps: u64,
     longest_overlap: u64,
 }
 
-/// Runs one seed; again with a trace if it broke a rule.
+/// Runs one seed. If it broke a rule, runs it again with a trace.
 fn run(seed: u64, bias: impl Fn(&mut Config)) -> Result<Stats, Violation> {
     let once = |account| run_once(seed, &bias, account);
     let world = once(Account::Omitted);

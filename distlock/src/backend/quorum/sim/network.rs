@@ -1,4 +1,4 @@
-//! Connections of processes to servers: in order while they last, and everything may be lost with them.
+//! The connections of processes to servers. They keep the order, and everything in them may be lost when they break.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::backend::quorum::follow_up::take;
 use crate::backend::redis::{Mark, Origin, ServerNote};
 use crate::backend::{EarlierCommands, Failure, Notifications, Push, StoreError, op, token_text};
 
-/// How much later a command may arrive that was sent into a broken connection.
+/// How late a command that was sent into a broken connection may arrive.
 const LATE: u64 = 4 * SECOND;
 
 /// One process's connection to one server.
@@ -21,9 +21,9 @@ pub(super) struct Link {
     pub(super) conn: u32,
     pub(super) up: bool,
     pub(super) broken: bool,
-    /// Since when it is as it is.
+    /// The time of its last change.
     since: u64,
-    /// Nothing that was sent on the former one can arrive any more.
+    /// No command of the former connection can still arrive.
     former_links_dead: bool,
     hears: bool,
     arrival: u64,
@@ -32,7 +32,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// None yet; numbers go on.
+    /// Not connected yet. The numbers of connections continue.
     pub(super) fn after(former: &Link) -> Link {
         Link { conn: former.conn, ..Link::default() }
     }
@@ -42,7 +42,7 @@ impl Link {
     }
 }
 
-/// A command under way.
+/// A command in flight.
 pub(super) struct Flight {
     process: usize,
     life: u32,
@@ -52,7 +52,7 @@ pub(super) struct Flight {
     key: Arc<str>,
     command: MemberCommand,
     answer: Option<MemberReply>,
-    /// Its process knows what became of it.
+    /// Its process knows its outcome.
     is_over: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn error(kind: Failure) -> StoreError {
     StoreError::new(kind, "simulated")
 }
 
-/// What a server is asked.
+/// The operation of a command.
 fn op_of(command: &MemberCommand) -> &dyn Debug {
     match command {
         MemberCommand::Ask(_, op) => op,
@@ -76,7 +76,7 @@ fn op_of(command: &MemberCommand) -> &dyn Debug {
     }
 }
 
-/// What a server says.
+/// The result in a reply.
 fn result_of(answer: &MemberReply) -> &dyn Debug {
     match answer {
         MemberReply::Ask(_, result) => result,
@@ -113,12 +113,12 @@ impl World {
 
     pub(super) fn send(&mut self, process: usize, node: usize, key: Arc<str>, command: MemberCommand) {
         if !self.processes[process].links[node].up {
-            // It is known that there is none, but the coordinator has not heard of it yet.
+            // The connection is known to be lost, but the coordinator has not been notified yet.
             let now = self.instant(process);
             let answer = command.failed(error(Failure::NotSent));
             return self.processes[process].coordinator.answered(now, node, answer);
         }
-        // As on the real servers: every answer tells the time.
+        // As on the real servers, every reply contains the time.
         let command = match command {
             MemberCommand::Ask(job, op::Ask::Plain(op)) => {
                 MemberCommand::Ask(job, take(op.token, op.ttl).into())
@@ -133,7 +133,7 @@ impl World {
         let link = &mut self.processes[process].links[node];
         let conn = link.conn;
         link.open.push(index);
-        // What is sent into a broken connection arrives, or does not.
+        // A command that is sent into a broken connection may arrive or be lost.
         let lost = link.broken && self.kernel.rng.bool();
         let late =
             if link.broken && self.cfg.former_links_alive > 0.0 { self.kernel.rng.u64(0..LATE) } else { 0 };
@@ -149,18 +149,18 @@ impl World {
 
     pub(super) fn arrive(&mut self, index: usize) {
         let Flight { process, life, node, conn, .. } = self.jobs[index];
-        // A connection ends with the server that it led to.
+        // A connection ends with its server.
         if !self.nodes[node].up || self.nodes[node].run != self.jobs[index].run {
             return;
         }
         if self.nodes[node].hangs_until > self.now {
-            // In order: what waits in the socket is read first.
+            // The order is kept: commands that wait in the socket are read first.
             let at = self.nodes[node].hangs_until;
             return self.at(at, Event::Arrive { job: index });
         }
         let current =
             self.processes[process].life == life && self.processes[process].links[node].conn == conn;
-        // The former connection was killed when the present one was made, if that is known.
+        // If the former connection is known to have been killed before the present one was made, its commands are lost.
         let link = &self.processes[process].links[node];
         if !current && link.up && link.former_links_dead {
             return;
@@ -276,7 +276,7 @@ impl World {
         self.at(self.now + late, Event::Notice { process, node, conn });
     }
 
-    /// The process finds out that its connection is no good.
+    /// The process notices that its connection is broken.
     pub(super) fn notice(&mut self, process: usize, node: usize, conn: u32) {
         let life = self.processes[process].life;
         let link = &mut self.processes[process].links[node];
@@ -287,7 +287,7 @@ impl World {
         let open = std::mem::take(&mut link.open);
         self.note(|| format!("process {process}: server {node} is lost"));
         let now = self.instant(process);
-        // Either may be noticed first.
+        // Either of the two may be noticed first.
         let failed_first = self.rng.bool();
         if !failed_first {
             self.processes[process].coordinator.member_left(now, node, error(Failure::Unknown));
@@ -348,7 +348,7 @@ impl World {
         }
     }
 
-    /// Carries a note out, as the server's script does.
+    /// Applies a note, as the server's script does.
     pub(super) fn note_on(&mut self, node: usize, note: &ServerNote) {
         let node = &mut self.nodes[node];
         node.notes.longest_ttl = node.notes.longest_ttl.max(note.longest_ttl);
@@ -364,7 +364,7 @@ impl World {
         }
     }
 
-    /// A process that waits for the answer of a server notices that the server hangs.
+    /// A process that waits for a server's reply notices that the server hangs.
     pub(super) fn suspect_hung(&mut self, process: usize) {
         let patience = self.patience();
         for node in 0..self.nodes.len() {

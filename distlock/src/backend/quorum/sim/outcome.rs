@@ -66,9 +66,9 @@ impl World {
                     self.uses_fences(process, key, token, first, fences);
                 }
             }
-            // Carried out before the lock was found to be ours.
+            // This round was executed before another round acquired the lock.
             (Ok(AcquireReply::Acquired { .. }), Some((_, by))) if round < by => {}
-            // As the engine does: it is lost, and given back.
+            // As in the engine, the lock is lost and released.
             (Ok(AcquireReply::Acquired { .. }), Some(_)) => {
                 self.is_lost(process, key, token);
                 self.end(process, key, token);
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// Somebody else has the lock.
+    /// Another process has the lock.
     fn busy(&mut self, process: usize, question: Question, attempt: &Attempt, remaining: Remaining) {
         let Question { key, token, queueing, .. } = question;
         self.stats.busy += 1;
@@ -126,7 +126,7 @@ impl World {
         }
         self.may_be_held_for(process, key, token);
         self.note(|| format!("process {process}: k{key} is mine until {deadline:?}"));
-        // What was asked for before it was taken away by force is nobody's.
+        // A request from before a forced release does not hold the lock.
         if self.processes[process].clock.when(sent) > self.keys[key].forced {
             self.believes(process, key, token, deadline);
         }
@@ -141,7 +141,7 @@ impl World {
         let hold = self.kernel.rng.u64(0..=self.cfg.longest_hold) * MILLI;
         self.later(process, hold, Step::Release { key, token });
         if attempt.renews {
-            // As the engine does: a lease that was acquired late has less time left.
+            // As in the engine, a lease that was acquired late has less time left.
             let left = u64::try_from(deadline.duration_since(now).as_nanos()).unwrap_or(0);
             let ttl = attempt.ttl * MILLI;
             let after = left.saturating_sub(ttl * 2 / 3).max((ttl / 3).min(100 * MILLI));
@@ -186,7 +186,7 @@ impl World {
             if self.rng.bool() {
                 return self.end(process, key, token);
             }
-            // A token that a majority does not have need not be released.
+            // A token without a majority does not have to be released.
             self.gives_up(process, key, token);
             self.processes[process].attempts[key] = None;
             self.next(process, key);

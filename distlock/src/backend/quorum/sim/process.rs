@@ -36,7 +36,7 @@ pub(super) struct Process {
     pub(super) pending_releases: Vec<Step>,
     pub(super) purposes: HashMap<u64, Purpose>,
     pub(super) tokens: u64,
-    /// The timer that was set last.
+    /// The latest timer.
     timer: Time,
 }
 
@@ -90,7 +90,7 @@ impl World {
         let old = Process::new(&self.cfg, index, life, &mut self.kernel.rng);
         let mut old = std::mem::replace(&mut self.processes[index], old);
         for (node, link) in old.links.drain(..).enumerate() {
-            // Numbers of connections go on, so that what belonged to the old ones is told from the new.
+            // The numbers of connections continue, so that events of old connections are recognised.
             self.processes[index].links[node] = Link::after(&link);
             self.nodes[node].server.unsubscribe(&old.name);
         }
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// Puts an operation to the servers, if there is a majority.
+    /// Starts an operation on the servers, if there is a majority.
     pub(super) fn put(&mut self, process: usize, key: usize, request: RoundOp, purpose: Purpose) -> bool {
         if !self.processes[process].up {
             return false;
@@ -192,7 +192,7 @@ impl World {
         let now = self.instant(process);
         let round = self.processes[process].coordinator.begin(now, &key_name(key), request);
         self.processes[process].purposes.insert(round, purpose);
-        // Its effects are carried out by the one that is at it, or now.
+        // The present run of effects executes them, or this call does.
         true
     }
 

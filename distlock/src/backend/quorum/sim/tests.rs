@@ -1,5 +1,5 @@
-//! The runs that the test command makes, and proof that they look: every rule is broken on purpose, one at a
-//! time, and must be found.
+//! The runs of the test command. To prove that they detect faults, every rule is broken on purpose, one at a time, and
+//! must be found.
 
 use super::config::{Config, MILLI, SECOND};
 use super::{Stats, Violation, run, run_once};
@@ -8,7 +8,7 @@ use crate::simulation::digest::Digest;
 use crate::simulation::number;
 use crate::simulation::{Account, Notice};
 
-/// Where a fault shows best.
+/// A change of the parameters with which a fault is found best.
 type Bias = fn(&mut Config);
 
 #[test]
@@ -63,8 +63,8 @@ fn a_waiter_goes_on_without_the_queue_server() {
     }
 }
 
-/// What `docs/faults.md` says of a server that loses its data without a restart. The test of real servers waits until
-/// the lock is repaired: then nothing is found, here and in all other runs.
+/// The statement in `docs/faults.md` on a server that loses its data without a restart. The test with real servers
+/// waits until the lock is repaired. After that, no violation is found, here and in all other runs.
 #[test]
 #[ignore = "a tool, see the module: one run in a thousand has an overlap"]
 fn a_server_that_forgets_lets_a_second_holder_in_only_while_the_lock_is_on_a_bare_majority() {
@@ -87,13 +87,14 @@ fn a_server_that_forgets_lets_a_second_holder_in_only_while_the_lock_is_on_a_bar
             }
         }
         println!("renews: {renews}: {all:?}");
-        // The first one cannot renew a lease that a majority has given to another. Clocks drift.
+        // The first holder cannot renew a lease after a majority has granted the lock to another one. Clocks drift.
         let longest = (FORGOTTEN_TTL + FORGOTTEN_TTL / 50) * MILLI;
         assert!(all.longest_overlap < longest, "{all:?}");
     }
 }
 
-/// Lists the broken rules, with the number of seeds that break each, and the first of them: a tool to find a mistake.
+/// Lists the broken rules, with the number of seeds that break each rule and the first of these seeds. A tool to find a
+/// bug.
 #[test]
 #[ignore = "a tool, see the module"]
 fn survey() {
@@ -122,7 +123,7 @@ fn survey() {
     }
 }
 
-/// For each bias, one number for all that happens in some runs; see [`Digest`].
+/// For each bias, one number for all events in some runs. See [`Digest`].
 #[test]
 #[ignore = "a tool, see the module"]
 fn trace_digests() {
@@ -213,7 +214,7 @@ fn calm(c: &mut Config) {
     c.slow = None;
 }
 
-/// Nothing goes wrong, and everybody wants the same key all the time.
+/// Without faults, and all processes always want the same key.
 fn contended(c: &mut Config) {
     calm(c);
     c.keys = 1;
@@ -229,7 +230,7 @@ fn contended(c: &mut Config) {
     c.most_commands = Some(14);
 }
 
-/// A release takes its time to all servers but the queue server, which has handed the lock on by then.
+/// A release is slow to all servers except the queue server, which grants the lock before the others get the release.
 fn far_apart(c: &mut Config) {
     contended(c);
     c.delay = (1_000, 30_000);
@@ -237,7 +238,7 @@ fn far_apart(c: &mut Config) {
     (c.stall, c.most_commands) = (None, None);
 }
 
-/// Nothing goes wrong but at the queue server, which stops or cannot be reached.
+/// Only the queue server has faults: it stops or is unreachable.
 fn queue_lost(c: &mut Config) {
     contended(c);
     (c.at_queue, c.stops, c.breaks, c.wiped) = (true, 2, 6, true);
@@ -245,7 +246,7 @@ fn queue_lost(c: &mut Config) {
     (c.stall, c.most_commands) = (Some(1_500), None);
 }
 
-/// The queue server answers nobody for a while, and connections to it stay.
+/// The queue server does not reply for a while, and its connections stay open.
 fn queue_silent(c: &mut Config) {
     queue_lost(c);
     (c.stops, c.breaks, c.hangs) = (0, 0, 2);
@@ -253,27 +254,27 @@ fn queue_silent(c: &mut Config) {
     (c.longest_hold, c.longest_wait) = (20, Some(5_000));
 }
 
-/// The queue server has forgotten who holds the lock and who waits.
+/// The queue server has forgotten the holder and the waiters.
 fn queue_forgotten(c: &mut Config) {
     queue_lost(c);
     (c.breaks, c.flushes, c.notice, c.ttl, c.longest_hold) = (0, 2, Notice::Comes, 20_000, 4_000);
     c.stall = Some(3_000);
 }
 
-/// The same, while more wait there than can all try in vain between two repairs.
+/// The queue server has forgotten the holder and the waiters, and has more waiters than can fail between two repairs.
 fn queue_forgotten_by_many(c: &mut Config) {
     queue_forgotten(c);
     (c.processes, c.requests, c.longest_hold, c.stall) = (30, 90, 8_000, None);
     (c.ttl, c.renews) = (20_000, 1.0);
 }
 
-/// Waiters give up.
+/// Waiters cancel.
 fn given_up(c: &mut Config) {
     contended(c);
     (c.cancel, c.requests, c.most_commands) = (0.5, 300, None);
 }
 
-/// One who releases wants it again at once.
+/// A process that releases a lock immediately requests it again.
 fn greedy(c: &mut Config) {
     contended(c);
     (c.processes, c.plain) = (2, 1.0);
@@ -317,7 +318,7 @@ fn flushed(c: &mut Config) {
 /// In milliseconds.
 const FORGOTTEN_TTL: u64 = 6_000;
 
-/// Servers are away, and one that is there loses its data; nobody is told.
+/// Some servers are missing, one of the others loses its data, and no process notices it.
 fn forgotten_unnoticed(c: &mut Config) {
     calm(c);
     crowded(c);

@@ -24,22 +24,22 @@ pub(super) struct Node {
     pub(super) hangs_until: u64,
     pub(super) run: u32,
     pub(super) notes: Notes,
-    /// Its clock was set back: leases there last longer than anybody can know.
+    /// Its clock was set back. Leases there last longer than any process can know.
     pub(super) set_back: bool,
     stepped: bool,
-    /// Something happened to it that ends then.
+    /// Its last fault ends at this time.
     pub(super) troubled_until: u64,
-    /// It has lost locks in a way that nobody can have noticed yet.
+    /// It has lost locks, and no process can have noticed it before this time.
     pub(super) unnoticed_until: u64,
-    /// It refuses whatever takes locks.
+    /// It refuses all commands that acquire locks until this time.
     pub(super) refuses_until: u64,
-    /// It has lost its data, and nobody has made up for that yet.
+    /// It has lost its data, and no process has repaired that yet.
     pub(super) forgot: bool,
-    /// Tokens that it has let in, without their processes being told.
+    /// The tokens that it has granted the lock to without a reply to their processes.
     pub(super) unheard: Vec<String>,
 }
 
-/// What processes have noted on a server; gone with its data.
+/// The notes of processes on a server. They are lost with its data.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notes {
     pub(super) counted: Option<String>,
@@ -86,12 +86,12 @@ pub(super) struct Believer {
 #[derive(Debug, Default)]
 pub(super) struct KeyWatch {
     pub(super) believers: Vec<Believer>,
-    /// The highest fencing token given out.
+    /// The highest fencing token so far.
     pub(super) last_fence: u64,
     pub(super) free_since: u64,
-    /// Nobody may have it before.
+    /// No process may have the key before this time.
     pub(super) closed_until: u64,
-    /// When it was last taken away by force.
+    /// The time of its last release by force.
     pub(super) forced: u64,
 }
 
@@ -119,15 +119,15 @@ impl DerefMut for World {
     }
 }
 
-/// How long everything has, once nobody wants anything any more, before the judge looks for what was left behind.
+/// After the last request, the judge waits for this time before it searches for locks that were not released.
 const AFTER: u64 = 20 * SECOND;
 
-/// Within this time every server is looked at.
+/// Every server is probed within this time.
 const LOOKED_AT: u64 = 12 * SECOND;
 
 impl World {
     pub(super) fn new(cfg: Config, rng: Rng, account: Account) -> World {
-        // As on the real servers: no gaps, and the reply to a release tells whether a process waited.
+        // As on the real servers, there are no gaps, and the reply to a release says whether a process waited.
         let tuning = Tuning {
             poll_gap: Duration::from_millis(1),
             poll_gap_interval: Duration::ZERO,
@@ -190,11 +190,11 @@ impl World {
             faults.push(Fault::Hang(self.rng.usize(0..servers)));
         }
         for _ in 0..self.cfg.stops {
-            // One server keeps its data: somebody must know that there were locks at all.
+            // One server keeps its data, because at least one must know that there were locks.
             faults.push(Fault::Stop(self.rng.usize(0..servers - 1)));
         }
         for _ in 0..self.cfg.steps {
-            // What is smaller nobody can see who comes later.
+            // A process that starts later cannot detect a smaller step.
             let by = match self.rng.i64(-30_000_000..60_000_000) {
                 by @ -2_500_000..2_500_000 => by + 5_000_000,
                 by => by,
@@ -230,7 +230,7 @@ impl World {
         }
     }
 
-    /// When the last request comes, and a little more.
+    /// The time of the last request, plus a margin.
     fn closing(&self) -> u64 {
         3 * SECOND + self.cfg.horizon
     }
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// Until when the process sleeps that this happens to, if it does.
+    /// The end of the pause of the process that this event concerns, if it is paused.
     fn paused(&self, event: &Event) -> Option<u64> {
         let process = match *event {
             Event::Answer { job } => self.jobs[job].process(),
@@ -297,7 +297,7 @@ impl World {
         self.note(|| format!("fault: {fault:?}"));
         match fault {
             Fault::Break(process, node) => self.break_link(process, node),
-            // One that lasts longer would bring what waits in the socket out of order.
+            // A second hang would change the order of the commands that wait in the socket.
             Fault::Hang(node) if self.nodes[node].hangs_until > self.now => {}
             Fault::Hang(node) => {
                 let until = self.kernel.now + self.kernel.rng.u64(MILLI..self.cfg.longest_hang * MILLI);
@@ -375,7 +375,7 @@ impl World {
         self.nodes[node].unnoticed_until = self.now + LOOKED_AT;
     }
 
-    /// Somebody deletes a lock on every server.
+    /// Deletes a lock on every server by force.
     fn force(&mut self, key: usize) {
         let name = super::process::key_name(key);
         for at in 0..self.nodes.len() {

@@ -1,4 +1,4 @@
-//! What is asked of all nodes of a cluster.
+//! Requests to all nodes of a cluster.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ impl ClusterShared {
         errors::found(Failure::NotSent, format!("not connected to {}", self.config.place))
     }
 
-    /// Looks through the names on all masters. Those that cannot be reached are named, if there are others.
+    /// Searches the names on all masters. If only some masters are unreachable, the result names them.
     pub(super) async fn search(&self, found: &mut ScanResult) -> Result<(), StoreError> {
         let map = self.map();
         if !map.is_known() {
-            // Begins to connect.
+            // Starts to connect.
             self.route("")?;
         }
         let mut failed = None;
@@ -67,7 +67,7 @@ impl ClusterShared {
         Box::pin(async move { drop(join_all(writing).await) })
     }
 
-    /// What is wrong with any of the masters.
+    /// The findings of all masters.
     pub(super) async fn diagnose(self: Arc<Self>) -> Result<Vec<Finding>, StoreError> {
         let mut found = Vec::new();
         for node in &self.map().nodes {

@@ -1,4 +1,4 @@
-//! Many operations at once: those of one node share its round trips.
+//! Many operations at once. The operations for one node share its round trips.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use crate::backend::{BoxFuture, Failure, OpResult};
 type Placed<T> = Vec<(usize, OpResult<T>)>;
 
 impl ClusterBackend {
-    /// Many operations: those of one node in one round trip if possible. Returns one result for each, in order.
+    /// Executes many operations, with one round trip for each node if possible. Returns one result for each, in order.
     pub(in crate::backend::redis) fn send_batch<O: Operation>(
         &self,
         batch: Vec<(Arc<str>, O)>,
@@ -98,7 +98,7 @@ impl ClusterShared {
     }
 }
 
-/// Polls all of them, in order, until each has its output.
+/// Polls all futures, in order, until each has its output.
 pub(super) async fn join_all<T>(mut futures: Vec<BoxFuture<T>>) -> Vec<T> {
     let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     poll_fn(|cx| {

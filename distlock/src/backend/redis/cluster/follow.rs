@@ -1,4 +1,4 @@
-//! Commands, and where the nodes' redirections send them.
+//! Commands, and the redirections of the nodes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::backend::redis::{errors, exec, reply};
 use crate::backend::{AcquireReply, BatchReply, Failure, OpResult, StoreError, op};
 use distlock_store::kit::connection::AddressMap;
 
-/// After this many redirections a command fails, and the engine tries again later.
+/// A command fails after this many redirections, and the engine retries it later.
 const MAX_REDIRECTIONS: usize = 6;
 
 /// Replies, and the node that gave them.
@@ -34,11 +34,11 @@ pub(super) struct NodeReply<T> {
     pub(super) reply: T,
 }
 
-/// Where an error reply sends a command.
+/// The redirection in an error reply.
 enum Redirect {
-    /// To the node that serves the slot from now on.
+    /// Another node serves the slot from now on.
     Moved(u16, Address),
-    /// To the node that is taking the slot over, this once.
+    /// Once, to the node that is taking the slot over.
     Ask(Address),
 }
 
@@ -58,7 +58,7 @@ fn first_error(values: &[Value]) -> Option<&ServerError> {
 }
 
 impl ClusterShared {
-    /// One operation. Fast path if the first reply answers it. Also returns the node that has answered.
+    /// Executes one operation. On the fast path, the first reply completes it. Also returns the node that has answered.
     async fn carry_out<O: Operation>(
         self: Arc<Self>,
         (node, link): (Arc<Node>, Arc<Link>),
@@ -70,13 +70,13 @@ impl ClusterShared {
         let mut answered = NodeReplies { node, link, encoding, values: vec![] };
         if matches!((&value, encoding), (Value::ServerError(_), _) | (Value::Nil, Encoding::Short)) {
             answered.values.push(value);
-            // Boxed because it is rare: it would double the size of every operation.
+            // Boxed, because it is rare and would double the size of every operation.
             return Box::pin(self.carry_on(answered, &key, &op)).await;
         }
         self.understand(answered, &key, &op, value)
     }
 
-    /// Asks for a lock. The reply names a holder, whatever kind of lock the key is used for.
+    /// Requests a lock. The reply names a holder, whatever kind of lock the key has.
     pub(super) async fn acquire(
         self: Arc<Self>,
         route: (Arc<Node>, Arc<Link>),
@@ -95,7 +95,7 @@ impl ClusterShared {
         Ok(if reply.names_a_marker() { Box::pin(node.exec.named(&link, &key, reply)).await } else { reply })
     }
 
-    /// A release or a renewal.
+    /// Executes a release or a renewal.
     pub(super) async fn operate<O: Operation>(
         self: Arc<Self>,
         route: (Arc<Node>, Arc<Link>),
@@ -150,7 +150,7 @@ impl ClusterShared {
             let again = last.values.iter().find_map(|value| last.node.exec.again(key, value, last.encoding));
             if again.is_none() {
                 let Some(error) = first_error(&last.values) else { return Ok(last) };
-                // Independent servers know nothing of each other.
+                // Independent servers do not redirect, because they do not know each other.
                 if self.shards.is_some() {
                     return Ok(last);
                 }
@@ -183,7 +183,7 @@ impl ClusterShared {
         }
     }
 
-    /// Asks one question at the node that serves its key.
+    /// Sends one question to the node that serves its key.
     async fn inquire(
         &self,
         (node, link): (Arc<Node>, Arc<Link>),
@@ -199,7 +199,7 @@ impl ClusterShared {
         }
     }
 
-    /// Several locks of one slot.
+    /// Requests several locks of one slot.
     pub(super) async fn carry_out_acquire_all(
         self: Arc<Self>,
         route: (Arc<Node>, Arc<Link>),

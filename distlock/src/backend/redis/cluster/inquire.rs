@@ -15,11 +15,11 @@ use crate::backend::redis::probe_interval::{EarlyProbe, WhileLooking};
 use crate::backend::redis::stream::{Liveness, Stream};
 use crate::backend::{Failure, StoreError};
 
-/// Once one node has answered, how long the others are waited for.
+/// How long the other nodes are awaited after the first one has answered.
 const OTHER_VIEWS_WAIT: Duration = Duration::from_millis(100);
-/// How often the map is read while all is well. A redirection reports a change sooner.
+/// How often the map is read while no error occurs. A redirection reports a change sooner.
 pub(super) const MAP_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
-/// While something is wrong: how often several nodes are asked instead of one, at first and later.
+/// While errors occur: how often several nodes are asked instead of one, at first and later.
 const SEVERAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 /// The number of nodes that are asked at once.
 const MAX_NODES_ASKED: usize = 5;
@@ -27,9 +27,9 @@ const MAX_NODES_ASKED: usize = 5;
 /// How many nodes are asked for their view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AskedNodes {
-    /// The first one that answers. It may not know the newest changes.
+    /// The first node that answers. It may not know the newest changes.
     One,
-    /// Several at once. The newest of their views counts, whatever was known before.
+    /// Several at once. The newest of their views counts, even if it is older than the known one.
     Several,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Schedule {
     interval: WhileLooking,
     pub(super) early: EarlyProbe,
     several: Option<Instant>,
-    /// The last view was older than what is known.
+    /// The last view was older than the known one.
     pub(super) behind: bool,
     /// Every master is linked.
     pub(super) whole: bool,
@@ -69,7 +69,7 @@ impl Schedule {
 /// A node and the link to it.
 pub(super) type Linked = (Address, Arc<Link>);
 
-/// The view of one of these nodes, or the newest view of several; nothing if none answers.
+/// Reads the view of one of these nodes, or the newest view of several. `None`: no node answers.
 pub(super) async fn read(
     config: &RedisConfig,
     mut linked: Vec<Linked>,
@@ -105,7 +105,7 @@ fn ask(config: &RedisConfig, (address, link): Linked) -> impl Future<Output = Op
     }
 }
 
-/// Asks nodes that have been named at any time, over new connections.
+/// Asks, over new connections, nodes that any earlier view has named.
 pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> Result<View, StoreError> {
     fastrand::shuffle(&mut named);
     named.truncate(MAX_NODES_ASKED);
@@ -127,7 +127,7 @@ pub(super) async fn read_anew(config: &RedisConfig, mut named: Vec<Address>) -> 
         match view {
             Ok(Ok(view)) => {
                 newest = newer(newest, Some(view));
-                // The others may take as long as a connection may take.
+                // The other nodes get as much time as a connection may take.
                 if !asked.is_empty() {
                     let rest = async {
                         while let Some(view) = asked.join_next().await {

@@ -22,7 +22,7 @@ pub(super) struct View {
     pub(super) members: HashSet<Address>,
 }
 
-/// What to ask a node for its view.
+/// The command that asks a node for its view.
 pub(super) fn questions() -> [Cmd; 2] {
     ["SLOTS", "INFO"].map(|what| {
         let mut question = cmd("CLUSTER");
@@ -32,7 +32,7 @@ pub(super) fn questions() -> [Cmd; 2] {
 }
 
 impl View {
-    /// From the replies of the node at `asked`. `None` if they make no sense or name no master at all.
+    /// Reads the replies of the node at `asked`. `None`: they are not understood, or name no master.
     pub(super) fn read(asked: &Address, replies: &[Value], map: Option<&AddressMap>) -> Option<View> {
         let [Value::Array(entries), info] = replies else { return None };
         let mut view = View {
@@ -65,7 +65,7 @@ impl View {
     }
 }
 
-/// A node is `[host, port, ..]`. If the host is missing, it is the host that we asked.
+/// A node is `[host, port, ..]`. If the host is missing, it is the host that was asked.
 fn address(asked: &Address, node: &Value, map: Option<&AddressMap>) -> Option<Address> {
     let Value::Array(parts) = node else { return None };
     let (host, port) = match parts.as_slice() {
@@ -84,7 +84,8 @@ pub(super) fn redirected(asked: &Address, details: &str, map: Option<&AddressMap
 }
 
 fn beside(asked: &Address, host: &str, port: u16, map: Option<&AddressMap>) -> Option<Address> {
-    // A node that listens on all addresses may report such an address: use the one at which it was asked.
+    // A node that listens on all addresses may report such an address. In that case, the address that was asked is
+    // used.
     let nowhere = matches!(host, "" | "0.0.0.0" | "::");
     match (host, asked) {
         (NO_HOST, _) => None,

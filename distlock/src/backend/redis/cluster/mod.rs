@@ -1,37 +1,36 @@
 //! A Redis Cluster: one supervised link for each master, and a map of which node serves which slot. Independent servers
-//! that share the keys are the same with a fixed map (see `shards`).
+//! that share the keys use the same code with a fixed map (see `shards`).
 //!
-//! Commands are routed here and not by the client library, because its cluster connection silently repeats a
-//! command whose reply was lost. Here a command is repeated only after an error reply that proves that it was
-//! not executed: MOVED, ASK, NOSCRIPT. After TRYAGAIN and CLUSTERDOWN the engine tries again later.
+//! Commands are routed here and not by the client library, because its cluster connection silently repeats a command
+//! whose reply was lost. Here a command is repeated only after an error reply that proves that it was not executed:
+//! MOVED, ASK, NOSCRIPT. After TRYAGAIN and CLUSTERDOWN, the engine retries later.
 //!
-//! Everything that belongs to a lock lies in the lock's slot (see `names.rs`), so every script runs on one
-//! node. While a slot is being moved, scripts with several keys are refused (TRYAGAIN) unless all of these
-//! keys have been moved; acquiring a free lock and renewing touch one key and work throughout.
+//! Everything that belongs to a lock lies in the lock's slot (see `names.rs`), so every script runs on one node. While
+//! a slot is being moved, scripts with several keys are refused (TRYAGAIN) until all of these keys have been moved.
+//! Scripts that acquire a free lock or renew a lease use one key, and always work.
 //!
 //! # What is reported to the engine
 //!
-//! The engine knows one link; here there are many.
-//! - `Up`: the map is known, it is known for every master whether it can be reached, and at least one can be.
+//! The engine knows one link, but a cluster has many.
+//! - `Up`: the map is known, the first attempt to connect to every master has ended, and at least one is reachable.
 //! - The link to one master is lost: nothing is reported. Operations on that master fail (`Unknown`, then
 //!   `NotSent`).
-//! - A lost link was made again, or slots went to a node that was not a master before (a fail-over): `Up`
-//!   again, so that the engine renews every lease and asks for every waiter. `earlier` is about all
-//!   links made since the previous `Up`. A command that was sent to a replaced master cannot take effect any
-//!   more: its data is discarded when it comes back as a replica.
-//! - Slots went from one master to another: `Up` too, because the server times of two nodes must not be
-//!   compared. As nothing was lost, it is reported at most once a second; in between, the first push about
-//!   such a slot causes it.
-//! - No master can be reached: `Down`.
+//! - A lost link was replaced, or slots went to a node that was not a master before (a fail-over): `Up` is reported
+//!   again. The engine then renews every lease and asks for every waiter. `earlier` covers all links that were made
+//!   since the previous `Up`. A command that was sent to a replaced master can no longer take effect, because the data
+//!   of that master is discarded when it returns as a replica.
+//! - Slots went from one master to another: `Up` is reported, too, because the server times of two nodes must not be
+//!   compared. Since nothing was lost, it is reported at most once a second. In between, the first push for such a slot
+//!   causes it.
+//! - No master is reachable: `Down`.
 //!
-//! Unlike on a single server, a step of one node's clock is not detected: the engine is told that times come
+//! Unlike on a single server, a step of one node's clock is not detected. The tuning of the engine says that times come
 //! from many clocks.
 //!
 //! Grants are pushed by SPUBLISH to a channel in the lock's slot, if the nodes know it (see `slot_channels`), and
-//! otherwise by PUBLISH, which reaches the subscribers on every node. We subscribe on each
-//! master, because a push is immediate only on the node that makes it, and drop the copies that come from the
-//! other nodes. Each push names the node that made the grant. If that is not the node that, according to our
-//! map, serves the slot, an `Up` comes before the push.
+//! otherwise by PUBLISH, which reaches the subscribers on every node. Each process subscribes on every master, because
+//! a push is immediate only on the node that makes it, and drops the copies from the other nodes. Each push names the
+//! node that made the grant. If the map says that another node serves the slot, an `Up` comes before the push.
 
 mod all_nodes;
 mod batch;
@@ -86,22 +85,22 @@ pub(crate) struct ClusterBackend {
 #[derive(Debug)]
 struct ClusterShared {
     config: RedisConfig,
-    /// Nodes of the cluster that are asked first.
+    /// The nodes that are asked first.
     seeds: Vec<Address>,
     /// The servers, if they are independent.
     shards: Option<Shards>,
     wire: Arc<Wire>,
     map: RwLock<Arc<Map>>,
-    /// Every node to which there is, or should be, a link.
+    /// Every node that has, or should have, a link.
     nodes: Locked<HashMap<Address, Arc<Node>>>,
-    /// Slots that have changed hands since the last report to the engine.
+    /// The slots whose node has changed since the last report to the engine.
     moved: Locked<HashSet<u16>>,
     wanted: watch::Sender<bool>,
-    /// Something has changed that the engine or the link supervisors may have to know.
+    /// Notified after a change that the engine or the link supervisors may need.
     changed: Notify,
-    /// The map may be wrong.
+    /// Notified when the map may be wrong.
     refresh: Notify,
-    /// No supervisor keeps links any more.
+    /// Whether the supervisor has ended, so links are no longer kept.
     ended: AtomicBool,
 }
 
@@ -163,7 +162,7 @@ impl ClusterShared {
         Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the map by what `change` makes of it. Remembers which slots changed hands.
+    /// Replaces the map by the result of `change`. Remembers the slots whose node changed.
     fn change_map(&self, change: impl FnOnce(&Map) -> Map) {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let new = change(&map);
@@ -274,7 +273,7 @@ impl Backend for ClusterBackend {
         if self.shared.shards.is_none() {
             return keys.iter().take(MOST_KEYS_AT_ONCE).take_while(|key| slot(key) == first).count();
         }
-        // One command may name all keys of an independent server.
+        // On independent servers, one command may name keys of several slots.
         let map = self.shared.map();
         let server = |slot| map.owner(slot).map(|node| &node.address);
         let most = map.owner(first).map_or(1, |node| node.exec.most_keys_at_once());

@@ -13,24 +13,24 @@ use crate::backend::redis::link::Link;
 use crate::backend::redis::slot_channels::SlotChannels;
 use crate::backend::{Failure, StoreError};
 
-/// A node that we send commands to.
+/// A node that receives commands.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) address: Address,
     pub(super) exec: Arc<Exec>,
     pub(super) slot_channels: SlotChannels,
     state: watch::Sender<State>,
-    /// A supervisor keeps its link.
+    /// Whether a supervisor keeps its link.
     kept: AtomicBool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct State {
     link: Option<Arc<Link>>,
-    /// How often the link was lost or could not be made.
+    /// How often the link was lost, or an attempt to connect failed.
     failures: u64,
     cause: Option<StoreError>,
-    /// No supervisor will try any more.
+    /// The supervisor has ended, so no more attempts are made.
     ended: bool,
 }
 
@@ -49,7 +49,7 @@ impl Node {
         self.state.borrow().link.clone()
     }
 
-    /// True for the first caller, which must then keep the link.
+    /// `true` for the first caller, which must then keep the link.
     pub(super) fn keep(&self) -> bool {
         !self.kept.swap(true, Ordering::SeqCst)
     }
@@ -78,9 +78,9 @@ impl Node {
         drop(self.state.subscribe().wait_for(|state| state.link.is_some()).await);
     }
 
-    /// Returns when the link is not needed any more.
+    /// Returns when the link is no longer needed.
     pub(super) async fn ended(&self) {
-        // Fails only without a sender, but the sender is part of this node.
+        // This fails only without a sender, and the sender is part of this node.
         drop(self.state.subscribe().wait_for(|state| state.ended).await);
     }
 
@@ -88,12 +88,12 @@ impl Node {
         self.state.borrow().ended
     }
 
-    /// Why the last attempt to make the link failed, if it did.
+    /// The reason why the last attempt to connect failed, if it did.
     pub(super) fn cause(&self) -> Option<StoreError> {
         self.state.borrow().cause.clone()
     }
 
-    /// Whether it is known that the node can, or cannot, be reached.
+    /// Whether it is known if the node is reachable.
     pub(super) fn is_decided(&self) -> bool {
         let state = self.state.borrow();
         state.link.is_some() || state.failures > 0
@@ -103,8 +103,8 @@ impl Node {
         errors::found(Failure::NotSent, format!("not connected to {}, which serves this key", self.address))
     }
 
-    /// The link, once the attempt to connect that is under way has ended. Needs no timer: attempts have their
-    /// own.
+    /// Waits for the end of the present attempt to connect, and returns the link. No timer is needed, because attempts
+    /// have a time-out.
     pub(super) async fn link_soon(&self) -> Result<Arc<Link>, StoreError> {
         let mut state = self.state.subscribe();
         let before = state.borrow().failures;

@@ -10,13 +10,13 @@ use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Again, Encode, Encoding};
 use crate::backend::{StoreError, op};
 
-/// A question in a form that can be asked again on another node.
+/// A question that can be repeated on another node.
 #[derive(Clone, Copy)]
 pub(super) enum Question<'a> {
     Op(&'a dyn Encode),
     /// Several locks of one slot.
     AcquireAll(&'a [(Arc<str>, op::Acquire)]),
-    /// Of this owner, or of any.
+    /// Releases the lock of this owner, or of any owner.
     Force(Option<&'a str>),
 }
 
@@ -40,15 +40,15 @@ impl Question<'_> {
     }
 }
 
-/// Whether the node that is asked serves the slot.
+/// Whether the node serves the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotState {
     Settled,
-    /// It is taking the slot over: it answers only after ASKING.
+    /// The node is taking the slot over, and answers only after ASKING.
     Arriving,
 }
 
-/// Sends `cmds` in one write and returns as many values.
+/// Sends `cmds` in one write, and returns one value for each.
 pub(super) async fn ask(link: &Link, cmds: Vec<Cmd>, slot: SlotState) -> Result<Vec<Value>, StoreError> {
     let mut pipeline = Pipeline::with_capacity(2 * cmds.len());
     let expected = cmds.len();

@@ -1,4 +1,4 @@
-//! Pushes that were delivered recently, to recognise their copies: each arrives once from every node.
+//! Pushes that were delivered recently. Each push arrives once from every node, so later ones are recognised as copies.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use tokio::time::Instant;
 
 use crate::backend::{Push, ServerTime, Token};
 
-/// How many pushes are remembered, to recognise their copies.
+/// How many pushes are remembered.
 const MAX_REMEMBERED_PUSHES: usize = 1024;
-/// The copies of a gap's push arrive within this time.
+/// All copies of a gap's push arrive within this time.
 const GAP_COPY_WINDOW: Duration = Duration::from_millis(300);
 
 /// Pushes delivered recently.
 #[derive(Debug, Default)]
 pub(super) struct RecentPushes(VecDeque<(Token, PushKind, Instant)>);
 
-/// What a push says of its token.
+/// The content of a push for its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PushKind {
     Granted(ServerTime),
@@ -33,8 +33,8 @@ impl RecentPushes {
             Push::Gap { token, .. } => (*token, PushKind::Gap),
             Push::Wanted { token, .. } => (*token, PushKind::Wanted),
         };
-        // Pushes of gaps for the same waiter differ only in their time of arrival. Of several that a lock is wanted
-        // one is enough.
+        // Pushes of gaps for the same waiter differ only in their time of arrival. Of several pushes that report a
+        // waiting process, one is enough.
         let known = self.0.iter().rev().any(|(other, before, seen)| {
             (*other, *before) == (token, said)
                 && (said != PushKind::Gap || now.duration_since(*seen) < GAP_COPY_WINDOW)

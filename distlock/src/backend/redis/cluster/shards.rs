@@ -1,10 +1,10 @@
-//! Independent servers that share the keys (`sharded+redis://`): which of them serves which slot, and that all clients
-//! agree on that.
+//! Independent servers that share the keys (`sharded+redis://`): which of them serves which slot, and how all clients
+//! agree on it.
 //!
-//! Clients with different lists of servers would lock one key on two servers. So every server keeps the list. The first
-//! client proposes its list to all of them, by SET NX, and uses none before each of them has it. From then on, the list
-//! is agreed upon, and a server that has lost it gets it again. A client that finds another list on any of the servers
-//! uses none of them.
+//! Clients with different lists of servers would lock one key on two servers. So every server stores the list. The
+//! first client proposes its list to all servers by SET NX, and uses no server until each of them has the list. From
+//! then on, the list is agreed upon. A server that has lost the list gets it again. A client that finds another list on
+//! any of the servers uses none of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::backend::redis::info::text;
 use crate::backend::redis::link::Link;
 use crate::backend::{Failure, StoreError};
 
-/// Stands before a list that a client has not yet found on all of its servers.
+/// The prefix of a list that no client has found on all of its servers yet.
 const PROPOSED: char = '?';
-/// Notes that a list is agreed upon. A command that arrives late must not replace another list.
+/// Records that a list is agreed upon. A command that arrives late must not replace another list.
 ///
 /// KEYS   list
 /// ARGV   the list as it was proposed  the list
 const AGREE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) end return 1";
 
-/// The servers, and what each has answered.
+/// The servers, and the list on each of them.
 #[derive(Debug)]
 pub(super) struct Shards {
     /// In the order of their names.
@@ -48,7 +48,7 @@ enum List {
     Other(String),
 }
 
-/// What the lists say together.
+/// The conclusion from all lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     Agreed,
@@ -92,7 +92,7 @@ impl Shards {
         Shards { servers, lists: watch::Sender::default() }
     }
 
-    /// As it is written to every server.
+    /// The list as it is stored on every server.
     fn list(&self) -> String {
         self.servers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",")
     }
@@ -107,7 +107,7 @@ impl Shards {
         Map::fixed(nodes, |slot| heaviest(&names, slot))
     }
 
-    /// Returns once the server behind `link` may be used. The other servers are asked over links of their own.
+    /// Returns when the server of `link` may be used. Each of the other servers is asked over its own link.
     pub(super) async fn admit(
         &self,
         (exec, link, address): (&Exec, &Link, &Address),
@@ -139,7 +139,7 @@ impl Shards {
         };
         match verdict {
             Verdict::Agreed if is_proposed => {
-                // A client that reads the proposal instead has to find it on all servers once more.
+                // A client that still reads the proposal must find it on all servers once more.
                 let agree = cmd("EVAL").arg(AGREE).arg(1).arg(&key).arg(&proposal).arg(&list).to_owned();
                 exec.ask(link, agree).await?;
                 self.note(address, List::Agreed);
@@ -155,13 +155,13 @@ impl Shards {
         self.lists.send_modify(|lists| drop(lists.insert(address.clone(), list)));
     }
 
-    /// Some server has another list.
+    /// Whether a server has another list.
     pub(super) fn are_refused(&self) -> bool {
         matches!(self.verdict(&self.lists.borrow()), Verdict::Refused(..))
     }
 
-    /// The link to that server is lost: it may have lost its list, too. But another list keeps us away until the server
-    /// has answered again.
+    /// The link to this server is lost, and the server may have lost its list, too. But if it had another list, it
+    /// stays refused until it has answered again.
     pub(super) fn forget(&self, address: &Address) {
         self.lists.send_if_modified(|lists| {
             let is_ours = lists.get(address).is_some_and(|said| !matches!(said, List::Other(_)));
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(verdict(&all), Verdict::Agreed);
         assert_eq!(verdict(&[(&b, List::Agreed)]), Verdict::Agreed);
         assert_eq!(verdict(&[(&a, List::Agreed), (&b, List::Agreed), (&c, other())]), refused);
-        // What a server said before its link was lost counts no more, unless it was another list.
+        // The answer of a server no longer counts after its link was lost, unless it was another list.
         for (at, list) in [(a, List::Agreed), (c, other())] {
             three.note(&at, list);
             three.forget(&at);

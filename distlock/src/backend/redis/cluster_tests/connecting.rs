@@ -1,4 +1,4 @@
-//! What is needed to connect.
+//! The requirements for a connection.
 
 use super::{enter, leave, persist, set};
 
@@ -26,7 +26,7 @@ fn lazy_connects_with_the_first_operation() {
         ..RedisConfig::new(&cluster.url(), "a").unwrap()
     };
     let rig = Rig::run(ClusterBackend::new(config).unwrap());
-    // Another one that begins later is connected, and this one has not begun.
+    // Another process that started later is connected, and this one has not begun.
     cluster.rig("b");
     assert!(rig.seen().is_empty());
     assert_eq!(rig.send("k", set(1)).unwrap_err().kind, Failure::NotSent);

@@ -1,4 +1,4 @@
-//! What a hand-off costs.
+//! The cost of a hand-off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,11 @@ use crate::LockManager;
 use crate::backend::redis::test_cluster::Cluster;
 use crate::backend::redis::test_server::{LONG, TestServer};
 
-/// Sections that four managers do in [`contend`].
+/// The number of sections that four managers run in [`contend`].
 const SECTIONS: u64 = 2_000;
 
-/// How long four managers that contend for `key` need for [`SECTIONS`], and how many scripts for each.
+/// The time that four managers that contend for `key` need for [`SECTIONS`], and the number of scripts for each
+/// section.
 fn contend(url: &str, key: &str, servers: &[TestServer]) -> (Duration, f64) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let begun = Arc::new(AtomicU64::new(0));
@@ -48,7 +49,7 @@ fn a_hand_off_costs_two_commands_here_too() {
         "four processes, one key of a cluster: {SECTIONS} sections in {together:?}, {commands:.2} commands each"
     );
     assert!(commands < 2.3, "{commands}");
-    // Grants that had to cross from node to node would take up to 40 ms each. A slow machine is slow on one server,
+    // If grants had to pass from node to node, each would take up to 40 ms. A slow machine is slow with one server,
     // too.
     let crossing = Duration::from_millis(5 * SECTIONS);
     assert!(together < crossing + alone * 3, "{together:?} in the cluster, {alone:?} on one server");

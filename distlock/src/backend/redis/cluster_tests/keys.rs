@@ -1,4 +1,4 @@
-//! Which slot everything lies in.
+//! The slots of all keys and channels.
 
 use std::sync::Arc;
 

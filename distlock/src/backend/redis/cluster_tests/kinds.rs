@@ -18,7 +18,7 @@ fn readers_share_and_take_turns_with_a_writer_here_too() {
         ));
     }
     assert!(matches!(b.send(&key, enter(3, AcquireMode::Wait, 0)), Ok(AcquireReply::Busy { .. })));
-    // Not past the writer that waits.
+    // A reader does not overtake the writer that waits.
     assert!(matches!(a.send(&key, enter_as(LockKind::Shared, 4)), Ok(AcquireReply::Busy { .. })));
     let (all, slot) = (cluster.keys(), slot_of("", &key).to_string());
     assert_eq!(all.len(), 4, "{all:?}");

@@ -1,4 +1,4 @@
-//! Nodes and connections that are lost.
+//! Lost nodes and connections.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
     a.send(&lost, leave(1)).unwrap();
     assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(3), .. }));
     b.send(&lost, leave(3)).unwrap();
-    // Each master learns by itself that every slot is served again, and refuses everything until then.
+    // Each master finds out separately that every slot is served again, and refuses all commands until then.
     let (reply, _) = persist(&a, &other, &leave(2));
     assert!(matches!(reply, ReleaseReply::Released { .. }), "{reply:?}");
     for server in &cluster.servers[1..] {
@@ -106,7 +106,7 @@ fn a_push_arrives_once_and_losing_one_subscription_loses_none() {
     }
     granted(0, 20);
     wait_until("both listen on every master again", LONG, everywhere);
-    // Behind these nothing can come any more: what a node says arrives in order.
+    // Nothing can arrive after these, because the messages of a node arrive in order.
     for at in 0..MASTERS {
         granted(at, 30 + at as u64);
     }
@@ -158,7 +158,7 @@ fn while_a_master_is_gone_for_good_the_others_are_asked_seldom_for_the_map() {
         let rig = cluster.rig("a");
         let (dead, served) = (1, cluster.key_at(2));
         cluster.servers[dead].kill();
-        // Longer than questions are asked quickly.
+        // Longer than the period in which questions follow quickly.
         let start = Instant::now();
         let unserved = cluster.key_at(dead);
         while start.elapsed() < Duration::from_secs(5) {
@@ -171,7 +171,7 @@ fn while_a_master_is_gone_for_good_the_others_are_asked_seldom_for_the_map() {
         }
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(6) {
-            // Where full coverage is required, each of them is answered by CLUSTERDOWN.
+            // If full coverage is required, each reply is CLUSTERDOWN.
             let answer = rig.send(&served, set(2));
             assert_eq!(coverage == "yes", answer.is_err(), "{answer:?}");
             drop(rig.send(&served, leave(2)));

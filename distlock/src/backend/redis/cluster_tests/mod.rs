@@ -50,7 +50,7 @@ fn renew_as(kind: LockKind, token: u64) -> op::Renew {
     op::Renew { token: Token(token), kind, ttl: TTL, last: false }
 }
 
-/// Sends until there is a reply.
+/// Repeats the operation until there is a reply.
 fn persist<O: SendTo<ClusterBackend> + Copy>(
     rig: &Rig<ClusterBackend>,
     key: &str,
@@ -69,7 +69,7 @@ fn persist<O: SendTo<ClusterBackend> + Copy>(
     }
 }
 
-/// Behind readers, other pushes come in front of the grant.
+/// After readers, other pushes arrive before the grant.
 fn granted(rig: &Rig<ClusterBackend>, token: u64) {
     let granted = rig.wait_for("grant", |seen| match seen {
         Seen::Push(Push::Grant { token, .. }) => Some(*token),
@@ -78,7 +78,7 @@ fn granted(rig: &Rig<ClusterBackend>, token: u64) {
     assert_eq!(granted, Token(token));
 }
 
-/// How many scripts the servers have run (`calls`), or have sent elsewhere (`rejected_calls`).
+/// How many scripts the servers have executed (`calls`) or redirected (`rejected_calls`).
 fn scripts(servers: &[TestServer], count: &str) -> u64 {
     servers.iter().map(|server| server.scripts(count)).sum()
 }

@@ -27,7 +27,8 @@ fn a_slot_that_has_moved_is_followed() {
     cluster.begin_to_move(slot, 0, 1);
     cluster.move_keys(slot, 0, 1);
     cluster.end_to_move(slot, 0, 1);
-    // The grant comes from the new node, and b has not heard of that: it is told to trust nothing older.
+    // The grant comes from the new node, which b does not know yet. So an `Up` comes first, and b relies on no older
+    // time.
     assert_eq!(a.send(&key, leave(1)).unwrap(), ReleaseReply::Released { gap: false });
     let up = AtomicBool::new(false);
     b.wait_for("Grant", |seen| {
@@ -51,7 +52,7 @@ fn while_a_slot_moves_free_locks_are_acquired_and_held_ones_renewed() {
     a.send(&held, enter(1, AcquireMode::Try, 0)).unwrap();
     b.send(&held, enter(2, AcquireMode::Wait, 0)).unwrap();
     cluster.begin_to_move(slot, 0, 1);
-    // A key that is not there yet is made at the new node (ASK); one that still is stays.
+    // A key that does not exist yet is created on the new node (ASK). An existing key stays.
     assert_eq!(a.send(&free, set(3)).unwrap(), AcquireReply::Acquired { server_time: None, fence: None });
     assert_eq!(
         cluster.servers[1].run_words::<Vec<String>>(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "9"]),

@@ -1,4 +1,4 @@
-//! Pushes that stay at the node that makes them.
+//! Pushes that only the subscribers on their node receive.
 
 use super::{enter, granted, leave};
 
@@ -9,7 +9,7 @@ use crate::backend::redis::slots::slot_of;
 use crate::backend::redis::test_cluster::Cluster;
 use crate::backend::redis::test_server::{LONG, Rig, TestServer, wait_until};
 
-/// How many pushes the nodes have sent to each other: to all nodes, and within a shard.
+/// How many pushes the nodes have sent to each other: to all nodes, and within a shard of the cluster.
 fn sent(servers: &[TestServer]) -> (u64, u64) {
     let count = |name: &str| {
         let of_one = |server: &TestServer| {
@@ -22,7 +22,7 @@ fn sent(servers: &[TestServer]) -> (u64, u64) {
     (count("cluster_stats_messages_publish_sent"), count("cluster_stats_messages_publishshard_sent"))
 }
 
-/// Whether some client is subscribed at `server` in the slot of `key`.
+/// Whether a client is subscribed on `server` in the slot of `key`.
 fn listens(server: &TestServer, key: &str) -> bool {
     let slot = slot_of("", key);
     let channels: Vec<String> = server.run("PUBSUB SHARDCHANNELS");
@@ -43,7 +43,7 @@ fn a_push_stays_at_its_node_once_the_waiter_listens_there() {
     let cluster = Cluster::start();
     let (a, b) = (cluster.rig("a"), cluster.rig("b"));
     let key = cluster.key_at(1);
-    // The first one may be too early for the subscription. It arrives nevertheless.
+    // The first push may be too early for the subscription. It arrives nevertheless.
     hand_over(&a, &b, &key, 1);
     wait_until("b listens in the slot", LONG, || listens(&cluster.servers[1], &key));
     let before = sent(&cluster.servers);
@@ -51,7 +51,7 @@ fn a_push_stays_at_its_node_once_the_waiter_listens_there() {
         hand_over(&a, &b, &key, token);
     }
     assert_eq!(sent(&cluster.servers), before, "the master has no replica");
-    // The slot goes to another master, which b does not listen to there, and then does.
+    // The slot moves to another master. At first b has no subscription for the slot there, and then it subscribes.
     let slot = slot_of("", &key);
     cluster.begin_to_move(slot, 1, 2);
     cluster.move_keys(slot, 1, 2);
@@ -72,7 +72,7 @@ fn a_push_stays_at_its_node_once_the_waiter_listens_there() {
 #[test]
 fn clients_that_do_not_listen_in_slots_get_their_pushes_from_all_nodes() {
     let cluster = Cluster::start();
-    // As a client of an earlier version.
+    // Like a client of an earlier version.
     for server in &cluster.servers {
         let rules = "ACL SETUSER earlier on >pw ~* &* +@all -spublish -ssubscribe";
         server.run_words::<()>(&rules.split_whitespace().collect::<Vec<_>>());
@@ -102,7 +102,7 @@ fn a_push_connection_that_was_lost_is_subscribed_in_its_slots_again() {
     wait_until("b listens in the slot", LONG, || listens(&cluster.servers[1], &key));
     b.send(&key, enter(2, AcquireMode::Try, 1)).unwrap();
     cluster.servers[1].run::<()>("CLIENT KILL TYPE pubsub");
-    // A push may have been lost with the connection: the engine is to ask.
+    // A push may have been lost with the connection, so the engine must ask.
     b.wait_until_up();
     wait_until("b listens in the slot again", LONG, || listens(&cluster.servers[1], &key));
     b.send(&key, leave(2)).unwrap();

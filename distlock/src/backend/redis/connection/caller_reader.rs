@@ -1,5 +1,5 @@
-//! The task that reads replies on the callers' runtime, and the I/O thread's checks meanwhile. Which of them reads
-//! when: see [`ReaderPolicy`](super::reader_policy::ReaderPolicy).
+//! The task that reads replies on the callers' runtime, and the checks of the I/O thread meanwhile.
+//! [`ReaderPolicy`](super::reader_policy::ReaderPolicy) decides which of them reads.
 //!
 //! Rule: the socket changes its runtime, and with it its reader, only while its mutex is held.
 
@@ -20,18 +20,18 @@ use crate::contained::contained;
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 
-/// Without unix, a socket cannot leave its runtime. Without unwinding, a runtime without an I/O driver, which tokio
-/// reports by a panic only, would end the process.
+/// On systems other than Unix, a socket cannot leave its runtime. Tokio reports a runtime without an I/O driver only by
+/// a panic, which ends the process if panics do not unwind.
 const MOVES_SOCKETS: bool = cfg!(unix) && cfg!(panic = "unwind");
 
-/// Runtimes that have an I/O driver, as the program has declared. A runtime cannot be asked: tokio panics if a socket
-/// is registered with one that has none, and even a panic that is caught has run the program's panic hook, which may
-/// end the process. So no other runtime gets a socket.
+/// The runtimes that have an I/O driver, as the program has declared. There is no way to ask a runtime: tokio panics if
+/// a socket is registered with a runtime without an I/O driver. Even a caught panic runs the program's panic hook,
+/// which may end the process. So no other runtime gets a socket.
 static WITH_IO: Locked<Vec<Id>> = Locked::new(Vec::new());
-/// A program has few runtimes: the latest ones are remembered.
+/// A program has few runtimes, so only the latest ones are remembered.
 const MAX_WITH_IO: usize = 64;
 
-/// The current runtime, if there is one, has an I/O driver.
+/// Declares that the current runtime, if there is one, has an I/O driver.
 pub(crate) fn this_runtime_has_io() {
     let Ok(here) = Handle::try_current() else { return };
     let mut known = WITH_IO.lock();
@@ -48,14 +48,14 @@ fn has_io(runtime: Id) -> bool {
 }
 
 impl Queue {
-    /// For a request that is sent on this thread.
+    /// The change of reader for a request that is sent on this thread.
     pub(super) fn change_of_reader(&mut self) -> Option<Change> {
         let (io_runtime, in_flight) = (self.io_runtime, self.replies.in_flight());
         let here =
             || Some(Handle::try_current().ok()?.id()).filter(|id| MOVES_SOCKETS && io_runtime != Some(*id));
         match self.reader_policy.sent(in_flight, here)? {
             Change::Start(generation) if !here().is_some_and(has_io) => {
-                // Its backoff makes this look at the runtime rare.
+                // Its backoff makes this check of the runtime rare.
                 self.reader_policy.ended(generation);
                 None
             }
@@ -65,12 +65,12 @@ impl Queue {
 }
 
 impl Connection {
-    /// For a request that was sent on this thread.
+    /// Executes the change for a request that was sent on this thread.
     pub(super) fn make(self: &Arc<Self>, change: Change) {
         match change {
             Change::Start(generation) => {
                 let reader = CallerReader { connection: Arc::clone(self), generation };
-                // If the runtime ends already, this drops the reader.
+                // If the runtime is ending, this drops the reader.
                 drop(Handle::try_current().map(|here| here.spawn(reader.read())));
             }
             Change::Recall => self.wake_io_thread(),
@@ -88,13 +88,14 @@ impl Connection {
         }
     }
 
-    /// Registers the socket with the current runtime, which is that of this reader. `false`: it is not to read.
+    /// Registers the socket with the current runtime, which is the runtime of this reader. `false`: the reader must not
+    /// read.
     fn register(&self, generation: Generation) -> bool {
         if !self.queue.lock().reader_policy.may_register(generation, clock::now()) {
             return false;
         }
         let Some(Ok(duplicate)) = self.with_socket(|socket| socket.stream.duplicate()) else { return false };
-        // It panics if the program was wrong about its runtime.
+        // This panics if the program's declaration about its runtime was wrong.
         let Ok(Ok(registered)) = contained(|| duplicate.register()) else { return false };
         let is_reader = self.with_socket(|socket| {
             let is_reader = self.queue.lock().reader_policy.registered(generation);
@@ -103,16 +104,16 @@ impl Connection {
             }
             is_reader
         });
-        // It has to check the reader from now on.
+        // The I/O thread must check the reader from now on.
         self.wake_io_thread();
         is_reader == Some(true)
     }
 
-    /// For the I/O thread, while the callers' runtime reads. Returns when the socket has been taken back.
+    /// Runs on the I/O thread while the callers' runtime reads. Returns when the socket has been taken back.
     pub(super) async fn check_caller_reader(&self) -> RedisResult<()> {
         let mut checks = interval(CHECK_INTERVAL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first one is due at once.
+        // The first tick is due immediately.
         checks.tick().await;
         while !self.queue.lock().reader_policy.is_recalled() {
             let is_due = {
@@ -150,7 +151,8 @@ impl Connection {
             queue.reader_policy.taken_back(clock::now());
             Ok((former, queue.caller_waker.take()))
         });
-        // Dropped here, and woken, without any mutex: the reader finds that it has been replaced.
+        // The socket is dropped and the reader is woken while no mutex is held. The reader then finds that it was
+        // replaced.
         let Some((_former, reader)) = taken_back.transpose()? else { return Ok(()) };
         wake(reader);
         Ok(())
@@ -175,7 +177,7 @@ impl CallerReader {
 
 impl Drop for CallerReader {
     fn drop(&mut self) {
-        // In a forked process a thread that does not exist there may hold the mutexes.
+        // In a forked process, the mutexes may be locked by a thread that does not exist there.
         if !self.connection.made_in.is_another() {
             self.connection.reader_ended(self.generation);
         }

@@ -1,4 +1,4 @@
-//! Readers on the callers' runtime: real servers, and a peer that answers byte by byte.
+//! Tests of readers on the callers' runtime, with real servers and with a peer that replies byte by byte.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -38,7 +38,7 @@ fn caller_reads(connection: &Connection) -> bool {
     connection.queue.lock().reader_policy.reader() != Reader::IoThread
 }
 
-/// As if many quick requests had been sent: the next one starts a reader on its runtime.
+/// Sets the state after many quick requests, so the next request starts a reader on its runtime.
 fn skip_to_start(connection: &Connection) {
     connection.queue.lock().reader_policy.skip_to_start();
 }
@@ -72,7 +72,7 @@ fn without_a_single_poll_of_its_runtime_a_reader_is_replaced_for_a_request_from_
     let callers = one_thread();
     callers.block_on(until_the_caller_reads(&rig.connection));
     block_on(echoes(&rig.connection, "from elsewhere".to_owned()));
-    // Its task learns of it when its runtime runs again.
+    // The reader's task notices it when its runtime runs again.
     callers.block_on(echoes(&rig.connection, "again".to_owned()));
     wait_until("the reader's end", LONG, || {
         callers.block_on(tokio::task::yield_now());
@@ -86,7 +86,7 @@ fn a_blocked_runtime_does_not_keep_its_own_reply_for_long() {
     let callers = one_thread();
     callers.block_on(until_the_caller_reads(&rig.connection));
     let _here = callers.enter();
-    // The request comes from this runtime, and the runtime does not run.
+    // The request comes from this runtime, which is blocked.
     block_on(echoes(&rig.connection, "blocked".to_owned()));
     until_the_io_thread_reads(&rig.connection);
 }
@@ -116,7 +116,7 @@ fn everybody_gets_their_own(rig: &Rig) {
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
-                // Some replies are longer than what is read at once.
+                // Some replies are longer than one read.
                 let length = if number % 16 == 0 { 40_000 } else { 1 };
                 echoes(&connection, format!("{name}:{number}:").repeat(length)).await;
                 if number % 5 == name % 5 {
@@ -261,12 +261,12 @@ fn a_connection_that_is_aborted_while_the_callers_runtime_reads_is_closed_at_onc
     assert_eq!(connections(), 1);
     rig.driver.abort();
     assert!(rig.io.block_on(&mut rig.driver).is_err());
-    // The callers' runtime has not run since.
+    // The callers' runtime has not run since then.
     wait_until("closed", LONG, || connections() == 0);
     assert!(block_on(rig.connection.request(cmd("PING"))).is_err());
 }
 
-/// A reply of which a part has come lies with the connection, and not with its reader.
+/// The part of a reply that has arrived is stored in the connection, not in its reader.
 #[test]
 fn a_reply_is_read_in_parts_by_several_readers() {
     let rig = Rig::to_peer();
@@ -299,7 +299,7 @@ fn a_reply_is_read_in_parts_by_several_readers() {
         let last = ask("last");
         move || block_on(last)
     });
-    // Without any request, the I/O thread soon reads as well, and would take this reply for one too many.
+    // Without any request, the I/O thread soon reads as well, and would treat this reply as an unexpected one.
     wait_until("the last", LONG, || rig.connection.queue.lock().replies.in_flight() == 1);
     until_the_io_thread_reads(&rig.connection);
     say("\nlast\r\n");
@@ -309,7 +309,7 @@ fn a_reply_is_read_in_parts_by_several_readers() {
     }
 }
 
-/// Whichever thread uses the socket meanwhile.
+/// This holds for any thread that uses the socket meanwhile.
 #[test]
 fn a_command_of_a_caller_that_finds_the_socket_in_use_is_written() {
     let rig = Rig::start();
@@ -322,7 +322,7 @@ fn a_command_of_a_caller_that_finds_the_socket_in_use_is_written() {
     asked.unwrap().join().unwrap();
 }
 
-/// The driver finds the last reply and that nothing can be written any more in one step.
+/// In one step, the driver finds the last reply, and that writing is no longer possible.
 #[test]
 fn a_reply_in_front_of_the_end_wakes_its_task() {
     let Rig { connection, mut server, io: _io, .. } = Rig::to_peer();
@@ -339,7 +339,7 @@ fn a_reply_in_front_of_the_end_wakes_its_task() {
     let second = {
         let mut socket = connection.socket.lock();
         let second = ask(2);
-        // Only our own end is closed: what has been received stays readable, which a reset by the peer would undo.
+        // Only this end is closed, so the received data stays readable. A reset by the peer would discard it.
         let stream = Pin::new(&mut socket.as_mut().unwrap().stream);
         let closed = stream.poll_shutdown(&mut Context::from_waker(Waker::noop()));
         assert!(matches!(closed, Poll::Ready(Ok(()))), "{closed:?}");
@@ -349,7 +349,7 @@ fn a_reply_in_front_of_the_end_wakes_its_task() {
     let ended = |asked: JoinHandle<RedisResult<Value>>| {
         callers.block_on(async { timeout(LONG, asked).await.unwrap().unwrap() })
     };
-    // On a busy machine a write may notice the end before the runtime has noticed the reply.
+    // On a busy machine, a write may notice the end before the runtime notices the reply.
     match ended(first) {
         Ok(value) => assert_eq!(value, Value::Okay),
         Err(error) => assert!(error.to_string().contains("Broken pipe"), "{error}"),
@@ -357,7 +357,7 @@ fn a_reply_in_front_of_the_end_wakes_its_task() {
     assert!(ended(second).is_err());
 }
 
-/// What arrives together is more than the waker reads at once.
+/// More replies arrive together than the waker reads at once.
 #[test]
 fn the_callers_runtime_reads_all_that_arrives_together() {
     const TASKS: usize = 40;

@@ -1,4 +1,4 @@
-//! From bytes to replies.
+//! Decodes bytes into replies.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,15 +11,15 @@ use tokio_util::codec::Decoder;
 use super::broken;
 use crate::backend::redis::stream::Stream;
 
-/// How many bytes one read takes at most.
+/// The maximum number of bytes of one read.
 const READ_SIZE: usize = 16 * 1024;
 
-/// A part of a reply stays here, whichever task reads the rest.
+/// Stores a part of a reply until any task reads the rest.
 pub(super) struct ReplyDecoder {
     chunk: Vec<u8>,
     bytes: BytesMut,
     codec: ValueCodec,
-    /// Emptied after each read, and kept for the next.
+    /// Emptied after each read. The memory is reused.
     pub(super) values: Vec<Value>,
 }
 
@@ -33,7 +33,7 @@ impl ReplyDecoder {
         }
     }
 
-    /// Reads once, and adds all whole replies to `values`, those in front of a fault as well.
+    /// Reads once, and adds all complete replies to `values`, including those before a fault.
     pub(super) fn poll_read(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<RedisResult<()>> {
         let mut buffer = ReadBuf::new(&mut self.chunk);
         ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
@@ -43,7 +43,7 @@ impl ReplyDecoder {
         self.bytes.extend_from_slice(buffer.filled());
         loop {
             match self.codec.decode(&mut self.bytes)? {
-                // A message that no command asked for.
+                // A message that no command requested.
                 Some(Value::Push { .. }) => {}
                 Some(value) => self.values.push(value),
                 None => return Poll::Ready(Ok(())),

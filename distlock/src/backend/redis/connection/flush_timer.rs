@@ -1,4 +1,5 @@
-//! The timer that writes what is held back: see [`WriteCoalescing`](super::write_coalescing::WriteCoalescing).
+//! The timer that writes the commands that were held back: see
+//! [`WriteCoalescing`](super::write_coalescing::WriteCoalescing).
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -10,7 +11,7 @@ use super::Connection;
 use super::write_coalescing::MAX_WRITE_DELAY;
 
 impl Connection {
-    /// Writes what has been held back for [`MAX_WRITE_DELAY`], although no reply has come.
+    /// Writes commands that were held back for [`MAX_WRITE_DELAY`] while no reply arrived.
     pub(super) async fn flush_when_due(&self) -> Infallible {
         loop {
             poll_fn(|cx| {

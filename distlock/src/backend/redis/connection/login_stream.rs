@@ -1,4 +1,4 @@
-//! The stream while the client library logs in over it. It is taken back afterwards.
+//! The stream while the client library logs in over it. The connection takes it back afterwards.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::backend::redis::stream::Stream;
 use distlock_store::kit::sync::Locked;
 
-/// What the client library gets. It is closed once the stream was taken back.
+/// The stream for the client library. It is closed as soon as the connection has taken the stream back.
 #[derive(Clone)]
 pub(super) struct LoginStream(Arc<Locked<Option<Stream>>>);
 

@@ -2,14 +2,15 @@
 //!
 //! A caller appends its command to the queue of unsent bytes, and writes the queue to the socket itself, unless its
 //! command is held back: see [`WriteCoalescing`]. So a command on an idle connection needs no other thread. The driver,
-//! a task on the I/O thread, reads the replies, wakes the tasks that await them, and writes what was held back. While
-//! requests follow each other quickly, a task on the callers' runtime does this in its place: see [`ReaderPolicy`].
+//! a task on the I/O thread, reads the replies, wakes the tasks that await them, and writes commands that were held
+//! back. While requests follow each other quickly, a task on the callers' runtime does this instead: see
+//! [`ReaderPolicy`].
 //!
-//! Rule: code that uses the socket holds its mutex, and looks at the queue again after unlocking it. A caller only
-//! tries to lock that mutex. If this fails, its command is in the queue already, and the thread that has the mutex will
-//! find it there. So nothing stays in the queue that may be written. What is held back is written at the next reply, or
-//! by a timer of the I/O thread: the task whose reply has come may not be polled for long, and others must not wait for
-//! it.
+//! Rule: code that uses the socket holds its mutex, and checks the queue again after it has unlocked the mutex. A
+//! caller only tries to lock this mutex. If this fails, its command is already in the queue, and the thread that has
+//! the mutex will find it there. So no command that may be written stays in the queue. Commands that were held back are
+//! written at the next reply, or by a timer of the I/O thread. The timer is needed because the task whose reply has
+//! arrived may not be polled for a long time, and others must not wait for it.
 
 mod caller_reader;
 #[cfg(test)]
@@ -53,7 +54,7 @@ use crate::process::Process;
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 
-/// Buffers that have grown beyond this are given back when they are empty.
+/// Empty buffers that are larger than this are freed.
 const MAX_KEPT_CAPACITY: usize = 256 * 1024;
 
 pub(super) struct Connection {
@@ -63,19 +64,19 @@ pub(super) struct Connection {
     made_in: Process,
 }
 
-/// What callers and readers share. No foreign code runs while its mutex is held.
+/// The state that callers and readers share. No foreign code runs while its mutex is held.
 #[derive(Default)]
 struct Queue {
-    /// Commands of which no byte was given to the socket.
+    /// Commands of which no byte was passed to the socket.
     unsent: Vec<u8>,
     replies: Replies,
     coalescing: WriteCoalescing,
     ended: bool,
     reader_policy: ReaderPolicy<Id>,
-    /// Of the driver on the I/O thread, and the runtime of that thread.
+    /// The waker of the driver on the I/O thread, in the runtime of that thread.
     io_waker: Option<Waker>,
     io_runtime: Option<Id>,
-    /// Of the reader on the callers' runtime.
+    /// The waker of the reader on the callers' runtime.
     caller_waker: Option<Waker>,
     /// `None`: the timer runs, or has not been polled yet.
     flush_timer: Option<Waker>,
@@ -87,7 +88,7 @@ impl Queue {
             && self.coalescing.may_write(self.replies.untaken(), self.reader_policy.reader(), clock::now)
     }
 
-    /// The timer, if it has to be started because something is held back.
+    /// Takes the waker of the timer, if the timer must start because commands are held back.
     fn take_flush_timer(&mut self) -> Option<Waker> {
         if self.unsent.is_empty() { None } else { self.flush_timer.take() }
     }
@@ -113,19 +114,19 @@ impl Queue {
 struct Socket {
     stream: Stream,
     decoder: ReplyDecoder,
-    /// What is being written, and how far that has got.
+    /// The bytes that are being written, and the number of those that were written.
     out: Vec<u8>,
     written: usize,
-    /// Whether bytes may be left in the stream itself.
+    /// Whether the stream itself may still buffer bytes.
     unflushed: bool,
-    /// Why the connection cannot be used any more. The driver on the I/O thread ends it then.
+    /// The reason why the connection can no longer be used. The driver on the I/O thread then ends it.
     fault: Option<RedisError>,
 }
 
 /// Why a reader stops.
 #[derive(Debug)]
 enum Stop {
-    /// The driver on the I/O thread ends the connection then.
+    /// The driver on the I/O thread then ends the connection.
     Ended(RedisError),
     Replaced,
 }
@@ -135,10 +136,10 @@ enum Stop {
 struct Replaced;
 
 impl Connection {
-    /// Logs in over `stream`. Replies come while [`Connection::drive`] is polled.
+    /// Logs in over `stream`. Replies arrive only while [`Connection::drive`] is polled.
     pub(super) async fn log_in(login: &RedisConnectionInfo, stream: Stream) -> RedisResult<Arc<Connection>> {
         let login_stream = LoginStream::new(stream);
-        // The library's own driver is never polled: it has read nothing but the replies to the login.
+        // The library's own driver is never polled, so it has read only the replies to the login.
         let settings = AsyncConnectionConfig::new().set_response_timeout(None);
         drop(MultiplexedConnection::new_with_config(login, login_stream.clone(), settings).await?);
         Ok(Connection::over(login_stream.take_back().ok_or_else(broken)?))
@@ -157,8 +158,8 @@ impl Connection {
         Arc::new(Connection { queue: Locked::default(), socket, made_in: Process::current() })
     }
 
-    /// One command, whose buffers are free once it is written. The first poll fixes its slot in the order. Always
-    /// becomes ready.
+    /// Sends one command, and frees its buffers as soon as it is written. The first poll fixes its place in the order.
+    /// The future always becomes ready.
     pub(super) async fn request(self: &Arc<Self>, cmd: Cmd) -> RedisResult<Value> {
         let write = move |out: &mut Vec<u8>| {
             cmd.write_packed_command(out);
@@ -170,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// Many commands, in one write. Returns one value for each; error replies are values.
+    /// Sends many commands in one write. Returns one value for each. Error replies are values.
     pub(super) async fn request_all(self: &Arc<Self>, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let write = |out: &mut Vec<u8>| out.extend(pipeline.get_packed_pipeline());
         match self.exchange(Expected::Several(pipeline.len()), write).await? {
@@ -213,7 +214,7 @@ impl Connection {
         Ok(slot)
     }
 
-    /// Whether commands are to be written now. Those that are held back are left to the timer.
+    /// Whether commands must be written now. The timer writes commands that are held back.
     fn may_write(&self) -> bool {
         let mut queue = self.queue.lock();
         let may_write = queue.may_write();
@@ -230,11 +231,11 @@ impl Connection {
                 let Some(mut socket) = self.socket.try_lock() else { return };
                 let Some(socket) = &mut *socket else { return };
                 let mut write = pin!(unconstrained(poll_fn(|cx| self.poll_write(socket, cx))));
-                // Not delayed by cooperative scheduling: it is polled once.
+                // Cooperative scheduling must not delay it, because it is polled only once.
                 write.as_mut().poll(&mut Context::from_waker(Waker::noop()))
             };
             if written.is_pending() {
-                // The socket takes no more for now, or never: its reader goes on.
+                // The socket accepts no more for now, or is broken. Its reader continues.
                 let reader = self.queue.lock().reader_waker().take();
                 wake(reader);
                 return;
@@ -245,17 +246,17 @@ impl Connection {
         }
     }
 
-    /// For uses other than reading and writing. `None`: the connection has ended.
+    /// Access to the socket for purposes other than reading and writing. `None`: the connection has ended.
     fn with_socket<T>(&self, work: impl FnOnce(&mut Socket) -> T) -> Option<T> {
         let done = self.socket.lock().as_mut().map(work);
-        // Commands of callers that have found the mutex locked.
+        // Writes the commands of callers that found the mutex locked.
         if self.may_write() {
             self.write();
         }
         done
     }
 
-    /// Writes the rest of what has been begun, and then the queue. Pending: the socket takes no more.
+    /// Writes the rest of the current bytes, and then the queue. Pending: the socket accepts no more.
     fn poll_write(&self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<()> {
         ready!(socket.poll_write(cx));
         {
@@ -271,10 +272,10 @@ impl Connection {
         socket.poll_write(cx)
     }
 
-    /// Reads replies, wakes the tasks that await them, and writes what was held back, until the connection
-    /// ends. While the callers' runtime reads, checks that.
+    /// Reads replies, wakes the tasks that await them, and writes commands that were held back, until the connection
+    /// ends. While the callers' runtime reads, this checks its reader.
     pub(super) fn drive(self: Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
-        // Before the first poll, which does not come if the task is aborted at once.
+        // Created before the first poll, because an aborted task may never be polled.
         let end = EndOnDrop(self);
         async move {
             let connection = &*end.0;
@@ -302,7 +303,7 @@ impl Connection {
         }
     }
 
-    /// `woken`: empty, and kept for the next time.
+    /// `woken` is empty, and its memory is reused.
     fn poll_drive(&self, reader: Reader, woken: &mut Vec<Waker>, cx: &mut Context<'_>) -> Poll<Stop> {
         loop {
             if let Some(stop) = ready!(self.poll_drive_once(reader, woken, cx)) {
@@ -311,7 +312,7 @@ impl Connection {
         }
     }
 
-    /// `None`: there may be more to read or to write.
+    /// `None`: there may be more data to read or to write.
     fn poll_drive_once(
         &self,
         reader: Reader,
@@ -345,15 +346,15 @@ impl Connection {
         if let Some(error) = fault {
             return Poll::Ready(Some(Stop::Ended(error)));
         }
-        // A caller that found the socket's mutex locked relies on this. If the socket takes no more, its own wake-up
-        // is enough.
+        // A caller that found the socket's mutex locked relies on this. If the socket accepts no more, its wake-up is
+        // enough.
         if read.is_pending() && (is_full || !self.may_write()) {
             return Poll::Pending;
         }
         Poll::Ready(None)
     }
 
-    /// Reads once, and gives the replies to the requests. Nothing is read after a fault.
+    /// Reads once, and passes the replies to the requests. Nothing is read after a fault.
     fn poll_read(&self, socket: &mut Socket, woken: &mut Vec<Waker>, cx: &mut Context<'_>) -> Poll<()> {
         if socket.fault.is_some() {
             return Poll::Ready(());
@@ -373,7 +374,7 @@ impl Connection {
         Poll::Ready(())
     }
 
-    /// Nothing is sent any more, and no reply comes.
+    /// Ends the connection: no more commands are sent, and no reply arrives.
     fn end(&self, error: &RedisError) {
         let socket = self.socket.lock().take();
         // Closes the connection before a caller learns that it has ended.
@@ -392,7 +393,7 @@ impl Connection {
     }
 }
 
-/// The driver may also be aborted.
+/// Ends the connection if the driver is aborted, too.
 struct EndOnDrop(Arc<Connection>);
 
 impl Drop for EndOnDrop {
@@ -402,7 +403,7 @@ impl Drop for EndOnDrop {
 }
 
 impl Socket {
-    /// Pending: there is a rest, and the waker is told when the socket takes it; or the socket is broken.
+    /// Pending: bytes are left, and the socket wakes the waker when it accepts more. Or the socket is broken.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.try_write(cx)) {
             Ok(()) => Poll::Ready(()),
@@ -441,7 +442,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// A waker is foreign code: no mutex is held, not even by a temporary value in the call.
+/// A waker is foreign code, so no mutex may be held, not even by a temporary value in the call.
 fn wake(waker: Option<Waker>) {
     drop(contained(|| waker.map(Waker::wake)));
 }

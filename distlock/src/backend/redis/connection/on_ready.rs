@@ -16,7 +16,8 @@ use super::{Connection, Stop};
 use crate::contained::{Panicked, contained};
 use distlock_store::kit::sync::Locked;
 
-/// The I/O driver also serves other sockets and the runtime's timers: after so many reads, the task goes on.
+/// After this many reads, the reader's task continues, because the I/O driver also serves other sockets and the
+/// runtime's timers.
 const MAX_READS: usize = 4;
 
 /// A waker that reads and writes.
@@ -32,7 +33,7 @@ struct State {
     activity: Activity,
     /// The reader's task.
     task: Option<Waker>,
-    /// Empty, and kept for the next time.
+    /// Empty. Its memory is reused.
     woken: Vec<Waker>,
 }
 
@@ -41,7 +42,7 @@ enum Activity {
     #[default]
     Waits,
     Reads,
-    /// It was woken while it was reading, perhaps by the reading itself.
+    /// It was woken while it was reading, perhaps because of its own read.
     ReadsOnceMore,
     Over,
 }
@@ -51,8 +52,8 @@ impl OnReady {
         Arc::new(OnReady { connection: Arc::clone(connection), generation, state: Locked::default() })
     }
 
-    /// For the reader's task. Ready: another task reads from now on, or the connection has ended, which the driver on
-    /// the I/O thread notices.
+    /// Polled by the reader's task. Ready: another task reads from now on, or the connection has ended. The driver on
+    /// the I/O thread notices the end.
     pub(super) fn poll(self: &Arc<Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_of_another_process() {
             return Poll::Pending;
@@ -63,7 +64,8 @@ impl OnReady {
         if self.state.lock().activity == Activity::Over { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// The replies are the parent process's, where a thread that does not exist here may hold the mutexes.
+    /// In a forked process, the replies belong to the parent process, and the mutexes may be locked by a thread that
+    /// does not exist here.
     fn is_of_another_process(&self) -> bool {
         self.connection.made_in.is_another()
     }
@@ -75,14 +77,14 @@ impl OnReady {
                 Ok(Poll::Ready(None)) => {}
                 Ok(Poll::Pending) if self.goes_on(&mut woken) => {}
                 Ok(Poll::Pending) => return,
-                // A panic is a mistake of ours: the I/O thread reads then.
+                // A panic is a bug of distlock. The I/O thread reads from then on.
                 Ok(Poll::Ready(Some(_))) | Err(_) => return self.stop(Activity::Over, woken),
             }
         }
         self.stop(Activity::Waits, woken);
     }
 
-    /// `None`: this thread is not to read.
+    /// `None`: this thread must not read.
     fn begin(&self) -> Option<Vec<Waker>> {
         let mut state = self.state.lock();
         match state.activity {
@@ -102,12 +104,12 @@ impl OnReady {
         let this = Waker::from(Arc::clone(self));
         let reader = Reader::Caller(self.generation);
         let read = poll_fn(|cx| self.connection.poll_drive_once(reader, woken, cx));
-        // Not delayed by cooperative scheduling: the thread may be that of a task that has had its share.
+        // Cooperative scheduling must not delay it: a task without budget may be running on this thread.
         let mut read = pin!(unconstrained(read));
         contained(|| read.as_mut().poll(&mut Context::from_waker(&this)))
     }
 
-    /// The socket has nothing more. `true`: unless it has got something since.
+    /// The socket has no more data. `true`: new data has arrived since then.
     fn goes_on(&self, woken: &mut Vec<Waker>) -> bool {
         let mut state = self.state.lock();
         if state.activity == Activity::ReadsOnceMore {
@@ -119,7 +121,7 @@ impl OnReady {
         false
     }
 
-    /// The reader's task does the rest.
+    /// Leaves the rest to the reader's task.
     fn stop(&self, next: Activity, woken: Vec<Waker>) {
         let task = {
             let mut state = self.state.lock();

@@ -1,14 +1,14 @@
 //! Which task reads the replies of a connection: the driver on the I/O thread, or a task on the callers' runtime.
 //!
 //! A reply that the I/O thread reads takes two wake-ups: the I/O thread's, and the caller's. A reply that the callers'
-//! runtime reads takes one, and one thread acts upon all replies that arrive together, without a switch. With several
-//! hundred requests in flight, many requests share these costs, and the I/O thread is one more thread that works. But a
-//! runtime of the program may be busy or blocked, or it may end. So the callers' runtime reads only while its requests
-//! follow each other quickly, and only once it has polled its reader. The I/O thread takes the socket back if a
-//! request comes from any other thread, if too many requests are in flight, if they come slowly or not at all, or if a
-//! reply has lain unread between two checks.
+//! runtime reads takes one wake-up, and one thread handles all replies that arrive together, without a switch. With
+//! several hundred requests in flight, many requests share these costs, and the I/O thread is an additional thread that
+//! works. But a runtime of the program may be busy or blocked, or it may end. So the callers' runtime reads only while
+//! its requests follow each other quickly, and only after it has polled its reader. The I/O thread takes the socket
+//! back in any of these cases: a request comes from another thread, too many requests are in flight, requests are slow
+//! or have ended, or a reply has stayed unread between two checks.
 //!
-//! All of this is decided here, by plain values. `R` names a runtime.
+//! Plain values in this file decide all of this. `R` names a runtime.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use distlock_store::engine::Time;
 #[path = "reader_policy_tests.rs"]
 mod tests;
 
-/// How often the I/O thread checks a reader on the callers' runtime. A reply lies unread for two of these at most.
+/// How often the I/O thread checks a reader on the callers' runtime. A reply stays unread for two intervals at most.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// A write is quick if the one before it is no older than this …
 const MAX_WRITE_GAP: Duration = Duration::from_millis(5);
@@ -28,18 +28,18 @@ const MAX_IN_FLIGHT_TO_START: usize = 128;
 const MAX_IN_FLIGHT: usize = 192;
 /// How many quick writes in a row start a reader on the callers' runtime, if the last one was worth its two moves.
 const MIN_QUICK_WRITES: u32 = 32;
-/// A reader was worth its two moves if so many writes were made meanwhile.
+/// A reader was worth its two moves if at least this many writes were made meanwhile.
 const WRITES_WORTH_MOVING: u32 = 256;
-/// After so many writes in a row that were not quick, the I/O thread takes the socket back …
+/// The I/O thread takes the socket back after this many writes in a row that were not quick …
 const MAX_SLOW_WRITES: u32 = 4;
-/// … and after so many checks in a row without a request.
+/// … and after this many checks in a row without a request.
 const MAX_IDLE_CHECKS: u32 = 3;
 /// How long the callers' runtime does not read after it has left a reply unread.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
-/// Each reader in a row that was not worth its moves doubles both minimums, so many times at most.
+/// Each reader in a row that was not worth its moves doubles both minimums, at most this many times.
 const MAX_DOUBLINGS: u32 = 6;
 
-/// Tells the readers on the callers' runtimes apart: one that was replaced must not act any more.
+/// Identifies a reader on the callers' runtimes, because a reader that was replaced must do nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Generation(u64);
 
@@ -59,26 +59,26 @@ pub(super) enum ReceiveBuffer {
     Unread,
 }
 
-/// What the sender of a request has to do.
+/// The task for the sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Start this reader on the current runtime.
     Start(Generation),
-    /// Wake the I/O thread: it has to take the socket back.
+    /// Wake the I/O thread, which must take the socket back.
     Recall,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ReaderPolicy<R> {
     state: State<R>,
-    /// Of the last reader that was started.
+    /// The generation of the last reader that was started.
     generation: u64,
     last_write: Time,
-    /// In a row.
+    /// The number of quick writes in a row.
     quick_writes: u32,
-    /// Until then no reader is started.
+    /// No reader is started before this time.
     backoff_end: Time,
-    /// Readers in a row that were not worth their moves.
+    /// The number of readers in a row that were not worth their moves.
     failures: u32,
 }
 
@@ -101,18 +101,18 @@ struct Caller<R> {
     runtime: R,
     writes: u32,
     slow_writes: u32,
-    /// Bytes were there at the last check, and none have been read since.
+    /// The last check found bytes, and none were read since then.
     unread: bool,
     idle_checks: u32,
     recall: Option<Recall>,
 }
 
-/// Why the I/O thread takes the socket back.
+/// The reason why the I/O thread takes the socket back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Recall {
     /// A reply was not read in time.
     Late,
-    /// There is nothing to gain any more, or the reader has ended.
+    /// The reader has no more advantage, or it has ended.
     NoGain,
 }
 
@@ -137,7 +137,7 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
         }
     }
 
-    /// As after many quick writes.
+    /// Sets the state after many quick writes.
     #[cfg(test)]
     pub(super) fn skip_to_start(&mut self) {
         (self.quick_writes, self.backoff_end) = (self.quick_writes_to_start(), Time(0));
@@ -147,7 +147,7 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
         MIN_QUICK_WRITES << self.failures
     }
 
-    /// Requests have been written; so many are in flight.
+    /// Requests were written, and this many are in flight.
     pub(super) fn wrote(&mut self, now: Time, in_flight: usize) {
         let is_quick = now.duration_since(self.last_write) <= MAX_WRITE_GAP;
         self.last_write = now;
@@ -167,7 +167,7 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
         }
     }
 
-    /// A task sends a request. `runtime`: the one on which it runs. `None`: this runtime could not read.
+    /// A task sends a request. `runtime` is the runtime of the task. `None`: this runtime cannot read.
     pub(super) fn sent(&mut self, in_flight: usize, runtime: impl FnOnce() -> Option<R>) -> Option<Change> {
         let may_start =
             self.quick_writes >= self.quick_writes_to_start() && self.last_write >= self.backoff_end;
@@ -187,13 +187,13 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
         }
     }
 
-    /// Whether a reader that its runtime has polled may register the socket there. A runtime that has taken longer for
-    /// this than a reply may lie unread does not get the socket.
+    /// Whether a reader that its runtime has polled may register the socket there. A runtime that took longer for this
+    /// poll than a reply may stay unread does not get the socket.
     pub(super) fn may_register(&self, generation: Generation, now: Time) -> bool {
         self.starting(generation).is_some_and(|(_, since)| now.duration_since(since) <= 2 * CHECK_INTERVAL)
     }
 
-    /// The runtime of this reader, and since when it is to register the socket.
+    /// The runtime of this reader, and when it was asked to register the socket.
     fn starting(&self, generation: Generation) -> Option<(R, Time)> {
         match self.state {
             State::Starting { generation: starting, runtime, since } if starting == generation => {
@@ -210,7 +210,7 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
         true
     }
 
-    /// The reader will not read any more. `true`: the I/O thread has to take the socket back.
+    /// The reader no longer reads. `true`: the I/O thread must take the socket back.
     pub(super) fn ended(&mut self, generation: Generation) -> bool {
         if self.starting(generation).is_some() {
             // It was polled too late, could not register the socket, or its runtime has ended.
@@ -231,7 +231,7 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
         }
     }
 
-    /// What the I/O thread finds every [`CHECK_INTERVAL`].
+    /// The check of the I/O thread, every [`CHECK_INTERVAL`].
     pub(super) fn check(&mut self, buffer: ReceiveBuffer, in_flight: usize) {
         let State::Caller(caller @ Caller { recall: None, .. }) = &mut self.state else { return };
         let unread = buffer == ReceiveBuffer::Unread;
@@ -245,7 +245,7 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
         }
     }
 
-    /// Whether the I/O thread has to take the socket back.
+    /// Whether the I/O thread must take the socket back.
     pub(super) fn is_recalled(&self) -> bool {
         matches!(&self.state, State::Caller(Caller { recall: Some(_), .. }))
     }

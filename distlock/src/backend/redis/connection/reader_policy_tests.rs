@@ -1,4 +1,4 @@
-//! The rules one by one, and all of them under every order of events.
+//! Tests of each rule, and of all rules under every order of events.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -8,10 +8,10 @@ const NOW: Time = Time(1_000_000_000_000);
 const HERE: u8 = 1;
 const ELSEWHERE: u8 = 2;
 
-/// With so many quick writes behind it.
+/// A policy after this many quick writes.
 fn after_quick_writes(writes: u32) -> (ReaderPolicy<u8>, Time) {
     let (mut policy, mut now) = (ReaderPolicy::default(), NOW);
-    // The first one follows nothing.
+    // The first write has no write before it, so one more is needed.
     for _ in 0..=writes {
         now = now.after(MAX_WRITE_GAP);
         policy.wrote(now, MAX_IN_FLIGHT_TO_START);
@@ -33,7 +33,7 @@ fn started(policy: &mut ReaderPolicy<u8>) -> Option<Generation> {
     }
 }
 
-/// Writes quickly until a reader is started. Returns how many writes that took.
+/// Writes quickly until a reader is started. Returns the number of writes.
 fn writes_until_started(policy: &mut ReaderPolicy<u8>, now: &mut Time) -> (u32, Generation) {
     for writes in 0..=(MIN_QUICK_WRITES << MAX_DOUBLINGS) {
         if let Some(generation) = started(policy) {
@@ -195,13 +195,13 @@ fn readers_that_are_not_worth_their_moves_become_rare_until_one_is() {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
     reader_policy: ReaderPolicy<u8>,
-    /// Whom the socket's readiness wakes.
+    /// The reader that the socket's readiness wakes.
     registered: Reader,
     io_thread: IoThread,
     readers: Vec<CallerReader>,
     runtime: Runtime,
     in_flight: usize,
-    /// Of the requests in flight: how many were answered into the socket.
+    /// The number of requests in flight whose replies are in the socket.
     unread: usize,
 }
 
@@ -267,7 +267,7 @@ impl World {
         events
     }
 
-    /// `false`: this cannot happen now, or would change nothing.
+    /// `false`: this event cannot happen now, or would change nothing.
     fn happens(&mut self, event: Event) -> bool {
         match event {
             Event::SentHere if self.runtime == Runtime::Runs && self.in_flight < 2 => self.sent(Some(HERE)),
@@ -303,7 +303,7 @@ impl World {
         }
     }
 
-    /// The socket has something to read.
+    /// The socket has data to read.
     fn ready(&mut self) {
         match self.registered {
             Reader::IoThread => self.io_thread.woken = true,
@@ -400,7 +400,7 @@ impl World {
             }
         };
         assert!(sees, "no task will read a reply: {path:?}");
-        // Without a single poll of the callers' runtime, every reply is read after two checks.
+        // Even if the callers' runtime is never polled, every reply is read after two checks.
         let mut rest = self.clone();
         for event in [Event::IoThreadPolled, Event::Checked, Event::Checked, Event::IoThreadPolled] {
             rest.happens(event);

@@ -1,4 +1,4 @@
-//! Which task awaits which reply: replies come in the order of the commands.
+//! Assigns replies to the tasks that await them. Replies arrive in the order of the commands.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -6,11 +6,11 @@ use std::task::Waker;
 
 use redis::{RedisResult, Value};
 
-/// Where the reply to one request will be.
+/// The slot for the reply to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReplySlot(usize);
 
-/// How many replies a request gets.
+/// The number of replies to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     One,
@@ -35,38 +35,38 @@ pub(super) enum Reply {
 
 enum ReplyState {
     Free,
-    /// `waker`: of the task that awaits the reply, once it was polled.
+    /// `waker` belongs to the task that awaits the reply, as soon as that was polled.
     Awaited {
         expected: Expected,
         so_far: Vec<Value>,
         waker: Option<Waker>,
     },
-    /// The request was dropped; so many of its replies have still to be discarded.
+    /// The request was dropped. This many of its replies must still be discarded.
     Unwanted {
         left: usize,
     },
     Ready(RedisResult<Reply>),
 }
 
-/// Slots are used again and again: a request needs no memory of its own.
+/// Slots are reused, so a request needs no separate memory.
 #[derive(Default)]
 pub(super) struct Replies {
     slots: Vec<ReplyState>,
     free: Vec<usize>,
-    /// The slots of the requests without all their replies, in the order of the commands.
+    /// The slots of the requests that lack replies, in the order of the commands.
     order: VecDeque<usize>,
-    /// Replies whose tasks have not been polled since.
+    /// The number of replies whose tasks were not polled since the reply arrived.
     untaken: usize,
 }
 
-/// What a poll finds. A waker that was replaced must be dropped outside of the mutex: it may be the last reference to a
-/// task.
+/// The result of a poll. A replaced waker must be dropped outside of the mutex, because it may be the last reference to
+/// a task.
 #[derive(Debug)]
 pub(super) enum SlotPoll {
     Ready(RedisResult<Reply>),
     /// This waker is the one that will be woken.
     SameWaker,
-    /// Another waker will be woken: set this one.
+    /// Another waker would be woken, so this one must be set.
     NewWaker,
 }
 
@@ -104,7 +104,7 @@ impl Replies {
         }
     }
 
-    /// The next reply has come. `false`: no request awaits one.
+    /// The next reply has arrived. `false`: no request awaits a reply.
     pub(super) fn answer(&mut self, value: Value, woken: &mut Vec<Waker>) -> bool {
         let Some(&index) = self.order.front() else { return false };
         let reply = match &mut self.slots[index] {
@@ -117,7 +117,7 @@ impl Replies {
                 *left -= 1;
                 (*left == 0).then_some(Reply::One(value))
             }
-            // Only slots of the other two kinds are in the order.
+            // The order contains only slots of the other two kinds.
             ReplyState::Free | ReplyState::Ready(_) => None,
         };
         if let Some(reply) = reply {
@@ -127,7 +127,7 @@ impl Replies {
         true
     }
 
-    /// For the task that awaits the reply, which is polled with `waker`.
+    /// Called by the task that awaits the reply and is polled with `waker`.
     pub(super) fn poll(&mut self, ReplySlot(index): ReplySlot, waker: &Waker) -> SlotPoll {
         match &mut self.slots[index] {
             ReplyState::Awaited { waker: known, .. } => match known {
@@ -141,7 +141,7 @@ impl Replies {
                     SlotPoll::Ready(result)
                 }
                 other => {
-                    // Its owner has taken the reply before.
+                    // The owner of the slot has already taken the reply.
                     self.slots[index] = other;
                     SlotPoll::SameWaker
                 }
@@ -157,7 +157,7 @@ impl Replies {
         }
     }
 
-    /// The request is dropped. What is returned must be dropped outside of the mutex.
+    /// The request is dropped. The returned waker must be dropped outside of the mutex.
     pub(super) fn forget(&mut self, ReplySlot(index): ReplySlot) -> Option<Waker> {
         match mem::replace(&mut self.slots[index], ReplyState::Free) {
             ReplyState::Awaited { expected, so_far, waker } => {
@@ -176,19 +176,19 @@ impl Replies {
         }
     }
 
-    /// No reply will come any more. `error`: why, of each request.
+    /// No more replies will arrive. `error` creates the error for each request.
     pub(super) fn end(&mut self, mut error: impl FnMut() -> redis::RedisError, woken: &mut Vec<Waker>) {
         while let Some(index) = self.order.pop_front() {
             woken.extend(self.ready(index, Err(error())));
         }
     }
 
-    /// The number of requests without all their replies.
+    /// The number of requests that lack replies.
     pub(super) fn in_flight(&self) -> usize {
         self.order.len()
     }
 
-    /// The number of replies whose tasks have still to run.
+    /// The number of replies whose tasks must still run.
     pub(super) fn untaken(&self) -> usize {
         self.untaken
     }

@@ -40,7 +40,7 @@ impl Future for ReplyFuture<'_> {
                     return Poll::Pending;
                 }
                 (SlotPoll::NewWaker, None) => {
-                    // A waker is foreign code.
+                    // Unlocked first, because a waker is foreign code.
                     drop(queue);
                     waker = Some(cx.waker().clone());
                 }

@@ -1,4 +1,4 @@
-//! Connections to a real server.
+//! Tests of connections to a real server.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ use crate::backend::redis::stream::{Liveness, Stream};
 use crate::backend::redis::test_server::TestServer;
 use crate::backend::redis::tls::Tls;
 
-/// A connection whose driver has a thread of its own, as in a manager. `S`: its server.
+/// A connection whose driver has a separate thread, as in a manager. `S` is its server.
 pub(super) struct Rig<S = TestServer> {
     pub(super) connection: Arc<Connection>,
     pub(super) liveness: Arc<Liveness>,
@@ -46,7 +46,7 @@ impl Rig {
 }
 
 impl Rig<TcpStream> {
-    /// Connected with a test, which does what a server does.
+    /// Connected to the test, which plays the server.
     pub(super) fn to_peer() -> Rig<TcpStream> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -80,7 +80,7 @@ pub(super) async fn echoes(connection: &Arc<Connection>, word: String) {
     assert!(value == Value::BulkString(word.into_bytes()), "another reply");
 }
 
-/// Sends a command and drops its future before the reply has come.
+/// Sends a command, and drops its future before the reply arrives.
 pub(super) async fn asks_and_goes(connection: &Arc<Connection>) {
     let mut asking = pin!(connection.request(cmd("PING")));
     let _: Poll<()> = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).map(drop))).await;
@@ -118,7 +118,7 @@ fn everybody_gets_the_reply_to_their_own_command() {
     }
 }
 
-/// More than the sockets take at once: the driver goes on where callers had to stop.
+/// The bytes are more than the sockets accept at once. The driver continues where the callers had to stop.
 #[test]
 fn what_the_socket_does_not_take_at_once_is_written_later() {
     const BIG: usize = 4 << 20;
@@ -144,7 +144,7 @@ fn what_the_socket_does_not_take_at_once_is_written_later() {
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Reads so many commands, and only then replies to all of them.
+/// Reads this many commands, and only then replies to all of them.
 fn reply_when_all_are_here(peer: &mut TcpStream, commands: usize) {
     peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut read = vec![0; commands * PING.len()];
@@ -153,7 +153,7 @@ fn reply_when_all_are_here(peer: &mut TcpStream, commands: usize) {
     peer.write_all(&b"+PONG\r\n".repeat(commands)).unwrap();
 }
 
-/// On a connection that takes its time.
+/// On a slow connection.
 #[test]
 fn a_burst_of_commands_takes_one_round_trip() {
     let mut rig = Rig::to_peer();
@@ -172,7 +172,7 @@ fn a_burst_of_commands_takes_one_round_trip() {
     }
 }
 
-/// A reader that learns that it has been replaced has kept the socket locked meanwhile.
+/// A reader that finds out that it was replaced has had the socket locked until then.
 #[test]
 fn a_reader_that_was_replaced_writes_what_a_caller_has_left() {
     let mut rig = Rig::to_peer();

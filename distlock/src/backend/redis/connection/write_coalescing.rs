@@ -1,17 +1,18 @@
 //! Write coalescing: when commands are written to the socket, and when they wait for more commands.
 //!
 //! A write costs the client and the server a system call each, and wakes a thread on both sides, however few commands
-//! it carries. So commands are held back while tasks have replies that they have not taken, because those tasks will
-//! send more commands. The last of these tasks writes for all of them.
+//! it carries. So commands are held back while tasks have not taken their replies, because those tasks will send more
+//! commands. The last of these tasks writes for all of them.
 //!
 //! If the server is near, commands are also held back while it is busy with earlier ones, because it reads from its
-//! socket when it has replied to those. Two writes in flight keep it busy, and one is enough while tasks are about to
-//! run. If the callers' runtime reads, it reads nothing before these tasks have run. Then the second write goes out
-//! when half of them have run, so that the server works while the other half run. If the server is far, a reply takes
-//! as long as the link does, and no command waits for it.
+//! socket when it has replied to those. Two writes in flight keep the server busy, and one is enough while tasks are
+//! about to run. If the callers' runtime reads, it reads nothing before these tasks have run. In that case, the second
+//! write is sent when half of them have run, so the server works while the other half runs. If the server is far, a
+//! reply takes as long as the link does, and no command waits for it.
 //!
-//! What is held back is written when a reply comes. If none comes within [`MAX_WRITE_DELAY`], the next command takes it
-//! along, or a timer of the I/O thread writes it. The timer may be late by a millisecond or two.
+//! Commands that were held back are written when a reply arrives. If none arrives within [`MAX_WRITE_DELAY`], they are
+//! written together with the next command, or by a timer of the I/O thread. The timer may be late by a millisecond or
+//! two.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,26 +20,27 @@ use std::time::Duration;
 use super::reader_policy::Reader;
 use distlock_store::engine::Time;
 
-/// With so many writes in flight to a near server, commands are held back.
+/// With this many writes in flight to a near server, commands are held back.
 const MAX_WRITES_IN_FLIGHT: usize = 2;
 /// A server is near if it has ever replied within this time while no other request was in flight: it is on the same
 /// machine, or next to it.
 const NEAR_ROUND_TRIP: Duration = Duration::from_micros(150);
-/// When the last write was longer ago than this, nothing is held back.
+/// No command is held back if the last write was longer ago than this.
 pub(super) const MAX_WRITE_DELAY: Duration = Duration::from_micros(200);
 
 #[derive(Debug)]
 pub(super) struct WriteCoalescing {
     /// The number of replies to all commands so far.
     expected: u64,
-    /// How many of these have come.
+    /// How many of these have arrived.
     answered: u64,
-    /// Of each write in flight: when that many replies have come, it has been answered.
+    /// For each write in flight, the number of replies after which it has been answered.
     writes: VecDeque<u64>,
     last_write: Time,
-    /// When the last write went out, if nothing was in flight before it and no reply has come since.
+    /// The time of the last write, if nothing was in flight before it and no reply has arrived since then.
     alone_since: Option<Time>,
-    /// The shortest time that the server took then. (While it is busy, the time says how busy, not how far.)
+    /// The shortest round trip of such a write. (While the server is busy, the time shows its load and not its
+    /// distance.)
     round_trip: Duration,
 }
 
@@ -81,7 +83,7 @@ impl WriteCoalescing {
         }
     }
 
-    /// Whether commands are to be written now. `untaken`: how many tasks have replies that they have not taken.
+    /// Whether commands must be written now. `untaken` is the number of tasks that have not taken their replies.
     pub(super) fn may_write(&self, untaken: usize, reader: Reader, now: impl FnOnce() -> Time) -> bool {
         let written = self.writes.back().copied().unwrap_or(self.answered);
         let held_back = self.expected.saturating_sub(written);
@@ -106,7 +108,7 @@ mod tests {
 
     const NOW: Time = Time(1_000_000_000);
 
-    /// With a server that answers a lonely request after `round_trip`.
+    /// For a server that replies after `round_trip` to a request while no other is in flight.
     fn coalescing_to(round_trip: Duration) -> WriteCoalescing {
         let mut coalescing = WriteCoalescing::default();
         coalescing.expect(1);
@@ -187,7 +189,7 @@ mod tests {
             coalescing.expect(1);
             coalescing.write(NOW);
         }
-        // The first of them was alone, and the others waited for it.
+        // The first write was alone, and the others waited for it.
         coalescing.answered(3, || NOW.after(NEAR_ROUND_TRIP * 3));
         assert_eq!(coalescing.round_trip, NEAR_ROUND_TRIP / 2);
         coalescing.expect(2);

@@ -16,13 +16,13 @@ use crate::backend::{
     Token, Tuning, kind_of, parse_owner,
 };
 
-/// Nobody listens to the pushes for the last of them.
+/// The last of them has no subscription for its pushes.
 pub(super) const CLIENTS: [&str; 4] = ["a", "b", "c", "deaf"];
 
-/// The counter of fencing tokens begins ahead of every clock: then tokens do not depend on the time.
+/// The counter of fencing tokens begins ahead of every clock, so tokens do not depend on the time.
 pub(super) const FIRST_FENCE: u64 = 4_000_000_000_000_000;
 
-/// Both sides mean the same time if they say so within this many microseconds.
+/// The times of both sides are equal if they differ by at most this many microseconds.
 const TOLERANCE: u64 = 8_000_000;
 
 /// The client and the number in a token's text.
@@ -33,7 +33,7 @@ pub(super) fn token_in(text: &str) -> Option<(usize, Token)> {
 
 /// A holder: its text, and when its lease ends.
 type Lease = (String, u64);
-/// Who waits: token, claim in milliseconds, fences, `w` if pushes are listened to, kind.
+/// A waiter: token, claim in milliseconds, fences, `w` if it receives pushes, kind.
 type Waiting = (String, u64, u32, bool, String);
 
 pub(super) struct Sides {
@@ -90,7 +90,7 @@ impl Sides {
         self.log.clear();
     }
 
-    /// Nobody was told more than the model says.
+    /// Checks that there were no pushes that the model does not have.
     pub(super) fn end(&mut self) {
         for (client, name) in CLIENTS.iter().enumerate() {
             let count = self.pushes_seen(client) - self.before[client];
@@ -121,7 +121,7 @@ impl Sides {
         ServerTime(seconds * 1_000_000 + micros)
     }
 
-    /// Who holds the key and who waits for it, by the model.
+    /// The holder and the waiters of the key in the model.
     pub(super) fn texts(&self, key: &str) -> Vec<String> {
         let (server_time, key) = (ServerTime(0), Arc::from(key));
         let holders = self.model.leases(server_time, &key).into_iter().map(|(text, ..)| text.to_string());

@@ -1,4 +1,4 @@
-//! What happens to the links of the processes of a run.
+//! The faults of the links of a run's processes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -49,7 +49,8 @@ fn recorded(plan: &Plan) -> Run {
     runs.into_iter().find(|run| run.clock_was_set_by < CLOCK_TOLERANCE).unwrap()
 }
 
-/// Those that a run shows: by what is sent, by what is believed, and for how long.
+/// The broken rules that a run shows, by the commands that are sent, and by the belief of the processes and its
+/// duration.
 fn mutant_of(name: &str) -> Mutant {
     let mutants = [
         Mutant::DeadlineFromReceipt,

@@ -1,4 +1,4 @@
-//! What the server has executed, in its order: MONITOR.
+//! The commands that the server has executed, in its order, by MONITOR.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -64,7 +64,7 @@ impl Monitor {
         Monitor { thread: thread::spawn(move || read(lines, &key, again)) }
     }
 
-    /// All that was executed until now.
+    /// All commands that were executed until now.
     pub(super) fn end(self, server: &TestServer) -> Vec<String> {
         drop(server.text(&["ECHO", END]));
         self.thread.join().unwrap()
@@ -113,7 +113,7 @@ fn read(lines: BufReader<TcpStream>, key: &str, mut again: Option<TcpStream>) ->
     executed.iter().map(Executed::line).collect()
 }
 
-/// Of a line that begins with `+<seconds>.<microseconds>`.
+/// The time of a line that begins with `+<seconds>.<microseconds>`.
 fn micros(head: &str) -> u64 {
     head.trim_start_matches('+').split(' ').next().unwrap().replace('.', "").parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! One run: processes that want one lock, each behind a link of its own.
+//! One run: processes that request one lock, each over its own link.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -130,7 +130,7 @@ async fn come_to(count: usize, sections: &AtomicUsize) {
     drop(timeout(LONGEST, enough).await);
 }
 
-/// Section after section, some of them given up while they wait.
+/// Runs one section after the other. Some requests are cancelled while they wait.
 async fn work(
     manager: LockManager,
     linger: Option<Duration>,

@@ -102,7 +102,7 @@ impl RedisBackend {
         listing::search(&self.shared.exec, &link, &self.shared.config.place.to_string(), found).await
     }
 
-    /// What was found, with the clients that are there.
+    /// The result, with the connected clients.
     pub(crate) async fn page(&self, found: ScanResult) -> ListPage {
         found.page(self).await
     }
@@ -126,7 +126,7 @@ impl fmt::Debug for RedisBackend {
     }
 }
 
-/// What the operations, the supervisor and the push connection share.
+/// The data that the operations, the supervisor and the push connection share.
 #[derive(Debug)]
 struct ServerShared {
     config: RedisConfig,
@@ -193,7 +193,7 @@ impl ServerShared {
         }
     }
 
-    /// Many operations over `link`; those that acquire are confirmed by replicas.
+    /// Executes many operations over `link`. Replicas confirm the acquisitions.
     async fn all_replicated<T>(
         self: Arc<Self>,
         link: Arc<Link>,

@@ -39,7 +39,7 @@ impl Deref for Supervisor {
 }
 
 impl Supervisor {
-    /// While there is no link nothing is reported: the next `Up` will tell.
+    /// While there is no link, nothing is reported. The next `Up` reports it.
     fn report(&self, before: Notifications) {
         let state = self.state.lock();
         let (up, now) = (state.up, state.pushes());

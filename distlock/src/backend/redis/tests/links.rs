@@ -57,7 +57,7 @@ fn lazy_connects_with_the_first_operation() {
         connect: crate::backend::ConnectOn::FirstUse,
         ..RedisConfig::new(&server.url(), "a").unwrap()
     });
-    // Another one that begins later is connected, and this one has not begun.
+    // Another process that started later is connected, and this one has not begun.
     Rig::up(&server, "b");
     assert!(rig.seen().is_empty());
     assert_eq!(server.command_ids("a").len(), 0);
@@ -156,7 +156,7 @@ fn ending_the_run_fails_what_is_under_way() {
 
 #[test]
 fn a_link_whose_answers_belong_to_other_questions_is_given_up() {
-    // Knows scripts alone, and answers them with somebody else's reply.
+    // Knows only scripts, and replies to them with the reply to another command.
     let server = Scripted::start(|words| match words {
         ["EVAL", ..] => Answer::Line(":1\r\n"),
         ["EVALSHA", ..] => Answer::Line("*3\r\n$7\r\nRENEWED\r\n$7\r\ndl1:a:9\r\n$1\r\n5\r\n"),

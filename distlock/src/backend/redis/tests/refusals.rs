@@ -126,7 +126,7 @@ fn what_keeps_a_server_from_writing_refuses_everything_for_now_and_does_nothing(
         busy(b.send("k", enter(2, AcquireMode::Wait)));
         server.run::<()>(&format!("CONFIG SET {setting}"));
         if code == "MISCONF" {
-            // In the place of the file.
+            // A directory with the name of the snapshot file makes the snapshot fail.
             let dir: (String, String) = server.run("CONFIG GET dir");
             std::fs::create_dir_all(format!("{}/dump.rdb/in-the-way", dir.1)).unwrap();
             server.run::<String>("BGSAVE");

@@ -72,7 +72,7 @@ fn the_dead_and_those_who_do_not_listen_are_skipped() {
     until_nobody_listens(&server, "gone");
     busy(d.send("k", enter(2, AcquireMode::Wait)));
     busy(d.send("k", enter(3, AcquireMode::Wait)));
-    // The entry of 2 has run out; that of `gone` has not, but nobody subscribes to its channel any more.
+    // The entry of 2 has expired. The entry of `gone` has not, but its channel has no subscriber.
     server.run_words::<()>(&["HSET", "dl1:e:k", "dl1:d:2", "1 3000 0 w"]);
     assert_eq!(a.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
     assert!(matches!(d.wait_for_push(), Push::Grant { token: Token(3), .. }));
@@ -131,7 +131,7 @@ fn a_long_run_of_hand_offs_makes_a_gap_and_keeps_the_place() {
     assert_eq!(b.wait_for_push(), Push::Gap { key: Arc::from("k"), token: Token(2) });
     assert_eq!(server.run::<i64>("EXISTS k"), 0);
     assert_eq!(server.run::<Vec<String>>("LRANGE dl1:q:k 0 -1"), ["dl1:b:2"]);
-    // A plain poller takes its chance; b is still the front.
+    // A client that polls acquires the lock. b is still the front of the queue.
     server.run::<()>("SET k poller NX PX 10000");
     assert!(busy(b.send("k", enter(2, AcquireMode::WaitAgain))).2);
 }

@@ -1,4 +1,4 @@
-//! A release begins with a script that knows one case only: no request waits.
+//! A release begins with a script for one case only: no request waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::backend::{AcquireMode, Failure, Push, ReleaseReply, ServerTime, Token
 
 const RELEASED: ReleaseReply = ReleaseReply::Released { gap: false };
 
-/// What a server answers while a connection is made.
+/// The replies of a server while a connection is made.
 fn welcome(words: &[&str]) -> Answer {
     match words {
         ["PING"] => Answer::Line("+PONG\r\n"),
@@ -58,7 +58,7 @@ fn where_others_wait_a_second_script_hands_on_and_the_next_release_begins_with_t
             scripts
         });
         assert_eq!(first, 2);
-        // Half a second later, nobody is expected to wait any more.
+        // Half a second later, no waiter is expected.
         if begun.elapsed() < Duration::from_millis(500) {
             assert_eq!(second, 1);
             return;

@@ -1,4 +1,4 @@
-//! Callers: they wait for locks, hold, extend and release them, and are dropped wherever they wait.
+//! Callers, which wait for locks, hold, extend and release them, and are dropped at any point at which they wait.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// Somebody looks at a request that was granted.
+    /// The caller looks at a request that was granted.
     pub(super) fn look_driven(&mut self, c: usize, local: Time, index: usize) {
         let Some(driver) = &mut self.clients[c].driver else { return };
         driver.left.remove(&index);
@@ -57,7 +57,7 @@ impl World {
     pub(super) fn takes_in_hand(&mut self, c: usize, local: Time, index: usize, handle: LeaseHandle) {
         let cell = handle.cell.clone();
         if self.requests[index].is_waiting() {
-            // It began and ended within one step.
+            // The hold began and ended within one step.
             self.done(c, index, Outcome::Acquired(cell.clone()));
         }
         let Some(driver) = &mut self.clients[c].driver else { return };
@@ -92,7 +92,7 @@ impl World {
             let ticket = self.next_ticket(c);
             self.requested(local, *index, ticket, want.wait_limit);
             if *index != rest[0] {
-                // It may be left out.
+                // The command may leave this key out.
                 self.requests[*index].state = State::Planned;
             }
         }
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// A caller waits no longer.
+    /// A caller stops waiting.
     pub(in super::super) fn stop_waiting(&mut self, c: usize, local: Time, index: usize) {
         self.abort_caller(c, local, Caller::Request(index));
     }
@@ -214,7 +214,7 @@ impl World {
         self.settle(c, local);
     }
 
-    /// False: it is known that the lock is not held any more.
+    /// Returns false if it is known that the lock is no longer held.
     pub(in super::super) fn extend_driven(
         &mut self,
         c: usize,

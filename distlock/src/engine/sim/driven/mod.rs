@@ -21,7 +21,7 @@ use distlock_store::kit::sync::Locked;
 use store::SimulatedStore;
 pub(super) use store::{Outgoing, Place};
 
-/// Whose task it is that waits for locks.
+/// The caller whose task waits for locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Caller {
     Request(usize),
@@ -29,18 +29,18 @@ enum Caller {
     Group(usize),
 }
 
-/// What a caller was told.
+/// A result for a caller.
 #[derive(Debug)]
 enum Told {
     One(usize, AcquireResult),
     All(usize, Vec<LeaseHandle>, Option<Outcome>),
     /// The reply to a request's release or extension.
     Confirmed(usize, Result<(), Failed>),
-    /// The end of a request's hand-over, the server's time when it began, and how long the ticket is good.
+    /// The end of a request's hand-over, the server's time when it began, and how long the ticket is valid.
     HandedOver(usize, ServerTime, Result<(Arc<LeaseCell>, Duration), Failed>),
 }
 
-/// A loss as it is reported: of which label's hold, of which key.
+/// A reported loss: the label of the hold, the key and the reason.
 type Loss = (String, String, LostReason);
 
 #[derive(Default)]
@@ -63,11 +63,11 @@ pub(super) struct Driver {
     told: Arc<Locked<Vec<Told>>>,
     /// The tasks of callers who wait for locks.
     waiting: HashMap<Caller, TaskId>,
-    /// Requests whose callers are not polled any more since their commands were sent, until they look.
+    /// Requests whose callers are no longer polled since their commands were sent, until the callers look again.
     left: HashSet<usize>,
-    /// What callers have in hand.
+    /// The handles that callers have.
     handles: HashMap<usize, Arc<LeaseHandle>>,
-    /// The holds that the oracle has heard of.
+    /// The holds that the oracle knows.
     seen: HashSet<Ticket>,
     next_ticket: u64,
 }
@@ -99,7 +99,7 @@ impl Driver {
         self.alive.core()
     }
 
-    /// What it still has to do although nobody wants anything any more.
+    /// The work that is left although no caller wants anything.
     pub(super) fn leftovers(&self) -> Option<String> {
         let (handles, tasks) = (self.core().lease_handles(), self.tasks.len());
         // One task is the I/O thread itself.
@@ -114,9 +114,9 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Nothing is sent any more, and nothing awaited.
+        // From now on nothing is sent, and nothing awaited.
         self.store.goes_down();
-        // They own the core, which owns them.
+        // The tasks own the core, which owns the tasks.
         self.tasks.abort_all();
         self.handles.clear();
         self.tasks.abort_all();

@@ -27,7 +27,7 @@ impl World {
         self.clients[c].driver.is_some()
     }
 
-    /// Code of the process runs, while its clock says `local`.
+    /// Runs code of the process, while its clock says `local`.
     pub(super) fn enter<T>(&self, c: usize, local: Time, work: impl FnOnce(&Driver) -> T) -> Option<T> {
         let client = &self.clients[c];
         let driver = client.driver.as_ref()?;
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Polls what is to be polled, until nothing is.
+    /// Polls the tasks that were woken, until none is.
     pub(in super::super) fn settle(&mut self, c: usize, local: Time) {
         self.collect(c, local);
         for _ in 0..10_000 {
@@ -124,7 +124,7 @@ impl World {
         self.fail("hot loop", format!("the tasks of process {c} wake each other without end"));
     }
 
-    /// A request was answered, and its caller is about to be polled; or its caller has just gone.
+    /// Whether a request was answered and its caller will be polled soon, or its caller was just dropped.
     pub(in super::super) fn is_about_to_be_told(&self, index: usize) -> bool {
         let request = &self.requests[index];
         let Some(driver) = &self.clients[request.client].driver else { return false };
@@ -132,7 +132,8 @@ impl World {
         self.is_left(index) || driver.waiting.get(&caller).is_none_or(|task| driver.tasks.is_woken(*task))
     }
 
-    /// It is behind the first key of a command whose caller waits: whether it was left out, or waits, is not known.
+    /// Whether it is behind the first key of a command whose caller waits. Then it is not known whether the command
+    /// left it out, or whether it waits.
     pub(in super::super) fn may_wait_in_a_batch(&self, request: &Request) -> bool {
         let (driver, group) = (self.clients[request.client].driver.as_ref(), request.group);
         request.is_planned()
@@ -157,7 +158,7 @@ impl World {
         }
     }
 
-    /// Nobody polls the caller any more that has just sent its command, or waits.
+    /// Stops polling the caller, which has just sent its command, or waits.
     fn is_polled_no_more(&mut self, c: usize, index: usize) {
         let request = &self.requests[index];
         let (Some(late), true) = (request.looks_late, index.is_multiple_of(2) && request.is_waiting()) else {
@@ -169,13 +170,13 @@ impl World {
         }
     }
 
-    /// What has become of it is not known: its caller is not polled.
+    /// Its state is not known, because its caller is not polled.
     pub(in super::super) fn is_left(&self, index: usize) -> bool {
         let driver = self.clients[self.requests[index].client].driver.as_ref();
         driver.is_some_and(|driver| driver.left.contains(&index))
     }
 
-    /// What the code that has just run leaves to the world.
+    /// Handles what the code that has just run leaves to the world.
     fn collect(&mut self, c: usize, local: Time) {
         let Some(driver) = &self.clients[c].driver else { return };
         let (outgoing, dropped) = (driver.store.take_outgoing(), driver.store.take_dropped());
@@ -216,7 +217,7 @@ impl World {
         }
     }
 
-    /// The oracle hears of a hold when it begins, although its caller may not have been polled yet.
+    /// Reports a hold to the oracle when it begins, although its caller may not have been polled yet.
     fn is_granted(&mut self, c: usize, cell: &Arc<LeaseCell>) -> Option<usize> {
         let driver = self.clients[c].driver.as_mut()?;
         if !driver.seen.insert(cell.ticket) {
@@ -224,14 +225,14 @@ impl World {
         }
         let index = self.holder_of(&cell.label, &cell.key)?;
         if self.requests[index].is_planned() {
-            // One of the keys behind the first, which the same command has acquired.
+            // A key behind the first one, which the same command has acquired.
             self.requests[index].state = State::Waiting;
         }
         self.done(c, index, Outcome::Acquired(cell.clone()));
         Some(index)
     }
 
-    /// Labels say for whom a lock was asked for.
+    /// A label names the request that a lock was asked for.
     fn holder_of(&self, label: &str, key: &str) -> Option<usize> {
         match label.strip_prefix('g') {
             None => label.parse().ok(),
@@ -280,8 +281,8 @@ impl World {
         }
     }
 
-    /// Puts on the wire what the engine has `made`: then, and not now, counts as when it was sent, as for the engine.
-    /// Meanwhile another thread may have sent more, an extension for one.
+    /// Puts a command on the wire. The engine created it at `made`, and this counts as the time of sending, as in the
+    /// engine. Meanwhile another thread may have sent other commands, for example an extension.
     fn put(&mut self, c: usize, made: Time, outgoing: Outgoing) {
         if !self.clients[c].link.up {
             outgoing.fail(Failure::NotSent);
@@ -351,7 +352,7 @@ impl World {
     }
 }
 
-/// What the world wants to know of a command that asks for a lock.
+/// The purpose of a command that asks for a lock, as the world needs it.
 fn acquiring(ttl: Duration) -> AcquirePurpose {
     AcquirePurpose { seq: 0, ttl, fences: 0, queueing: Queueing::May, telling: Telling::May }
 }

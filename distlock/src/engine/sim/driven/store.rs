@@ -16,7 +16,7 @@ use crate::protocol::{
 };
 use distlock_store::kit::sync::Locked;
 
-/// Where the reply to one operation is put, and who waits for it.
+/// The place for the reply to one operation, and the task that waits for it.
 #[derive(Debug)]
 pub(in super::super) struct Slot<R>(Locked<(Option<OpResult<R>>, Option<Waker>)>);
 
@@ -50,7 +50,7 @@ impl<R> Slot<R> {
 #[derive(Clone, Debug)]
 pub(in super::super) enum Place {
     Acquire(Arc<Slot<AcquireReply>>),
-    /// Of one of several keys in a command.
+    /// For one of several keys in a command.
     AcquireInBatch(Arc<Slot<BatchReply>>),
     Release(Arc<Slot<ReleaseReply>>),
     Renew(Arc<Slot<RenewReply>>),
@@ -95,11 +95,11 @@ pub(in super::super) enum Outgoing {
     Acquire(Sent<op::Ask, AcquireReply>),
     Replace(Sent<op::Replace, AcquireReply>),
     Release(Sent<op::Release, ReleaseReply>),
-    /// Its caller asked for it.
+    /// A renewal that a caller asked for.
     Renew(Sent<op::Renew, RenewReply>),
-    /// Each is carried out by itself. Nobody asked for them but a timer.
+    /// Renewals by timer. The store executes each of them separately.
     RenewAll(Vec<Sent<op::Renew, RenewReply>>),
-    /// They are carried out as one command.
+    /// Acquisitions that are executed as one command.
     AcquireAll(Vec<Sent<op::Acquire, BatchReply>>),
 }
 
@@ -193,7 +193,7 @@ impl<R> Future for Answers<R> {
         if let Some(outgoing) = self.unsent.take() {
             self.store.shelf.lock().outgoing.push(outgoing);
         }
-        // All of them: each remembers who waits.
+        // Asks all slots, without stopping at the first: each stores the waker.
         if self.slots.iter().filter(|slot| !slot.is_filled(cx.waker())).count() > 0 {
             return Poll::Pending;
         }

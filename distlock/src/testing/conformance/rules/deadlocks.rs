@@ -195,7 +195,7 @@ pub async fn the_youngest_request_ends_and_the_other_one_gets_its_lock(place: Pl
     all_end(&place, Vec::new(), &["a", "b"]).await;
 }
 
-/// What [`LockManager::deadlocks`] lists is there, and is gone when one of the members is.
+/// A deadlock that [`LockManager::deadlocks`] lists exists, and it is gone when one of its members is gone.
 pub async fn a_manager_lists_the_deadlocks_of_others(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let observer = if place.is_one_process() { one.clone() } else { place.manager().await };

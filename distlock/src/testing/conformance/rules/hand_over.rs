@@ -15,7 +15,7 @@ async fn handed_over(manager: &LockManager) -> Ticket {
     manager.lock("k").ttl(LONG).acquire().await.unwrap().hand_over().await.unwrap()
 }
 
-/// By its text, as it gets there.
+/// The ticket is passed as text, as between processes.
 async fn take_over(manager: &LockManager, ticket: &Ticket) -> Result<Guard, LockError> {
     manager.take_over(&ticket.to_string().parse()?).acquire().await
 }
@@ -113,7 +113,7 @@ pub async fn who_takes_over_holds_it_like_any_other(place: Place) {
         remaining > before
     })
     .await;
-    // By the store's data: neither of them knows what the other one has taken over.
+    // The store's data decides: neither manager knows what the other one has taken over.
     let released = one.force_release_from("k", &*ticket.owner).await.unwrap();
     assert!(matches!(released, ForcedRelease::HeldByAnother { .. }), "{released:?}");
     guard.check().unwrap();

@@ -7,14 +7,14 @@ use crate::testing::conformance::Place;
 use crate::testing::eventually;
 use crate::{LockError, LockRequest};
 
-/// Of a request: which kind of lock it asks for.
+/// The kind of lock of a request.
 type LockKind = fn(LockRequest) -> LockRequest;
 
 const EXCLUSIVE: LockKind = |request| request;
 const SHARED: LockKind = LockRequest::shared;
 const LIMITED: LockKind = |request| request.max_holders(2);
 
-/// What becomes of the one who came first.
+/// The fate of the first request.
 #[derive(Clone, Copy)]
 enum First {
     /// Its lease ends, not renewed and not released.
@@ -23,7 +23,7 @@ enum First {
     IsKept,
 }
 
-/// The one that joins holds it for much longer: none of these `others` gets in meanwhile.
+/// The request that joins holds it for much longer. None of these `others` gets the lock meanwhile.
 async fn outlives(place: &Place, kind: LockKind, first: First, others: &[LockKind]) {
     let (one, other) = (place.manager().await, place.manager().await);
     let request = kind(one.lock("k"));

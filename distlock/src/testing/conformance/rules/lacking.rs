@@ -41,7 +41,7 @@ pub async fn values(place: Place) {
     place.is_clean("k").await;
 }
 
-/// They are refused, so that a program does not rely on what is not seen.
+/// Deadlock detection is refused, so that a program does not rely on deadlocks that are never found.
 pub async fn deadlocks(place: Place) {
     let refused = place.builder().break_deadlocks(true).connect_lazy();
     assert!(matches!(refused, Err(LockError::InvalidOptions { .. })), "{refused:?}");

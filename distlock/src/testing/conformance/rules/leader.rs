@@ -15,7 +15,7 @@ use crate::{FencingToken, LockError, LostReason};
 /// Much longer than any test runs: no candidate leads because a lease has expired.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// What a leader believed: both instants lie within its term.
+/// The belief of a leader: both instants lie within its term.
 #[derive(Debug)]
 struct Belief {
     term: FencingToken,
@@ -208,7 +208,7 @@ pub async fn a_watch_shows_who_leads(place: Place) {
     work.abort();
 }
 
-/// Wherever it is, nothing of it stays.
+/// Nothing of a candidate stays, in whatever state it is dropped.
 pub async fn a_candidacy_may_be_dropped_anywhere(place: Place) {
     let manager = place.manager().await;
     for polls in 0..40 {

@@ -12,7 +12,7 @@ use crate::{LockError, LockManager, LockRequest, Release};
 /// Longer than any rule runs: a request that acquires the lock did not have to wait until the lease expired.
 const LONG: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(100);
-/// For waiters: they get the lock, or the rule is broken.
+/// The time limit of waiters. If they do not get the lock, the rule is broken.
 const PATIENT: Duration = Duration::from_secs(60);
 
 fn lingering(manager: &LockManager, linger: Duration) -> LockRequest {

@@ -69,7 +69,7 @@ pub async fn a_release_without_a_link_is_made_up_for(place: Place) {
 }
 
 pub async fn a_waiter_gets_the_lock_although_the_link_was_cut(place: Place) {
-    // Neither gives up on the store while the link is cut; a third one sees that it is.
+    // Neither request gives up while the link is cut. A third one notices the cut.
     let patient = async || place.builder().unavailable_after(LONG).connect().await.unwrap();
     let (one, other, third) = (patient().await, patient().await, place.manager().await);
     let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
@@ -84,7 +84,7 @@ pub async fn a_waiter_gets_the_lock_although_the_link_was_cut(place: Place) {
     place.is_clean("k").await;
 }
 
-/// Whatever was in progress when the link was cut leaves nothing behind.
+/// Commands in flight when the link is cut leave nothing behind.
 pub async fn an_acquire_may_be_cut_off_anywhere(place: Place) {
     let manager = place.manager().await;
     for round in 0..20 {

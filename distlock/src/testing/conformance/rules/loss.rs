@@ -35,7 +35,7 @@ pub(super) async fn is_lost_at_once(place: &Place, manager: &LockManager, key: &
     place.is_clean(key).await;
 }
 
-/// Set when dropped: the body has been stopped, not forgotten.
+/// Set when dropped: the body was really dropped.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {

@@ -62,7 +62,7 @@ pub async fn min_hold_outlives_a_shutdown(place: Place) {
     assert!(elapsed >= hold && elapsed < hold + Duration::from_secs(10), "{elapsed:?}");
 }
 
-/// Of several keys it counts from the last one.
+/// For several keys it counts from the acquisition of the last one.
 pub async fn min_hold_counts_from_the_guard(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let short = Duration::from_millis(800);
@@ -76,7 +76,7 @@ pub async fn min_hold_counts_from_the_guard(place: Place) {
     }
 }
 
-/// What is shown as the holder of a key that is kept can be taken away as any other.
+/// The holder that is shown for a kept key can be removed by force like any other.
 pub async fn a_key_that_is_kept_is_freed_by_force(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     one.lock("k").ttl(LONG).min_hold(LONG).acquire().await.unwrap().release().await.unwrap();

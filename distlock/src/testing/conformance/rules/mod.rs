@@ -1,4 +1,4 @@
-//! The rules, one function each, by what they are about.
+//! The rules, one function each, by subject.
 
 pub mod attribute;
 pub mod deadlocks;

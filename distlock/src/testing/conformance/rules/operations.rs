@@ -39,7 +39,7 @@ pub(super) fn holder_of(error: &LockError) -> String {
     }
 }
 
-/// Whether the store tells when a lease ends. (`inspect_shows_the_remaining_time` looks whether it has to.)
+/// Whether the store reports when a lease ends. (`inspect_shows_the_remaining_time` checks whether it must.)
 pub(super) async fn tells_ends(manager: &LockManager) -> bool {
     let guard = manager.lock("whether ends are reported").acquire().await.unwrap();
     let tells =
@@ -63,7 +63,7 @@ pub async fn force_release_of_a_free_lock_changes_nothing(place: Place) {
     place.is_clean("k").await;
 }
 
-/// What was seen of a lock may be over when it is taken away: the holder that it was handed on to keeps it.
+/// The holder that `inspect` has shown may have released the lock meanwhile. Then the next holder keeps it.
 pub async fn force_release_from_leaves_the_lock_to_its_next_holder(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let first = one.lock("k").ttl(LONG).acquire().await.unwrap();
@@ -86,7 +86,7 @@ pub async fn force_release_from_leaves_the_lock_to_its_next_holder(place: Place)
     place.is_clean("k").await;
 }
 
-/// By a process that does not hold it, and although others wait.
+/// The lock is removed by a process that does not hold it, although other processes wait.
 pub async fn force_release_from_takes_the_lock_from_the_holder_that_is_named(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let lost = one.lock("k").ttl(LONG).acquire().await.unwrap();

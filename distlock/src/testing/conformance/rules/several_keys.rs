@@ -10,7 +10,7 @@ use crate::testing::{drop_after, eventually};
 use crate::{Guard, LockError, LockManager, LockRequest};
 use tokio::task::JoinSet;
 
-/// Much longer than any test runs: what is gone before was not saved by its expiry.
+/// Much longer than any test runs: a lock that is gone before has been released, and has not expired.
 pub(super) const LONG: Duration = Duration::from_secs(600);
 
 pub async fn all_of_them_are_held_and_all_are_released(place: Place) {
@@ -42,7 +42,7 @@ pub async fn while_one_is_awaited_those_before_it_are_held_and_those_behind_it_a
     let request = other.lock_all(["c", "a", "b"]).wait(LONG);
     let waiter = tokio::spawn(request.acquire());
     place.until_waiting(&one, &other, "b", 1).await;
-    // Where waiting shows in this process only, it may show before the command was executed.
+    // If waiting is only visible in this process, it may be visible before the command was executed.
     let is_held = async |key| one.inspect(key).await.unwrap().is_some();
     eventually("the first is held", async || is_held("a").await && !is_held("c").await).await;
     assert!(one.lock("a").try_acquire().await.unwrap().is_none());

@@ -13,7 +13,7 @@ use crate::testing::conformance::place::Tally;
 pub(super) const LONG: Duration = Duration::from_secs(120);
 pub(super) const CROWD: u32 = 1_000;
 
-/// A thousand of these are to fit.
+/// A thousand threads with such stacks must fit into memory.
 pub(super) fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     thread::Builder::new().stack_size(256 * 1024).spawn(work).unwrap()
 }

@@ -42,7 +42,7 @@ pub async fn watchers_see_each_leader_once_in_order_with_its_value(place: Place)
     let mut watch = candidate.watch();
     assert_eq!(watch.changed().await, Leadership::Vacant);
     let one = place.manager().await;
-    // Where one process has all managers, it leads itself, as another candidate.
+    // If one process has all managers, it leads itself, as another candidate.
     for (count, value) in (1..).zip(["10.0.0.1:80", "10.0.0.2:80", "10.0.0.1:80"]) {
         let (work, lead) = lead(one.leader("l").ttl(LONG).value(value)).await;
         let (owner, seen) = next_leader(&mut watch, &former).await;

@@ -115,7 +115,7 @@ pub async fn every_waiter_gets_its_turn(place: Place) {
     place.is_clean("k").await;
 }
 
-/// Polled until it waits for `k`, which `other` holds; then no more.
+/// A request that is polled until it waits for `k`, which `other` holds, and not after that.
 async fn until_it_waits<R: Future>(
     place: &Place,
     request: Pin<&mut R>,
@@ -147,7 +147,7 @@ pub async fn a_lock_that_nobody_picks_up_is_passed_on_when_its_ttl_is_over(place
 
 type Result = std::result::Result<Guard, LockError>;
 
-/// Polls it once. `None`: it waits.
+/// Polls the request once. `None`: it waits.
 async fn begins(mut request: Pin<&mut (dyn Future<Output = Result> + Send)>) -> Option<Result> {
     poll_fn(|cx| match request.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),

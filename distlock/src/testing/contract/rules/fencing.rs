@@ -55,7 +55,7 @@ pub(crate) async fn fencing_tokens_rise_with_every_one_that_is_handed_out(
             last.rises(when, first, together)?;
         }
         process.gives_back(&key, &owner).await?;
-        // A lock that is not fenced uses up none, or leaves the order as it is.
+        // A lock that is not fenced uses no token, or does not disturb their order.
         let owner = process.owner();
         process.takes(&long(&key, &owner)).await?;
         process.gives_back(&key, &owner).await?;

@@ -1,4 +1,4 @@
-//! Commands that were given up.
+//! Commands whose caller no longer waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn send(process: &Process, request: Acquire) -> UnderWay {
     tokio::spawn(async move { store.acquire(&request).await })
 }
 
-/// Awaits its end, or gives it up, as the manager does; and lets the time pass in which it may still be executed.
+/// Awaits its end, or stops waiting, as the manager does. Then lets the time pass in which it may still be executed.
 async fn is_given_up(command: &mut UnderWay) -> Result<(), Broken> {
     if let Ok(ended) = timeout(LATE_COMMANDS, command).await {
         let is_answered = matches!(ended, Ok(Ok(_)));
@@ -35,7 +35,7 @@ async fn is_given_up(command: &mut UnderWay) -> Result<(), Broken> {
     Ok(())
 }
 
-/// The link is whole again: what was held back arrives, and the store sends again what it should not.
+/// The link works again: the delayed commands arrive, and a faulty store repeats them.
 async fn answers_again(process: &Process, key: &Arc<str>) -> Result<(), Broken> {
     let answers = async || process.store.inspect(key).await.is_ok();
     until("the store answers when its link is mended", answers).await
@@ -65,7 +65,7 @@ pub(crate) async fn a_command_that_was_given_up_is_not_carried_out_after_5_s(
     place.mend().await;
     answers_again(&one, &key).await?;
     if one.abilities.lease == LeaseRule::Session {
-        // What was held back may arrive before the connection is replaced. The manager repeats the release then, for as
+        // The delayed command may arrive before the connection is replaced. Then the manager repeats the release as
         // long as the session lives.
         one.release(&Release::new(key.clone(), &owner)).await?;
     }
@@ -75,7 +75,7 @@ pub(crate) async fn a_command_that_was_given_up_is_not_carried_out_after_5_s(
 pub(crate) async fn nothing_is_repeated_after_its_future_has_ended(place: Place) -> Result<(), Broken> {
     let (one, other) = (place.process().await?, place.process_apart().await?);
     let (key, owner) = (place.key(0), one.owner());
-    // It is on its way when the connection ends, and never arrives.
+    // The command is in flight when the connection ends, and never arrives.
     place.hold().await;
     let mut command = send(&one, long(&key, &owner));
     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -40,7 +40,7 @@ pub(super) async fn ends_not_before(
     other.gives_back(key, &owner).await
 }
 
-/// As others see it, and as `inspect` says it.
+/// The time as other owners see it, and as `inspect` reports it.
 pub(crate) async fn a_lease_lasts_for_its_ttl_from_the_call_and_then_ends(
     place: Place,
 ) -> Result<(), Broken> {
@@ -64,7 +64,7 @@ pub(crate) async fn a_lease_lasts_for_its_ttl_from_the_call_and_then_ends(
         one.takes(&Acquire::new(key.clone(), &owner, ttl)).await?;
         let Ok(Some(left)) = other.remaining(&key, &owner).await else { break };
         let now = clock::now();
-        // The store rounds down what it says.
+        // The store rounds its report down.
         let latest_end = now.after(left).after(granularity);
         ensure!(
             latest_end >= lease_end(asked, ttl),
@@ -80,7 +80,8 @@ pub(crate) async fn a_lease_lasts_for_its_ttl_from_the_call_and_then_ends(
     Ok(())
 }
 
-/// What the store says of a long lease is compared with our clock, for as long as that takes to tell 1 from 2 %.
+/// The time that the store reports for a long lease is compared with our clock, until a difference of 1 % can be
+/// distinguished from one of 2 %.
 pub(crate) async fn the_clock_runs_at_most_1_percent_fast(place: Place) -> Result<(), Broken> {
     let one = place.process_apart().await?;
     let (key, owner) = (place.key(0), one.owner());
@@ -150,8 +151,8 @@ pub(crate) async fn a_renewal_makes_the_lease_last_for_its_ttl_and_never_less(
     .await
 }
 
-/// Of two ttls, the second of which is asked for by `extend`, the longer one counts. `extend` says whether the lease
-/// was there still.
+/// The longer one of two ttls counts. The second one is requested by `extend`, which returns whether the lease still
+/// existed.
 pub(super) async fn lasts_for_the_longer(
     place: &Place,
     extend: impl AsyncFn(&Process, Acquire) -> Result<bool, Broken>,
@@ -188,7 +189,7 @@ async fn still_lasts(other: &Process, key: &Arc<str>, owner: &Owner, short: Dura
     Ok(())
 }
 
-/// Of a process that has died: nothing is released.
+/// The lease of a process that has died, without a release.
 pub(crate) async fn who_comes_after_an_expiry_acquires_the_lock(place: Place) -> Result<(), Broken> {
     let (one, other) = (place.process_apart().await?, place.process_apart().await?);
     let short = place.short();

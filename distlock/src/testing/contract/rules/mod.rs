@@ -1,4 +1,4 @@
-//! The rules, by what they are about.
+//! The rules, by subject.
 
 pub(super) mod acquiring;
 pub(super) mod fencing;

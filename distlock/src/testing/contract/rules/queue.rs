@@ -12,7 +12,7 @@ use crate::testing::contract::{Broken, Process};
 use distlock_store::clock;
 use distlock_store::{Acquire, AcquireReply, NOTIFIED_WITHIN, Owner, Queue, Release, ReleaseReply};
 
-/// This many hand-overs, of which most have to be reported in time: a busy machine may be late with a few.
+/// The number of hand-overs. Most of them must be reported in time: a busy machine may be late with a few.
 const HAND_OVERS: usize = 9;
 
 /// So often a release is looked for that has granted the lock.
@@ -47,7 +47,7 @@ impl Waiting {
         holder.gives_back(&self.key, first).await
     }
 
-    /// Waits until the store has given the lock to who waits. `false`: it has left it free.
+    /// Waits until the store has granted the lock to the waiter. `false`: it has left the lock free.
     async fn is_granted(&self) -> Result<bool, Broken> {
         let (waiter, next) = &self.waiter;
         match waiter.is_told(&self.key, next).await? {
@@ -127,7 +127,7 @@ pub(crate) async fn a_release_ends_a_place_in_the_queue(place: Place) -> Result<
     holder.takes(&long(&waiting.key, &holder.owner())).await.map(drop)
 }
 
-/// The owner does not ask: it has died.
+/// The owner has died, so it does not ask.
 pub(crate) async fn a_grant_ends_with_its_claim(place: Place) -> Result<(), Broken> {
     let claim = place.short();
     let waiting = Waiting::begin(&place, place.process_apart().await?, claim).await?;
@@ -154,7 +154,7 @@ pub(crate) async fn a_place_whose_owner_does_not_ask_is_passed_over(place: Place
     dead.meets(&waits(&key, &gone, LONG, entry_ttl)).await?;
     drop(dead);
     waiter.meets(&waits(&key, &next, LONG, LONG)).await?;
-    // The rule is about this time; this waits for no other process.
+    // This waits for no other process: the rule is about this time.
     tokio::time::sleep(entry_ttl * 2).await;
     holder.gives_back(&key, &first).await?;
     let end = Instant::now() + BOUND;

@@ -8,7 +8,7 @@ use crate::testing::contract::Broken;
 use crate::testing::contract::place::{LONG, Place, long};
 use distlock_store::{Acquire, AcquireReply, List, LockStore, Renew, RenewReply};
 
-/// Whatever the abilities declare: a store without them is asked for one key after the other.
+/// Independent of the declared abilities: a store without this one is asked for one key after the other.
 pub(crate) async fn a_command_for_several_keys_answers_for_each(place: Place) -> Result<(), Broken> {
     let (one, other) = (place.process_apart().await?, place.process_apart().await?);
     let count = 4_usize;

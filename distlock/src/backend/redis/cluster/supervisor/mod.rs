@@ -28,7 +28,7 @@ use node_link::NodeLink;
 
 /// While nothing is lost, moved slots are reported at most this often.
 const SLOT_MOVE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the first `Up`, and that after a lost link to an independent server, waits for the push connection.
+/// How long `Up` waits for the push connection: the first `Up`, and the one after a lost link to an independent server.
 const FIRST_PUSH_LINK_WAIT: Duration = Duration::from_millis(250);
 /// How long the link to a node that no longer serves slots is kept for commands in flight.
 const IDLE_NODE_LINK_TTL: Duration = Duration::from_secs(2);
@@ -38,23 +38,23 @@ struct Supervisor {
     shared: Arc<ClusterShared>,
     events: Arc<dyn Events>,
     reported: Locked<ReportState>,
-    /// Whether the first attempt to subscribe has ended. Sent again with every change of the subscriptions.
+    /// Whether the first attempt to subscribe has ended. Every change of the subscriptions sends it again.
     tried: watch::Sender<bool>,
-    /// Each push by PUBLISH arrives once from every node of a cluster.
+    /// Needed because each push by PUBLISH arrives once from every node of a cluster.
     recent_pushes: Locked<RecentPushes>,
 }
 
-/// What was reported to the engine, and what has to be reported next.
+/// The state that was reported to the engine, and the changes to report next.
 #[derive(Debug)]
 struct ReportState {
     up: bool,
-    /// Since the last `Up`: a link was made, or a fail-over happened.
+    /// Whether a link was made, or a fail-over happened, since the last `Up`.
     unreported: bool,
-    /// About all links made since the last `Up`.
+    /// Covers all links that were made since the last `Up`.
     earlier: EarlierCommands,
     last_up: Option<Instant>,
     pushes: Notifications,
-    /// The nodes that we are subscribed on.
+    /// The nodes with a subscription.
     subscribed: HashSet<Address>,
     members: HashSet<Address>,
     /// The epoch of the newest view that was adopted.
@@ -88,12 +88,12 @@ pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
         recent_pushes: Locked::default(),
     });
     let _end = EndOnDrop(&supervisor.shared);
-    // Fails only without a sender, but the sender is part of `supervisor`.
+    // This fails only without a sender, and the sender is part of `supervisor`.
     drop(supervisor.wanted.subscribe().wait_for(|wanted| *wanted).await);
     tokio::join!(supervisor.discover(), supervisor.govern());
 }
 
-/// Without a supervisor there are no links.
+/// Ends all links when the supervisor ends.
 struct EndOnDrop<'a>(&'a ClusterShared);
 
 impl Drop for EndOnDrop<'_> {
@@ -131,7 +131,7 @@ impl Supervisor {
         }
     }
 
-    /// Reports to the engine what has changed, if it is time. Returns when to check again.
+    /// Reports changes to the engine, if they are due. Returns when to check again.
     async fn report(&self) -> Duration {
         let map = self.map();
         if !map.is_known() {
@@ -146,7 +146,7 @@ impl Supervisor {
         if reached == 0 {
             if decided && (up || unreported) {
                 let mut causes = map.nodes.iter().filter_map(|node| node.cause()).collect::<Vec<_>>();
-                // A refusal says more than silence.
+                // A refusal is more informative than silence.
                 causes.sort_by_key(|cause| cause.kind != Failure::Refused);
                 self.report_down(causes.into_iter().next().unwrap_or_else(|| {
                     errors::found(Failure::NotSent, format!("no node of {} is reachable", self.config.place))
@@ -189,8 +189,8 @@ impl Supervisor {
         self.events.link(LinkEvent::Up { earlier, pushes });
     }
 
-    /// Whether pushes arrive. One subscription hears all nodes of a cluster. Independent servers are heard if there is
-    /// a subscription on each that is linked.
+    /// Whether pushes arrive. On a cluster, one subscription receives the pushes of all nodes. With independent
+    /// servers, every linked server needs a subscription.
     fn heard_on(&self, subscribed: &HashSet<Address>) -> Notifications {
         let map = self.map();
         let mut linked = map.nodes.iter().filter(|node| node.link().is_some());
@@ -202,7 +202,7 @@ impl Supervisor {
         self.heard_on(&self.reported.lock().subscribed)
     }
 
-    /// Reports whether pushes arrive, if that has changed. While nothing is up, the next `Up` will tell.
+    /// Reports whether pushes arrive, if that has changed. While no link is up, the next `Up` reports it.
     fn report_pushes(&self) {
         let mut reported = self.reported.lock();
         let pushes = self.heard_on(&reported.subscribed);
@@ -223,7 +223,7 @@ impl Supervisor {
         self.events.link(LinkEvent::Down { cause });
     }
 
-    /// Keeps the map up to date. Independent servers are told by the URL.
+    /// Keeps the map up to date. The map of independent servers comes from the URL.
     async fn discover(&self) {
         if let Some(shards) = &self.shards {
             return self.change_map(|_| shards.map(|address| self.node(address)));
@@ -276,7 +276,7 @@ impl Supervisor {
         self.changed.notify_one();
     }
 
-    /// Drops nodes that no longer serve slots, some time after the last of them was found.
+    /// Drops nodes that no longer serve slots, after a delay since the last of them was found.
     fn retire(&self, idle: &mut Option<Instant>) {
         let map = self.map();
         let serves = |node: &Node| map.nodes.iter().any(|other| other.address == node.address);
@@ -298,7 +298,7 @@ impl Supervisor {
         });
     }
 
-    /// The view of one node, or the newest of several.
+    /// Reads the view of one node, or the newest view of several.
     async fn read(&self, scope: AskedNodes) -> Result<(View, AskedNodes), StoreError> {
         let linked = self
             .nodes

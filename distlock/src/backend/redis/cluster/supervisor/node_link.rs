@@ -65,7 +65,7 @@ impl LinkOwner for NodeLink {
         if let Err(cause) = &admitted
             && shards.are_refused()
         {
-            // Other clients may use all of the servers with another list.
+            // Other clients may use all servers with another list.
             for node in self.supervisor.nodes.lock().values() {
                 node.link().inspect(|link| link.give_up(cause.clone()));
             }
@@ -84,7 +84,7 @@ impl LinkOwner for NodeLink {
         self.supervisor.wire.push_with(found.server.push_command);
         self.node.up(Arc::clone(&found.link));
         if self.supervisor.shards.is_some() {
-            // No other connection hears the pushes of this server.
+            // No other connection receives the pushes of this server.
             let mut tried = self.supervisor.tried.subscribe();
             let is_heard = |_: &bool| self.supervisor.reported.lock().subscribed.contains(&self.node.address);
             drop(timeout(FIRST_PUSH_LINK_WAIT, tried.wait_for(is_heard)).await);
@@ -102,7 +102,7 @@ impl LinkOwner for NodeLink {
         }
     }
 
-    /// The node that serves the slot of the record has it.
+    /// The node that serves the slot of the record stores the record.
     fn introduction(&self) -> Option<Cmd> {
         let wire = &self.supervisor.wire;
         let slot = wire.names.slot(&Names::record_key(&wire.client));
@@ -133,8 +133,8 @@ impl LinkOwner for NodeLink {
     }
 }
 
-/// Subscribes on that node. A push reaches the subscribers on every node: immediately on the node that makes
-/// it, on the others over connections where some versions delay small messages by 40 ms.
+/// Subscribes on this node. A push reaches the subscribers on every node. It is immediate on the node that makes it. To
+/// the other nodes, it goes over connections on which some versions delay small messages by 40 ms.
 impl Listener for NodeLink {
     async fn locate(&self) -> Result<Address, StoreError> {
         self.node.linked().await;
@@ -146,8 +146,8 @@ impl Listener for NodeLink {
         self.supervisor.report_pushes();
     }
 
-    /// While other subscriptions remain, no push by PUBLISH is missed. One by SPUBLISH may have been: then the engine
-    /// is to ask for every waiter.
+    /// While other subscriptions remain, no push by PUBLISH is missed. A push by SPUBLISH may have been missed, so the
+    /// engine must ask for every waiter.
     fn unsubscribed(&self) {
         let mut reported = self.supervisor.reported.lock();
         let lost = reported.subscribed.remove(&self.node.address);
