@@ -23,8 +23,8 @@ pub(crate) struct Offer {
     pub(crate) fenced: bool,
     pub(crate) min_hold: bool,
     pub(crate) linger: bool,
-    /// Of a hundred sections that would keep a key for long, so many do. The long ones limit how many sections there
-    /// are in a minute.
+    /// The percentage of the sections that would hold a key for long and that do so. The long ones limit the number of
+    /// sections in a minute.
     pub(crate) long_percent: u32,
 }
 

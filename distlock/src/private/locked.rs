@@ -23,8 +23,8 @@ pub fn ask_current(request: &dyn Fn(&LockManager) -> LockRequest) -> Asked {
     super::current().map(|manager| Some(request(&manager)))
 }
 
-/// A lock that is being acquired, and its place. Behind a trait, because for every annotated function the compiler
-/// proves anew that each part of its future can be sent, and how it is dropped.
+/// A lock that is being acquired, and its place. It is behind a trait, because for each annotated function the compiler
+/// proves that every part of the future can be sent, and finds out how it is dropped.
 pub struct Entered(Box<dyn Around + Send + Sync>);
 
 impl fmt::Debug for Entered {

@@ -10,7 +10,7 @@ use super::super::test_server::TestServer;
 /// The last command of a run.
 const END: &str = "the end of the run";
 
-/// So many pushed grants for one that is published twice.
+/// The number of pushed grants for each one that is published twice.
 const DOUBLED: usize = 20;
 
 /// How often a grant is published.
