@@ -7,6 +7,7 @@ use crate::{
     Abilities, Acquire, AcquireReply, EarlierCommands, Finding, List, Publish, Release, ReleaseReply, Renew,
     RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock, StoredPage,
 };
+
 /// Acquires, renews and releases a key for an owner and a ttl.
 ///
 /// Write its methods as `async fn`. Their futures must be `Send`.
