@@ -136,6 +136,7 @@ mod outage;
 mod process;
 mod protocol;
 mod release;
+mod reply_batch;
 mod request;
 mod retry;
 mod scope;

@@ -250,6 +250,11 @@ impl AwaitedCommand {
         self.in_flight.is_some()
     }
 
+    /// Whether it is in flight, and the take-over timer watches it.
+    pub(super) fn is_watched(&self) -> bool {
+        matches!(self.in_flight, Some((_, Some(_))))
+    }
+
     /// From now on, the caller awaits this command, until the I/O thread takes it over.
     pub(super) fn begins(&mut self, core: &Arc<Core>, in_flight: InFlight) {
         let polled = CallerPolled::new(core, self.kind, in_flight);

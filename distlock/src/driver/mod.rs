@@ -27,6 +27,7 @@ mod reports;
 pub(crate) mod shards;
 mod take_over;
 mod timers;
+mod unawaited;
 mod vitals;
 mod who;
 
@@ -68,6 +69,7 @@ pub(crate) use releasing::{Failed, Released, begin_hold, extend, hand_over, rele
 pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
 use take_over::TakeOverTimer;
+use unawaited::Woken;
 use vitals::Vitals;
 use who::Myself;
 pub(crate) use who::Published;
@@ -126,6 +128,8 @@ pub(crate) struct Core {
     idle_changed: Event,
     /// The commands that callers poll.
     take_over_timer: Arc<TakeOverTimer>,
+    /// The releases without a caller whose replies have arrived.
+    woken: Woken,
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -191,6 +195,7 @@ impl Core {
             idle_waiters: AtomicUsize::new(0),
             idle_changed: Event::new(),
             take_over_timer: Arc::new(TakeOverTimer::new()),
+            woken: Woken::default(),
         }
     }
 

@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
+use super::idle::HandedOver;
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
 use super::reports::EndReport;
+use super::unawaited::Unawaited;
 use super::{Core, LeaseHandle, Requester};
 use crate::engine::{Confirmation, ReleaseStarted, Step, Want};
 use crate::error::LostReason;
@@ -195,22 +197,22 @@ impl Released {
     /// awaits too many.
     pub(crate) fn leave_to_background(&mut self) {
         let Word::Awaited(awaited) = &mut self.word else { return };
-        if !awaited.command.is_under_way() {
+        if !awaited.command.is_watched() {
             return;
         }
         let core = awaited.core.clone();
         let Some(place) = InBackground::enter(&core) else { return };
         let kind = awaited.command.kind;
-        let unawaited = Unawaited {
+        let command = std::mem::replace(&mut awaited.command, AwaitedCommand::new(kind));
+        let ending = Ending {
             cell: self.lease_handle.cell.clone(),
-            command: std::mem::replace(&mut awaited.command, AwaitedCommand::new(kind)),
             report: std::mem::replace(&mut self.report, EndReport::over()),
             _in_hand: awaited.in_hand.take(),
-            _place: place,
-            core: core.clone(),
+            _handed_over: HandedOver::new(core.clone()),
+            place,
         };
         self.word = Word::Known(Ok(()));
-        core.on_io_thread(unawaited.confirmed());
+        Unawaited::start(core, command, ending);
     }
 
     fn end(&mut self, result: Result<(), Failed>, fine: ReleaseOutcome<'_>) -> Result<(), Failed> {
@@ -245,35 +247,27 @@ impl Drop for InBackground {
     }
 }
 
-/// A release whose section has returned. It does not keep the manager alive: a manager whose last handle is dropped
-/// waits for it, and may end before.
-struct Unawaited {
-    core: Arc<Core>,
+/// The end of a hold whose section has returned.
+pub(super) struct Ending {
     cell: Arc<LeaseCell>,
-    command: AwaitedCommand,
     report: EndReport,
     /// The lock counts as in use until the reply has arrived, so a shutdown waits for it.
     _in_hand: Option<InHand>,
-    _place: InBackground,
+    _handed_over: HandedOver,
+    place: InBackground,
 }
 
-impl Unawaited {
-    async fn confirmed(mut self) {
-        poll_fn(|cx| self.command.poll(&self.core, cx)).await;
-        let confirmation = self.command.confirmation.take().unwrap_or(Confirmation::None);
-        report_end(
-            &mut self.report,
-            (&self.core, &self.cell),
-            &confirmed(confirmation),
-            ReleaseOutcome::Confirmed,
-        );
+impl Ending {
+    pub(super) fn finish(mut self, core: &Core, mut command: AwaitedCommand) {
+        let confirmation = command.confirmation.take().unwrap_or(Confirmation::None);
+        report_end(&mut self.report, (core, &self.cell), &confirmed(confirmation), ReleaseOutcome::Confirmed);
     }
 }
 
-impl Drop for Unawaited {
+impl Drop for Ending {
     fn drop(&mut self) {
         // This has an effect only if the I/O thread has ended before the reply arrived.
-        self.report.finish(&self.core, &self.cell, ReleaseOutcome::Dropped);
+        self.report.finish(&self.place.0, &self.cell, ReleaseOutcome::Dropped);
     }
 }
 

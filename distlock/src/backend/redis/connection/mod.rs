@@ -51,6 +51,7 @@ use super::spare;
 use super::stream::Stream;
 use crate::contained::contained;
 use crate::process::Process;
+use crate::reply_batch;
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 
@@ -340,9 +341,7 @@ impl Connection {
             return Poll::Ready(Some(Stop::Replaced));
         };
         drop(former);
-        for waker in woken.drain(..) {
-            drop(contained(|| waker.wake()));
-        }
+        reply_batch::wake_all(woken.drain(..));
         if let Some(error) = fault {
             return Poll::Ready(Some(Stop::Ended(error)));
         }
@@ -387,9 +386,7 @@ impl Connection {
             woken.extend(queue.caller_waker.take());
             queue.replies.end(|| error.clone(), &mut woken);
         }
-        for waker in woken {
-            drop(contained(|| waker.wake()));
-        }
+        reply_batch::wake_all(woken.into_iter());
     }
 }
 

@@ -4,9 +4,9 @@ use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::thread;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use redis::{Pipeline, RedisConnectionInfo, Value, cmd};
@@ -19,6 +19,7 @@ use crate::backend::redis::config::{Address, RedisConfig, ServerLocation};
 use crate::backend::redis::stream::{Liveness, Stream};
 use crate::backend::redis::test_server::TestServer;
 use crate::backend::redis::tls::Tls;
+use crate::reply_batch::{self, Deferred};
 
 /// A connection whose driver has a separate thread, as in a manager. `S` is its server.
 pub(super) struct Rig<S = TestServer> {
@@ -188,6 +189,35 @@ fn a_reader_that_was_replaced_writes_what_a_caller_has_left() {
     };
     assert!(matches!(stop, Poll::Ready(Some(Stop::Replaced))));
     reply_when_all_are_here(&mut rig.server, 1);
+    rig.io.block_on(asking).unwrap();
+}
+
+/// A waker that leaves work to the thread that has read the reply.
+struct Defers(mpsc::Sender<ThreadId>);
+
+impl Wake for Defers {
+    fn wake(self: Arc<Self>) {
+        // Otherwise, the test learns that the sender was dropped.
+        drop(reply_batch::defer(self));
+    }
+}
+
+impl Deferred for Defers {
+    fn run(self: Arc<Self>) {
+        self.0.send(thread::current().id()).unwrap();
+    }
+}
+
+#[test]
+fn the_thread_that_reads_replies_does_the_work_that_nobody_awaits() {
+    let rig = Rig::start();
+    let (sender, worked) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Defers(sender)));
+    let mut asking = pin!(rig.connection.request(cmd("PING")));
+    assert!(asking.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(waker);
+    let driver = rig.io.block_on(rig.io.spawn(async { thread::current().id() })).unwrap();
+    assert_eq!(worked.recv(), Ok(driver));
     rig.io.block_on(asking).unwrap();
 }
 
