@@ -118,7 +118,7 @@ impl Drop for IdleWaiter<'_> {
     }
 }
 
-/// Counts a command that the I/O thread awaits.
+/// Counts a command that no caller awaits.
 pub(super) struct HandedOver(Arc<Core>);
 
 impl HandedOver {

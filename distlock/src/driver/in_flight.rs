@@ -9,6 +9,7 @@ use super::Core;
 use super::ownership::{self, After, Ownership};
 use super::shards::BatchAnswer;
 use super::take_over::{EntryId, TakenOver};
+use super::unawaited::Unawaited;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{BoxFuture, Sending};
 use crate::contained::{Panicked, contained, poll_contained};
@@ -110,6 +111,8 @@ pub(super) enum AwaitedKind {
     /// Only of this token, because an event may also send releases of other tokens.
     Release(Token),
     Renew(Token),
+    /// No caller awaits a command.
+    None,
 }
 
 impl AwaitedKind {
@@ -250,11 +253,6 @@ impl AwaitedCommand {
         self.in_flight.is_some()
     }
 
-    /// Whether it is in flight, and the take-over timer watches it.
-    pub(super) fn is_watched(&self) -> bool {
-        matches!(self.in_flight, Some((_, Some(_))))
-    }
-
     /// From now on, the caller awaits this command, until the I/O thread takes it over.
     pub(super) fn begins(&mut self, core: &Arc<Core>, in_flight: InFlight) {
         let polled = CallerPolled::new(core, self.kind, in_flight);
@@ -283,7 +281,7 @@ impl AwaitedCommand {
         Some(polled)
     }
 
-    /// The caller stops awaiting the command, and the I/O thread awaits it instead.
+    /// The caller stops awaiting the command. Its reply reaches the engine nevertheless.
     pub(super) fn hand_over(&mut self, core: &Arc<Core>) {
         if core.is_forked() {
             // The parent process awaits it. Data that it shares with connections must not be touched here, and the
@@ -291,17 +289,15 @@ impl AwaitedCommand {
             std::mem::forget(self.in_flight.take());
             return;
         }
-        let Some(polled) = self.forget(core) else { return };
-        let left = polled.ownership().leave();
-        match left {
-            Ownership::WithCaller(in_flight, waker) => {
-                drop(contained(|| drop(waker)));
-                if commands_are_handed_over() {
-                    core.await_elsewhere(in_flight);
-                }
-            }
-            left => drop(contained(|| drop(left))),
+        if !self.is_under_way() {
+            return;
         }
+        if !commands_are_handed_over() {
+            drop(contained(|| drop(self.forget(core))));
+            return;
+        }
+        let command = std::mem::replace(self, AwaitedCommand::new(self.kind));
+        Unawaited::start(core, command, None);
     }
 }
 

@@ -194,7 +194,7 @@ async fn run(core: &Arc<Core>) -> Result<(), String> {
         biased;
         why = connection(core) => Err(why),
         () = timers(core) => Ok(()),
-        () = core.woken.handle() => Ok(()),
+        () = core.woken.look_after() => Ok(()),
         () = core.take_over_timer.clone().look_after(|d| core.io.pause(d)) => Ok(()),
         () = ended => Ok(()),
     }

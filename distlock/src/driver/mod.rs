@@ -55,7 +55,9 @@ use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 pub(crate) use executor::Executor;
 use idle::HandedOver;
-use in_flight::{Answered, AwaitedCommand, Begun, InFlight, all_unanswered, batch_answers, begin, begin_one};
+use in_flight::{
+    Answered, AwaitedCommand, AwaitedKind, Begun, InFlight, all_unanswered, batch_answers, begin, begin_one,
+};
 use io_thread::IoThread;
 pub(crate) use lease_handle::LeaseHandle;
 pub(crate) use link::LinkSeen;
@@ -69,7 +71,7 @@ pub(crate) use releasing::{Failed, Released, begin_hold, extend, hand_over, rele
 pub(crate) use reports::{NestedReport, report_acquired};
 use shards::{Effects, Shards};
 use take_over::TakeOverTimer;
-use unawaited::Woken;
+use unawaited::{Unawaited, Woken};
 use vitals::Vitals;
 use who::Myself;
 pub(crate) use who::Published;
@@ -118,9 +120,9 @@ pub(crate) struct Core {
     pub(crate) faults: crate::fault::Faults,
     /// The number of lease handles in use.
     lease_handles: AtomicUsize,
-    /// The number of commands that the I/O thread awaits.
+    /// The number of commands that no caller awaits.
     handed_over: AtomicUsize,
-    /// The number of releases that the I/O thread awaits because their sections do not.
+    /// The number of releases that their sections do not await.
     in_background: AtomicUsize,
     /// The number of tasks that wait until the first two of these counters are zero.
     idle_waiters: AtomicUsize,
@@ -128,7 +130,7 @@ pub(crate) struct Core {
     idle_changed: Event,
     /// The commands that callers poll.
     take_over_timer: Arc<TakeOverTimer>,
-    /// The releases without a caller whose replies have arrived.
+    /// The commands without a caller whose replies have arrived.
     woken: Woken,
 }
 
@@ -203,8 +205,9 @@ impl Core {
     /// program's log subscriber or in a waker.
     fn perform(self: &Arc<Self>, effects: Effects<Requester>, mut command: Option<&mut AwaitedCommand>) {
         let mut todo = effects;
+        let mut unawaited = Vec::new();
         while let Some(effect) = todo.list.pop_front() {
-            match contained(|| self.carry_out(effect, command.as_deref_mut())) {
+            match contained(|| self.carry_out(effect, command.as_deref_mut(), &mut unawaited)) {
                 Ok(Some(more)) => todo.join(more),
                 Ok(None) => {}
                 // The effect that panicked may have been about to request it.
@@ -214,22 +217,27 @@ impl Core {
         if todo.rearm && rearms_are_passed_on() {
             self.io.rearm();
         }
+        // Their replies may have further effects, which come after all effects of this event.
+        for in_flight in unawaited {
+            self.leave_unawaited(in_flight);
+        }
     }
 
     fn carry_out(
         self: &Arc<Self>,
         effect: Effect<Requester>,
         mut command: Option<&mut AwaitedCommand>,
+        unawaited: &mut Vec<InFlight>,
     ) -> Option<Effects<Requester>> {
         match effect {
             Effect::Send(context, sent) => {
-                let (confirmation, more) = self.send(context, sent, command.as_deref_mut())?;
+                let (confirmation, more) = self.send(context, sent, command.as_deref_mut(), unawaited)?;
                 if let (Some(command), Some(confirmation)) = (command, confirmation) {
                     command.confirmation = Some(confirmation);
                 }
                 return Some(more);
             }
-            Effect::SendAcquireAll(batch) => return self.send_acquire_all(batch, command),
+            Effect::SendAcquireAll(batch) => return self.send_acquire_all(batch, command, unawaited),
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
                 self.myself.count_lost();
@@ -269,6 +277,7 @@ impl Core {
         context: Context,
         sent: Command,
         command: Option<&mut AwaitedCommand>,
+        unawaited: &mut Vec<InFlight>,
     ) -> Option<(Option<Confirmation>, Effects<Requester>)> {
         let is_awaited = command.as_ref().is_some_and(|command| command.kind.covers(&context, &sent));
         let (backend, key, made_in) = (&self.backend, &context.key, &self.made_in);
@@ -297,7 +306,7 @@ impl Core {
                 Some((is_awaited.then_some(confirmation), effects))
             }
             Err(in_flight) => {
-                self.await_answer(in_flight, command.filter(|_| is_awaited));
+                self.await_answer(in_flight, command.filter(|_| is_awaited), unawaited);
                 None
             }
         }
@@ -308,6 +317,7 @@ impl Core {
         self: &Arc<Self>,
         batch: Vec<(Context, engine::AcquirePurpose, op::Acquire)>,
         command: Option<&mut AwaitedCommand>,
+        unawaited: &mut Vec<InFlight>,
     ) -> Option<Effects<Requester>> {
         let ops = batch.iter().map(|(context, _, op)| (context.key.clone(), *op)).collect();
         let asked: Vec<_> = batch.into_iter().map(|(context, asked, _)| (context, asked)).collect();
@@ -318,7 +328,7 @@ impl Core {
         let results = match contained(|| begin(self.backend.send_acquire_all(ops))) {
             Ok(Begun::Answered(results)) => results,
             Ok(Begun::UnderWay(answer)) => {
-                self.await_answer(InFlight::AcquireAll(asked, answer.into()), command);
+                self.await_answer(InFlight::AcquireAll(asked, answer.into()), command, unawaited);
                 return None;
             }
             Err(panicked) => all_unanswered(asked.len(), panicked),
@@ -326,12 +336,16 @@ impl Core {
         Some(self.engine.on_acquire_all_reply(clock::now(), batch_answers(asked, results)))
     }
 
-    /// The caller awaits the reply itself if it requested that and awaits no other reply. Otherwise the I/O thread
-    /// does.
-    fn await_answer(self: &Arc<Self>, in_flight: InFlight, command: Option<&mut AwaitedCommand>) {
+    /// The caller awaits the reply itself if it requested that and awaits no other reply.
+    fn await_answer(
+        self: &Arc<Self>,
+        in_flight: InFlight,
+        command: Option<&mut AwaitedCommand>,
+        unawaited: &mut Vec<InFlight>,
+    ) {
         match command {
             Some(command) if !command.is_under_way() => command.begins(self, in_flight),
-            _ => self.await_elsewhere(in_flight),
+            _ => unawaited.push(in_flight),
         }
     }
 
@@ -365,12 +379,11 @@ impl Core {
         now
     }
 
-    fn await_elsewhere(self: &Arc<Self>, in_flight: InFlight) {
-        let core = self.clone();
-        self.on_io_thread(async move {
-            let answer = in_flight.await;
-            core.answered(answer, None);
-        });
+    /// The reply reaches the engine without a caller that awaits it.
+    fn leave_unawaited(self: &Arc<Self>, in_flight: InFlight) {
+        let mut command = AwaitedCommand::new(AwaitedKind::None);
+        command.begins(self, in_flight);
+        Unawaited::start(self, command, None);
     }
 
     fn on_io_thread(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {

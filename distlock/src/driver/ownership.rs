@@ -1,6 +1,7 @@
 //! The owner of a command in flight. At first, this is its caller, which polls the command so that no other thread is
 //! woken. If the reply takes longer than a moment, the I/O thread takes the command over. The reason is that a caller
-//! may be dropped, or may not be polled because its runtime is blocked, and others may wait for the reply.
+//! may not be polled because its runtime is blocked, and others may wait for the reply. A command whose caller was
+//! dropped gets another caller: see [`unawaited`](super::unawaited).
 
 #[cfg(all(test, distlock_loom))]
 mod loom_tests;
@@ -18,7 +19,7 @@ pub(super) enum Ownership<W, A> {
     /// The I/O thread awaits the reply, and then wakes this caller.
     WithIoThread(Option<Waker>),
     Answered(A),
-    /// The answer was taken, or the caller was dropped.
+    /// The answer was taken.
     Over,
 }
 
@@ -106,7 +107,7 @@ impl<W, A> Ownership<W, A> {
         }
     }
 
-    /// The I/O thread has the answer. Returns the waker of the caller, or the answer if the caller was dropped.
+    /// The I/O thread has the answer. Returns the waker of the caller, or the answer if it comes too late.
     pub(super) fn answer(&mut self, answer: A) -> (Option<Waker>, Option<A>) {
         match self.take() {
             Ownership::WithIoThread(waker) => {
@@ -136,11 +137,6 @@ impl<W, A> Ownership<W, A> {
                 None
             }
         }
-    }
-
-    /// The caller was dropped. The I/O thread must await the command that the caller had. The rest must be dropped.
-    pub(super) fn leave(&mut self) -> Self {
-        self.take()
     }
 }
 
@@ -205,16 +201,6 @@ mod tests {
         assert!(matches!(ownership.poll(&mut waker()), Found::WithIoThread));
         assert!(matches!(ownership.answer(7), (Some(_), None)));
         assert!(matches!(ownership.poll(&mut waker()), Found::Answer(7)));
-    }
-
-    #[test]
-    fn a_caller_that_leaves_gives_its_command_back_and_is_not_told() {
-        let mut ownership = Tried::WithCaller("work", None);
-        assert!(matches!(ownership.leave(), Ownership::WithCaller("work", None)));
-        assert_eq!(ownership.take_over(), None);
-        let mut ownership = with_io_thread();
-        assert!(matches!(ownership.leave(), Ownership::WithIoThread(Some(_))));
-        assert!(matches!(ownership.answer(7), (None, Some(7))));
     }
 
     #[test]

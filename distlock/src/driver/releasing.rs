@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-use super::idle::HandedOver;
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
 use super::reports::EndReport;
@@ -193,11 +192,10 @@ impl Released {
         self.now().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// The I/O thread awaits the reply, and reports it. Does nothing if the reply has arrived, or if the thread already
-    /// awaits too many.
+    /// The reply is reported when it arrives. Does nothing if it has arrived, or if too many are in flight.
     pub(crate) fn leave_to_background(&mut self) {
         let Word::Awaited(awaited) = &mut self.word else { return };
-        if !awaited.command.is_watched() {
+        if !awaited.command.is_under_way() {
             return;
         }
         let core = awaited.core.clone();
@@ -208,11 +206,10 @@ impl Released {
             cell: self.lease_handle.cell.clone(),
             report: std::mem::replace(&mut self.report, EndReport::over()),
             _in_hand: awaited.in_hand.take(),
-            _handed_over: HandedOver::new(core.clone()),
             place,
         };
         self.word = Word::Known(Ok(()));
-        Unawaited::start(core, command, ending);
+        Unawaited::start(&core, command, Some(ending));
     }
 
     fn end(&mut self, result: Result<(), Failed>, fine: ReleaseOutcome<'_>) -> Result<(), Failed> {
@@ -253,13 +250,11 @@ pub(super) struct Ending {
     report: EndReport,
     /// The lock counts as in use until the reply has arrived, so a shutdown waits for it.
     _in_hand: Option<InHand>,
-    _handed_over: HandedOver,
     place: InBackground,
 }
 
 impl Ending {
-    pub(super) fn finish(mut self, core: &Core, mut command: AwaitedCommand) {
-        let confirmation = command.confirmation.take().unwrap_or(Confirmation::None);
+    pub(super) fn finish(mut self, core: &Core, confirmation: Confirmation) {
         report_end(&mut self.report, (core, &self.cell), &confirmed(confirmation), ReleaseOutcome::Confirmed);
     }
 }

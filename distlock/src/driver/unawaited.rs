@@ -1,4 +1,6 @@
-//! Releases that no section awaits. The thread that reads the reply of one also handles it, so no other thread is woken.
+//! Commands that no caller awaits. The thread that reads the reply to one also handles it, so no other thread is woken.
+
+pub(super) mod stage;
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Wake, Waker};
@@ -7,83 +9,71 @@ use distlock_store::kit::sync::Locked;
 use tokio::sync::Notify;
 
 use super::Core;
+use super::idle::HandedOver;
 use super::in_flight::AwaitedCommand;
 use super::releasing::Ending;
 use crate::contained::contained;
+use crate::engine::Confirmation;
 use crate::reply_batch::{self, Deferred};
+use stage::{Next, Stage};
 
-/// A release whose section has returned. It does not keep the manager alive: a manager whose last handle is dropped
-/// waits for it, and may end before.
+/// A command in flight that no caller awaits. It does not keep the manager alive: a manager whose last handle is
+/// dropped waits for it, and may end before.
 pub(super) struct Unawaited {
     core: Arc<Core>,
-    stage: Locked<Stage>,
+    stage: Locked<Stage<Work>>,
 }
 
-enum Stage {
-    Waits(AwaitedCommand, Ending),
-    /// `again`: it was woken meanwhile.
-    Polled {
-        again: bool,
-    },
-    Over,
-}
-
-/// What the I/O thread must handle because the thread that has read the reply does not.
-#[derive(Default)]
-pub(super) struct Woken {
-    list: Locked<List>,
-    added: Notify,
-}
-
-#[derive(Default)]
-struct List {
-    releases: Vec<Arc<Unawaited>>,
-    has_ended: bool,
+struct Work {
+    command: AwaitedCommand,
+    /// Of a release whose section has returned.
+    ending: Option<Ending>,
+    /// Dropped last.
+    handed_over: HandedOver,
 }
 
 impl Unawaited {
-    /// The command must be in flight and watched by the take-over timer, which ends it with the I/O thread.
-    pub(super) fn start(core: Arc<Core>, command: AwaitedCommand, ending: Ending) {
-        let stage = Locked::new(Stage::Waits(command, ending));
-        Arc::new(Unawaited { core, stage }).poll();
+    /// The caller holds no mutex. The take-over timer knows the command, and ends it together with the I/O thread.
+    pub(super) fn start(core: &Arc<Core>, command: AwaitedCommand, ending: Option<Ending>) {
+        if core.woken.list.lock().has_ended {
+            return;
+        }
+        let work = Work { command, ending, handed_over: HandedOver::new(core.clone()) };
+        Arc::new(Unawaited { core: core.clone(), stage: Locked::new(Stage::Waits(work)) }).poll();
     }
 
     fn poll(self: &Arc<Self>) {
         let waker = Waker::from(self.clone());
-        while let Some((mut command, ending)) = self.take() {
-            if command.poll(&self.core, &mut TaskContext::from_waker(&waker)).is_ready() {
-                *self.stage.lock() = Stage::Over;
-                return ending.finish(&self.core, command);
+        loop {
+            let begun = self.stage.lock().begin_poll();
+            let Some(mut work) = begun else { return };
+            if work.command.poll(&self.core, &mut TaskContext::from_waker(&waker)).is_ready() {
+                self.stage.lock().ready();
+                return work.finish(&self.core);
             }
-            let mut stage = self.stage.lock();
-            let again = matches!(&*stage, Stage::Polled { again: true });
-            *stage = Stage::Waits(command, ending);
-            drop(stage);
-            if !again {
-                return;
-            }
-        }
-    }
-
-    fn take(&self) -> Option<(AwaitedCommand, Ending)> {
-        let mut stage = self.stage.lock();
-        match std::mem::replace(&mut *stage, Stage::Polled { again: false }) {
-            Stage::Waits(command, ending) => Some((command, ending)),
-            Stage::Polled { .. } => {
-                *stage = Stage::Polled { again: true };
-                None
-            }
-            Stage::Over => {
-                *stage = Stage::Over;
-                None
+            let next = self.stage.lock().put_back(work);
+            match next {
+                Next::Wait => return,
+                Next::PollAgain => {}
+                Next::Drop(work) => return drop(contained(|| drop(work))),
             }
         }
     }
 
-    /// The I/O thread has ended before the reply arrived.
+    /// The I/O thread has ended.
     fn end(&self) {
-        let last = std::mem::replace(&mut *self.stage.lock(), Stage::Over);
-        drop(last);
+        let left = self.stage.lock().end();
+        drop(contained(|| drop(left)));
+    }
+}
+
+impl Work {
+    fn finish(self, core: &Core) {
+        let Work { mut command, ending, handed_over } = self;
+        if let Some(ending) = ending {
+            ending.finish(core, command.confirmation.take().unwrap_or(Confirmation::None));
+        }
+        drop(handed_over);
     }
 }
 
@@ -102,26 +92,44 @@ impl Deferred for Unawaited {
     }
 }
 
+/// Commands that were woken by a thread that does not handle them. The I/O thread does.
+#[derive(Default)]
+pub(super) struct Woken {
+    list: Locked<List>,
+    added: Notify,
+}
+
+#[derive(Default)]
+struct List {
+    commands: Vec<Arc<Unawaited>>,
+    has_ended: bool,
+}
+
 impl Woken {
-    fn add(&self, release: Arc<Unawaited>) {
+    fn add(&self, command: Arc<Unawaited>) {
         let mut list = self.list.lock();
         if list.has_ended {
             drop(list);
-            return release.end();
+            return command.end();
         }
-        list.releases.push(release);
+        list.commands.push(command);
         drop(list);
         self.added.notify_one();
     }
 
-    /// Runs on the I/O thread.
-    pub(super) async fn handle(&self) {
-        let _end = EndOnDrop(self);
-        loop {
-            self.added.notified().await;
-            let releases = std::mem::take(&mut self.list.lock().releases);
-            for release in releases {
-                drop(contained(|| release.poll()));
+    /// Handles the commands until the I/O thread ends.
+    pub(super) fn look_after(&self) -> impl Future<Output = ()> + Send {
+        // Created before the first poll, which never comes if the runtime ends immediately.
+        let end = EndOnDrop(self);
+        async move {
+            // All of `end` moves into the future, not only the reference in it.
+            let EndOnDrop(woken) = &end;
+            loop {
+                woken.added.notified().await;
+                let commands = std::mem::take(&mut woken.list.lock().commands);
+                for command in commands {
+                    drop(contained(|| command.poll()));
+                }
             }
         }
     }
@@ -133,8 +141,22 @@ impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         let mut list = self.0.list.lock();
         list.has_ended = true;
-        let releases = std::mem::take(&mut list.releases);
+        let commands = std::mem::take(&mut list.commands);
         drop(list);
-        releases.iter().for_each(|release| release.end());
+        commands.iter().for_each(|command| command.end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_ends_together_with_the_thread_that_looks_after_it() {
+        let woken = Woken::default();
+        let looking_after = woken.look_after();
+        assert!(!woken.list.lock().has_ended);
+        drop(looking_after);
+        assert!(woken.list.lock().has_ended, "it was never polled");
     }
 }

@@ -1,8 +1,9 @@
 //! The take-over of a command, under every order of its caller, the I/O thread and the store.
 //!
-//! [`Ownership`] is the real one. Around it are copies of the steps of `CallerPolled` and `AwaitedCommand`, with the
-//! same locking, because the parts of the real ones (a runtime, a store's future) do not run under loom. A thread that
-//! waits for a missing wake-up fails the model, because loom notices that no thread can continue.
+//! [`Ownership`] and [`Stage`] are the real ones. Around them are copies of the steps of `CallerPolled`,
+//! `AwaitedCommand` and `Unawaited`, with the same locking, because the parts of the real ones (a runtime, a store's
+//! future) do not run under loom. A thread that waits for a missing wake-up fails the model, because loom notices that
+//! no thread can continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +13,7 @@ use loom::sync::{Condvar, Mutex, MutexGuard};
 use loom::thread;
 
 use super::{After, Found, Ownership};
+use crate::driver::unawaited::stage::{Next, Stage};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap()
@@ -274,20 +276,35 @@ impl Caller {
     }
 }
 
-impl Drop for Caller {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
-        }
-        let left = lock(&self.0.ownership).leave();
-        match left {
-            Ownership::WithCaller(command, waker) => {
-                drop(waker);
-                self.0.carry_on(command);
+/// Like `Unawaited`. Every thread that wakes it also polls it.
+struct Unawaited(Mutex<Stage<Caller>>);
+
+impl Unawaited {
+    fn start(caller: Caller) {
+        Arc::new(Unawaited(Mutex::new(Stage::Waits(caller)))).poll();
+    }
+
+    fn poll(self: &Arc<Self>) {
+        let waker = Waker::from(self.clone());
+        loop {
+            let begun = lock(&self.0).begin_poll();
+            let Some(caller) = begun else { return };
+            if caller.poll(&waker).is_ready() {
+                return lock(&self.0).ready();
             }
-            Ownership::Polled(_) => panic!("its only caller polls and drops it"),
-            Ownership::WithIoThread(_) | Ownership::Answered(_) | Ownership::Over => {}
+            let next = lock(&self.0).put_back(caller);
+            match next {
+                Next::Wait => return,
+                Next::PollAgain => {}
+                Next::Drop(_) => panic!("its command has been answered at the end"),
+            }
         }
+    }
+}
+
+impl Wake for Unawaited {
+    fn wake(self: Arc<Self>) {
+        self.poll();
     }
 }
 
@@ -401,7 +418,9 @@ fn is_not_polled_for_long(caller: Caller, others: Others) -> Option<Said> {
 
 fn is_dropped(caller: Caller, others: Others) -> Option<Said> {
     let said = caller.poll(&Bell::new().into());
-    drop(caller);
+    if said.is_pending() {
+        Unawaited::start(caller);
+    }
     others.join();
     match said {
         Poll::Ready(said) => Some(said),
@@ -410,7 +429,7 @@ fn is_dropped(caller: Caller, others: Others) -> Option<Said> {
 }
 
 fn is_never_polled(caller: Caller, others: Others) -> Option<Said> {
-    drop(caller);
+    Unawaited::start(caller);
     others.join();
     None
 }
