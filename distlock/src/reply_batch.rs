@@ -1,4 +1,5 @@
-//! Wakes the tasks whose replies were read together, and then does the work that no task awaits, on the same thread.
+//! Wakes the tasks whose replies were read together, and collects the work that no task awaits. The thread that has read
+//! the replies does that work, too.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -6,47 +7,39 @@ use std::task::Waker;
 
 use crate::contained::contained;
 
-/// Work that a waker starts.
+/// Work that a waker starts. It runs where observers of the program may run. If it never runs, because the runtime ends
+/// that was to run it, the waker's command is taken over after a moment.
 pub(crate) trait Deferred: Send + Sync {
     fn run(self: Arc<Self>);
 }
 
-type Rest = Vec<Arc<dyn Deferred>>;
+/// The work that the wakers of a batch have deferred.
+pub(crate) type Rest = Vec<Arc<dyn Deferred>>;
 
 thread_local! {
     /// `Some`: this thread is in [`wake_all`].
     static REST: RefCell<Option<Rest>> = const { RefCell::new(None) };
 }
 
-/// Wakes tasks, and then runs the work that they have deferred. The caller holds no mutex.
-pub(crate) fn wake_all(wakers: impl Iterator<Item = Waker>) {
-    let begins = REST.try_with(|rest| {
-        let is_first = rest.borrow().is_none();
-        if is_first {
-            rest.replace(Some(Vec::new()));
-        }
-        is_first
-    });
+/// Wakes tasks, and adds the work that they defer to `rest`. The caller holds no mutex.
+pub(crate) fn wake_all(wakers: impl Iterator<Item = Waker>, rest: &mut Rest) {
+    let outer = set(Some(std::mem::take(rest)));
     for waker in wakers {
         drop(contained(|| waker.wake()));
     }
-    if begins == Ok(true) {
-        while let Some(rest) = take_rest() {
-            for work in rest {
-                drop(contained(|| work.run()));
-            }
-        }
-    }
+    *rest = set(outer).unwrap_or_default();
 }
 
-/// `None`: nothing is left, and the batch has ended.
-fn take_rest() -> Option<Rest> {
-    let take = |rest: &RefCell<Option<Rest>>| {
-        let now = rest.take().filter(|now| !now.is_empty());
-        rest.replace(now.is_some().then(Vec::new));
-        now
-    };
-    REST.try_with(take).ok().flatten()
+/// Returns the former value.
+fn set(rest: Option<Rest>) -> Option<Rest> {
+    REST.try_with(|known| known.replace(rest)).ok().flatten()
+}
+
+/// Runs the work that was deferred. The caller holds no mutex, and is not inside the I/O driver of a runtime.
+pub(crate) fn run(rest: &mut Rest) {
+    for work in rest.drain(..) {
+        drop(contained(|| work.run()));
+    }
 }
 
 /// Called by a waker. `Err`: this thread is not in [`wake_all`], so the caller may hold mutexes, and another thread
@@ -74,17 +67,13 @@ mod tests {
 
     struct Work {
         notes: Notes,
-        next: Option<Arc<Work>>,
+        nested: Option<Arc<Work>>,
         panics: bool,
     }
 
     impl Deferred for Work {
         fn run(self: Arc<Self>) {
             self.notes.lock().push("run");
-            if let Some(next) = self.next.clone() {
-                wake_all(std::iter::once(Waker::from(next)));
-                self.notes.lock().push("nested wake-ups are over");
-            }
             if self.panics {
                 std::panic::resume_unwind(Box::new("a test"));
             }
@@ -94,6 +83,12 @@ mod tests {
     impl Wake for Work {
         fn wake(self: Arc<Self>) {
             self.notes.lock().push("woken");
+            if let Some(nested) = self.nested.clone() {
+                let mut rest = Rest::new();
+                wake_all(std::iter::once(Waker::from(nested)), &mut rest);
+                self.notes.lock().push("nested");
+                run(&mut rest);
+            }
             assert!(defer(self).is_ok());
         }
     }
@@ -101,17 +96,23 @@ mod tests {
     #[test]
     fn work_is_run_after_all_wake_ups() {
         let notes = Notes::default();
-        let work = |panics| Arc::new(Work { notes: notes.clone(), next: None, panics });
-        wake_all([true, false].map(|panics| Waker::from(work(panics))).into_iter());
+        let work = |panics| Arc::new(Work { notes: notes.clone(), nested: None, panics });
+        let mut rest = Rest::new();
+        wake_all([true, false].map(|panics| Waker::from(work(panics))).into_iter(), &mut rest);
+        run(&mut rest);
         assert_eq!(*notes.lock(), ["woken", "woken", "run", "run"]);
         assert!(defer(work(false)).is_err(), "the batch has ended");
     }
 
     #[test]
-    fn work_may_wake_tasks_whose_work_is_run_later() {
+    fn a_batch_inside_a_batch_has_its_own_work() {
         let notes = Notes::default();
-        let next = Some(Arc::new(Work { notes: notes.clone(), next: None, panics: false }));
-        wake_all(std::iter::once(Waker::from(Arc::new(Work { notes: notes.clone(), next, panics: false }))));
-        assert_eq!(*notes.lock(), ["woken", "run", "woken", "nested wake-ups are over", "run"]);
+        let nested = Some(Arc::new(Work { notes: notes.clone(), nested: None, panics: false }));
+        let outer = Arc::new(Work { notes: notes.clone(), nested, panics: false });
+        let mut rest = Rest::new();
+        wake_all(std::iter::once(Waker::from(outer)), &mut rest);
+        assert_eq!(*notes.lock(), ["woken", "woken", "nested", "run"]);
+        run(&mut rest);
+        assert_eq!(notes.lock().len(), 5);
     }
 }

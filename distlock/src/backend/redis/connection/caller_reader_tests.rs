@@ -1,16 +1,17 @@
 //! Tests of readers on the callers' runtime, with real servers and with a peer that replies byte by byte.
 
 use std::io::Write;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use redis::{RedisResult, Value, cmd};
 use tokio::io::AsyncWrite;
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinHandle};
 use tokio::time::timeout;
 
 use super::Connection;
@@ -18,6 +19,7 @@ use super::reader_policy::Reader;
 use super::tests::{Rig, asks_and_goes, echoes};
 use crate::backend::redis::test_server::{LONG, block_on, wait_until};
 use crate::backend::redis::test_tls_files::TlsFiles;
+use crate::reply_batch::{self, Deferred};
 
 fn callers() -> Runtime {
     with_io(Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap())
@@ -398,4 +400,50 @@ fn a_reader_that_is_woken_by_a_task_without_budget_reads() {
         ask.await.unwrap();
     });
     callers.block_on(async { timeout(LONG, woken).await.unwrap().unwrap() });
+}
+
+/// A waker whose work reports the task that it runs in.
+struct Defers(mpsc::UnboundedSender<Option<Id>>);
+
+impl Wake for Defers {
+    fn wake(self: Arc<Self>) {
+        assert!(reply_batch::defer(self).is_ok());
+    }
+}
+
+impl Deferred for Defers {
+    fn run(self: Arc<Self>) {
+        self.0.send(tokio::task::try_id()).unwrap();
+    }
+}
+
+fn number(id: Id) -> u64 {
+    id.to_string().parse().unwrap()
+}
+
+/// Observers of the program may run then, and may need the I/O driver. A worker that drives I/O has the number of a task,
+/// too, but a lower one than the readers, which begin later.
+#[test]
+fn work_that_nobody_awaits_is_done_in_a_task_and_not_inside_the_io_driver() {
+    let rig = Rig::start();
+    let callers = callers();
+    let (connection, io_thread) = (Arc::clone(&rig.connection), rig.driver.id());
+    let works = callers.spawn(async move {
+        let (mut count, before) = (0, number(tokio::task::id()));
+        while count < 20 {
+            until_the_caller_reads(&connection).await;
+            let (sender, mut worked) = mpsc::unbounded_channel();
+            let waker = Waker::from(Arc::new(Defers(sender)));
+            let mut asking = pin!(connection.request(cmd("PING")));
+            // Otherwise the reply was quicker than this thread.
+            if asking.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                drop(waker);
+                let task = worked.recv().await.unwrap().unwrap();
+                assert!(task == io_thread || number(task) > before);
+                asking.await.unwrap();
+                count += 1;
+            }
+        }
+    });
+    callers.block_on(async { timeout(LONG, works).await.unwrap().unwrap() });
 }

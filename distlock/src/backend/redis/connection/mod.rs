@@ -51,7 +51,7 @@ use super::spare;
 use super::stream::Stream;
 use crate::contained::contained;
 use crate::process::Process;
-use crate::reply_batch;
+use crate::reply_batch::{self, Rest};
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 
@@ -122,6 +122,15 @@ struct Socket {
     unflushed: bool,
     /// The reason why the connection can no longer be used. The driver on the I/O thread then ends it.
     fault: Option<RedisError>,
+}
+
+/// Empty between reads. Its memory is reused.
+#[derive(Default)]
+struct Batch {
+    /// The tasks whose replies were read.
+    woken: Vec<Waker>,
+    /// The work that no task awaits.
+    rest: Rest,
 }
 
 /// Why a reader stops.
@@ -291,9 +300,9 @@ impl Connection {
 
     async fn read_to_the_end(&self) -> RedisError {
         self.queue.lock().io_runtime = Handle::try_current().ok().map(|handle| handle.id());
-        let mut woken = Vec::new();
+        let mut batch = Batch::default();
         loop {
-            match poll_fn(|cx| self.poll_drive(Reader::IoThread, &mut woken, cx)).await {
+            match poll_fn(|cx| self.poll_drive(&mut batch, cx)).await {
                 Stop::Ended(error) => return error,
                 Stop::Replaced => {
                     if let Err(error) = self.check_caller_reader().await {
@@ -304,29 +313,25 @@ impl Connection {
         }
     }
 
-    /// `woken` is empty, and its memory is reused.
-    fn poll_drive(&self, reader: Reader, woken: &mut Vec<Waker>, cx: &mut Context<'_>) -> Poll<Stop> {
+    fn poll_drive(&self, batch: &mut Batch, cx: &mut Context<'_>) -> Poll<Stop> {
         loop {
-            if let Some(stop) = ready!(self.poll_drive_once(reader, woken, cx)) {
+            let driven = self.poll_drive_once(Reader::IoThread, batch, cx);
+            reply_batch::run(&mut batch.rest);
+            if let Some(stop) = ready!(driven) {
                 return Poll::Ready(stop);
             }
         }
     }
 
     /// `None`: there may be more data to read or to write.
-    fn poll_drive_once(
-        &self,
-        reader: Reader,
-        woken: &mut Vec<Waker>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Stop>> {
+    fn poll_drive_once(&self, reader: Reader, batch: &mut Batch, cx: &mut Context<'_>) -> Poll<Option<Stop>> {
         let driven = {
             let mut socket = self.socket.lock();
             let Some(socket) = &mut *socket else { return Poll::Ready(Some(Stop::Ended(broken()))) };
             let is_reader = self.queue.lock().set_reader_waker(reader, cx.waker());
             match is_reader {
                 Ok(former) => {
-                    let read = self.poll_read(socket, woken, cx);
+                    let read = self.poll_read(socket, &mut batch.woken, cx);
                     let is_full = self.poll_write(socket, cx).is_pending();
                     Some((read, is_full, socket.fault.clone(), former))
                 }
@@ -341,7 +346,7 @@ impl Connection {
             return Poll::Ready(Some(Stop::Replaced));
         };
         drop(former);
-        reply_batch::wake_all(woken.drain(..));
+        reply_batch::wake_all(batch.woken.drain(..), &mut batch.rest);
         if let Some(error) = fault {
             return Poll::Ready(Some(Stop::Ended(error)));
         }
@@ -386,7 +391,9 @@ impl Connection {
             woken.extend(queue.caller_waker.take());
             queue.replies.end(|| error.clone(), &mut woken);
         }
-        reply_batch::wake_all(woken.into_iter());
+        let mut rest = Rest::new();
+        reply_batch::wake_all(woken.into_iter(), &mut rest);
+        reply_batch::run(&mut rest);
     }
 }
 

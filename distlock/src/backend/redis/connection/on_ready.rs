@@ -12,8 +12,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use tokio::task::unconstrained;
 
 use super::reader_policy::{Generation, Reader};
-use super::{Connection, Stop};
+use super::{Batch, Connection, Stop};
 use crate::contained::{Panicked, contained};
+use crate::reply_batch::{self, Rest};
 use distlock_store::kit::sync::Locked;
 
 /// After this many reads, the reader's task continues, because the I/O driver also serves other sockets and the
@@ -33,8 +34,9 @@ struct State {
     activity: Activity,
     /// The reader's task.
     task: Option<Waker>,
-    /// Empty. Its memory is reused.
-    woken: Vec<Waker>,
+    batch: Batch,
+    /// The reader's task does it, because no code of the program may run inside the I/O driver.
+    rest: Rest,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -58,8 +60,13 @@ impl OnReady {
         if self.is_of_another_process() {
             return Poll::Pending;
         }
-        let former = self.state.lock().task.replace(cx.waker().clone());
+        let waker = cx.waker().clone();
+        let (former, mut rest) = {
+            let mut state = self.state.lock();
+            (state.task.replace(waker), mem::take(&mut state.rest))
+        };
         drop(former);
+        reply_batch::run(&mut rest);
         self.read();
         if self.state.lock().activity == Activity::Over { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -71,26 +78,28 @@ impl OnReady {
     }
 
     fn read(self: &Arc<Self>) {
-        let Some(mut woken) = self.begin() else { return };
+        let Some(mut batch) = self.begin() else { return };
         for _ in 0..MAX_READS {
-            match self.read_once(&mut woken) {
+            let read = self.read_once(&mut batch);
+            self.leave_to_task(&mut batch.rest);
+            match read {
                 Ok(Poll::Ready(None)) => {}
-                Ok(Poll::Pending) if self.goes_on(&mut woken) => {}
+                Ok(Poll::Pending) if self.goes_on(&mut batch) => {}
                 Ok(Poll::Pending) => return,
                 // A panic is a bug of distlock. The I/O thread reads from then on.
-                Ok(Poll::Ready(Some(_))) | Err(_) => return self.stop(Activity::Over, woken),
+                Ok(Poll::Ready(Some(_))) | Err(_) => return self.stop(Activity::Over, batch),
             }
         }
-        self.stop(Activity::Waits, woken);
+        self.stop(Activity::Waits, batch);
     }
 
     /// `None`: this thread must not read.
-    fn begin(&self) -> Option<Vec<Waker>> {
+    fn begin(&self) -> Option<Batch> {
         let mut state = self.state.lock();
         match state.activity {
             Activity::Waits => {
                 state.activity = Activity::Reads;
-                Some(mem::take(&mut state.woken))
+                Some(mem::take(&mut state.batch))
             }
             Activity::Reads => {
                 state.activity = Activity::ReadsOnceMore;
@@ -100,33 +109,45 @@ impl OnReady {
         }
     }
 
-    fn read_once(self: &Arc<Self>, woken: &mut Vec<Waker>) -> Result<Poll<Option<Stop>>, Panicked> {
+    fn read_once(self: &Arc<Self>, batch: &mut Batch) -> Result<Poll<Option<Stop>>, Panicked> {
         let this = Waker::from(Arc::clone(self));
         let reader = Reader::Caller(self.generation);
-        let read = poll_fn(|cx| self.connection.poll_drive_once(reader, woken, cx));
+        let read = poll_fn(|cx| self.connection.poll_drive_once(reader, batch, cx));
         // Cooperative scheduling must not delay it: a task without budget may be running on this thread.
         let mut read = pin!(unconstrained(read));
         contained(|| read.as_mut().poll(&mut Context::from_waker(&this)))
     }
 
+    fn leave_to_task(&self, rest: &mut Rest) {
+        if rest.is_empty() {
+            return;
+        }
+        let task = {
+            let mut state = self.state.lock();
+            state.rest.append(rest);
+            state.task.take()
+        };
+        drop(contained(|| task.map(Waker::wake)));
+    }
+
     /// The socket has no more data. `true`: new data has arrived since then.
-    fn goes_on(&self, woken: &mut Vec<Waker>) -> bool {
+    fn goes_on(&self, batch: &mut Batch) -> bool {
         let mut state = self.state.lock();
         if state.activity == Activity::ReadsOnceMore {
             state.activity = Activity::Reads;
             return true;
         }
         state.activity = Activity::Waits;
-        state.woken = mem::take(woken);
+        state.batch = mem::take(batch);
         false
     }
 
     /// Leaves the rest to the reader's task.
-    fn stop(&self, next: Activity, woken: Vec<Waker>) {
+    fn stop(&self, next: Activity, batch: Batch) {
         let task = {
             let mut state = self.state.lock();
             state.activity = next;
-            state.woken = woken;
+            state.batch = batch;
             state.task.take()
         };
         drop(contained(|| task.map(Waker::wake)));

@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
 use super::reader_policy::A_CALLER;
-use super::{Connection, Stop};
+use super::{Batch, Connection, Stop};
 use crate::backend::redis::config::{Address, RedisConfig, ServerLocation};
 use crate::backend::redis::stream::{Liveness, Stream};
 use crate::backend::redis::test_server::TestServer;
@@ -185,7 +185,7 @@ fn a_reader_that_was_replaced_writes_what_a_caller_has_left() {
     let stop = {
         let _entered = rig.io.enter();
         let mut cx = Context::from_waker(Waker::noop());
-        rig.connection.poll_drive_once(A_CALLER, &mut Vec::new(), &mut cx)
+        rig.connection.poll_drive_once(A_CALLER, &mut Batch::default(), &mut cx)
     };
     assert!(matches!(stop, Poll::Ready(Some(Stop::Replaced))));
     reply_when_all_are_here(&mut rig.server, 1);
@@ -214,7 +214,9 @@ fn the_thread_that_reads_replies_does_the_work_that_nobody_awaits() {
     let (sender, worked) = mpsc::channel();
     let waker = Waker::from(Arc::new(Defers(sender)));
     let mut asking = pin!(rig.connection.request(cmd("PING")));
+    rig.server.stop();
     assert!(asking.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    rig.server.resume();
     drop(waker);
     let driver = rig.io.block_on(rig.io.spawn(async { thread::current().id() })).unwrap();
     assert_eq!(worked.recv(), Ok(driver));
