@@ -1,5 +1,5 @@
-//! Wakes the tasks whose replies were read together, and collects the work that no task awaits. The thread that has read
-//! the replies does that work, too.
+//! Wakes the tasks whose replies were read together, and collects the work that no task awaits. The reader of the
+//! replies does that work, too.
 
 use std::cell::RefCell;
 use std::sync::Arc;

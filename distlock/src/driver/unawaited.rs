@@ -1,4 +1,4 @@
-//! Commands that no caller awaits. The thread that reads the reply to one also handles it, so no other thread is woken.
+//! Commands that no caller awaits. The reader of the reply to one also handles it, so no other thread is woken.
 
 pub(super) mod stage;
 

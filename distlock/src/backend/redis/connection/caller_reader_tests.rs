@@ -421,8 +421,8 @@ fn number(id: Id) -> u64 {
     id.to_string().parse().unwrap()
 }
 
-/// Observers of the program may run then, and may need the I/O driver. A worker that drives I/O has the number of a task,
-/// too, but a lower one than the readers, which begin later.
+/// Observers of the program may run then, and may need the I/O driver. A worker that drives I/O has the number of a
+/// task, too, but a lower one than the readers, which begin later.
 #[test]
 fn work_that_nobody_awaits_is_done_in_a_task_and_not_inside_the_io_driver() {
     let rig = Rig::start();
