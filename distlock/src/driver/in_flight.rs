@@ -9,7 +9,6 @@ use super::Core;
 use super::ownership::{self, After, Ownership};
 use super::shards::BatchAnswer;
 use super::take_over::{EntryId, TakenOver};
-use super::unawaited::Unawaited;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{BoxFuture, Sending};
 use crate::contained::{Panicked, contained, poll_contained};
@@ -240,7 +239,7 @@ fn ended() -> Confirmation {
 /// The caller's part of an event: the one command that it awaits, or its result.
 pub(super) struct AwaitedCommand {
     pub(super) kind: AwaitedKind,
-    in_flight: Option<(Arc<CallerPolled>, Option<EntryId>)>,
+    pub(super) in_flight: Option<(Arc<CallerPolled>, Option<EntryId>)>,
     pub(super) confirmation: Option<Confirmation>,
 }
 
@@ -273,42 +272,18 @@ impl AwaitedCommand {
         Poll::Ready(())
     }
 
-    fn forget(&mut self, core: &Arc<Core>) -> Option<Arc<CallerPolled>> {
+    pub(super) fn forget(&mut self, core: &Arc<Core>) -> Option<Arc<CallerPolled>> {
         let (polled, entry) = self.in_flight.take()?;
         if let Some(entry) = entry {
             core.take_over_timer.forget(entry);
         }
         Some(polled)
     }
-
-    /// The caller stops awaiting the command. Its reply reaches the engine nevertheless.
-    pub(super) fn hand_over(&mut self, core: &Arc<Core>) {
-        if core.is_forked() {
-            // The parent process awaits it. Data that it shares with connections must not be touched here, and the
-            // mutexes may be locked by a thread that does not exist here.
-            std::mem::forget(self.in_flight.take());
-            return;
-        }
-        if !self.is_under_way() {
-            return;
-        }
-        if !commands_are_handed_over() {
-            drop(contained(|| drop(self.forget(core))));
-            return;
-        }
-        let command = std::mem::replace(self, AwaitedCommand::new(self.kind));
-        Unawaited::start(core, command, None);
-    }
 }
 
 /// A rule that tests can break: a command gets its reply whether or not its caller is polled.
 fn commands_are_taken_over() -> bool {
     !mutated!(CommandLeftToCaller)
-}
-
-/// A rule that tests can break: the reply to every command reaches the engine, even if its caller was dropped.
-fn commands_are_handed_over() -> bool {
-    !mutated!(CommandDroppedWithCaller)
 }
 
 /// The command may have been sent before the panic, so it may be applied.

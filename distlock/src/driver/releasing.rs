@@ -2,12 +2,12 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
+use super::release_report::{Ending, Failed, InBackground, confirmed, report_end};
 use super::reports::EndReport;
 use super::unawaited::Unawaited;
 use super::{Core, LeaseHandle, Requester};
@@ -16,21 +16,8 @@ use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::observe::ReleaseOutcome;
 use crate::process;
-use crate::protocol::{StoreError, mutated};
+use crate::protocol::mutated;
 use distlock_store::clock;
-
-/// How many releases of one manager may be in flight without a section that waits for them. They share a connection.
-/// The server needs a few microseconds for each, and a few milliseconds for all of them. Fewer in unit tests, which
-/// start them one by one and must reach the limit before the store counts as silent.
-pub(crate) const MOST_IN_BACKGROUND: usize = if cfg!(test) { 16 } else { 1024 };
-
-/// The reason why a release or an extension failed.
-#[derive(Clone, Debug)]
-pub(crate) enum Failed {
-    Lost(LostReason),
-    /// There was no conclusive reply. A release is repeated when the server is reachable.
-    Unconfirmed(StoreError),
-}
 
 /// A command that its caller awaits. If the caller is dropped, the I/O thread awaits it.
 struct AwaitedConfirmation {
@@ -54,28 +41,6 @@ impl AwaitedConfirmation {
 
     async fn confirmation(mut self) -> Confirmation {
         poll_fn(|cx| self.poll_confirmation(cx)).await
-    }
-}
-
-fn confirmed(confirmation: Confirmation) -> Result<(), Failed> {
-    match confirmation {
-        Confirmation::None | Confirmation::Fine => Ok(()),
-        Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
-        Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
-    }
-}
-
-/// `fine`: the outcome of a release that was confirmed.
-fn report_end(
-    report: &mut EndReport,
-    (core, cell): (&Core, &LeaseCell),
-    result: &Result<(), Failed>,
-    fine: ReleaseOutcome<'_>,
-) {
-    match result {
-        Ok(()) => report.finish(core, cell, fine),
-        Err(Failed::Lost(reason)) => report.finish_lost(core, cell, *reason),
-        Err(Failed::Unconfirmed(error)) => report.finish(core, cell, ReleaseOutcome::Unconfirmed(error)),
     }
 }
 
@@ -223,46 +188,6 @@ impl Drop for Released {
     fn drop(&mut self) {
         let (core, cell) = (self.lease_handle.alive.core(), &self.lease_handle.cell);
         self.report.finish(core, cell, ReleaseOutcome::Dropped);
-    }
-}
-
-/// Counts a release that the I/O thread awaits instead of its section.
-struct InBackground(Arc<Core>);
-
-impl InBackground {
-    /// `None`: there are already too many.
-    fn enter(core: &Arc<Core>) -> Option<Self> {
-        let more = |count: usize| (count < MOST_IN_BACKGROUND).then_some(count + 1);
-        let entered = core.in_background.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        entered.is_ok().then(|| InBackground(core.clone()))
-    }
-}
-
-impl Drop for InBackground {
-    fn drop(&mut self) {
-        self.0.in_background.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The end of a hold whose section has returned.
-pub(super) struct Ending {
-    cell: Arc<LeaseCell>,
-    report: EndReport,
-    /// The lock counts as in use until the reply has arrived, so a shutdown waits for it.
-    _in_hand: Option<InHand>,
-    place: InBackground,
-}
-
-impl Ending {
-    pub(super) fn finish(mut self, core: &Core, confirmation: Confirmation) {
-        report_end(&mut self.report, (core, &self.cell), &confirmed(confirmation), ReleaseOutcome::Confirmed);
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        // This has an effect only if the I/O thread has ended before the reply arrived.
-        self.report.finish(&self.place.0, &self.cell, ReleaseOutcome::Dropped);
     }
 }
 

@@ -11,9 +11,10 @@ use tokio::sync::Notify;
 use super::Core;
 use super::idle::HandedOver;
 use super::in_flight::AwaitedCommand;
-use super::releasing::Ending;
+use super::release_report::Ending;
 use crate::contained::contained;
 use crate::engine::Confirmation;
+use crate::protocol::mutated;
 use crate::reply_batch::{self, Deferred};
 use stage::{Next, Stage};
 
@@ -30,6 +31,32 @@ struct Work {
     ending: Option<Ending>,
     /// Dropped last.
     handed_over: HandedOver,
+}
+
+impl AwaitedCommand {
+    /// The caller stops awaiting the command. Its reply reaches the engine nevertheless.
+    pub(super) fn hand_over(&mut self, core: &Arc<Core>) {
+        if core.is_forked() {
+            // The parent process awaits it. Data that it shares with connections must not be touched here, and the
+            // mutexes may be locked by a thread that does not exist here.
+            std::mem::forget(self.in_flight.take());
+            return;
+        }
+        if !self.is_under_way() {
+            return;
+        }
+        if !commands_are_handed_over() {
+            drop(contained(|| drop(self.forget(core))));
+            return;
+        }
+        let command = std::mem::replace(self, AwaitedCommand::new(self.kind));
+        Unawaited::start(core, command, None);
+    }
+}
+
+/// A rule that tests can break: the reply to every command reaches the engine, even if its caller was dropped.
+fn commands_are_handed_over() -> bool {
+    !mutated!(CommandDroppedWithCaller)
 }
 
 impl Unawaited {

@@ -65,8 +65,11 @@ impl Sides {
             };
             let config = RedisConfig::new(&url, client).unwrap();
             let rig = Rig::start(RedisConfig { tuning: tuning.clone(), ..config });
-            let listens = if *client == "deaf" { Notifications::Off } else { Notifications::On };
-            assert_eq!(rig.wait_until_up().1, listens);
+            if *client == "deaf" {
+                assert_eq!(rig.wait_until_up().1, Notifications::Off);
+            } else {
+                rig.wait_until_pushed();
+            }
             rig
         };
         let rigs: Vec<Rig> = CLIENTS.iter().map(rig).collect();
