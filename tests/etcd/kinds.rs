@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use distlock::{Guard, LockManager, LockRequest};
+use distlock::{Guard, LockError, LockManager, LockRequest};
 use distlock_tests::{EtcdServers, eventually, until_waiting};
 use tokio::task::JoinSet;
 
@@ -163,7 +163,12 @@ async fn no_more_than_the_limit_get_in_who_do_not_wait() {
         trying.spawn(async move {
             while entered.load(Ordering::SeqCst) < 150 {
                 let request = manager.lock("k").max_holders(3).ttl(LONG);
-                let Some(guard) = request.try_acquire().await.unwrap() else { continue };
+                let guard = match request.try_acquire().await {
+                    Ok(Some(guard)) => guard,
+                    // On a slow machine, the others may have come and gone too often during its requests.
+                    Ok(None) | Err(LockError::Unavailable { .. }) => continue,
+                    Err(error) => panic!("{error}"),
+                };
                 let others = inside.fetch_add(1, Ordering::SeqCst);
                 assert!(others < LIMIT, "beside {others} others");
                 entered.fetch_add(1, Ordering::SeqCst);
