@@ -90,7 +90,7 @@ impl Core {
         self.engine.outstanding().pending_releases
     }
 
-    /// Blocks this thread until the commands that the I/O thread awaits have replies, but not beyond `until`.
+    /// Blocks this thread until the commands that no caller awaits have replies, but not beyond `until`.
     pub(super) fn answered_by(&self, until: Instant) {
         let _waiting = IdleWaiter::new(self);
         loop {

@@ -1,9 +1,9 @@
-//! Executes the engine's effects: on the calling task if it awaits the reply, otherwise on the I/O thread. The driver
-//! never decides about locks.
+//! Executes the engine's effects, and passes replies to the engine: on the calling task if it awaits the reply,
+//! otherwise where the reply is read. The driver never decides about locks.
 //!
 //! The first poll of a command's future fixes its place in the order of execution. So every command is polled once, in
-//! the engine's order, before anything is awaited. If a future is dropped before its reply has arrived, its command is
-//! passed to the I/O thread. So every reply reaches the engine exactly once.
+//! the engine's order, before anything is awaited. If a future is dropped before its reply has arrived, its command
+//! goes on without it ([`unawaited`]). So every reply reaches the engine exactly once.
 
 mod acquiring;
 mod acquiring_all;

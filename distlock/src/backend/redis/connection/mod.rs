@@ -124,12 +124,12 @@ struct Socket {
     fault: Option<RedisError>,
 }
 
-/// Empty between reads. Its memory is reused.
+/// What reads have made possible. Its memory is reused.
 #[derive(Default)]
 struct Batch {
-    /// The tasks whose replies were read.
+    /// The tasks whose replies were read. Empty between reads.
     woken: Vec<Waker>,
-    /// The work that no task awaits.
+    /// The work that no task awaits, until the reader has done it.
     rest: Rest,
 }
 

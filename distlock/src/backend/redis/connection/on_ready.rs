@@ -14,7 +14,7 @@ use tokio::task::unconstrained;
 use super::reader_policy::{Generation, Reader};
 use super::{Batch, Connection, Stop};
 use crate::contained::{Panicked, contained};
-use crate::reply_batch::{self, Rest};
+use crate::reply_batch;
 use distlock_store::kit::sync::Locked;
 
 /// After this many reads, the reader's task continues, because the I/O driver also serves other sockets and the
@@ -34,9 +34,8 @@ struct State {
     activity: Activity,
     /// The reader's task.
     task: Option<Waker>,
+    /// The reader's task does its work, because no code of the program may run inside the I/O driver.
     batch: Batch,
-    /// The reader's task does it, because no code of the program may run inside the I/O driver.
-    rest: Rest,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -63,7 +62,7 @@ impl OnReady {
         let waker = cx.waker().clone();
         let (former, mut rest) = {
             let mut state = self.state.lock();
-            (state.task.replace(waker), mem::take(&mut state.rest))
+            (state.task.replace(waker), mem::take(&mut state.batch.rest))
         };
         drop(former);
         reply_batch::run(&mut rest);
@@ -80,9 +79,7 @@ impl OnReady {
     fn read(self: &Arc<Self>) {
         let Some(mut batch) = self.begin() else { return };
         for _ in 0..MAX_READS {
-            let read = self.read_once(&mut batch);
-            self.leave_to_task(&mut batch.rest);
-            match read {
+            match self.read_once(&mut batch) {
                 Ok(Poll::Ready(None)) => {}
                 Ok(Poll::Pending) if self.goes_on(&mut batch) => {}
                 Ok(Poll::Pending) => return,
@@ -118,27 +115,19 @@ impl OnReady {
         contained(|| read.as_mut().poll(&mut Context::from_waker(&this)))
     }
 
-    fn leave_to_task(&self, rest: &mut Rest) {
-        if rest.is_empty() {
-            return;
-        }
-        let task = {
-            let mut state = self.state.lock();
-            state.rest.append(rest);
-            state.task.take()
-        };
-        drop(contained(|| task.map(Waker::wake)));
-    }
-
     /// The socket has no more data. `true`: new data has arrived since then.
     fn goes_on(&self, batch: &mut Batch) -> bool {
-        let mut state = self.state.lock();
-        if state.activity == Activity::ReadsOnceMore {
-            state.activity = Activity::Reads;
-            return true;
-        }
-        state.activity = Activity::Waits;
-        state.batch = mem::take(batch);
+        let task = {
+            let mut state = self.state.lock();
+            if state.activity == Activity::ReadsOnceMore {
+                state.activity = Activity::Reads;
+                return true;
+            }
+            state.activity = Activity::Waits;
+            state.batch = mem::take(batch);
+            if state.batch.rest.is_empty() { None } else { state.task.take() }
+        };
+        drop(contained(|| task.map(Waker::wake)));
         false
     }
 
