@@ -15,7 +15,7 @@ use distlock_store::clock;
 use distlock_store::engine::Time;
 
 /// It can be dropped at any time: a request that still waits is cancelled, a lock that was just acquired is released,
-/// and a command in flight goes on without it.
+/// and a command in flight continues without it.
 pub(crate) struct PendingAcquire {
     core: Arc<Core>,
     key: Arc<str>,

@@ -3,7 +3,7 @@
 //!
 //! The first poll of a command's future fixes its place in the order of execution. So every command is polled once, in
 //! the engine's order, before anything is awaited. If a future is dropped before its reply has arrived, its command
-//! goes on without it ([`unawaited`]). So every reply reaches the engine exactly once.
+//! continues without it ([`unawaited`]). So every reply reaches the engine exactly once.
 
 mod acquiring;
 mod acquiring_all;

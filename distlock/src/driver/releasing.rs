@@ -19,11 +19,11 @@ use crate::process;
 use crate::protocol::mutated;
 use distlock_store::clock;
 
-/// A command that its caller awaits. If the caller is dropped, it goes on unawaited.
+/// A command that its caller awaits. If the caller is dropped, it continues unawaited.
 struct AwaitedConfirmation {
     core: Arc<Core>,
     command: AwaitedCommand,
-    /// Only for a release. If the command goes on unawaited, this is dropped after that.
+    /// Only for a release. If the command continues unawaited, this is dropped after that.
     in_hand: Option<InHand>,
 }
 
@@ -51,7 +51,7 @@ impl Drop for AwaitedConfirmation {
 }
 
 /// A hold that has ended, and the future of the server's reply. If this is dropped before the reply has arrived, the
-/// release goes on unawaited.
+/// release continues unawaited.
 pub(crate) struct Released {
     lease_handle: Arc<LeaseHandle>,
     word: Word,
