@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Repeats what the documents say about safety, on this machine, and writes one page with the results: target/proof.md.
 #
-#   scripts/prove.sh          an hour on two cores
+#   scripts/prove.sh          one to two hours on two cores
 #   scripts/prove.sh --all    an evening: every world of the specification in full, more seeds, an hour of faults
 #
 # Each row is a claim, the command that checks it, and what came out. The output of each command is in target/proof/.
-# The script goes on after a failure, and fails at its end. Environment: PROOF_SEED (1), for the faults on real servers.
+# The script continues after a failure, and fails at its end. Environment: PROOF_SEED (1), for the faults on real servers.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
 
 seed=${PROOF_SEED:-1}
+export SPEC_WORKERS=${SPEC_WORKERS:-$(nproc)}
 case ${1:-} in
     '') spec=() seeds=2000 minutes=9 ;;
     --all) spec=(--worlds) seeds=20000 minutes=60 ;;

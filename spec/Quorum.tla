@@ -58,6 +58,16 @@ Init == /\ sv = [s \in Servers |-> [val |-> Free, until |-> 0, top |-> 0, young 
         /\ left = [starts |-> Starts, renewals |-> Renewals, restarts |-> Restarts, breaks |-> Breaks]
         /\ log = [top |-> 0, bad |-> {}]
 
+\* A state of Spec from which renewals are checked: a process holds the lock on every server, the other ones have tried
+\* once and failed, and no message is under way.
+InitHeld == \E p \in Procs :
+              /\ sv = [s \in Servers |-> [val |-> <<p, 1>>, until |-> TTL, top |-> 1, young |-> 0]]
+              /\ cl = [q \in Procs |-> IF q = p THEN [Idle EXCEPT !.ph = "held", !.n = 1, !.f = 1, !.dl = TTL]
+                                      ELSE [Idle EXCEPT !.n = 1, !.f = 1]]
+              /\ net = {}
+              /\ left = [starts |-> Starts, renewals |-> Renewals, restarts |-> Restarts, breaks |-> Breaks]
+              /\ log = [top |-> 1, bad |-> {}]
+
 Less(what) == left[what] > 0 /\ left' = [left EXCEPT ![what] = @ - 1]
 
 Msg(cmd, p, s, n) == [cmd |-> cmd, p |-> p, s |-> s, n |-> n]
@@ -253,6 +263,10 @@ Spec == Init /\ [][Next]_vars
 OneHolder == \A p, q \in Procs : cl[p].ph = "held" /\ cl[q].ph = "held" => p = q
 
 TokensRise == "token fell" \notin log.bad
+
+\* Without restarts: the deadline of a holder is not later than the leases on a majority of the servers.
+KeptByMajority == \A p \in Procs :
+                    cl[p].ph = "held" => Cardinality({s \in Servers : sv[s].val = <<p, cl[p].n>> /\ sv[s].until >= cl[p].dl}) >= Most
 
 \* No server keeps a lock of who has left.
 NoOrphan == \A s \in Servers :
