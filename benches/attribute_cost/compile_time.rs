@@ -16,61 +16,68 @@ const FUNCTIONS: [usize; 2] = [1, 200];
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// How the functions of a generated crate are locked.
+/// What surrounds the functions of a generated crate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Locked {
-    Not,
-    ByAttribute,
-    /// With a guard, acquired and released explicitly.
-    ByHand,
+enum Around {
+    Nothing,
+    /// `#[distributed_lock]`.
+    Attribute,
+    /// A guard, acquired and released explicitly.
+    Guard,
+    /// `#[tracing::instrument]`, an attribute that many services use.
+    Instrument,
+    /// `#[async_trait]`, another one. Each function is a method of a trait.
+    AsyncTrait,
 }
 
-impl Locked {
-    const ALL: [Locked; 3] = [Locked::Not, Locked::ByAttribute, Locked::ByHand];
+impl Around {
+    const ALL: [Around; 5] =
+        [Around::Nothing, Around::Attribute, Around::Guard, Around::Instrument, Around::AsyncTrait];
 
     fn name(self) -> &'static str {
         match self {
-            Locked::Not => "plain",
-            Locked::ByAttribute => "annotated",
-            Locked::ByHand => "guard",
+            Around::Nothing => "plain",
+            Around::Attribute => "annotated",
+            Around::Guard => "guard",
+            Around::Instrument => "instrument",
+            Around::AsyncTrait => "async_trait",
         }
     }
 
     fn attribute(self) -> &'static str {
         match self {
-            Locked::ByAttribute => {
-                "#[distlock::distributed_lock(key = \"order:<user_id>\", ttl = \"10s\")]\n"
-            }
-            Locked::Not | Locked::ByHand => "",
+            Around::Attribute => "#[distlock::distributed_lock(key = \"order:<user_id>\", ttl = \"10s\")]\n",
+            Around::Instrument => "#[tracing::instrument(skip_all, fields(user_id))]\n",
+            Around::Nothing | Around::Guard | Around::AsyncTrait => "",
         }
     }
 
     fn acquire(self) -> &'static str {
         match self {
-            Locked::ByHand => {
+            Around::Guard => {
                 "let manager = distlock::LockManager::current()?;
     let key = distlock::key!(\"order:<user_id>\");
     let guard = manager.lock(key).ttl(std::time::Duration::from_secs(10)).acquire().await?;
     "
             }
-            Locked::Not | Locked::ByAttribute => "",
+            _ => "",
         }
     }
 
     fn release(self) -> &'static str {
         match self {
-            Locked::ByHand => "guard.release().await?;\n    ",
-            Locked::Not | Locked::ByAttribute => "",
+            Around::Guard => "guard.release().await?;\n    ",
+            _ => "",
         }
     }
 }
 
 /// A typical function of a service, with a few calls, a loop and two await points, and a caller that polls it.
-fn function(index: usize, locked: Locked) -> String {
-    let (attribute, acquire, release) = (locked.attribute(), locked.acquire(), locked.release());
-    format!(
-        r#"
-{attribute}pub async fn order_{index}(user_id: u64, items: Vec<Item>, note: &str) -> Result<Receipt, OrderError> {{
+fn function(index: usize, around: Around) -> String {
+    let (attribute, acquire, release) = (around.attribute(), around.acquire(), around.release());
+    let arguments = "user_id: u64, items: Vec<Item>, note: &str";
+    let body = format!(
+        r#"{{
     {acquire}let account = load(user_id).await?;
     let mut total = 0u64;
     for item in &items {{
@@ -85,18 +92,42 @@ fn function(index: usize, locked: Locked) -> String {
     let text = format!("{{}}: {{note}} ({index})", account.name);
     save(user_id, account.points - total, &text).await?;
     {release}Ok(Receipt {{ total, text, lines: items.into_iter().map(|item| item.name).collect() }})
+}}"#
+    );
+    if around == Around::AsyncTrait {
+        return format!(
+            r"
+#[async_trait::async_trait]
+pub trait Order{index} {{
+    async fn order_{index}(&self, {arguments}) -> Result<Receipt, OrderError>;
 }}
 
-pub fn boxed_{index}(user_id: u64, items: Vec<Item>, note: &str) -> Boxed<'_> {{
+#[async_trait::async_trait]
+impl Order{index} for Shop {{
+    async fn order_{index}(&self, {arguments}) -> Result<Receipt, OrderError> {body}
+}}
+
+pub fn boxed_{index}({arguments}) -> Boxed<'_> {{
+    Shop.order_{index}(user_id, items, note)
+}}
+"
+        );
+    }
+    format!(
+        r"
+{attribute}pub async fn order_{index}({arguments}) -> Result<Receipt, OrderError> {body}
+
+pub fn boxed_{index}({arguments}) -> Boxed<'_> {{
     Box::pin(order_{index}(user_id, items, note))
 }}
-"#
+"
     )
 }
 
 const SHARED: &str = r"
 //! Generated.
 pub type Boxed<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Receipt, OrderError>> + Send + 'a>>;
+pub struct Shop;
 pub struct Item { pub name: String, pub price: u64, pub count: u64 }
 pub struct Receipt { pub total: u64, pub text: String, pub lines: Vec<String> }
 pub struct Account { pub name: String, pub points: u64 }
@@ -113,17 +144,17 @@ async fn save(user_id: u64, points: u64, text: &str) -> Result<(), OrderError> {
 }
 ";
 
-fn write_crate(root: &Path, name: &str, functions: usize, locked: Locked) -> Outcome<()> {
+fn write_crate(root: &Path, name: &str, functions: usize, around: Around) -> Outcome<()> {
     let distlock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../distlock").canonicalize()?;
     let folder = root.join(name);
     fs::create_dir_all(folder.join("src"))?;
     let manifest = format!(
-        "[package]\nname = {name:?}\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\ndistlock = {{ path = {distlock:?} }}\n"
+        "[package]\nname = {name:?}\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\ndistlock = {{ path = {distlock:?} }}\nasync-trait = \"0.1\"\ntracing = \"0.1\"\n"
     );
     fs::write(folder.join("Cargo.toml"), manifest)?;
     let mut source = SHARED.trim_start().to_owned();
     for index in 0..functions {
-        write!(source, "\n{}", function(index, locked).trim_start())?;
+        write!(source, "\n{}", function(index, around).trim_start())?;
     }
     fs::write(folder.join("src/lib.rs"), source)?;
     Ok(())
@@ -182,19 +213,18 @@ fn compile(root: &Path) -> Outcome<()> {
     let cold = cargo(&workspace, &root.join("cold"), &["build", "--package", "distlock-macros"])?;
     println!("macro crate with its dependencies, cold: {:.1} s of CPU", cold.as_secs_f64());
     for functions in FUNCTIONS {
-        for locked in Locked::ALL {
-            let name = format!("{}_{functions}", locked.name());
-            write_crate(root, &name, functions, locked)?;
+        for around in Around::ALL {
+            let name = format!("{}_{functions}", around.name());
+            write_crate(root, &name, functions, around)?;
             fs::copy(workspace.join("Cargo.lock"), root.join(&name).join("Cargo.lock"))?;
         }
         for arguments in [&["check"][..], &["build"], &["build", "--release"]] {
             let cpu =
-                |locked: Locked| rebuilt(root, &format!("{}_{functions}", locked.name()), arguments, rounds);
-            let plain = cpu(Locked::Not)?;
+                |around: Around| rebuilt(root, &format!("{}_{functions}", around.name()), arguments, rounds);
+            let plain = cpu(Around::Nothing)?;
             print!("{functions:>3} functions, cargo {:<15} plain {plain:>6.2} s of CPU", arguments.join(" "));
-            for locked in [Locked::ByAttribute, Locked::ByHand] {
-                let locked_cpu = cpu(locked)?;
-                print!(", {} {locked_cpu:>6.2} s, ratio {:.2}", locked.name(), locked_cpu / plain);
+            for around in &Around::ALL[1..] {
+                print!(", {} ÷ plain {:.2}", around.name(), cpu(*around)? / plain);
             }
             println!();
         }
