@@ -1,8 +1,8 @@
--- KEYS: the key of the token. ARGV: a token, and for each command the number of its words and these.
--- Answers: the largest token, the replies, how many commands were called, and why the last of them has failed.
+-- KEYS: the key of the token. ARGV: a token, then for each command the number of its words and the words.
+-- Reply: the largest token, the replies, how many commands were called, and the error of the last one, or false.
 local ours = ARGV[1]
 local newest = redis.call('GET', KEYS[1]) or '0'
--- Numbers of Lua are exact up to 2^53 only. None has zeros in front.
+-- Lua's numbers are exact only up to 2^53, so the tokens are compared as text. They have no leading zeros.
 if #newest > #ours or (#newest == #ours and newest > ours) then
     return {newest, {}, 0, false}
 end

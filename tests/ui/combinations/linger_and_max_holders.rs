@@ -1,4 +1,4 @@
-//! A lock that is kept between calls, and what does not go with it.
+//! `linger` with options that exclude it.
 
 use distlock::{LockError, distributed_lock};
 

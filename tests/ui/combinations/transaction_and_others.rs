@@ -1,4 +1,4 @@
-//! What has no single fencing token, or would wait for its own row.
+//! Locks without a single fencing token, and a lock whose transaction would wait for its own row.
 
 use distlock::fence::FencedDatabase;
 use distlock::{LockError, distributed_lock};

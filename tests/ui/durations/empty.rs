@@ -1,4 +1,4 @@
-//! Nothing.
+//! An empty string.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! An expression that is no `Duration`.
+//! An expression that is not a `Duration`.
 
 use distlock::{LockError, distributed_lock};
 

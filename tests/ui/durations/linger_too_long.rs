@@ -1,4 +1,4 @@
-//! A time in which others would wait for a lock that nobody uses.
+//! A `linger` during which other processes would wait for an unused lock.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! No time at all.
+//! A duration of zero.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! Nobody may hold it.
+//! A semaphore with zero permits.
 
 use distlock::{LockError, distributed_lock};
 

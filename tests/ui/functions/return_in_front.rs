@@ -1,4 +1,4 @@
-//! A guard clause that leaves before the block that is locked.
+//! A guard clause that returns before the locked block.
 
 use std::pin::Pin;
 

@@ -1,4 +1,4 @@
-//! A template that is no literal.
+//! A template that is not a literal.
 
 use distlock::key;
 

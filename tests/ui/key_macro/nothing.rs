@@ -1,4 +1,4 @@
-//! Without a template.
+//! A missing template.
 
 use distlock::key;
 

@@ -1,4 +1,4 @@
-//! An argument in the place of an option.
+//! An argument instead of an option.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A word where `true` or `false` belongs.
+//! A word instead of `true` or `false`.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A colon in place of `=`.
+//! A colon instead of `=`.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! `guard` is no name.
+//! `guard` is not a name.
 
 use distlock::{LockError, distributed_lock};
 

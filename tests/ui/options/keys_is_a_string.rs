@@ -1,4 +1,4 @@
-//! One template where a list belongs.
+//! A template instead of a list.
 
 use distlock::{LockError, distributed_lock};
 

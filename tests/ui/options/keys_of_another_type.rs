@@ -1,4 +1,4 @@
-//! An iterator of something that is no key.
+//! An iterator whose items are not keys.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A label that is no text.
+//! A label that is not a string.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A mode that is no string.
+//! A mode that is not a string.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A value that is no expression.
+//! A value that is not an expression.
 
 use distlock::{LockError, distributed_lock};
 

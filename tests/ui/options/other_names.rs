@@ -1,4 +1,4 @@
-//! Names from elsewhere, near which another option is.
+//! Names of other libraries that resemble an option.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! Parentheses in place of `=`.
+//! Parentheses instead of `=`.
 
 use distlock::{LockError, distributed_lock};
 

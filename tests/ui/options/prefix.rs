@@ -1,4 +1,4 @@
-//! What belongs to the manager.
+//! Options that belong to the manager.
 
 use distlock::{LockError, distributed_lock};
 

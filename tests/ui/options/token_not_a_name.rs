@@ -1,4 +1,4 @@
-//! `token` is no name.
+//! `token` is not a name.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! An option as other libraries call it.
+//! An option under its name in other libraries.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A condition that is none.
+//! A condition that is not a `bool`.
 
 use distlock::{LockError, distributed_lock};
 

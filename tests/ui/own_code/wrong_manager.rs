@@ -1,4 +1,4 @@
-//! A manager that is none.
+//! A value that is not a manager.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A `?` on an error that does not fit.
+//! A `?` on an error of another type.
 
 use distlock::{LockError, distributed_lock};
 

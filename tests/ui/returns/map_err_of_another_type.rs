@@ -1,4 +1,4 @@
-//! `map_err` that makes another error.
+//! `map_err` that returns another error.
 
 use distlock::distributed_lock;
 

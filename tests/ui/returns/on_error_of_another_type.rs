@@ -1,4 +1,4 @@
-//! `on_error` that makes another value.
+//! `on_error` that returns another type.
 
 use distlock::distributed_lock;
 

@@ -1,4 +1,4 @@
-//! A pool that is no database.
+//! A value that is not a pool.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! What `transaction` commits has to be an `Ok`.
+//! `transaction` on a function that does not return a `Result`.
 
 use distlock::distributed_lock;
 use distlock::fence::FencedDatabase;

@@ -1,4 +1,4 @@
-//! Values behind the template, as `format!` wants them.
+//! Arguments after the template, as for `format!`.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! An expression that is no key.
+//! An expression that is not a key.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A number in place of a name.
+//! A number instead of a name.
 
 use distlock::{LockError, distributed_lock};
 

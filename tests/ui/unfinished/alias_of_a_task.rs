@@ -1,4 +1,4 @@
-//! What goes on by itself, behind names.
+//! Types that continue after the function returns, behind names.
 
 use distlock::{LockError, distributed_lock};
 

@@ -1,4 +1,4 @@
-//! A future of the caller.
+//! A future that the caller passes in.
 
 use distlock::{LockError, distributed_lock};
 #[distributed_lock(key = "k")]

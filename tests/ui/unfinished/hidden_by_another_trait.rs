@@ -1,4 +1,4 @@
-//! A future behind an `impl Trait` that does not say so.
+//! A future behind an `impl Trait` that does not name it.
 
 use distlock::{LockError, distributed_lock};
 #[distributed_lock(key = "k")]

@@ -1,4 +1,4 @@
-//! Futures that an iterator makes.
+//! An iterator of futures.
 
 use distlock::{LockError, distributed_lock};
 #[distributed_lock(key = "k")]

@@ -1,4 +1,4 @@
-//! A task that goes on.
+//! A task that outlives the function.
 
 use distlock::{LockError, distributed_lock};
 #[distributed_lock(key = "k")]

@@ -1,7 +1,8 @@
--- The least that one can write: a row with a lease.
+-- The simplest lock: a row with a lease.
 CREATE TABLE lease (key text PRIMARY KEY, token text, fence bigint NOT NULL, expires timestamptz NOT NULL);
 
--- A queue with direct grants, and nothing else: neither several kinds of locks, nor waiters that die, nor late commands.
+-- A queue with direct grants, and nothing else. It handles neither several kinds of locks, nor dead waiters, nor late
+-- commands.
 CREATE TABLE held (key text PRIMARY KEY, token text, fence bigint NOT NULL DEFAULT 0, expires timestamptz);
 CREATE TABLE waits (key text, place bigint GENERATED ALWAYS AS IDENTITY, token text, channel text, PRIMARY KEY (key, place));
 

@@ -1,16 +1,17 @@
--- What becomes of the row of a key when an owner asks for it: it is let in, or told that somebody else is in the way.
--- One reading of the clock: UTC_TIMESTAMP stands still while a statement waits for a row. So no two parts of it can decide
--- differently, and what it decides by a clock that is a little late keeps others out for longer, never for shorter.
+-- The assignments of the UPDATE by which an owner acquires a lock, or learns that it is busy.
+-- The statement reads the clock once: UTC_TIMESTAMP does not change while it waits for a row. So all its parts decide
+-- alike. If it has waited, its time is too early, so it may report an expired lock as busy, but never a held one as free.
 --
 -- Parameters: owner, tokens, owner, owner, ttl. Times in microseconds.
--- Answers by the number that LAST_INSERT_ID tells without a second statement:
+-- Reply: the number of LAST_INSERT_ID, which needs no second statement:
 --   first token * 4 + 1 (acquired) or + 2 (held already), or the remaining time * 4 + 3 (busy).
--- No number: there is no row, or it came too late, and did nothing. A busy row is not changed: nothing is written.
+-- No number: there is no row, or the statement came too late and changed nothing. A busy row is not written.
 --
--- Each assignment may see what those before it have assigned, or not (sql_mode SIMULTANEOUS_ASSIGNMENT): to these, it is
--- the same. Hence a row is free here only if its end has passed, also one that was released: one whose end lies ahead,
--- because the clock was set back since, is told to be busy, and `end_now` mends it. Were it let in here, the last
--- assignment could not tell it from a row that was its owner's before, and would keep that end.
+-- Whether an assignment sees the values of the assignments before it depends on the sql_mode SIMULTANEOUS_ASSIGNMENT. The
+-- result is the same. For this, a row counts as free only if it has expired, even after its release. If the clock was set
+-- back after the release, the row expires in the future, so it is reported as busy, and `end_now` corrects it. If it were
+-- acquired here, the last assignment could not distinguish it from a lock that its owner held before, and would keep the
+-- old expiry.
     fence_from = IF(expires <= UTC_TIMESTAMP(6), fence + 1, fence_from),
     fence = CASE LAST_INSERT_ID(IF(
             expires <= UTC_TIMESTAMP(6),

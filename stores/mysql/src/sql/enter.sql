@@ -1,13 +1,14 @@
--- Lets an owner in beside others, or tells that somebody is in the way. One transaction, which is sent as a whole: the
--- server carries it out to its end even if the process that has sent it stops, so the row is locked for a moment only.
+-- Acquires a lock that several owners may hold, or reports that it is busy. The transaction is sent as a whole, so the
+-- server completes it even if the client stops, and the row is locked only for a moment.
 --
--- Everybody locks the row of the key first: so its holders stay as they are to the end of the transaction.
--- Answers: 1 acquired, 2 held already, 3 busy, 0 nothing was done: there is no row, or it came too late.
+-- Every transaction locks the row of the key first, so the holders do not change until it ends.
+-- Reply: 1 acquired, 2 held already, 3 busy, 0 nothing was changed: there is no row, or the command came too late.
 --
--- make_row: for a key of which no row is known. kind: what stands for this kind of lock. most: how many may hold it.
+-- make_row: inserts the row, if the client does not know that it exists. kind: the marker of this kind of lock. most: the
+-- maximum number of holders.
 START TRANSACTION;
 {make_row}
--- 1: the key is free; 2: it is held as this kind of lock; 0: as another one.
+-- 1: the key is free; 2: it is held as this kind of lock; 0: it is held as another kind.
 SELECT MAX(CASE
         WHEN owner = '-' OR expires <= UTC_TIMESTAMP(6) THEN 1
         WHEN owner = {kind} THEN 2
@@ -15,7 +16,7 @@ SELECT MAX(CASE
     INTO @distlock_state FROM @lock WHERE k = {key} FOR UPDATE;
 DELETE FROM @holder
     WHERE k = {key} AND (@distlock_state = 1 OR @distlock_state = 2 AND expires <= UTC_TIMESTAMP(6));
--- The row may have been waited for: so the time is read now.
+-- The transaction may have waited for the row, so the time is read now.
 SELECT CASE
         WHEN @distlock_state IS NULL OR UTC_TIMESTAMP(6) > {not_after} THEN 0
         WHEN @distlock_state = 0 THEN 3

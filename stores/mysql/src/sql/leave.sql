@@ -1,7 +1,7 @@
--- Ends the lease of one of several holders. One transaction, sent as a whole, as in enter.sql.
--- Answers: 1 done; 0 nothing was done: it does not hold the lock, or it came too late.
+-- Ends the lease of one of several holders. The transaction is sent as a whole, as in enter.sql.
+-- Reply: 1 released; 0 nothing was changed: the owner does not hold the lock, or the command came too late.
 --
--- keep: puts somebody else in its place.
+-- keep: inserts a holder that takes its place for `min_hold`.
 START TRANSACTION;
 SELECT MAX((owner = 'dl1:s' OR owner LIKE 'dl1:p:%') AND expires > UTC_TIMESTAMP(6))
     INTO @distlock_state FROM @lock WHERE k = {key} FOR UPDATE;
@@ -11,7 +11,7 @@ SELECT COUNT(*) INTO @distlock_said FROM @holder
 DELETE FROM @holder
     WHERE k = {key} AND @distlock_said = 1 AND (owner = {owner} OR expires <= UTC_TIMESTAMP(6));
 {keep}
--- The key is free after the last of them.
+-- The lock is free after its last holder.
 UPDATE @lock SET
         owner = IF(EXISTS (SELECT 1 FROM @holder WHERE k = {key}), owner, '-'),
         expires = COALESCE((SELECT MAX(expires) FROM @holder WHERE k = {key}), UTC_TIMESTAMP(6))

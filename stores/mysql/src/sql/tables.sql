@@ -1,8 +1,8 @@
 -- Tables of distlock, version 1.
 
 -- A row for each key that was ever locked. A lock is held while `owner` is not '-' and `expires`, in UTC, lies in the
--- future. The row stays when the lock is free, because fencing tokens of the key must go on rising. `fence` is the last
--- token that was handed out, `fence_from` the first that the present owner has got.
+-- future. The row stays when the lock is free, because fencing tokens of the key must rise. `fence` is the last token that
+-- was issued, `fence_from` the first token of the current owner.
 CREATE TABLE IF NOT EXISTS @lock (
     k VARBINARY(1280) NOT NULL PRIMARY KEY,
     owner VARBINARY(128) NOT NULL,
@@ -11,15 +11,14 @@ CREATE TABLE IF NOT EXISTS @lock (
     fence_from BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
--- One row. No fencing token of a key whose row was removed is above this.
+-- One row. No fencing token of a removed row is above `least`.
 CREATE TABLE IF NOT EXISTS @floor (
     one TINYINT NOT NULL PRIMARY KEY,
     least BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
--- The holders of locks that several may hold, which one row of @lock stands for: its `owner` is then 'dl1:s' (shared) or
--- 'dl1:p:N' (at most N), and it lasts as long as the last of them. While it does not say so, or has ended, whatever
--- stands here of its key is of the past.
+-- The holders of shared and limited locks. The row of the key in @lock has the `owner` 'dl1:s' (shared) or 'dl1:p:N' (at
+-- most N), and expires with the last lease. If that row has another `owner` or has expired, the rows here are obsolete.
 CREATE TABLE IF NOT EXISTS @holder (
     k VARBINARY(1280) NOT NULL,
     owner VARBINARY(160) NOT NULL,
@@ -27,7 +26,7 @@ CREATE TABLE IF NOT EXISTS @holder (
     PRIMARY KEY (k, owner)
 ) ENGINE = InnoDB;
 
--- What the latest holder of a key has published that did.
+-- The value that was last published for a key, and the holder that has published it.
 CREATE TABLE IF NOT EXISTS @value (
     k VARBINARY(1280) NOT NULL PRIMARY KEY,
     owner VARBINARY(128) NOT NULL,

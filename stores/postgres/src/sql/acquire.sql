@@ -1,6 +1,6 @@
 -- Acquisition.
 
--- Makes the row of a key.
+-- Inserts the row of a key.
 CREATE OR REPLACE FUNCTION @.make_row_1(k bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     least bigint;
@@ -8,23 +8,23 @@ BEGIN
     INSERT INTO @.lock_1 (key, expires, fence, fence_from) VALUES (k, clock_timestamp(), 0, 1)
         ON CONFLICT DO NOTHING;
     IF FOUND THEN
-        -- Read after the insertion, which waits for a transaction that prunes this very key.
+        -- Read after the insertion, which waits for a transaction that prunes this key.
         SELECT fence INTO least FROM @.floor_1;
         UPDATE @.lock_1 SET fence = least, fence_from = least + 1 WHERE key = k AND least > 0;
     END IF;
 END $$;
 
--- Whether a transaction asserts the key (see assert_held_1), whose row the caller has locked FOR NO KEY UPDATE. Then the
--- key may be given to nobody, and nobody waits: such a transaction may stay open for long. Otherwise none can assert it
--- before the caller's transaction ends.
+-- Returns whether a transaction asserts the key (see assert_held_1). The caller has locked the row FOR NO KEY UPDATE. If
+-- the result is true, the lock must not be granted. The caller does not wait for that transaction, which may stay open
+-- for long. If it is false, no transaction can assert the key before the caller's transaction ends.
 CREATE OR REPLACE FUNCTION @.is_asserted_1(k bytea) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM @.lock_1 WHERE key = k FOR UPDATE SKIP LOCKED;
     RETURN NOT FOUND;
 END $$;
 
--- Puts `who` into the queue of a key whose row the caller has locked, or keeps the place alive. `queued`: whether
--- somebody may stand there already. Whether nobody alive stands in front.
+-- Adds `who` to the queue of a key, or extends its queue entry. The caller has locked the row of the key. `queued`:
+-- whether the queue may have other entries. Returns whether no entry in front of it is alive.
 CREATE OR REPLACE FUNCTION @.enqueue_1(
     k bytea, queued boolean, who text, what integer, want integer, via bigint, claims bigint, now timestamptz,
     until timestamptz
@@ -33,7 +33,7 @@ DECLARE
     mine bigint;
     was text;
 BEGIN
-    -- A place that is lost in a crash is asked for again.
+    -- The waiter enters the queue again if the entry is lost in a crash.
     INSERT INTO @.waiter_1 AS w (key, owner, kind, fences, channel, claim, dies)
         VALUES (k, who, what, want, via, claims, until)
         ON CONFLICT (key, owner) DO UPDATE SET kind = excluded.kind, fences = excluded.fences,
@@ -46,7 +46,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes `who` from the queue. Whether it stood there.
+-- Removes `who` from the queue. Returns whether it had an entry.
 CREATE OR REPLACE FUNCTION @.dequeue_1(k bytea, who text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM @.waiter_1 WHERE key = k AND owner = who;
@@ -58,21 +58,21 @@ BEGIN
     RETURN false;
 END $$;
 
--- What `who` is told when somebody else is in the way. (Without the cast to text, `||` is not immutable.)
+-- The reply if another owner holds the lock. (Without the cast to text, `||` is not immutable.)
 CREATE OR REPLACE FUNCTION @.busy_1(holder text, ends timestamptz, now timestamptz, front boolean)
 RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT 'busy ' || greatest(0, extract(epoch FROM ends - now) * 1000000)::bigint::text
         || CASE WHEN front THEN ' 1 ' ELSE ' 0 ' END || holder
 $$;
 
--- What `who` is told while a transaction asserts the key. Nobody tells when that ends: behind a holder with such a name
--- the first that waits polls. The time is how long the others leave it alone.
+-- The reply while a transaction asserts the key. No client is notified when that transaction ends, so the first waiter
+-- polls if the holder has this name. The other waiters wait for the given time before they ask again.
 CREATE OR REPLACE FUNCTION @.asserted_1(front boolean) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT 'busy 1000000' || CASE WHEN front THEN ' 1 ' ELSE ' 0 ' END || 'a transaction that asserts it'
 $$;
 
--- Lets `who` in, or tells who is in the way. `via`: the channel to be told by; NULL: do not queue.
--- Answers: acquired FENCE, held FENCE, busy MICROSECONDS FRONT HOLDER, kind KIND.
+-- Acquires the lock for `who`, or returns its holder. `via`: the channel on which the grant is sent; NULL: do not queue.
+-- Replies: acquired FENCE, held FENCE, busy MICROSECONDS FRONT HOLDER, kind KIND.
 CREATE OR REPLACE FUNCTION @.acquire_1(
     k bytea, who text, ttl bigint, what integer, want integer, via bigint, claims bigint, entry bigint,
     not_after timestamptz, sync text
@@ -83,8 +83,8 @@ DECLARE
     was text := @.settle_1(sync);
 BEGIN
     was := @.fence_durably_1(want);
-    -- An exclusive lock on a key that nobody has: by two statements, which look at no column that they do not need. A
-    -- row that is locked is left to take_1, which tells who works on it from who asserts it.
+    -- An exclusive lock on a free key takes two statements, which read only the columns that they need. If the row is
+    -- locked, take_1 continues. It distinguishes a transaction that changes the row from one that asserts the key.
     SELECT fence INTO last FROM @.lock_1
         WHERE key = k AND what = 0 AND kind = 0 AND owner IS NULL AND NOT queued FOR UPDATE SKIP LOCKED;
     IF FOUND THEN
@@ -99,7 +99,7 @@ BEGIN
     RETURN @.take_1(k, who, ttl, what, want, via, claims, entry, not_after);
 END $$;
 
--- The rest of acquire_1: a new key, somebody in the way, a row that is locked, or another kind of lock.
+-- The rest of acquire_1: a new key, a key with another holder, a locked row, or another kind of lock.
 CREATE OR REPLACE FUNCTION @.take_1(
     k bytea, who text, ttl bigint, what integer, want integer, via bigint, claims bigint, entry bigint,
     not_after timestamptz
@@ -110,7 +110,7 @@ DECLARE
     is_ours boolean;
 BEGIN
     LOOP
-        -- A look that finds the key busy writes nothing.
+        -- If the key is busy and the caller does not queue, nothing is written.
         SELECT * INTO l FROM @.lock_1
             WHERE key = k AND (via IS NOT NULL OR owner IS NULL OR owner = who OR expires <= now OR kind <> 0)
             FOR NO KEY UPDATE;
@@ -127,7 +127,7 @@ BEGIN
         PERFORM @.too_late_1();
     END IF;
     IF l.kind <> 0 AND l.owner IS NOT NULL AND l.expires <= now THEN
-        -- Its holders decide.
+        -- The lease of its last holder decides.
         SELECT coalesce(max(expires), l.expires) INTO l.expires FROM @.holder_1 WHERE key = k;
     END IF;
     is_ours := l.kind = 0 AND l.owner IS NOT DISTINCT FROM who AND l.expires > now;
@@ -154,7 +154,7 @@ BEGIN
     RETURN @.join_1(l, who, what, ttl, via, claims, now, now + @.ms_1(entry));
 END $$;
 
--- An exclusive lock is asked for, or is in the way.
+-- The request is for an exclusive lock, or an exclusive lock is held.
 CREATE OR REPLACE FUNCTION @.excluded_1(
     l @.lock_1, who text, what integer, want integer, via bigint, claims bigint, now timestamptz, until timestamptz
 ) RETURNS text LANGUAGE plpgsql AS $$
@@ -175,13 +175,13 @@ BEGIN
     RETURN @.busy_1(holder, l.expires, now, front);
 END $$;
 
--- A shared or limited lock is asked for, and no exclusive one is in the way.
+-- The request is for a shared or limited lock, and no exclusive lock is held.
 CREATE OR REPLACE FUNCTION @.join_1(
     l @.lock_1, who text, what integer, ttl bigint, via bigint, claims bigint, now timestamptz, until timestamptz
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     ends timestamptz := now + @.ms_1(ttl);
-    -- When the lease ends that is ours already; NULL: there is none.
+    -- When the caller's own lease ends; NULL: it has none.
     mine timestamptz;
     front boolean := true;
     first @.holder_1;
@@ -200,7 +200,7 @@ BEGIN
             SELECT * INTO first FROM @.holder_1 WHERE key = l.key ORDER BY expires, owner LIMIT 1;
             RETURN @.busy_1(first.owner, first.expires, now, front);
         END IF;
-        -- The row lasts as long as the last holder.
+        -- The row expires with the lease of the last holder.
         ends := greatest(ends, mine, l.expires);
     ELSIF @.is_asserted_1(l.key) THEN
         RETURN @.asserted_1(via IS NULL
@@ -216,20 +216,20 @@ BEGIN
     RETURN CASE WHEN mine IS NULL THEN 'acquired 0' ELSE 'held 0' END;
 END $$;
 
--- Whether one more can hold a lock that is shared or limited. Dead holders were removed before.
+-- Returns whether a shared or limited lock has room for another holder. The caller has removed expired holders.
 CREATE OR REPLACE FUNCTION @.has_room_1(k bytea, what integer) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     RETURN what < 0 OR (SELECT count(*) FROM @.holder_1 WHERE key = k) < what;
 END $$;
 
--- Whether somebody alive stands in front of `who`, or anywhere if `who` does not wait.
+-- Returns whether a waiter in front of `who` is alive. If `who` does not wait, any waiter counts.
 CREATE OR REPLACE FUNCTION @.others_wait_1(k bytea, who text, now timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM @.waiter_1 WHERE key = k AND dies > now AND owner <> who AND place <
         coalesce((SELECT place FROM @.waiter_1 WHERE key = k AND owner = who), 9223372036854775807));
 END $$;
 
--- Takes several unfenced locks, in order, up to and including the first that is not acquired. One line for each.
+-- Acquires several unfenced locks in order, and stops at the first that it cannot acquire. Returns a line for each.
 CREATE OR REPLACE FUNCTION @.acquire_all_1(
     ks bytea[], whos text[], ttls bigint[], whats integer[], vias bigint[], claims bigint[], entries bigint[],
     not_after timestamptz, sync text
@@ -244,7 +244,7 @@ BEGIN
         lines := lines || said;
         EXIT WHEN said NOT LIKE 'acquired %' AND said NOT LIKE 'held %';
     END LOOP;
-    -- A place in the last queue does not decide how durable the locks are that were taken before it.
+    -- A queue entry for the last key must not make the acquired locks less durable.
     PERFORM set_config('synchronous_commit', durable, true) WHERE cardinality(lines) > 1;
     RETURN array_to_string(lines, E'\n');
 END $$;

@@ -1,6 +1,6 @@
--- Renewal, and what looks at locks.
+-- Renewal, inspection, pruning, assertions.
 
--- Makes leases last for their ttls from now, unless they last longer. One character for each: 1 renewed, 0 not held.
+-- Renews leases for their ttls from now, and shortens none. Returns a character for each: 1 renewed, 0 not held.
 CREATE OR REPLACE FUNCTION @.renew_1(ks bytea[], whos text[], ttls bigint[], not_after timestamptz, sync text)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,7 +17,7 @@ BEGIN
         UPDATE @.lock_1 SET expires = greatest(expires, now + @.ms_1(ttls[i]))
             WHERE key = ks[i] AND owner = whos[i] AND expires > now;
         IF NOT FOUND THEN
-            -- In the order of all others: the row first.
+            -- The row of the key is locked first, as in all other functions.
             SELECT true INTO is_shared FROM @.lock_1 WHERE key = ks[i] AND owner = '' FOR NO KEY UPDATE;
             IF FOUND THEN
                 now := clock_timestamp();
@@ -37,7 +37,7 @@ BEGIN
     RETURN said;
 END $$;
 
--- Who holds the key: a row for each, and in each how many wait.
+-- Returns a row for each holder of the lock, each with the number of waiters.
 CREATE OR REPLACE FUNCTION @.inspect_1(k bytea)
 RETURNS TABLE (kind integer, holder text, micros bigint, waiters bigint) LANGUAGE sql STABLE AS $$
     SELECT l.kind, h.owner, (extract(epoch FROM h.expires - t.now) * 1000000)::bigint,
@@ -50,15 +50,15 @@ RETURNS TABLE (kind integer, holder text, micros bigint, waiters bigint) LANGUAG
     WHERE l.key = k AND l.owner IS NOT NULL AND h.expires > t.now
 $$;
 
--- Removes rows of keys that have been free for a day, at most so many; their fencing tokens go on rising all the same.
--- Called by processes of distlock 0.1.0; later ones send a statement that follows the primary key.
+-- Removes rows of keys that have been free for a day, at most `most`. Their fencing tokens rise nevertheless.
+-- Processes of distlock 0.1.0 call it. Later versions send a statement that follows the primary key.
 CREATE OR REPLACE FUNCTION @.prune_1(most integer) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     removed bigint;
     highest bigint;
     old timestamptz := clock_timestamp() - interval '1 day';
 BEGIN
-    -- Of processes that have died.
+    -- Entries of processes that have died.
     DELETE FROM @.waiter_1 WHERE dies < old + interval '23 hours';
     DELETE FROM @.holder_1 WHERE expires < old + interval '23 hours';
     WITH idle AS (
@@ -71,14 +71,15 @@ BEGIN
     RETURN removed;
 END $$;
 
--- For transactions that write what a lock protects: fails unless the fencing token belongs to the present owner of the
--- lock, and keeps the lock from being given to anybody else until the transaction ends.
+-- For transactions that write what a lock protects. Fails unless the fencing token belongs to the current owner of the
+-- lock. Until the transaction ends, the lock is not granted to another owner.
 CREATE OR REPLACE FUNCTION @.assert_held_1(lock_key text, token bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     k bytea := convert_to(lock_key, 'UTF8');
 BEGIN
-    -- This waits for nobody who releases the lock. So it is looked at again, by a statement that sees what was committed
-    -- before the row was locked; in a transaction that goes on to see what it saw first, nobody has got it since.
+    -- The first statement does not wait for a transaction that releases the lock. So a second statement reads the row
+    -- again, and sees what was committed before the row was locked. With a snapshot of the whole transaction, it sees
+    -- the older row. The lock has not been granted to another owner since then.
     PERFORM FROM @.lock_1 WHERE key = k FOR KEY SHARE;
     PERFORM FROM @.lock_1 WHERE key = k AND owner IS NOT NULL AND token BETWEEN fence_from AND fence;
     IF NOT FOUND THEN
@@ -86,6 +87,6 @@ BEGIN
     END IF;
 END $$;
 
--- The revision of all of these functions: a client that knows a later one replaces them, and an earlier one works with
--- them. Created last: it is there when all of the above is.
+-- The revision of these functions. A client with a later revision replaces them. A client with an earlier one uses them.
+-- This function is created last, so it exists only if all others do.
 CREATE OR REPLACE FUNCTION @.installed_1() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 2';

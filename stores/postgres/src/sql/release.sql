@@ -1,17 +1,17 @@
--- Release, and what comes after it.
+-- Release, and the grant to the next waiter.
 
--- Tells one that waits that the key is its own, with this fencing token.
+-- Notifies a waiter that the lock was granted to it, with this fencing token.
 CREATE OR REPLACE FUNCTION @.tell_1(via bigint, who text, token bigint, k bytea) RETURNS void LANGUAGE sql AS $$
     SELECT pg_notify('distlock_' || via, who || ' ' || token || ' ' || encode(k, 'hex'))
 $$;
 
--- Tells one that waits that the key is free, and that it has to ask for it.
+-- Notifies a waiter that the key is free, so that it requests the lock again.
 CREATE OR REPLACE FUNCTION @.tell_free_1(via bigint, who text, k bytea) RETURNS void LANGUAGE sql AS $$
     SELECT pg_notify('distlock_' || via, who || ' free ' || encode(k, 'hex'))
 $$;
 
--- Serves the queue of a key whose row the caller has locked: lets in as many from its front as go together with the
--- holders, and tells them. Writes the row.
+-- Serves the queue of a key whose row the caller has locked. Grants the lock to the waiters at the front that are
+-- compatible with the holders, and notifies them. Writes the row.
 CREATE OR REPLACE FUNCTION @.serve_1(l @.lock_1, now timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     w @.waiter_1;
@@ -33,10 +33,10 @@ BEGIN
         IF NOT FOUND THEN
             l.queued := false;
         ELSIF w.dies <= now OR pg_try_advisory_xact_lock_shared(w.channel) THEN
-            -- Nobody listens any more for what it would be told.
+            -- The waiter has expired, or its connection no longer listens.
             DELETE FROM @.waiter_1 WHERE key = l.key AND place = w.place;
         ELSIF NOT may_give THEN
-            -- A transaction asserts the key: the first that waits keeps its place, and looks after it.
+            -- A transaction asserts the key. The first waiter keeps its entry, and polls.
             PERFORM @.tell_free_1(w.channel, w.owner, l.key);
             EXIT;
         ELSIF is_free AND w.kind = 0 THEN
@@ -68,8 +68,8 @@ BEGIN
         fence_from = l.fence_from, queued = l.queued WHERE key = l.key;
 END $$;
 
--- Ends the lease of `who`, or its place in the queue, and lets the next in. `keep`: the key, or the place, stays taken
--- by nobody for so long. Whether there was something to end.
+-- Ends the lease of `who`, or removes its queue entry, and grants the lock to the next waiter. `keep`: for this time,
+-- the lock stays held without an owner. Returns whether `who` had a lease or an entry.
 CREATE OR REPLACE FUNCTION @.release_1(k bytea, who text, keep bigint, not_after timestamptz, sync text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -77,7 +77,7 @@ DECLARE
     now timestamptz;
     was text := @.settle_1(sync);
 BEGIN
-    -- Nobody waits: by one statement. A release that is lost in a crash leaves a lock that ends with its ttl.
+    -- Without a waiter, one statement is enough. If a crash loses the release, the lock expires after its ttl.
     UPDATE @.lock_1 SET owner = NULL, expires = clock_timestamp()
         WHERE key = k AND owner = who AND kind = 0 AND NOT queued AND expires > clock_timestamp() AND keep IS NULL
         RETURNING set_config('synchronous_commit', 'off', true) INTO was;
@@ -87,13 +87,13 @@ BEGIN
             RETURN false;
         END IF;
     END IF;
-    -- It may have waited for the row.
+    -- The statement may have waited for the row.
     now := clock_timestamp();
     IF now > not_after THEN
         PERFORM @.too_late_1();
     END IF;
     IF l.key IS NULL THEN
-        -- The first statement has done it.
+        -- The first statement has released the lock.
         RETURN true;
     END IF;
     IF l.kind <> 0 OR l.owner IS DISTINCT FROM who OR l.expires <= now THEN
@@ -109,7 +109,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- The rest of release_1: a holder of a shared or limited lock, or somebody who waits.
+-- The rest of release_1: `who` is a holder of a shared or limited lock, or a waiter.
 CREATE OR REPLACE FUNCTION @.leave_1(l @.lock_1, who text, keep bigint, now timestamptz)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -128,7 +128,7 @@ BEGIN
         SELECT queued INTO l.queued FROM @.lock_1 WHERE key = l.key;
     END IF;
     IF did AND (l.kind <> 0 OR l.owner IS NULL OR l.expires <= now) THEN
-        -- Those behind it may get in now.
+        -- The lock may be granted to the waiters behind it now.
         IF l.kind = 0 THEN
             l.owner := NULL;
         END IF;
@@ -137,7 +137,7 @@ BEGIN
     RETURN did;
 END $$;
 
--- Frees the key, whichever owner holds it, and lets the next in. Returns whether somebody held it.
+-- Releases the lock, whichever owner holds it, and grants it to the next waiter. Returns whether it was held.
 CREATE OR REPLACE FUNCTION @.force_release_1(k bytea, not_after timestamptz, sync text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,7 +1,8 @@
 -- Tables of distlock, version 1.
 
--- A row for each lease, and for each place that `min_hold` keeps (its owner is then dl1:hold). It lasts while `boot` is
--- the present start of the machine and `ends` lies ahead, in microseconds since that start. `most`: of a semaphore.
+-- A row for each lease, and for each lock that `min_hold` keeps taken (with the owner dl1:hold). It is valid while `boot`
+-- is the current start of the machine and `ends`, in microseconds since that start, lies in the future. `most`: the limit
+-- of a semaphore.
 CREATE TABLE IF NOT EXISTS distlock_lease_1 (
     k BLOB NOT NULL,
     owner TEXT NOT NULL,
@@ -16,14 +17,14 @@ CREATE TABLE IF NOT EXISTS distlock_lease_1 (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS distlock_lease_1_k ON distlock_lease_1 (k);
 
--- What the latest holder of a key has published that did.
+-- The value that was last published for a key, and the holder that has published it.
 CREATE TABLE IF NOT EXISTS distlock_value_1 (
     k BLOB NOT NULL PRIMARY KEY,
     owner TEXT NOT NULL,
     said TEXT NOT NULL
 ) STRICT;
 
--- One row: the last fencing token that was handed out, of all keys. There is nothing else that must not be forgotten.
+-- One row: the last fencing token that was issued for any key. No other data must survive.
 CREATE TABLE IF NOT EXISTS distlock_fence_1 (
     one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
     last INTEGER NOT NULL

@@ -10,9 +10,8 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- Reserves `count` consecutive fencing tokens and returns the first. The tokens follow the clock, so that
--- they keep rising after the counter was lost. They rise by at least one if the clock stands still or is set
--- back.
+-- Reserves `count` consecutive fencing tokens and returns the first. The tokens follow the clock, so they still rise if
+-- the counter is lost. If the clock stands still or is set back, they rise by at least one.
 local function reserve_fences(counter, count, now)
   local last = tonumber(redis.call('GET', counter) or 0) or 0
   local first = math.max(last + 1, now)

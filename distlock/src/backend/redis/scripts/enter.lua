@@ -1,16 +1,16 @@
--- Acquires a lock, queues for it, keeps the place in the queue, and claims a grant. Idempotent by token.
+-- Acquires a lock, enters its queue, extends the queue entry, and claims a grant. Idempotent by token.
 -- (Behind clock.lua, push.lua and queue.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  ttl ms  claim ms  queue_entry_ttl ms  fences (0: unfenced)  mode  [channel prefix]
 --        mode: try   do not queue
 --              wait  queue; the grant is pushed
---              poll  queue; the waiter asks by timer and gets no push
+--              poll  queue; the waiter polls and gets no push
 --              held, heldpoll: wait, poll with a token that may be queued already
---        channel prefix: as for push, for telling a holder that somebody wants the lock (see queue.lua)
+--        channel prefix: as for push, for the notification of a holder that others want the lock (see queue.lua)
 -- Reply  {FRESH, token, server_time [, first fence]}   the lock was free and is ours
---        {MINE, token, server_time [, first fence]}    it was ours; its lease is at least ttl now
---        {BUSY, token, server_time, holder (of several the last to expire), its PTTL, 1 if we are the front}
+--        {MINE, token, server_time [, first fence]}    the lock was ours; its lease is at least ttl now
+--        {BUSY, token, server_time, holder (of several the last to expire), its PTTL, 1 if we are at the front}
 --        {WRONGTYPE, token, server_time}               the key is not a string
 --        {WRONGKIND, token, server_time, marker}       the key is a limited lock
 --        server_time: the server's time
@@ -41,7 +41,7 @@ else
     return {'WRONGKIND', token, text(now), holder}
   end
   if holder == 'dl1:s' then
-    -- A client that may only use exclusive locks is refused the set. It sees the marker instead.
+    -- A user without the permission to read the set gets the marker as the holder.
     readers = redis.pcall('ZREVRANGE', members, 0, 63, 'WITHSCORES')
     holder = readers[1] or holder
   end

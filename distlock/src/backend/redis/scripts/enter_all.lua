@@ -1,9 +1,9 @@
--- Acquires exclusive locks, one after the other, up to the first that is not free. Does not queue. Idempotent by
--- the tokens. (Behind clock.lua, push.lua and queue.lua.)
+-- Acquires exclusive locks in order, and stops at the first that is not free. Does not queue. Idempotent by the tokens.
+-- (Behind clock.lua, push.lua and queue.lua.)
 --
 -- KEYS   the locks, in order
 -- ARGV   ttl ms  channel prefix (as for enter)  then a token for each lock
--- Reply  for each lock, up to and including the first that is not ours now, what enter replies in mode `try`
+-- Reply  the reply of enter in mode `try` for each lock, up to and including the first that is not acquired
 
 local ttl, channels, now = ARGV[1], ARGV[2], text(server_time())
 local replies = {}

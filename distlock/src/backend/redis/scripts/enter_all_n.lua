@@ -4,7 +4,7 @@
 -- KEYS   lock  queue  entries  members of each lock, in order
 -- ARGV   ttl ms  kind  channel prefix  then a token for each lock
 --        kind, channel prefix: as for enter_n
--- Reply  for each lock, up to and including the first that is not ours now, what enter_n replies in mode `try`
+-- Reply  the reply of enter_n in mode `try` for each lock, up to and including the first that is not acquired
 
 local ttl, kind, channels, now = tonumber(ARGV[1]), ARGV[2], ARGV[3], server_time()
 local replies = {}

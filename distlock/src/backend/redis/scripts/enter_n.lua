@@ -6,13 +6,12 @@
 --        mode: as for enter
 --        kind: s (shared), p:<limit>
 -- Reply  {FRESH, token, server_time}, {MINE, token, server_time}, {WRONGTYPE, token, server_time} as for enter
---        {BUSY, token, server_time, a holder, ms until a holder may be gone, 1 if we are the front}
+--        {BUSY, token, server_time, a holder, ms until a lease may expire, 1 if we are at the front}
 --        {WRONGKIND, token, server_time, marker or holder}
---            the key is a lock of another kind; or, if it is our own marker, it was set by managers with another key
---            prefix
+--            the key is a lock of another kind; if it is our own marker, managers with another key prefix have set it
 --
--- Any caller acquires a free lock. While the lock has holders of the same kind, only the front of the queue may
--- join them, or any caller if there is no queue: a later reader must not pass a writer that waits.
+-- Any caller acquires a free lock. While the lock has holders of the same kind, only the waiter at the front of the
+-- queue may join them, or any caller if there is no queue. So a later reader does not overtake a waiting writer.
 
 local lock, queue, entries, members = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local token, ttl, claim, queue_entry_ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])

@@ -1,4 +1,4 @@
--- Raises the counter of fencing tokens to what several servers are to agree on. (Behind clock.lua.)
+-- Raises the counter of fencing tokens to the value on which several servers agree. (Behind clock.lua.)
 --
 -- KEYS   lock  fence counter
 -- ARGV   token  first  count

@@ -1,10 +1,10 @@
--- Deletes a lock whichever token holds it, or ends the lease of one holder, and serves the queue.
+-- Releases a lock whichever token holds it, or ends the lease of one holder, and serves the queue.
 -- (Behind clock.lua, push.lua, gap.lua, queue.lua, members.lua and serve.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   channel prefix (as for push)  count  [from  [owner]]
 --        count, from: as for leave; from: '' for none
---        owner: only if this token, of whichever client, holds the lock, alone or with others
+--        owner: a token of any client; the lock is released only if this token holds it, alone or with others
 -- Reply  {FREE}, {RELEASED, holder, 0}, {NOT_HELD} by the owner, or a WRONGTYPE error for a key that is not a string
 
 local keys = {lock = KEYS[1], queue = KEYS[2], entries = KEYS[3], counter = KEYS[4], members = KEYS[5]}

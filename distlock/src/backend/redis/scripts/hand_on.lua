@@ -1,5 +1,5 @@
--- Second part of leave.lua. Nearly always the first waiter wants the lock for itself, hears pushes, and no gap is
--- due. Whatever else it is, leave.lua serves it, or those behind a waiter that was found to be gone. (Behind
+-- Second part of leave.lua, for the usual case: the first waiter wants an exclusive lock, receives pushes, and no gap
+-- is due. In all other cases, leave.lua serves the queue, also if this waiter turns out to be gone. (Behind
 -- leave_fast.lua, clock.lua, push.lua and gap.lua.) Reads the arguments for leave.lua.
 
 local count, poll_gap, poll_gap_interval, channels =
@@ -16,7 +16,7 @@ if waiter then
     and not gap_is_due(poll_gap, poll_gap_interval, began, now) then
     local fence = fences == '0' and '0' or text(reserve_fences(KEYS[4], tonumber(fences), now))
     local client = string.match(waiter, '^dl1:(.*):%d+$') or ''
-    -- The push that serve.lua describes, before the SET as there.
+    -- The push that serve.lua describes. As there, it comes before the SET.
     local message = 'g ' .. text(now) .. from .. ' ' .. text(began) .. ' ' .. fence .. ' ' .. waiter
       .. ' ' .. lock
     if push(channels, client, message) ~= 0 or count ~= '1' then

@@ -1,6 +1,6 @@
--- Library: acquiring a shared or limited lock without queueing. (Behind clock.lua, queue.lua and members.lua.)
--- Returns one of: FRESH; MINE; WRONGTYPE; WRONGKIND, marker or holder; BUSY, a holder, ms until a holder may be
--- gone; ERROR, error reply.
+-- Library: acquires a shared or limited lock without queueing. (Behind clock.lua, queue.lua and members.lua.)
+-- Returns one of: FRESH; MINE; WRONGTYPE; WRONGKIND, marker or holder; BUSY, a holder, ms until a lease may expire;
+-- ERROR, error reply.
 
 local function join(lock, queue, entries, members, token, ttl, kind, now)
   local marker, expiry = 'dl1:' .. kind, now + ttl * 1000
@@ -16,8 +16,7 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
     return 'FRESH'
   end
   if held ~= marker then
-    -- A plain token may belong to a client in another language. Only one of ours is known to be of another
-    -- kind.
+    -- A plain token may belong to a client in another language. Only a token of ours is known to be exclusive.
     local ours = string.sub(held, 1, 4) == 'dl1:' and held ~= 'dl1:hold'
     if is_marker(held) or (kind ~= 's' and ours) then
       return 'WRONGKIND', held
@@ -30,8 +29,8 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
   end
   redis.call('ZREMRANGEBYSCORE', members, '-inf', text(now))
   if redis.call('ZCARD', members) == 0 then
-    -- The last lease has ended. The keys expire by the millisecond, the leases by the microsecond, so the marker may
-    -- live on for the rest of this one. A marker that is left without its set would look like somebody else's.
+    -- The last lease has expired. Keys expire by the millisecond and leases by the microsecond, so the marker may
+    -- remain until the end of this millisecond. A marker without its set would look like the marker of another program.
     add_first_member(lock, members, marker, token, expiry, now)
     return 'FRESH'
   end

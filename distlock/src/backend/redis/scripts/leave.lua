@@ -1,20 +1,20 @@
--- Releases a lock and hands it on; or leaves the queue; or undoes whatever an earlier command of the token may
--- have done. (Behind leave_fast.lua, clock.lua, push.lua, gap.lua, hand_on.lua, queue.lua, members.lua and
--- serve.lua.)
+-- Releases a lock and grants it to the next waiter, or removes the token from the queue. So it undoes an earlier
+-- command of the token, whatever this command has done. (Behind leave_fast.lua, clock.lua, push.lua, gap.lua,
+-- hand_on.lua, queue.lua, members.lua and serve.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   token  keep_taken_for ms (0: none)  handoffs_began us  settings  [from]
 --        or, for neither: token  settings
---        keep_taken_for: the key stays taken, by no token, for this long
+--        keep_taken_for: the key stays taken for this time, without a holder
 --        handoffs_began: when the current run of hand-offs began; 0: it begins now
---        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every
---                  lock of a client, except for the slot's hash tag in the channel prefix (see push.lua)
+--        settings: `<count> <poll_gap ms, 0: none> <poll_gap_interval us> <channel prefix>`, the same for every lock of
+--                  a client, except for the slot's hash tag in the channel prefix (see push.lua)
 --        poll_gap_interval: the average time between two gaps (see gap.lua)
 --                          0: a member of a quorum; the reply tells whether the lock was handed on
---        count: 1 if PUBLISH counts every subscriber, so that 0 proves that there is none
---        from: how this server is named in the pushes that it makes
--- Reply  `RELEASED <token>`   the lock was ours and nobody waited for it
---        {RELEASED, token, 1 if the lock was left free for plain pollers; or handed on, if the interval is 0}
+--        count: 1 if PUBLISH counts every subscriber, so the result 0 proves that there is none
+--        from: the name of this server in its pushes
+-- Reply  `RELEASED <token>`   the lock was ours, and it had no waiter
+--        {RELEASED, token, 1 if the lock was left free for plain pollers, or, with the interval 0, granted to a waiter}
 --        {CANCELLED, token}   the lock was not ours, the queue entry was
 --        {NOT_YOURS, token}   neither was
 
@@ -46,7 +46,7 @@ else
   else
     return {'NOT_YOURS', token}
   end
-  -- A waiter behind it may be compatible now. There is no gap: plain pollers wait for the last member.
+  -- A waiter behind it may be compatible now. There is no gap, because plain pollers wait for the last member.
   run.poll_gap = 0
   if drop_expired_members(keys.lock, keys.members, run.now) then
     run.held = held

@@ -1,10 +1,10 @@
--- Reads a key for those who look from outside; of a lock also who holds it and who waits. Writes nothing.
--- Texts are cut and lists are bounded here, because others may have written them.
+-- Reads a key for `inspect` and lists: of a lock also its holders and its waiters. Writes nothing. Texts and lists are
+-- cut here, because other programs may have written them.
 --
 -- KEYS   key, or  lock  queue  members
 -- ARGV   longest value  [longest token  most tokens]
--- Reply  nil: there is no such key; {value, PTTL}; of a lock also  length of the queue, {holder, expiry, ..},
---        {waiter, ..}, which are empty if the user may not read them or they are of another type; or a WRONGTYPE error
+-- Reply  nil if the key does not exist; {value, PTTL}, and for a lock also  length of the queue, {holder, expiry, ..},
+--        {waiter, ..}, which are empty if the user may not read them or they have another type; or a WRONGTYPE error
 
 local value = redis.call('GET', KEYS[1])
 if not value then

@@ -1,10 +1,10 @@
 -- Library: the queue, a list of tokens, and the hash of their entries (behind push.lua):
 -- `<expires us> <claim ms> <fences> <w: the grant is pushed, or p: the waiter asks by itself> <kind: e, s, p:<limit>>`.
 --
--- Push  `w <token> <lock>`   somebody wants the lock: its holder is not to keep it after its section; or a writer
---                            waits, and no other readers are to join those who have it
+-- Push  `w <token> <lock>`   another client wants the lock, so its holder must not keep it after its section; or a
+--                            writer waits, so no other reader may join the readers that hold it
 
--- The first waiter in the queue that is alive. Dead entries in front of it are dropped.
+-- Returns the first waiter in the queue that is alive. Removes dead entries in front of it.
 local function front(queue, entries, now)
   local head = redis.call('LINDEX', queue, 0)
   while head do
@@ -19,25 +19,24 @@ local function front(queue, entries, now)
   return head
 end
 
--- Whether the caller's token may be in the queue already.
+-- Returns whether the caller's token may be in the queue already.
 local function may_be_queued(mode)
   return mode == 'held' or mode == 'heldpoll'
 end
 
--- Lets a waiter keep its place, and get a lock that is free, even if the server has no memory left. The
--- server checks for memory only at a script's first write, and this write needs none. So it must be the
--- first.
+-- With this write, a waiter keeps its queue entry, and acquires a free lock, even if the server has no memory left. The
+-- server checks the memory only at a script's first write, and this write needs none. So it must be the first.
 local function keep_place(entries, queue_entry_ttl)
   redis.call('PEXPIRE', entries, 2 * queue_entry_ttl)
 end
 
--- Adds the token to the queue, or refreshes its entry in its place. Drops the dead entries in front of it,
--- which would delay the polling of the front. Returns 1 if the token is the front.
+-- Adds the token to the queue, or renews its entry in its position. Removes dead entries in front of it, because only
+-- the front polls. Returns 1 if the token is the front.
 local function enqueue(queue, entries, token, now, queue_entry_ttl, claim, fences, mode, kind)
   local how = (mode == 'wait' or mode == 'held') and 'w' or 'p'
   local entry = text(now + queue_entry_ttl * 1000) .. ' ' .. claim .. ' ' .. fences .. ' ' .. how .. ' ' .. kind
-  -- Either of the two keys may hold a value of another program: in this order the script fails before it has
-  -- written anything.
+  -- One of the two keys may have a value of another program. In this order, the script fails before it has written
+  -- anything.
   if not redis.call('HGET', entries, token) then
     redis.call('RPUSH', queue, token)
   end
@@ -47,7 +46,7 @@ local function enqueue(queue, entries, token, now, queue_entry_ttl, claim, fence
   return front(queue, entries, now) == token and 1 or 0
 end
 
--- Whether the token was in the queue.
+-- Removes the token from the queue. Returns whether it was there.
 local function dequeue(queue, entries, token)
   if redis.call('HDEL', entries, token) == 0 then
     return false
@@ -56,9 +55,9 @@ local function dequeue(queue, entries, token)
   return true
 end
 
--- A holder whose token's number begins with 0 may keep the lock after its section, and gives it up when it is told
--- that somebody wants it. A failed PUBLISH (no permission) costs time only: the holder gives it up in the end.
--- channels: as for push; nothing is told without it.
+-- If the number in a holder's token begins with 0, the holder may keep the lock after its section until it is notified
+-- that another client wants it. A failed PUBLISH (no permission) only costs time, because the holder releases the lock
+-- later anyway. channels: as for push; without it, no holder is notified.
 local function tell_wanted(holder, lock, channels)
   local client = channels and string.match(holder, '^dl1:(.*):0%d+$')
   if client then
@@ -66,8 +65,8 @@ local function tell_wanted(holder, lock, channels)
   end
 end
 
--- A writer queues behind these readers, each with its expiry: they are to let no others join them. (Clients
--- of the first release ignore it.)
+-- Notifies these readers, each with its expiry, that a writer waits behind them, so that they share their lock with no
+-- other reader of their process. (Clients of the first release ignore it.)
 local function tell_readers(readers, now, lock, channels)
   for i = 1, channels and #readers or 0, 2 do
     local reader = readers[i]
@@ -78,7 +77,7 @@ local function tell_readers(readers, now, lock, channels)
   end
 end
 
--- The token was let in. Those who are in the queue already were not told by whom: its holder is.
+-- The token has acquired the lock. The waiters that are in the queue already have not notified it, so the script does.
 local function tell_of_queue(queue, token, lock, channels)
   if channels and string.find(token, ':0%d+$') and redis.pcall('LLEN', queue) ~= 0 then
     tell_wanted(token, lock, channels)

@@ -1,6 +1,6 @@
 -- Makes an exclusive lease last at least ttl from now. Never creates, never shortens.
 -- (Behind clock.lua and replica.lua.)
--- It uses one key only, so while a cluster moves the slot it always works, by ASK.
+-- It uses only one key, so it also works, with ASK, while a cluster moves the slot.
 --
 -- KEYS   lock
 -- ARGV   token  ttl ms

@@ -10,7 +10,7 @@ local lock, members = KEYS[1], KEYS[2]
 local token, ttl = ARGV[1], tonumber(ARGV[2])
 local now = server_time()
 
--- A lease needs both the marker and the place in the set.
+-- A lease needs both the marker and the member of the set.
 local held = redis.pcall('GET', lock)
 if type(held) == 'string' and is_marker(held) and is_paired(lock, members) then
   local mine = tonumber(redis.call('ZSCORE', members, token) or 0)
@@ -22,6 +22,6 @@ if type(held) == 'string' and is_marker(held) and is_paired(lock, members) then
   end
 end
 
--- A replica may reply from old data. It refuses to write, even a write that changes nothing.
+-- A replica may have old data. It refuses every write, even one that changes nothing, and so this reply.
 redis.call('ZREM', members, '')
 return {'NOT_YOURS', token}

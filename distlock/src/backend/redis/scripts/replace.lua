@@ -1,11 +1,11 @@
--- Takes an exclusive lock over from the holder that is named: the key is never free, and the queue stays as it is.
+-- Replaces the given holder of an exclusive lock. The key is never free in between, and the queue does not change.
 -- Idempotent by token. (Behind clock.lua and replica.lua.)
 --
 -- KEYS   lock  fence counter
 -- ARGV   token  ttl ms  fences (0: unfenced)  holder
 -- Reply  {FRESH, token, server_time [, first fence]}   the lock was the holder's and is ours
---        {MINE, token, server_time [, first fence]}    it was ours; its lease is at least ttl now
---        {NOT_YOURS, token}                            anybody else holds it, or nobody; nothing was changed
+--        {MINE, token, server_time [, first fence]}    the lock was ours; its lease is at least ttl now
+--        {NOT_YOURS, token}                            the lock is free, or another token holds it; nothing was changed
 
 local lock, counter = KEYS[1], KEYS[2]
 local token, ttl, fences, replaced = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

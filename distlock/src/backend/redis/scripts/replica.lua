@@ -1,6 +1,6 @@
--- Library: finding out that a replica replies.
+-- Library: detects that this server is a replica.
 
--- The error of a replica, or nil. A replica may reply from old data. It refuses to write, even a write that changes
+-- Returns the error of a replica, or nil. A replica may have old data. It refuses every write, even one that changes
 -- nothing.
 local function refused_by_replica(lock)
   local refused = redis.pcall('LPOP', lock, 0)

@@ -1,5 +1,5 @@
--- Looks through a part of the names on this server. Names that are too long for a lock are left out here, because
--- others may have written them.
+-- Returns a part of the names on this server. Names that are too long for a lock are left out here, because other
+-- programs may have written them.
 --
 -- ARGV   cursor  pattern  count  longest name
 -- Reply  {next cursor, {name, ..}}

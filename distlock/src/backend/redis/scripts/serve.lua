@@ -1,15 +1,15 @@
--- Library: grants a lock to as many from the front of the queue as are compatible with its holders: one exclusive,
--- or all readers at the front, or as many as the limit allows. (Behind clock.lua, push.lua, gap.lua, queue.lua and
--- members.lua.)
+-- Library: grants a lock to the waiters at the front of the queue that are compatible with its holders: to one
+-- exclusive waiter, to all readers at the front, or to as many as the limit allows. (Behind clock.lua, push.lua,
+-- gap.lua, queue.lua and members.lua.)
 --
--- The push comes before SET, so a waiter that was told of a grant must then get it. A server that refuses writes for
--- lack of memory, replicas or disk does so only at a script's first write. So the script must have written before
--- this part begins, with a command that needs no memory: LPOP in leave, DEL in force.
+-- The push comes before SET, so SET must succeed after a push. A server without enough memory, replicas or disk refuses
+-- only the first write of a script. So the script must have written before this part begins, with a command that needs
+-- no memory: LPOP in leave, DEL in force.
 --
--- Pushes  `g <us>[@<from>] <handoffs_began> <first fence or 0> <token> <lock>`   the lock is yours for your claim
---         `p <token> <lock>`                                   it is left free; you are first, ask after the gap
+-- Pushes  `g <us>[@<from>] <handoffs_began> <first fence or 0> <token> <lock>`   the lock is granted for your claim
+--         `p <token> <lock>`                     the lock is left free; you are the front, ask after the gap
 
--- Whether a waiter of this kind is compatible with the lock's value: its holders' marker, or '' for none.
+-- Returns whether a waiter of this kind is compatible with the lock's value: its holders' marker, or '' for none.
 local function has_room(members, held, kind)
   if held == '' then
     return true
@@ -21,10 +21,10 @@ local function has_room(members, held, kind)
 end
 
 -- keys: lock, queue, entries, counter, members
--- run:  now; held: the lock's value, '' if it is to be free or handed on; waiter: popped from the queue, or nothing;
+-- run:  now; held: the lock's value, '' if the lock has no holder; waiter: popped from the queue, or nothing;
 --       handoffs_began: when the run of hand-offs began, 0: now; poll_gap, poll_gap_interval: as for leave;
 --       channels: as for push; count: PUBLISH counts every subscriber; from: `@<from>`, or ''
--- Returns whether the lock was left free for plain pollers; with the interval 0, whether it was handed on.
+-- Returns whether the lock was left free for plain pollers; with the interval 0, whether it was granted.
 local function serve(keys, run)
   local lock, entries, members = keys.lock, keys.entries, keys.members
   local now, held, waiter = run.now, run.held, run.waiter
@@ -32,8 +32,8 @@ local function serve(keys, run)
   local granted_at = text(now) .. run.from
   local gap_is_now = gap_is_due(run.poll_gap, run.poll_gap_interval, handoffs_began, now)
 
-  -- Returns whether the waiter received it, as far as can be known. A failed PUBLISH (no permission) must not
-  -- cost a waiter its place: its own heartbeat finds the grant.
+  -- Returns whether the waiter may have received it. A waiter must not lose its grant because PUBLISH fails (no
+  -- permission). Its own heartbeat finds the grant.
   local function publish(message)
     local client = string.match(waiter, '^dl1:(.*):%d+$') or ''
     return push(run.channels, client, message) ~= 0 or not run.count
@@ -59,8 +59,8 @@ local function serve(keys, run)
       break
     end
     if alive and gap_is_now and run.poll_gap_interval == 0 then
-      -- A member of a quorum: the releaser learns that there was a waiter. A waiter that polls would not
-      -- learn of the grant, and is passed over.
+      -- A member of a quorum: the releaser learns that there was a waiter. A waiter that polls would not learn of the
+      -- grant, so it is skipped.
       if how ~= 'p' and push_grant('0') then
         redis.call('HDEL', entries, waiter)
         redis.call('SET', lock, waiter, 'PX', claim)
