@@ -5,7 +5,8 @@
 #   scripts/prove.sh --all    an evening: every world of the specification in full, more seeds, an hour of faults
 #
 # Each row is a claim, the command that checks it, and what came out. The output of each command is in target/proof/.
-# The script continues after a failure, and fails at its end. Environment: PROOF_SEED (1), for the faults on real servers.
+# The script continues after a failure, and fails at its end. Environment: PROOF_SEED (1), for the faults on real
+# servers; SPEC_WORKERS (the number of processors), for TLC.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
