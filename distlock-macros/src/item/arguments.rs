@@ -181,7 +181,11 @@ impl Words {
         for token in tokens {
             match token {
                 TokenTree::Ident(ident) => {
-                    self.0.insert(ident.unraw().to_string());
+                    let name = ident.to_string();
+                    self.0.insert(match name.strip_prefix("r#") {
+                        Some(plain) => plain.to_owned(),
+                        None => name,
+                    });
                 }
                 TokenTree::Group(group) => self.read(group.stream()),
                 TokenTree::Literal(literal) => {

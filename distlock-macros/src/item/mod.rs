@@ -144,16 +144,15 @@ pub(crate) struct Rebinding {
     pub(crate) attrs: Vec<Attribute>,
 }
 
-/// A function as far as rustc has checked it: the body may be anything.
-struct RawFunction {
+/// A function without its body, which rustc has not checked and may be anything.
+struct Head {
     attrs: Vec<Attribute>,
     vis: Visibility,
     defaultness: Option<Ident>,
     sig: Signature,
-    body: Option<Group>,
 }
 
-impl Parse for RawFunction {
+impl Parse for Head {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let attrs = input.call(Attribute::parse_outer)?;
         let vis = input.parse()?;
@@ -162,16 +161,7 @@ impl Parse for RawFunction {
         } else {
             None
         };
-        let sig = input.parse()?;
-        let body = if input.peek(Token![;]) {
-            input.parse::<Token![;]>()?;
-            None
-        } else {
-            let token = input.parse::<TokenTree>()?;
-            let span = token.span();
-            Some(braced(token).ok_or_else(|| syn::Error::new(span, "expected a function body"))?)
-        };
-        Ok(RawFunction { attrs, vis, defaultness, sig, body })
+        Ok(Head { attrs, vis, defaultness, sig: input.parse()? })
     }
 }
 
@@ -188,43 +178,53 @@ fn braced(token: TokenTree) -> Option<Group> {
     }
 }
 
+/// Takes `#![..]` off a body.
+fn inner_attributes(body: Group) -> (Vec<Attribute>, Group) {
+    let begins = matches!(body.stream().into_iter().next(), Some(TokenTree::Punct(punct)) if punct.as_char() == '#');
+    if !begins {
+        return (Vec::new(), body);
+    }
+    let parse = |input: ParseStream<'_>| Ok((Attribute::parse_inner(input)?, input.parse::<TokenStream>()?));
+    let Ok((attrs, rest)) = parse.parse2(body.stream()) else { return (Vec::new(), body) };
+    let mut stripped = Group::new(Delimiter::Brace, rest);
+    stripped.set_span(body.span());
+    (attrs, stripped)
+}
+
 impl Function {
     /// Reads a function; `None` when it is something else, or has no body.
     ///
     /// The reasons not to annotate it go to `errors`.
     pub(crate) fn parse(item: &TokenStream, errors: &mut Errors) -> Option<Self> {
-        let raw = match syn::parse2::<RawFunction>(item.clone()) {
-            Ok(raw) => raw,
+        // The body is taken off first, because syn would copy every token of it into its buffer.
+        let mut head: Vec<TokenTree> = item.clone().into_iter().collect();
+        let body = head.pop().and_then(braced);
+        let head = match syn::parse2::<Head>(head.into_iter().collect()) {
+            Ok(head) => head,
             Err(error) => {
                 errors.push(signature::not_a_function(item).unwrap_or(error));
                 return None;
             }
         };
-        let Some(body) = raw.body else {
-            errors.push(diag::no_body(&raw.sig.ident));
+        let Some(body) = body else {
+            errors.push(diag::no_body(&head.sig.ident));
             return None;
         };
-        let parse_inner = |input: ParseStream<'_>| Ok((Attribute::parse_inner(input)?, input.parse()?));
-        let (inner_attrs, tokens): (_, TokenStream) = match parse_inner.parse2(body.stream()) {
-            Ok(parsed) => parsed,
-            Err(_) => (Vec::new(), body.stream()),
-        };
-        let mut stripped = Group::new(Delimiter::Brace, tokens);
-        stripped.set_span(body.span());
+        let (inner_attrs, body) = inner_attributes(body);
 
         let mut own = Errors::default();
-        signature::check_signature(&raw.sig, &raw.attrs, &stripped, &mut own);
-        let shape = shape::shape(&raw.sig, &stripped, &mut own);
+        signature::check_signature(&head.sig, &head.attrs, &body, &mut own);
+        let shape = shape::shape(&head.sig, &body, &mut own);
         let own = own.into_error();
         let mut function = Function {
-            bindings: patterns::bindings(&raw.sig),
-            receiver: patterns::receiver(&raw.sig),
-            attrs: raw.attrs,
+            bindings: patterns::bindings(&head.sig),
+            receiver: patterns::receiver(&head.sig),
+            attrs: head.attrs,
             inner_attrs,
-            vis: raw.vis,
-            defaultness: raw.defaultness,
-            sig: raw.sig,
-            body: stripped,
+            vis: head.vis,
+            defaultness: head.defaultness,
+            sig: head.sig,
+            body,
             shape,
             sound: own.is_none(),
             renamed: Vec::new(),
