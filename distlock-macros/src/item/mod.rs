@@ -180,7 +180,8 @@ fn braced(token: TokenTree) -> Option<Group> {
 
 /// Takes `#![..]` off a body.
 fn inner_attributes(body: Group) -> (Vec<Attribute>, Group) {
-    let begins = matches!(body.stream().into_iter().next(), Some(TokenTree::Punct(punct)) if punct.as_char() == '#');
+    let begins =
+        matches!(body.stream().into_iter().next(), Some(TokenTree::Punct(punct)) if punct.as_char() == '#');
     if !begins {
         return (Vec::new(), body);
     }
