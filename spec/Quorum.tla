@@ -52,20 +52,22 @@ Idle == [ph |-> "idle",   \* idle; ask: a round asks for the lock; fence: a high
          missing |-> {},  \* held, but not on these servers
          asked |-> {}]    \* of those, asked since the last tick
 
+AllLeft == [starts |-> Starts, renewals |-> Renewals, restarts |-> Restarts, breaks |-> Breaks]
+
 Init == /\ sv = [s \in Servers |-> [val |-> Free, until |-> 0, top |-> 0, young |-> 0]]
         /\ cl = [p \in Procs |-> Idle]
         /\ net = {}
-        /\ left = [starts |-> Starts, renewals |-> Renewals, restarts |-> Restarts, breaks |-> Breaks]
+        /\ left = AllLeft
         /\ log = [top |-> 0, bad |-> {}]
 
-\* A state of Spec from which renewals are checked: a process holds the lock on every server, the other ones have tried
-\* once and failed, and no message is under way.
+\* A state that Spec reaches, from which renewals are checked: a process holds the lock on every server, the others have
+\* tried once and failed, and no message is under way. Starts and the other limits count from here.
 InitHeld == \E p \in Procs :
               /\ sv = [s \in Servers |-> [val |-> <<p, 1>>, until |-> TTL, top |-> 1, young |-> 0]]
               /\ cl = [q \in Procs |-> IF q = p THEN [Idle EXCEPT !.ph = "held", !.n = 1, !.f = 1, !.dl = TTL]
                                       ELSE [Idle EXCEPT !.n = 1, !.f = 1]]
               /\ net = {}
-              /\ left = [starts |-> Starts, renewals |-> Renewals, restarts |-> Restarts, breaks |-> Breaks]
+              /\ left = AllLeft
               /\ log = [top |-> 1, bad |-> {}]
 
 Less(what) == left[what] > 0 /\ left' = [left EXCEPT ![what] = @ - 1]

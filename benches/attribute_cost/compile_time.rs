@@ -52,29 +52,24 @@ impl Around {
         }
     }
 
-    fn acquire(self) -> &'static str {
+    /// The statements before and after the body.
+    fn statements(self) -> (&'static str, &'static str) {
         match self {
-            Around::Guard => {
+            Around::Guard => (
                 "let manager = distlock::LockManager::current()?;
     let key = distlock::key!(\"order:<user_id>\");
     let guard = manager.lock(key).ttl(std::time::Duration::from_secs(10)).acquire().await?;
-    "
-            }
-            _ => "",
-        }
-    }
-
-    fn release(self) -> &'static str {
-        match self {
-            Around::Guard => "guard.release().await?;\n    ",
-            _ => "",
+    ",
+                "guard.release().await?;\n    ",
+            ),
+            Around::Nothing | Around::Attribute | Around::Instrument | Around::AsyncTrait => ("", ""),
         }
     }
 }
 
 /// A typical function of a service, with a few calls, a loop and two await points, and a caller that polls it.
 fn function(index: usize, around: Around) -> String {
-    let (attribute, acquire, release) = (around.attribute(), around.acquire(), around.release());
+    let (attribute, (acquire, release)) = (around.attribute(), around.statements());
     let arguments = "user_id: u64, items: Vec<Item>, note: &str";
     let body = format!(
         r#"{{

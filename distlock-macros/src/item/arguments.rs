@@ -181,11 +181,7 @@ impl Words {
         for token in tokens {
             match token {
                 TokenTree::Ident(ident) => {
-                    let name = ident.to_string();
-                    self.0.insert(match name.strip_prefix("r#") {
-                        Some(plain) => plain.to_owned(),
-                        None => name,
-                    });
+                    self.0.insert(ident.unraw().to_string());
                 }
                 TokenTree::Group(group) => self.read(group.stream()),
                 TokenTree::Literal(literal) => {

@@ -107,10 +107,10 @@ fn a_client_that_is_turned_away_is_told_why_in_the_servers_own_words() {
 #[test]
 fn a_server_with_too_many_clients_says_so_until_there_is_room() {
     let server = TestServer::start(&[]);
-    let mut others = [server.connection(), server.connection()];
+    let others = [server.connection(), server.connection()];
     // With the limit from the start, one of them may be refused, because the server may still count the connection that
     // has found it ready.
-    redis::cmd("CONFIG").arg(&["SET", "maxclients", "2"]).exec(&mut others[0]).unwrap();
+    server.run::<()>("CONFIG SET maxclients 2");
     let rig = Rig::start(config(&server.url(), "a"));
     let cause = rig.wait_for_down();
     assert!(cause.to_string().contains("max number of clients reached"), "{cause}");

@@ -22,6 +22,6 @@ if type(held) == 'string' and is_marker(held) and is_paired(lock, members) then
   end
 end
 
--- A replica may have old data. It refuses every write, even one that changes nothing, and so this reply.
+-- A replica may have old data. It refuses every write, even one that changes nothing, so there the script fails here.
 redis.call('ZREM', members, '')
 return {'NOT_YOURS', token}
