@@ -138,6 +138,7 @@ pub(crate) enum Mutant {
     ProposalAlwaysTaken,
     ServerStepIgnored,
     LostNotReleasedElsewhere,
+    EarlierRenewalCounts,
     BlockGivenTwice,
     BlockBelowAnother,
     TakenFromAnotherRound,

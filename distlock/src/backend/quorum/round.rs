@@ -423,6 +423,8 @@ impl Round {
     fn renewed(&self, server_time: ServerTime) -> Option<OpResult<RenewReply>> {
         let most = majority(self.answers.len());
         let renewed = self.count(|reply| matches!(reply, ServerReply::Renewed));
+        // The other servers of a majority renewed in an earlier round.
+        let renewed = if mutated!(EarlierRenewalCounts) && renewed > 0 { most } else { renewed };
         // A server that has forgotten this lock does not count yet, so no other process can rely on an acquisition
         // there.
         let not_ours = |young: bool| {

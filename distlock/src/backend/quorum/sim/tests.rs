@@ -289,6 +289,13 @@ fn taken_by_force(c: &mut Config) {
     c.stops = 4;
 }
 
+/// Sections are longer than a ttl, and servers do not get the renewals.
+fn renewed(c: &mut Config) {
+    crowded(c);
+    (c.ttl, c.longest_hold, c.renews) = (300, 2_000, 1.0);
+    (c.servers, c.hangs, c.breaks) = (3, 8, 20);
+}
+
 fn ahead(c: &mut Config) {
     fenced(c);
     (c.ahead, c.more) = (true, 0.7);
@@ -364,7 +371,7 @@ fn set_forward_for_newcomers(c: &mut Config) {
 #[test]
 #[ignore = "takes minutes: ./scripts/test.sh --all"]
 fn every_broken_rule_is_found() {
-    let cases: [(Mutant, Bias, &str); 24] = [
+    let cases: [(Mutant, Bias, &str); 25] = [
         (Mutant::HalfIsEnough, crowded, "overlap"),
         (Mutant::ErrorsAreConsent, crowded, "overlap"),
         (Mutant::MinorityNotReleased, tried, "residue"),
@@ -373,6 +380,7 @@ fn every_broken_rule_is_found() {
         (Mutant::ProposalAlwaysTaken, fenced, "fence"),
         (Mutant::ServerStepIgnored, set_forward, "overlap"),
         (Mutant::LostNotReleasedElsewhere, taken_by_force, "residue"),
+        (Mutant::EarlierRenewalCounts, renewed, "overlap"),
         (Mutant::TakenFromAnotherRound, asked_twice, "overlap"),
         (Mutant::LateCommandsForgotten, late, "residue"),
         (Mutant::BlockGivenTwice, ahead, "fence"),
