@@ -1,6 +1,7 @@
 -- Library: the holders of a shared or limited lock. The value of the lock's key is a marker, `dl1:s` or
--- `dl1:p:<limit>`. `members` is a sorted set of the holders' tokens by expiry (us). Both keys expire with the last of
--- these leases.
+-- `dl1:p:<limit>`. `members` is a sorted set of the holders' tokens by expiry (us). The marker expires with the last of
+-- these leases, and the set half a second later. Redis deletes expired keys in any order. If it deleted the set first
+-- and its clock were set back then, the marker would be alive without its set, like the marker of another program.
 
 local function is_marker(value)
   return value == 'dl1:s' or string.sub(value, 1, 6) == 'dl1:p:'
@@ -11,8 +12,8 @@ local function limit_of(kind)
   return kind ~= 's' and tonumber(string.sub(kind, 3)) or nil
 end
 
--- Returns whether the marker belongs to this set. If it does, both expire at the same time. (While a slot is moved, its
--- keys are created one after the other, so their expiry may differ by milliseconds.) It does not if managers with
+-- Returns whether the marker belongs to this set. If it does, both expire within a second. (While a slot is moved, its
+-- keys are created one after the other, so their expiry may differ by more milliseconds.) It does not if managers with
 -- another key prefix have set the marker, because their set has another name. Nor does it if the set belongs to an
 -- earlier marker.
 local function is_paired(lock, members)
@@ -20,8 +21,8 @@ local function is_paired(lock, members)
   return left >= 0 and math.abs(redis.call('PTTL', lock) - left) <= 1000
 end
 
--- Removes the expired holders, and gives the marker and the set the expiry of the last holder. If no holder is left,
--- deletes both and returns false.
+-- Removes the expired holders, and sets the expiry of the marker and the set after the last holder. If no holder is
+-- left, deletes both and returns false.
 local function drop_expired_members(lock, members, now)
   redis.call('ZREMRANGEBYSCORE', members, '-inf', text(now))
   local last = redis.call('ZREVRANGE', members, 0, 0, 'WITHSCORES')
@@ -29,9 +30,9 @@ local function drop_expired_members(lock, members, now)
     redis.call('DEL', lock, members)
     return false
   end
-  local at = text(math.ceil(tonumber(last[2]) / 1000))
-  redis.call('PEXPIREAT', lock, at)
-  redis.call('PEXPIREAT', members, at)
+  local at = math.ceil(tonumber(last[2]) / 1000)
+  redis.call('PEXPIREAT', lock, text(at))
+  redis.call('PEXPIREAT', members, text(at + 500))
   return true
 end
 

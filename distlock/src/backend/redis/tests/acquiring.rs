@@ -133,6 +133,23 @@ fn a_marker_whose_last_lease_has_ended_is_a_free_lock() {
     }
 }
 
+/// Redis may delete the expired set before the expired marker. If its clock is set back in between, the marker is alive
+/// without its set, which is a lock of another program.
+#[test]
+fn the_set_of_holders_outlives_its_marker() {
+    let server = TestServer::start(&[]);
+    let rig = Rig::up(&server, "a");
+    for kind in [LockKind::Shared, LockKind::Limited { max_holders: 2 }] {
+        for token in [1, 2] {
+            rig.send("k", op::Acquire { kind, ..enter(token, AcquireMode::Try) }).unwrap();
+            let [marker, set] =
+                ["k", "dl1:m:k"].map(|name| server.run::<i64>(&format!("PEXPIRETIME {name}")));
+            assert_eq!(set - marker, 500, "{kind}");
+        }
+        server.run::<()>("FLUSHALL");
+    }
+}
+
 #[test]
 fn fencing_tokens_rise_even_when_the_clock_steps_back() {
     let server = TestServer::start(&[]);
