@@ -1,6 +1,6 @@
 //! From the options to the lock: manager, key, request, and what to do when it is busy.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::LitStr;
 use syn::ext::IdentExt as _;
@@ -20,51 +20,18 @@ pub(super) enum Acquiring {
 }
 
 impl Expansion<'_> {
-    /// A `Result<Option<LockRequest>, LockError>`.
+    /// An `Asked`.
     pub(super) fn asked(&self) -> TokenStream {
-        let private = &self.private;
-        let request = self.request();
-        let request = match &self.spec.options.manager {
-            // A closure costs the compiler less than a `match`.
-            None if self.asks_the_same_again() => {
-                quote_spanned!(Span::mixed_site()=> #private::ask_current(&|__distlock_manager| #request))
-            }
-            None => quote_spanned! {Span::mixed_site()=>
-                match #private::current() {
-                    #private::Ok(__distlock_manager) => #private::Ok(#private::Some(#request)),
-                    #private::Err(__distlock_error) => #private::Err(__distlock_error),
-                }
-            },
-            Some(_) => {
-                let manager = self.manager();
-                quote_spanned!(Span::mixed_site()=> #private::Ok(#private::Some({ #manager #request })))
-            }
-        };
+        let (private, request) = (&self.private, self.request());
         match &self.spec.options.when {
             None => request,
             Some(when) => quote_spanned! {Span::mixed_site()=>
                 {
                     let __distlock_when: ::core::primitive::bool = #when;
-                    if __distlock_when { #request } else { #private::Ok(#private::None) }
+                    if __distlock_when { #request } else { #private::ask_for_nothing() }
                 }
             },
         }
-    }
-
-    /// Whether the request means the same in a closure that can be called again. This holds for names, their fields and
-    /// literals. Other expressions might move a variable, or leave the function.
-    fn asks_the_same_again(&self) -> bool {
-        let is_path =
-            |expr: &TokenStream| expr.clone().into_iter().all(|token| !matches!(token, TokenTree::Group(_)));
-        let is_plain = |part: &Part| match part {
-            Part::Text(_) => true,
-            Part::Value(value) => is_path(&value.expr),
-        };
-        let is_template = match &self.spec.keys {
-            Keys::One(Key::Template(parts)) => parts.iter().all(is_plain),
-            Keys::One(Key::Expr(_)) | Keys::Many(_) | Keys::Iter(_) => false,
-        };
-        is_template && self.spec.options.have_literals()
     }
 
     /// The patterns that are matched before the acquisition, after `prelude`. The values that they do not bind are
@@ -97,19 +64,17 @@ impl Expansion<'_> {
     /// Statements that bind `held`, an `Option<&Held>`, or leave the block `'lock` with an error. `prelude`: the
     /// statements before them.
     pub(super) fn acquire(&self, way: Acquiring, prelude: &TokenStream) -> TokenStream {
-        let Expansion { private, spec, .. } = self;
+        let private = &self.private;
         let (in_front, inside) = self.in_front(prelude);
-        let manager = self.manager();
-        let request = self.request();
-        let on_busy = self.on_busy();
-        // In a separate block, so that its variables are not part of the future that waits for the lock and runs the
-        // body.
+        let (asked, on_busy) = (self.asked(), self.on_busy());
+        // In a separate block, so that its temporary values are not part of the future that waits for the lock and runs
+        // the body.
         let acquired = match way {
             Acquiring::Async => quote_spanned! {Span::mixed_site()=>
-                { #manager __distlock_lock.acquire(#request) }.await
+                { __distlock_lock.acquire(#asked) }.await
             },
             Acquiring::Blocking => quote_spanned! {Span::mixed_site()=>
-                { #manager __distlock_lock.acquire_blocking(#request) }
+                __distlock_lock.acquire_blocking(#asked)
             },
         };
         let acquire = quote_spanned! {Span::mixed_site()=>
@@ -120,33 +85,22 @@ impl Expansion<'_> {
                 break 'lock (#private::Err(__distlock_error));
             }
         };
-        let acquire = match &spec.options.when {
-            None => acquire,
-            Some(when) => quote_spanned! {Span::mixed_site()=>
-                let __distlock_when: ::core::primitive::bool = #when;
-                if __distlock_when { #acquire }
-            },
-        };
         let held = quote_spanned!(self.place_of_guard()=> __distlock_lock.held());
         quote_spanned!(Span::mixed_site()=> #in_front #acquire let __distlock_held = #held; #inside)
     }
 
+    /// A `Result<LockManager, LockError>`.
     fn manager(&self) -> TokenStream {
         let private = &self.private;
         match &self.spec.options.manager {
-            None => quote_spanned! {Span::mixed_site()=>
-                let __distlock_manager = match #private::current() {
-                    #private::Ok(__distlock_manager) => __distlock_manager,
-                    #private::Err(__distlock_error) => break 'lock (#private::Err(__distlock_error)),
-                };
-            },
+            None => quote_spanned!(Span::mixed_site()=> #private::current()),
             Some(manager) => {
                 let manager = method(manager, "as_lock_manager");
                 quote_spanned! {Span::mixed_site()=>
-                    let __distlock_manager = {
+                    {
                         use #private::AsLockManager as _;
-                        #manager
-                    };
+                        #private::Ok(#manager)
+                    }
                 }
             }
         }
@@ -207,19 +161,32 @@ impl Expansion<'_> {
         }
     }
 
-    /// The request to `manager`, as an expression.
+    /// An `Asked` that requests the lock, as an expression.
     fn request(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
-        let (keys, steps) = (self.keys(), self.steps());
-        let label = self.label();
+        let (keys, label, steps) = (self.keys(), self.label(), self.steps());
         let start = match &spec.keys {
-            Keys::One(_) => "request",
-            Keys::Many(_) | Keys::Iter(_) => "request_all",
+            Keys::One(_) => "ask",
+            Keys::Many(_) | Keys::Iter(_) => "ask_for_all",
         };
         let start = Ident::new(start, Span::mixed_site());
-        let request =
-            quote_spanned!(Span::mixed_site()=> #private::#start(&__distlock_manager, #keys, #label) #steps);
-        if spec.warnings.is_empty() {
+        let manager = self.manager();
+        let is_template = |key: &Key| matches!(key, Key::Template(_));
+        // Options are evaluated in this order. A key that is an expression also reports to the manager.
+        let is_first = spec.options.manager.is_some()
+            || match &spec.keys {
+                Keys::One(key) => !is_template(key),
+                Keys::Many(keys) => !keys.iter().all(is_template),
+                Keys::Iter(_) => false,
+            };
+        let (bound, manager) = if is_first {
+            let bound = quote_spanned!(Span::mixed_site()=> let __distlock_manager = #manager;);
+            (Some(bound), quote_spanned!(Span::mixed_site()=> __distlock_manager))
+        } else {
+            (None, manager)
+        };
+        let request = quote_spanned!(Span::mixed_site()=> #private::#start(#keys, #label, #manager) #steps);
+        if bound.is_none() && spec.warnings.is_empty() {
             return request;
         }
         // The compiler warns of them where they stand.
@@ -231,7 +198,7 @@ impl Expansion<'_> {
             let warning = Ident::new(warning, Span::mixed_site().located_at(*place));
             quote_spanned!(Span::mixed_site()=> #private::#warning();)
         });
-        quote_spanned!(Span::mixed_site()=> { #(#warnings)* #request })
+        quote_spanned!(Span::mixed_site()=> { #(#warnings)* #bound #request })
     }
 
     /// A `Duration`.

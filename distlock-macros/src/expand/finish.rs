@@ -13,8 +13,8 @@ use crate::spec::Route;
 
 impl Expansion<'_> {
     /// Turns `result`, a `Result<R, LockError>`, into the function's value.
-    pub(super) fn finish(&self) -> TokenStream {
-        let value = self.value();
+    pub(super) fn finish(&self, result: &TokenStream) -> TokenStream {
+        let value = self.value(result);
         let Some(ty) = self.function.output().filter(|ty| is_opaque(ty)) else { return value };
         // The type behind `impl Trait` is known here.
         let private = &self.private;
@@ -30,24 +30,24 @@ impl Expansion<'_> {
         }
     }
 
-    fn value(&self) -> TokenStream {
+    fn value(&self, result: &TokenStream) -> TokenStream {
         let turbofish = self.turbofish();
         let place = self.function.output().map_or_else(Span::mixed_site, |ty| ty.span());
         let private = located_at(self.private.clone(), place);
         match &self.spec.options.route {
             Route::From if self.spec.options.on_busy.is_some() => {
-                quote_spanned!(Span::mixed_site()=> #private::finish_unless_busy #turbofish (__distlock_result))
+                quote_spanned!(Span::mixed_site()=> #private::finish_unless_busy #turbofish (#result))
             }
             Route::From => {
-                quote_spanned!(Span::mixed_site()=> #private::finish #turbofish (__distlock_result))
+                quote_spanned!(Span::mixed_site()=> #private::finish #turbofish (#result))
             }
             Route::MapErr(map) => {
                 // Reported there, if it is no `Result`.
                 let place = Span::mixed_site().located_at(place);
-                quote_spanned!(place=> #private::finish_map_err #turbofish (__distlock_result, #map))
+                quote_spanned!(place=> #private::finish_map_err #turbofish (#result, #map))
             }
             Route::OnError(on_error) => {
-                quote_spanned!(Span::mixed_site()=> #private::finish_on_error #turbofish (__distlock_result, #on_error))
+                quote_spanned!(Span::mixed_site()=> #private::finish_on_error #turbofish (#result, #on_error))
             }
         }
     }

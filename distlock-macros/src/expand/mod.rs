@@ -4,10 +4,9 @@
 //!
 //! ```text
 //! async fn f(a: A) -> R {
-//!     let entered = enter(ask_current(&|manager| request(manager, key(..), label).ttl(..)..), on_lost);
+//!     let entered = enter(ask(key(..), label, current()).ttl(..).., on_lost);
 //!     let body = async move { if false { return a value of R } let _ = (&a,); { body } };
-//!     let result = section(entered, body).await;
-//!     finish::<R>(result)
+//!     finish::<R>(section(entered, body).await)
 //! }
 //! ```
 //!
@@ -99,6 +98,11 @@ pub(crate) fn key_macro(krate: &TokenStream, values: &[(Ident, Expr)], parts: &[
     }
 }
 
+/// The variable that most expansions have for the result.
+fn result_variable() -> TokenStream {
+    quote_spanned!(Span::mixed_site()=> __distlock_result)
+}
+
 struct Expansion<'a> {
     function: &'a Function,
     spec: &'a LockSpec,
@@ -148,11 +152,10 @@ impl<'a> Expansion<'a> {
             _ => (None, TokenStream::new()),
         };
         let on_lost = self.on_lost();
-        let finish = self.finish();
         if self.is_one_section() {
-            let section = self.one_section(&on_lost);
-            return quote!(#section #finish);
+            return self.one_section(&on_lost);
         }
+        let finish = self.finish(&result_variable());
         let (acquire, checks) = (self.acquire(Acquiring::Async, &prelude), self.checks());
         let (body, commit) = match &self.spec.options.transaction {
             Some(transaction) => {
@@ -196,7 +199,7 @@ impl<'a> Expansion<'a> {
         self.function.renamed.iter().any(|renamed| renamed.place == MatchedAt::InFront)
     }
 
-    /// Statements that bind `result`, a `Result<R, LockError>`.
+    /// The whole function.
     fn one_section(&self, on_lost: &TokenStream) -> TokenStream {
         let private = &self.private;
         let (asked, checks) = (self.asked(), self.checks());
@@ -204,10 +207,14 @@ impl<'a> Expansion<'a> {
         let uses_lock = options.guard.is_some() || options.token.is_some() || options.fence.is_some();
         if !uses_lock {
             let body = self.future(&TokenStream::new());
+            let section =
+                quote_spanned!(Span::mixed_site()=> #private::section(__distlock_entered, #body).await);
+            // Without a variable for the result, which costs compile time.
+            let finish = self.finish(&section);
             return quote_spanned! {Span::mixed_site()=>
                 let __distlock_entered = #private::enter(#asked, #private::OnLost::#on_lost);
                 #checks
-                let __distlock_result = #private::section(__distlock_entered, #body).await;
+                #finish
             };
         }
         let place = self.place_of_guard();
@@ -215,6 +222,7 @@ impl<'a> Expansion<'a> {
         let slot = quote_spanned!(place=> let __distlock_slot = &__distlock_lock;);
         let held = quote_spanned!(place=> let __distlock_held = __distlock_slot.held(););
         let body = self.future(&held);
+        let finish = self.finish(&result_variable());
         quote_spanned! {Span::mixed_site()=>
             let __distlock_lock = #private::Slot::new();
             let __distlock_result = {
@@ -231,6 +239,7 @@ impl<'a> Expansion<'a> {
                 .await;
                 __distlock_result
             };
+            #finish
         }
     }
 
@@ -266,7 +275,7 @@ impl<'a> Expansion<'a> {
                 };
             },
         };
-        let finish = self.finish();
+        let finish = self.finish(&result_variable());
         quote_spanned! {Span::mixed_site()=>
             let __distlock_lock = #private::Slot::new();
             let __distlock_result = 'lock: {

@@ -6,23 +6,17 @@
 
 async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
     let __distlock_entered = ::distlock::__private::enter(
-        ::distlock::__private::ask_current(
-            &|__distlock_manager| {
-                ::distlock::__private::request(
-                        &__distlock_manager,
-                        ::distlock::__private::key(
-                            &[
-                                ::distlock::__private::Part::Text("order:"),
-                                ::distlock::__private::Part::value::<
-                                    u64,
-                                >("user_id", &user_id),
-                            ],
-                        ),
-                        "order:<user_id>",
-                    )
-                    .ttl(::distlock::__private::millis(10000u64))
-            },
-        ),
+        ::distlock::__private::ask(
+                ::distlock::__private::key(
+                    &[
+                        ::distlock::__private::Part::Text("order:"),
+                        ::distlock::__private::Part::value::<u64>("user_id", &user_id),
+                    ],
+                ),
+                "order:<user_id>",
+                ::distlock::__private::current(),
+            )
+            .ttl(::distlock::__private::millis(10000u64)),
         ::distlock::__private::OnLost::Cancel,
     );
     if false {
@@ -40,22 +34,25 @@ async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
         let _ = __distlock_asked.third_element().inside().no_future().no_stream();
         let _ = __distlock_asked.fourth_element().inside().no_future().no_stream();
     }
-    let __distlock_result = ::distlock::__private::section(
-            __distlock_entered,
-            async move {
-                if false {
-                    return ::distlock::__private::placeholder::<
-                        Result<Order, OrderError>,
-                    >();
-                }
-                #[allow(clippy::used_underscore_binding)]
-                let _ = (&cart, &user_id);
-                {
-                    let order = cart.order()?;
-                    Ok(order)
-                }
-            },
-        )
-        .await;
-    ::distlock::__private::finish::<Result<Order, OrderError>>(__distlock_result)
+    ::distlock::__private::finish::<
+        Result<Order, OrderError>,
+    >(
+        ::distlock::__private::section(
+                __distlock_entered,
+                async move {
+                    if false {
+                        return ::distlock::__private::placeholder::<
+                            Result<Order, OrderError>,
+                        >();
+                    }
+                    #[allow(clippy::used_underscore_binding)]
+                    let _ = (&cart, &user_id);
+                    {
+                        let order = cart.order()?;
+                        Ok(order)
+                    }
+                },
+            )
+            .await,
+    )
 }

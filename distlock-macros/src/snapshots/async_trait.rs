@@ -61,14 +61,13 @@ where
                 __arg1
             };
             let __distlock_acquired = {
-                let __distlock_manager = {
-                    use ::distlock::__private::AsLockManager as _;
-                    __self.locks.as_lock_manager()
-                };
                 __distlock_lock
-                    .acquire(
-                        ::distlock::__private::request(
-                            &__distlock_manager,
+                    .acquire({
+                        let __distlock_manager = {
+                            use ::distlock::__private::AsLockManager as _;
+                            ::distlock::__private::Ok(__self.locks.as_lock_manager())
+                        };
+                        ::distlock::__private::ask(
                             ::distlock::__private::key(
                                 &[
                                     ::distlock::__private::Part::Text("order:"),
@@ -78,8 +77,9 @@ where
                                 ],
                             ),
                             "order:<self.id>:<id>",
-                        ),
-                    )
+                            __distlock_manager,
+                        )
+                    })
             }
                 .await;
             if let ::distlock::__private::Err(__distlock_error) = __distlock_acquired {

@@ -17,39 +17,37 @@
 async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderError> {
     let __distlock_lock = ::distlock::__private::Slot::new();
     let __distlock_result = {
-        let __distlock_asked = ::distlock::__private::Ok(
-            ::distlock::__private::Some({
-                let __distlock_manager = {
-                    use ::distlock::__private::AsLockManager as _;
-                    self.locks.as_lock_manager()
-                };
-                ::distlock::__private::request(
-                        &__distlock_manager,
-                        ::distlock::__private::key(
-                            &[
-                                ::distlock::__private::Part::Text("{shop:"),
-                                ::distlock::__private::Part::value("self.id", &self.id),
-                                ::distlock::__private::Part::Text("}:"),
-                                ::distlock::__private::Part::value(
-                                    "item.number",
-                                    &item.number,
-                                ),
-                                ::distlock::__private::Part::Text(":"),
-                                ::distlock::__private::Part::raw_generic::<T>("note", &note),
-                            ],
-                        ),
-                        "shop",
-                    )
-                    .retry(
-                        ::distlock::__private::Retry::times(3)
-                            .delay(::distlock::__private::millis(100u64)),
-                    )
-                    .max_hold(self.limit)
-                    .min_hold(::distlock::__private::millis(1000u64))
-                    .reentrant()
-                    .fenced()
-            }),
-        );
+        let __distlock_asked = {
+            let __distlock_manager = {
+                use ::distlock::__private::AsLockManager as _;
+                ::distlock::__private::Ok(self.locks.as_lock_manager())
+            };
+            ::distlock::__private::ask(
+                    ::distlock::__private::key(
+                        &[
+                            ::distlock::__private::Part::Text("{shop:"),
+                            ::distlock::__private::Part::value("self.id", &self.id),
+                            ::distlock::__private::Part::Text("}:"),
+                            ::distlock::__private::Part::value(
+                                "item.number",
+                                &item.number,
+                            ),
+                            ::distlock::__private::Part::Text(":"),
+                            ::distlock::__private::Part::raw_generic::<T>("note", &note),
+                        ],
+                    ),
+                    "shop",
+                    __distlock_manager,
+                )
+                .retry(
+                    ::distlock::__private::Retry::times(3)
+                        .delay(::distlock::__private::millis(100u64)),
+                )
+                .max_hold(self.limit)
+                .min_hold(::distlock::__private::millis(1000u64))
+                .reentrant()
+                .fenced()
+        };
         let __distlock_slot = &__distlock_lock;
         let __distlock_body = ::distlock::__private::pin!(
             ::distlock::__private::Some(async move { if false { return

@@ -12,56 +12,51 @@
 
 async fn order(id: u64) -> Result<(), OrderError> {
     let __distlock_entered = ::distlock::__private::enter(
-        match ::distlock::__private::current() {
-            ::distlock::__private::Ok(__distlock_manager) => {
-                ::distlock::__private::Ok(
-                    ::distlock::__private::Some({
-                        ::distlock::__private::former_name();
-                        ::distlock::__private::request(
-                                &__distlock_manager,
-                                match &format!("order:{}", id + 1) {
-                                    __distlock_value => {
-                                        use ::distlock::__private::AnyKey as _;
-                                        ::distlock::__private::KeyOf(__distlock_value)
-                                            .key()
-                                            .inspect(|__distlock_key| {
-                                                ::distlock::__private::literal_placeholder(
-                                                    &__distlock_manager,
-                                                    "order",
-                                                    __distlock_key,
-                                                    &["id"],
-                                                );
-                                            })
-                                    }
-                                },
-                                "order",
-                            )
-                            .wait_forever()
-                            .no_renew()
-                            .warn_wait(::distlock::__private::millis(5000u64))
-                            .warn_hold(limit())
-                    }),
+        {
+            ::distlock::__private::former_name();
+            let __distlock_manager = ::distlock::__private::current();
+            ::distlock::__private::ask(
+                    match &format!("order:{}", id + 1) {
+                        __distlock_value => {
+                            use ::distlock::__private::AnyKey as _;
+                            ::distlock::__private::KeyOf(__distlock_value)
+                                .key()
+                                .inspect(|__distlock_key| {
+                                    ::distlock::__private::literal_placeholder(
+                                        &__distlock_manager,
+                                        "order",
+                                        __distlock_key,
+                                        &["id"],
+                                    );
+                                })
+                        }
+                    },
+                    "order",
+                    __distlock_manager,
                 )
-            }
-            ::distlock::__private::Err(__distlock_error) => {
-                ::distlock::__private::Err(__distlock_error)
-            }
+                .wait_forever()
+                .no_renew()
+                .warn_wait(::distlock::__private::millis(5000u64))
+                .warn_hold(limit())
         },
         ::distlock::__private::OnLost::Cancel,
     );
-    let __distlock_result = ::distlock::__private::section(
-            __distlock_entered,
-            async move {
-                if false {
-                    return ::distlock::__private::placeholder::<
-                        Result<(), OrderError>,
-                    >();
-                }
-                #[allow(clippy::used_underscore_binding)]
-                let _ = (&id,);
-                { Ok(()) }
-            },
-        )
-        .await;
-    ::distlock::__private::finish::<Result<(), OrderError>>(__distlock_result)
+    ::distlock::__private::finish::<
+        Result<(), OrderError>,
+    >(
+        ::distlock::__private::section(
+                __distlock_entered,
+                async move {
+                    if false {
+                        return ::distlock::__private::placeholder::<
+                            Result<(), OrderError>,
+                        >();
+                    }
+                    #[allow(clippy::used_underscore_binding)]
+                    let _ = (&id,);
+                    { Ok(()) }
+                },
+            )
+            .await,
+    )
 }

@@ -7,20 +7,14 @@ async fn order() -> Result<Option<u64>, OrderError> {
     let __distlock_lock = ::distlock::__private::Slot::new();
     let __distlock_result = 'lock: {
         let __distlock_acquired = {
-            let __distlock_manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
-                ::distlock::__private::Err(__distlock_error) => {
-                    break 'lock (::distlock::__private::Err(__distlock_error));
-                }
-            };
             __distlock_lock
                 .acquire(
-                    ::distlock::__private::request(
-                        &__distlock_manager,
+                    ::distlock::__private::ask(
                         ::distlock::__private::key(
                             &[::distlock::__private::Part::Text("order")],
                         ),
                         "order",
+                        ::distlock::__private::current(),
                     ),
                 )
         }

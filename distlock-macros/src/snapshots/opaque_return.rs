@@ -5,25 +5,23 @@
 
 async fn order() -> impl Display {
     let __distlock_entered = ::distlock::__private::enter(
-        ::distlock::__private::ask_current(
-            &|__distlock_manager| ::distlock::__private::request(
-                &__distlock_manager,
-                ::distlock::__private::key(
-                    &[::distlock::__private::Part::Text("order")],
-                ),
-                "order",
-            ),
+        ::distlock::__private::ask(
+            ::distlock::__private::key(&[::distlock::__private::Part::Text("order")]),
+            "order",
+            ::distlock::__private::current(),
         ),
         ::distlock::__private::OnLost::Cancel,
     );
-    let __distlock_result = ::distlock::__private::section(
-            __distlock_entered,
-            async move { { String::new() } },
-        )
-        .await;
     let __distlock_value = ::distlock::__private::finish_on_error::<
         _,
-    >(__distlock_result, |error| error.to_string());
+    >(
+        ::distlock::__private::section(
+                __distlock_entered,
+                async move { { String::new() } },
+            )
+            .await,
+        |error| error.to_string(),
+    );
     {
         use ::distlock::__private::AnyType as _;
         let __distlock_asked = ::distlock::__private::type_of(&__distlock_value)

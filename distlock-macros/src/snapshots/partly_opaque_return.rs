@@ -5,30 +5,29 @@
 
 async fn order() -> Result<impl Iterator<Item = u64>, OrderError> {
     let __distlock_entered = ::distlock::__private::enter(
-        ::distlock::__private::ask_current(
-            &|__distlock_manager| ::distlock::__private::request(
-                &__distlock_manager,
-                ::distlock::__private::key(
-                    &[::distlock::__private::Part::Text("order")],
-                ),
-                "order",
-            ),
+        ::distlock::__private::ask(
+            ::distlock::__private::key(&[::distlock::__private::Part::Text("order")]),
+            "order",
+            ::distlock::__private::current(),
         ),
         ::distlock::__private::OnLost::Cancel,
     );
-    let __distlock_result = ::distlock::__private::section(
-            __distlock_entered,
-            async move {
-                if false {
-                    return ::distlock::__private::placeholder::<Result<_, OrderError>>();
-                }
-                { Ok(0..3) }
-            },
-        )
-        .await;
     let __distlock_value = ::distlock::__private::finish::<
         Result<_, OrderError>,
-    >(__distlock_result);
+    >(
+        ::distlock::__private::section(
+                __distlock_entered,
+                async move {
+                    if false {
+                        return ::distlock::__private::placeholder::<
+                            Result<_, OrderError>,
+                        >();
+                    }
+                    { Ok(0..3) }
+                },
+            )
+            .await,
+    );
     {
         use ::distlock::__private::AnyType as _;
         let __distlock_asked = ::distlock::__private::type_of(&__distlock_value)

@@ -18,16 +18,9 @@ async fn order(
         let __distlock_arg1 = __distlock_arg1;
         let User { ref name, .. } = __distlock_arg1;
         let __distlock_acquired = {
-            let __distlock_manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
-                ::distlock::__private::Err(__distlock_error) => {
-                    break 'lock (::distlock::__private::Err(__distlock_error));
-                }
-            };
             __distlock_lock
                 .acquire(
-                    ::distlock::__private::request(
-                        &__distlock_manager,
+                    ::distlock::__private::ask(
                         ::distlock::__private::key(
                             &[
                                 ::distlock::__private::Part::value("id", &id),
@@ -36,6 +29,7 @@ async fn order(
                             ],
                         ),
                         "<id>:<name>",
+                        ::distlock::__private::current(),
                     ),
                 )
         }

@@ -13,16 +13,9 @@ fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
                 return ::distlock::__private::placeholder::<Result<u64, OrderError>>();
             }
             let __distlock_acquired = {
-                let __distlock_manager = match ::distlock::__private::current() {
-                    ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
-                    ::distlock::__private::Err(__distlock_error) => {
-                        break 'lock (::distlock::__private::Err(__distlock_error));
-                    }
-                };
                 __distlock_lock
                     .acquire(
-                        ::distlock::__private::request(
-                            &__distlock_manager,
+                        ::distlock::__private::ask(
                             ::distlock::__private::key(
                                 &[
                                     ::distlock::__private::Part::Text("order:"),
@@ -30,6 +23,7 @@ fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
                                 ],
                             ),
                             "order:<id>",
+                            ::distlock::__private::current(),
                         ),
                     )
             }

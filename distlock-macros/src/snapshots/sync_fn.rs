@@ -8,30 +8,22 @@
 pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderError> {
     let __distlock_lock = ::distlock::__private::Slot::new();
     let __distlock_result = 'lock: {
-        let __distlock_acquired = {
-            let __distlock_manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
-                ::distlock::__private::Err(__distlock_error) => {
-                    break 'lock (::distlock::__private::Err(__distlock_error));
-                }
-            };
-            __distlock_lock
-                .acquire_blocking(
-                    ::distlock::__private::request(
-                            &__distlock_manager,
-                            ::distlock::__private::key(
-                                &[
-                                    ::distlock::__private::Part::Text("order:"),
-                                    ::distlock::__private::Part::value::<
-                                        u64,
-                                    >("user_id", &user_id),
-                                ],
-                            ),
-                            "order:<user_id>",
-                        )
-                        .no_wait(),
-                )
-        };
+        let __distlock_acquired = __distlock_lock
+            .acquire_blocking(
+                ::distlock::__private::ask(
+                        ::distlock::__private::key(
+                            &[
+                                ::distlock::__private::Part::Text("order:"),
+                                ::distlock::__private::Part::value::<
+                                    u64,
+                                >("user_id", &user_id),
+                            ],
+                        ),
+                        "order:<user_id>",
+                        ::distlock::__private::current(),
+                    )
+                    .no_wait(),
+            );
         if let ::distlock::__private::Err(__distlock_error) = __distlock_acquired {
             break 'lock (::distlock::__private::Err(__distlock_error));
         }

@@ -10,30 +10,16 @@ unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
     #![allow(unused)]
     let __distlock_lock = crate::reexported::distlock::__private::Slot::new();
     let __distlock_result = 'lock: {
-        let __distlock_acquired = {
-            let __distlock_manager = match crate::reexported::distlock::__private::current() {
-                crate::reexported::distlock::__private::Ok(__distlock_manager) => {
-                    __distlock_manager
-                }
-                crate::reexported::distlock::__private::Err(__distlock_error) => {
-                    break 'lock (crate::reexported::distlock::__private::Err(
-                        __distlock_error,
-                    ));
-                }
-            };
-            __distlock_lock
-                .acquire_blocking(
-                    crate::reexported::distlock::__private::request(
-                        &__distlock_manager,
-                        crate::reexported::distlock::__private::key(
-                            &[
-                                crate::reexported::distlock::__private::Part::Text("order"),
-                            ],
-                        ),
-                        "order",
+        let __distlock_acquired = __distlock_lock
+            .acquire_blocking(
+                crate::reexported::distlock::__private::ask(
+                    crate::reexported::distlock::__private::key(
+                        &[crate::reexported::distlock::__private::Part::Text("order")],
                     ),
-                )
-        };
+                    "order",
+                    crate::reexported::distlock::__private::current(),
+                ),
+            );
         if let crate::reexported::distlock::__private::Err(__distlock_error) = __distlock_acquired {
             break 'lock (crate::reexported::distlock::__private::Err(__distlock_error));
         }

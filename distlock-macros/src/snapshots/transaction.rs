@@ -13,16 +13,9 @@ async fn place_order(&self, user_id: u64) -> Result<Order, OrderError> {
     let __distlock_lock = ::distlock::__private::Slot::new();
     let __distlock_result = 'lock: {
         let __distlock_acquired = {
-            let __distlock_manager = match ::distlock::__private::current() {
-                ::distlock::__private::Ok(__distlock_manager) => __distlock_manager,
-                ::distlock::__private::Err(__distlock_error) => {
-                    break 'lock (::distlock::__private::Err(__distlock_error));
-                }
-            };
             __distlock_lock
                 .acquire(
-                    ::distlock::__private::request(
-                            &__distlock_manager,
+                    ::distlock::__private::ask(
                             ::distlock::__private::key(
                                 &[
                                     ::distlock::__private::Part::Text("order:"),
@@ -32,6 +25,7 @@ async fn place_order(&self, user_id: u64) -> Result<Order, OrderError> {
                                 ],
                             ),
                             "order:<user_id>",
+                            ::distlock::__private::current(),
                         )
                         .fenced(),
                 )

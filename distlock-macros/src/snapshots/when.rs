@@ -8,44 +8,36 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
         {
             let __distlock_when: ::core::primitive::bool = amount > 100;
             if __distlock_when {
-                match ::distlock::__private::current() {
-                    ::distlock::__private::Ok(__distlock_manager) => {
-                        ::distlock::__private::Ok(
-                            ::distlock::__private::Some(
-                                ::distlock::__private::request(
-                                        &__distlock_manager,
-                                        ::distlock::__private::key(
-                                            &[::distlock::__private::Part::Text("order")],
-                                        ),
-                                        "order",
-                                    )
-                                    .wait(patience),
-                            ),
-                        )
-                    }
-                    ::distlock::__private::Err(__distlock_error) => {
-                        ::distlock::__private::Err(__distlock_error)
-                    }
-                }
+                ::distlock::__private::ask(
+                        ::distlock::__private::key(
+                            &[::distlock::__private::Part::Text("order")],
+                        ),
+                        "order",
+                        ::distlock::__private::current(),
+                    )
+                    .wait(patience)
             } else {
-                ::distlock::__private::Ok(::distlock::__private::None)
+                ::distlock::__private::ask_for_nothing()
             }
         },
         ::distlock::__private::OnLost::Cancel,
     );
-    let __distlock_result = ::distlock::__private::section(
-            __distlock_entered,
-            async move {
-                if false {
-                    return ::distlock::__private::placeholder::<
-                        Result<(), OrderError>,
-                    >();
-                }
-                #[allow(clippy::used_underscore_binding)]
-                let _ = (&patience, &amount);
-                { Ok(()) }
-            },
-        )
-        .await;
-    ::distlock::__private::finish::<Result<(), OrderError>>(__distlock_result)
+    ::distlock::__private::finish::<
+        Result<(), OrderError>,
+    >(
+        ::distlock::__private::section(
+                __distlock_entered,
+                async move {
+                    if false {
+                        return ::distlock::__private::placeholder::<
+                            Result<(), OrderError>,
+                        >();
+                    }
+                    #[allow(clippy::used_underscore_binding)]
+                    let _ = (&patience, &amount);
+                    { Ok(()) }
+                },
+            )
+            .await,
+    )
 }

@@ -102,20 +102,6 @@ pub(crate) struct Transaction {
     pub(crate) once_outcome: Option<Expr>,
 }
 
-impl Options {
-    /// Whether every option of the request is a literal.
-    pub(crate) fn have_literals(&self) -> bool {
-        let Options { ttl, max_hold, min_hold, warn_wait, warn_hold, linger, max_holders, wait, .. } = self;
-        let mut amounts = [ttl, max_hold, min_hold, warn_wait, warn_hold, linger].into_iter().flatten();
-        let waits = match wait {
-            Wait::Default | Wait::No | Wait::Forever => true,
-            Wait::For(amount) => amount.is_literal(),
-            Wait::Retries { .. } => false,
-        };
-        waits && max_holders.is_none() && amounts.all(Amount::is_literal)
-    }
-}
-
 /// The keys to lock.
 pub(crate) enum Keys {
     /// One key.
@@ -171,12 +157,6 @@ pub(crate) enum Amount {
     Millis(u64),
     /// An expression of type `Duration`.
     Expr(Expr),
-}
-
-impl Amount {
-    fn is_literal(&self) -> bool {
-        matches!(self, Amount::Millis(_))
-    }
 }
 
 /// How to wait for a busy lock.

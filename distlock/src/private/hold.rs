@@ -7,12 +7,13 @@ use std::task::{Context, Poll, ready};
 
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
+use super::request::Asked;
 use crate::blocking::block_on;
 use crate::request::AcquireFuture;
 use crate::scope::{self, Add};
 use crate::section::Holding;
 pub use crate::section::{Hold, OnLost};
-use crate::{FencingToken, Guard, Held, LockError, LockRequest, Release};
+use crate::{FencingToken, Guard, Held, LockError, Release};
 
 /// The owner of the lock. It is declared before everything that the body may use, and so dropped after it. It is shared
 /// with the body, which is created before the lock.
@@ -27,12 +28,17 @@ impl Slot {
     }
 
     /// Acquires, and keeps the lock. The expansion awaits it at once.
-    pub fn acquire(&self, request: LockRequest) -> Acquiring<'_> {
-        Acquiring { slot: self, acquisition: self.begin(request) }
+    pub fn acquire(&self, asked: Asked) -> Acquiring<'_> {
+        Acquiring { slot: self, acquisition: self.begin(asked) }
     }
 
     #[inline(never)]
-    pub(super) fn begin(&self, request: LockRequest) -> Acquisition {
+    pub(super) fn begin(&self, asked: Asked) -> Acquisition {
+        let request = match asked.0 {
+            Ok(Some(request)) => request,
+            Ok(None) => return Acquisition::Known(Some(Ok(()))),
+            Err(error) => return Acquisition::Known(Some(Err(error))),
+        };
         let release = request.release_policy();
         let mut acquire = AcquireFuture::new(request);
         // A task that has to yield to other tasks begins with its first poll.
@@ -52,9 +58,10 @@ impl Slot {
     /// The same on a thread.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Those of the request, and that there is no manager.
     #[inline(never)]
-    pub fn acquire_blocking(&self, request: LockRequest) -> Result<(), LockError> {
+    pub fn acquire_blocking(&self, asked: Asked) -> Result<(), LockError> {
+        let Some(request) = asked.0? else { return Ok(()) };
         let release = request.release_policy();
         let acquired = block_on(AcquireFuture::new(request));
         self.keep(acquired, release)

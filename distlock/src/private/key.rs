@@ -208,12 +208,14 @@ impl<T: ?Sized> AnyKey<T> for KeyOf<'_, T> {
 /// template there, and one lock serves all orders. Warns once for each such place. `names`: the arguments of the
 /// function.
 pub fn literal_placeholder(
-    manager: &LockManager,
+    manager: &Result<LockManager, LockError>,
     label: &str,
     key: &LockKey,
     names: &'static [&'static str],
 ) {
-    if key.as_str().contains('<') {
+    if let Ok(manager) = manager
+        && key.as_str().contains('<')
+    {
         warn_of_placeholder(manager, label, key.as_str(), names);
     }
 }

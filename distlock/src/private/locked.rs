@@ -9,19 +9,9 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::hold::{Acquisition, Releasing, Slot};
+use super::request::Asked;
+use crate::LockError;
 use crate::section::{OnLost, Section};
-use crate::{LockError, LockManager, LockRequest};
-
-/// The request of a function. `Ok(None)`: it runs without a lock. `Err`: there is no manager.
-type Asked = Result<Option<LockRequest>, LockError>;
-
-/// A request to the manager of the scope or of the process.
-///
-/// # Errors
-/// There is no manager.
-pub fn ask_current(request: &dyn Fn(&LockManager) -> LockRequest) -> Asked {
-    super::current().map(|manager| Some(request(&manager)))
-}
 
 /// A lock that is being acquired, and its place. It is behind a trait, because for each annotated function the compiler
 /// proves that every part of the future can be sent, and finds out how it is dropped.
@@ -204,14 +194,8 @@ enum Stage {
 }
 
 impl Entry {
-    #[inline(never)]
     fn begin(slot: &Slot, asked: Asked, on_lost: OnLost) -> Self {
-        let stage = match asked {
-            Ok(Some(request)) => Stage::Acquiring(slot.begin(request)),
-            Ok(None) => Stage::Inside(None),
-            Err(error) => Stage::Acquiring(Acquisition::Known(Some(Err(error)))),
-        };
-        Entry { on_lost, stage }
+        Entry { on_lost, stage: Stage::Acquiring(slot.begin(asked)) }
     }
 
     #[inline(never)]

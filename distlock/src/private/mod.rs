@@ -31,13 +31,13 @@ pub use hold::{
     Acquiring, Hold, Inside, OnLost, Outside, Releasing, Slot, guard, hold, hold_blocking, token,
 };
 pub use key::{AnyKey, KeyLike, KeyList, KeyOf, KeyValue, Part, key, keys, literal_placeholder};
-pub use locked::{Entered, Locked, LockedIn, ask_current, enter, section, section_in};
+pub use locked::{Entered, Locked, LockedIn, enter, section, section_in};
 pub use manager::{AsLockManager, Manager, current};
+pub use request::{Asked, ask, ask_for_all, ask_for_nothing, is_busy, millis};
 #[allow(deprecated, reason = "the expansion names them to make the compiler warn")]
 pub use request::{former_name, literal_name};
-pub use request::{is_busy, millis, request, request_all};
 pub use result::{
     AnyOutcome, CarriesLockError, CarriesOtherLockErrors, HasError, Outcome, finish, finish_map_err,
     finish_on_error, finish_unless_busy, placeholder,
 };
-pub use returned::{AnyType, Awaited, Collected, JoinHandle, TypeOf, type_of};
+pub use returned::{AnyType, Awaited, Collected, JoinHandle, NoElement, TypeOf, type_of};

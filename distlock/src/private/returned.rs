@@ -129,26 +129,26 @@ pub trait AnyType: Sized {
 
     /// Not a tuple.
     #[must_use]
-    fn first_element(self) -> TypeOf<()> {
-        TypeOf::new()
+    fn first_element(self) -> NoElement {
+        NoElement
     }
 
     /// Not a tuple of this many.
     #[must_use]
-    fn second_element(self) -> TypeOf<()> {
-        TypeOf::new()
+    fn second_element(self) -> NoElement {
+        NoElement
     }
 
     /// Not a tuple of this many.
     #[must_use]
-    fn third_element(self) -> TypeOf<()> {
-        TypeOf::new()
+    fn third_element(self) -> NoElement {
+        NoElement
     }
 
     /// Not a tuple of this many.
     #[must_use]
-    fn fourth_element(self) -> TypeOf<()> {
-        TypeOf::new()
+    fn fourth_element(self) -> NoElement {
+        NoElement
     }
 
     /// Not a future.
@@ -165,6 +165,31 @@ pub trait AnyType: Sized {
 }
 
 impl<T: ?Sized> AnyType for TypeOf<T> {}
+
+/// An element that a type does not have. It is not a [`TypeOf`]: the compiler tries each of its inherent methods, for
+/// every call.
+#[derive(Debug)]
+pub struct NoElement;
+
+impl NoElement {
+    /// Nothing is inside.
+    #[must_use]
+    pub fn inside(self) -> Self {
+        self
+    }
+
+    /// Not a future.
+    #[must_use]
+    pub fn no_future(self) -> Self {
+        self
+    }
+
+    /// Not a stream.
+    #[must_use]
+    pub fn no_stream(self) -> Self {
+        self
+    }
+}
 
 /// No future is: nothing implements it.
 #[diagnostic::on_unimplemented(
