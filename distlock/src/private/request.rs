@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{LockError, LockKey, LockManager, LockRequest, Release, Retry};
 
-/// The request of an annotated function. `Ok(None)`: it runs without a lock. `Err`: there is no manager. It takes options
-/// in each case, because a `match` or a closure in each annotated function costs compile time.
+/// The request of an annotated function. `Ok(None)`: it runs without a lock. `Err`: there is no manager. It takes
+/// options in each case, because a `match` or a closure in each annotated function costs compile time.
 #[derive(Debug)]
 #[must_use]
 pub struct Asked(pub(super) Result<Option<LockRequest>, LockError>);
