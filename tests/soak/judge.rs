@@ -14,7 +14,7 @@ const LATE: u64 = 2_000_000;
 /// The time limit of a release, which returns the outcome or reports that it is unknown.
 const RELEASE: u64 = 3_000_000;
 /// The errors that callers may get. Any other error is a bug of the library or of the soak.
-const EXPECTED: [&str; 4] = ["Busy", "Lost", "Unavailable", "Cancelled"];
+pub(crate) const EXPECTED: [&str; 4] = ["Busy", "Lost", "Unavailable", "Cancelled"];
 
 /// A span of time in which two holders are possible by design.
 #[derive(Clone, Copy, Debug)]

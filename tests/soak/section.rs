@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     client::{Report, Stalls},
+    judge::EXPECTED,
     plan::{Form, Offer, Plan, Wait},
     record::{Failure, Kind, Line, Section, Times, Write},
     register::{Answer, Register},
@@ -274,11 +275,16 @@ async fn fenced(number: usize, task: Task<'_>) -> Result<(), LockError> {
     Ok(())
 }
 
-/// The variant's name.
+/// The variant's name. The text of an error that no caller should get is printed.
 fn failure(result: Option<Result<(), LockError>>) -> Option<String> {
     let Some(result) = result else { return Some("Cancelled".to_owned()) };
-    let debug = format!("{:?}", result.err()?);
-    Some(debug.split([' ', '{', '(']).next().unwrap_or_default().to_owned())
+    let error = result.err()?;
+    let debug = format!("{error:?}");
+    let variant = debug.split([' ', '{', '(']).next().unwrap_or_default();
+    if !EXPECTED.contains(&variant) {
+        eprintln!("{error}");
+    }
+    Some(variant.to_owned())
 }
 
 fn now() -> u64 {
