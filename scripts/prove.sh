@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Repeats what the documents say about safety, on this machine, and writes one page with the results: target/proof.md.
 #
-#   scripts/prove.sh          one to two hours on two cores
+#   scripts/prove.sh          about an hour on two cores
 #   scripts/prove.sh --all    an evening: every world of the specification in full, more seeds, an hour of faults
 #
 # Each row is a claim, the command that checks it, and what came out. The output of each command is in target/proof/.
