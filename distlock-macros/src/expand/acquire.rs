@@ -89,23 +89,6 @@ impl Expansion<'_> {
         quote_spanned!(Span::mixed_site()=> #in_front #acquire let __distlock_held = #held; #inside)
     }
 
-    /// A `Result<LockManager, LockError>`.
-    fn manager(&self) -> TokenStream {
-        let private = &self.private;
-        match &self.spec.options.manager {
-            None => quote_spanned!(Span::mixed_site()=> #private::current()),
-            Some(manager) => {
-                let manager = method(manager, "as_lock_manager");
-                quote_spanned! {Span::mixed_site()=>
-                    {
-                        use #private::AsLockManager as _;
-                        #private::Ok(#manager)
-                    }
-                }
-            }
-        }
-    }
-
     /// The name of the lock in spans, events and metrics.
     fn label(&self) -> TokenStream {
         let Expansion { private, spec, function, .. } = self;
@@ -170,23 +153,34 @@ impl Expansion<'_> {
             Keys::Many(_) | Keys::Iter(_) => "ask_for_all",
         };
         let start = Ident::new(start, Span::mixed_site());
-        let manager = self.manager();
-        let is_template = |key: &Key| matches!(key, Key::Template(_));
-        // Options are evaluated in this order. A key that is an expression also reports to the manager.
-        let is_first = spec.options.manager.is_some()
-            || match &spec.keys {
-                Keys::One(key) => !is_template(key),
-                Keys::Many(keys) => !keys.iter().all(is_template),
-                Keys::Iter(_) => false,
-            };
-        let (bound, manager) = if is_first {
-            let bound = quote_spanned!(Span::mixed_site()=> let __distlock_manager = #manager;);
-            (Some(bound), quote_spanned!(Span::mixed_site()=> __distlock_manager))
-        } else {
-            (None, manager)
+        let to = |manager: TokenStream| quote_spanned!(Span::mixed_site()=> #private::#start(#keys, #label, #manager) #steps);
+        let bound = || to(quote_spanned!(Span::mixed_site()=> #private::Ok(__distlock_manager)));
+        let request = match &spec.options.manager {
+            Some(manager) => {
+                let (manager, request) = (method(manager, "as_lock_manager"), bound());
+                quote_spanned! {Span::mixed_site()=>
+                    {
+                        let __distlock_manager = {
+                            use #private::AsLockManager as _;
+                            #manager
+                        };
+                        #request
+                    }
+                }
+            }
+            None if spec.evaluates_nothing() => to(quote_spanned!(Span::mixed_site()=> #private::current())),
+            // Without a manager, no expression is evaluated.
+            None => {
+                let request = bound();
+                quote_spanned! {Span::mixed_site()=>
+                    match #private::current() {
+                        #private::Ok(__distlock_manager) => #request,
+                        #private::Err(__distlock_error) => #private::ask_in_vain(__distlock_error),
+                    }
+                }
+            }
         };
-        let request = quote_spanned!(Span::mixed_site()=> #private::#start(#keys, #label, #manager) #steps);
-        if bound.is_none() && spec.warnings.is_empty() {
+        if spec.warnings.is_empty() {
             return request;
         }
         // The compiler warns of them where they stand.
@@ -198,7 +192,7 @@ impl Expansion<'_> {
             let warning = Ident::new(warning, Span::mixed_site().located_at(*place));
             quote_spanned!(Span::mixed_site()=> #private::#warning();)
         });
-        quote_spanned!(Span::mixed_site()=> { #(#warnings)* #bound #request })
+        quote_spanned!(Span::mixed_site()=> { #(#warnings)* #request })
     }
 
     /// A `Duration`.

@@ -65,7 +65,7 @@ where
                     .acquire({
                         let __distlock_manager = {
                             use ::distlock::__private::AsLockManager as _;
-                            ::distlock::__private::Ok(__self.locks.as_lock_manager())
+                            __self.locks.as_lock_manager()
                         };
                         ::distlock::__private::ask(
                             ::distlock::__private::key(
@@ -77,7 +77,7 @@ where
                                 ],
                             ),
                             "order:<self.id>:<id>",
-                            __distlock_manager,
+                            ::distlock::__private::Ok(__distlock_manager),
                         )
                     })
             }

@@ -20,7 +20,7 @@ async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderE
         let __distlock_asked = {
             let __distlock_manager = {
                 use ::distlock::__private::AsLockManager as _;
-                ::distlock::__private::Ok(self.locks.as_lock_manager())
+                self.locks.as_lock_manager()
             };
             ::distlock::__private::ask(
                     ::distlock::__private::key(
@@ -37,7 +37,7 @@ async fn order<T: Display>(&mut self, item: &Item, note: T) -> Result<(), OrderE
                         ],
                     ),
                     "shop",
-                    __distlock_manager,
+                    ::distlock::__private::Ok(__distlock_manager),
                 )
                 .retry(
                     ::distlock::__private::Retry::times(3)

@@ -14,30 +14,36 @@ async fn order(id: u64) -> Result<(), OrderError> {
     let __distlock_entered = ::distlock::__private::enter(
         {
             ::distlock::__private::former_name();
-            let __distlock_manager = ::distlock::__private::current();
-            ::distlock::__private::ask(
-                    match &format!("order:{}", id + 1) {
-                        __distlock_value => {
-                            use ::distlock::__private::AnyKey as _;
-                            ::distlock::__private::KeyOf(__distlock_value)
-                                .key()
-                                .inspect(|__distlock_key| {
-                                    ::distlock::__private::literal_placeholder(
-                                        &__distlock_manager,
-                                        "order",
-                                        __distlock_key,
-                                        &["id"],
-                                    );
-                                })
-                        }
-                    },
-                    "order",
-                    __distlock_manager,
-                )
-                .wait_forever()
-                .no_renew()
-                .warn_wait(::distlock::__private::millis(5000u64))
-                .warn_hold(limit())
+            match ::distlock::__private::current() {
+                ::distlock::__private::Ok(__distlock_manager) => {
+                    ::distlock::__private::ask(
+                            match &format!("order:{}", id + 1) {
+                                __distlock_value => {
+                                    use ::distlock::__private::AnyKey as _;
+                                    ::distlock::__private::KeyOf(__distlock_value)
+                                        .key()
+                                        .inspect(|__distlock_key| {
+                                            ::distlock::__private::literal_placeholder(
+                                                &__distlock_manager,
+                                                "order",
+                                                __distlock_key,
+                                                &["id"],
+                                            );
+                                        })
+                                }
+                            },
+                            "order",
+                            ::distlock::__private::Ok(__distlock_manager),
+                        )
+                        .wait_forever()
+                        .no_renew()
+                        .warn_wait(::distlock::__private::millis(5000u64))
+                        .warn_hold(limit())
+                }
+                ::distlock::__private::Err(__distlock_error) => {
+                    ::distlock::__private::ask_in_vain(__distlock_error)
+                }
+            }
         },
         ::distlock::__private::OnLost::Cancel,
     );

@@ -8,14 +8,21 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
         {
             let __distlock_when: ::core::primitive::bool = amount > 100;
             if __distlock_when {
-                ::distlock::__private::ask(
-                        ::distlock::__private::key(
-                            &[::distlock::__private::Part::Text("order")],
-                        ),
-                        "order",
-                        ::distlock::__private::current(),
-                    )
-                    .wait(patience)
+                match ::distlock::__private::current() {
+                    ::distlock::__private::Ok(__distlock_manager) => {
+                        ::distlock::__private::ask(
+                                ::distlock::__private::key(
+                                    &[::distlock::__private::Part::Text("order")],
+                                ),
+                                "order",
+                                ::distlock::__private::Ok(__distlock_manager),
+                            )
+                            .wait(patience)
+                    }
+                    ::distlock::__private::Err(__distlock_error) => {
+                        ::distlock::__private::ask_in_vain(__distlock_error)
+                    }
+                }
             } else {
                 ::distlock::__private::ask_for_nothing()
             }

@@ -102,6 +102,28 @@ pub(crate) struct Transaction {
     pub(crate) once_outcome: Option<Expr>,
 }
 
+impl LockSpec {
+    /// Whether the request consists of arguments and literals.
+    pub(crate) fn evaluates_nothing(&self) -> bool {
+        let is_template = |key: &Key| matches!(key, Key::Template(_));
+        let keys = match &self.keys {
+            Keys::One(key) => is_template(key),
+            Keys::Many(keys) => keys.iter().all(is_template),
+            Keys::Iter(_) => false,
+        };
+        let Options { ttl, max_hold, min_hold, warn_wait, warn_hold, linger, max_holders, wait, .. } =
+            &self.options;
+        let is_literal = |amount: &Amount| matches!(amount, Amount::Millis(_));
+        let mut amounts = [ttl, max_hold, min_hold, warn_wait, warn_hold, linger].into_iter().flatten();
+        let waits = match wait {
+            Wait::Default | Wait::No | Wait::Forever => true,
+            Wait::For(amount) => is_literal(amount),
+            Wait::Retries { .. } => false,
+        };
+        keys && waits && max_holders.is_none() && amounts.all(is_literal)
+    }
+}
+
 /// The keys to lock.
 pub(crate) enum Keys {
     /// One key.

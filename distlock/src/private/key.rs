@@ -208,14 +208,12 @@ impl<T: ?Sized> AnyKey<T> for KeyOf<'_, T> {
 /// template there, and one lock serves all orders. Warns once for each such place. `names`: the arguments of the
 /// function.
 pub fn literal_placeholder(
-    manager: &Result<LockManager, LockError>,
+    manager: &LockManager,
     label: &str,
     key: &LockKey,
     names: &'static [&'static str],
 ) {
-    if let Ok(manager) = manager
-        && key.as_str().contains('<')
-    {
+    if key.as_str().contains('<') {
         warn_of_placeholder(manager, label, key.as_str(), names);
     }
 }

@@ -33,7 +33,7 @@ pub use hold::{
 pub use key::{AnyKey, KeyLike, KeyList, KeyOf, KeyValue, Part, key, keys, literal_placeholder};
 pub use locked::{Entered, Locked, LockedIn, enter, section, section_in};
 pub use manager::{AsLockManager, Manager, current};
-pub use request::{Asked, ask, ask_for_all, ask_for_nothing, is_busy, millis};
+pub use request::{Asked, ask, ask_for_all, ask_for_nothing, ask_in_vain, is_busy, millis};
 #[allow(deprecated, reason = "the expansion names them to make the compiler warn")]
 pub use request::{former_name, literal_name};
 pub use result::{

@@ -33,6 +33,11 @@ pub fn ask_for_nothing() -> Asked {
     Asked(Ok(None))
 }
 
+/// No request: there is no manager.
+pub fn ask_in_vain(error: LockError) -> Asked {
+    Asked(Err(error))
+}
+
 macro_rules! options {
     ($($option:ident($($argument:ident: $type:ty)?),)*) => {
         impl Asked {
