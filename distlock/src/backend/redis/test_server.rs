@@ -235,6 +235,14 @@ impl<B: Backend> Rig<B> {
         self.events.seen.lock().unwrap().clone()
     }
 
+    /// Asserts that the link was made once, and that nothing else was reported. On a slow machine, pushes may be
+    /// reported later.
+    pub(super) fn has_one_link(&self) {
+        let mut seen = self.seen();
+        seen.retain(|seen| !matches!(seen, Seen::Link(LinkEvent::Notifications(Notifications::On))));
+        assert_eq!(seen.len(), 1, "one Up and nothing else: {seen:?}");
+    }
+
     /// Sends, and waits for the reply on this thread, which has no runtime.
     pub(super) fn send<O: SendTo<B>>(&self, key: &str, op: O) -> OpResult<O::Reply> {
         finish(op.send_to(&self.backend, &Arc::from(key)))
