@@ -1,6 +1,6 @@
-//! Annotated functions in a crate of the edition 2021. There, a temporary value at the end of a block lives until the end
-//! of the statement around it, so it might be borrowed for too long, or become part of a future. That this compiles is
-//! most of the test.
+//! Annotated functions in a crate of the edition 2021. There, a temporary value at the end of a block lives until the
+//! end of the statement around it, so it might be borrowed for too long, or become part of a future. That this compiles
+//! is most of the test.
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
