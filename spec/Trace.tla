@@ -16,11 +16,11 @@
 EXTENDS DistLock, Run
 
 VARIABLES
-  i,     \* the line
-  seen,  \* its event has happened: what the process does then is left
-  now,   \* since the beginning of the run
+  i,      \* the line
+  seen,   \* its event has happened: what the process does then is left
+  now,    \* since the beginning of the run
   behind, \* so much of that has not yet passed for the server
-  newest \* <<number, fencing token>> of the newest section; only their order is the same
+  newest  \* <<number, fencing token>> of the newest section; only their order is the same
 
 tvars == <<vars, i, seen, now, behind, newest>>
 

@@ -14,7 +14,7 @@ mod result;
 mod returned;
 
 pub use core::mem::drop;
-pub use core::option::Option::{None, Some};
+pub use core::option::Option::Some;
 pub use core::pin::pin;
 pub use core::result::Result::{Err, Ok};
 pub use core::{concat, module_path, stringify};
