@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use crate::args::General;
 use crate::connect::connect;
 use crate::exit::Exit;
+use crate::look::own_key;
 use crate::out::{say, say_json};
 use crate::words::time;
 
@@ -29,7 +30,7 @@ pub(crate) async fn doctor(general: &General) -> Result<Exit, Exit> {
         Ok(findings) => findings.iter().for_each(|finding| report.tell(finding)),
         Err(error) => report.fault("server", &error),
     }
-    let key = format!("distlock:doctor:{}", std::process::id());
+    let key = own_key("doctor");
     locks(&manager, &key, &mut report).await;
     hand_off(general, &manager, &key, &mut report).await?;
     listing(&manager, &key, &mut report).await;

@@ -12,6 +12,7 @@ use crate::as_json;
 use crate::connect::connect;
 use crate::exit::Exit;
 use crate::out::{say, say_json};
+use crate::rates;
 use crate::span::Wait;
 use crate::take::{Taken, take_from};
 use crate::words::{self, Parties, shown, time};
@@ -174,7 +175,7 @@ fn confirmed(question: &str) -> Result<bool, Exit> {
 /// Acquires and releases a lock that no other process uses.
 pub(crate) async fn ping(general: &General) -> Result<Exit, Exit> {
     let manager = connect(general).await?;
-    let key = format!("distlock:ping:{}", std::process::id());
+    let key = own_key("ping");
     let start = Instant::now();
     let guard = manager.lock(key).ttl(TTL_OF_PING).no_wait().label("distlock ping").acquire().await;
     let guard = guard.map_err(|error| Exit::told(&error))?;
@@ -185,6 +186,11 @@ pub(crate) async fn ping(general: &General) -> Result<Exit, Exit> {
         say(format_args!("ok, {:.1} ms", start.elapsed().as_secs_f64() * 1e3));
     }
     Ok(Exit::Success)
+}
+
+/// A key that no other process uses: containers on different machines have the same process ids.
+pub(crate) fn own_key(purpose: &str) -> String {
+    format!("distlock:{purpose}:{}:{}", rates::host(), std::process::id())
 }
 
 #[cfg(test)]

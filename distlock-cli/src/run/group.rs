@@ -5,6 +5,7 @@
 
 use std::io;
 
+use super::processes;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
@@ -42,8 +43,16 @@ impl Group {
         stopped.ok()??.stopping_signal().and_then(Signal::from_named_raw)
     }
 
+    /// Reaps the processes of the group that this process has inherited because it is the first one of a container. Only
+    /// after the leader was reaped.
+    pub(super) fn reap_inherited(self) {
+        let ended = || waitid(WaitId::Pgid(Some(self.0)), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        while matches!(ended(), Ok(Some(_))) {}
+    }
+
     /// Whether no process is left. (A process of another user counts.)
     pub(super) fn is_gone(self) -> bool {
         test_kill_process_group(self.0) == Err(rustix::io::Errno::SRCH)
+            || processes::have_all_ended_in(self.0).unwrap_or(false)
     }
 }

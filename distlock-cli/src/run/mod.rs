@@ -6,6 +6,7 @@ mod group;
 mod guardian;
 mod orders;
 mod plan;
+mod processes;
 mod signals;
 mod supervise;
 mod terminal;
@@ -236,10 +237,14 @@ async fn end(guard: Guard, ended: Result<CommandEnd, Exit>, on_lost: OnLost) -> 
     }
 }
 
-/// Returns when no process of the group is left.
+/// Returns when no process of the group is left. Only after the leader was reaped.
 async fn until_gone(group: Group) {
     let mut pause = Duration::from_millis(1);
-    while !group.is_gone() {
+    loop {
+        group.reap_inherited();
+        if group.is_gone() {
+            break;
+        }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(50));
     }

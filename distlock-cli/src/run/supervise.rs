@@ -113,7 +113,7 @@ fn start(guard: &Guard, job: &Job<'_>, gate: &Gate) -> io::Result<Child> {
     };
     // The URL may contain a password, and a command may print its environment into logs.
     match job.url {
-        Some(url) => command.env("DISTLOCK_URL", url),
+        Some(url) => command.env("DISTLOCK_URL", url).env_remove("DISTLOCK_URL_FILE"),
         None => command.env_remove("DISTLOCK_URL"),
     };
     command.spawn()

@@ -7,6 +7,7 @@ use rustix::process::{Pid, getpgrp, getpid, kill_process_group, test_kill_proces
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::group::Group;
+use super::processes::is_alone_in;
 
 /// The terminal of this session, which the process groups of `distlock run` and of the command share. SIGTTOU is
 /// blocked (see [`signals`](super::signals)), so this process can take the terminal from the background.
@@ -43,7 +44,7 @@ impl Terminal {
     /// Puts `group` into the foreground only if this process is alone in its group. Otherwise another process of a
     /// pipeline or of a script may want to read from the terminal.
     pub(super) fn lend_if_alone(&self, group: Group) {
-        if self.foreground() == Some(self.own) && is_alone(self.own) {
+        if self.foreground() == Some(self.own) && is_alone_in(getpid(), self.own) {
             self.lend(group);
         }
     }
@@ -61,33 +62,5 @@ impl Terminal {
     /// Continues the process group of this process.
     pub(super) fn wake_own_group(&self) {
         let _: Result<(), rustix::io::Errno> = kill_process_group(self.own, rustix::process::Signal::CONT);
-    }
-}
-
-/// Whether this process is the only one in its process group.
-fn is_alone(own: Pid) -> bool {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
-    let this = getpid().as_raw_nonzero().get();
-    let others = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let mut others = others.filter(|process: &i32| *process != this);
-    !others.any(|process| group_of(process) == Some(own.as_raw_nonzero().get()))
-}
-
-/// The process group, as `ps -o pgid` shows it.
-fn group_of(process: i32) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may contain any characters. The state and the parent follow.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(2)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_group_of_a_process_is_read_from_its_status() {
-        let this = getpid().as_raw_nonzero().get();
-        assert_eq!(group_of(this), Some(getpgrp().as_raw_nonzero().get()));
     }
 }

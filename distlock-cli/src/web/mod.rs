@@ -41,7 +41,7 @@ pub(crate) async fn web(general: &General, options: Web) -> Result<Exit, Exit> {
     let secret = if token.is_some() { "#token=…" } else { "" };
     say(format_args!("http://{address}/{secret}"));
     let guard = Guard::new(address.ip(), &hosts, token);
-    let store = general.url.as_deref().map(place).unwrap_or_default();
+    let store = place(general.url()?);
     let feed = Feed::new(manager, store, pattern, guard.access());
     let ended = tokio::select! {
         biased;

@@ -49,6 +49,11 @@ fn the_url_may_stand_in_a_file() {
     let path = file.to_str().unwrap();
     assert_status(&output(&mut distlock(&["--url-file", path, "ping"])), 0);
     assert_status(&output(distlock(&["ping"]).env("DISTLOCK_URL_FILE", path)), 0);
+    // A command gets one of the two, as it was named or passed on.
+    for pass in [&[][..], &["--pass-url"]] {
+        let nested = [&["run", "--key", "k"], pass, &["--", env!("CARGO_BIN_EXE_distlock"), "ping"]].concat();
+        assert_status(&output(distlock(&nested).env("DISTLOCK_URL_FILE", path)), 0);
+    }
     // An option takes precedence over the environment. Two sources of the same rank are refused.
     let elsewhere = "redis://127.0.0.1:1/";
     assert_status(&output(distlock(&["--url-file", path, "ping"]).env("DISTLOCK_URL", elsewhere)), 0);

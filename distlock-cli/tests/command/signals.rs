@@ -108,3 +108,25 @@ fn a_command_that_is_stopped_can_be_ended() {
     assert_eq!(running.status().signal(), Some(15));
     assert!(is_free(&server, "k"));
 }
+
+/// Like the first process of a container: it inherits processes, and does not read their status.
+const HEEDLESS: &str = "
+import ctypes, subprocess, sys
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
+sys.exit(subprocess.run(sys.argv[1:]).returncode)
+";
+
+/// The number of the group stays in use for as long as no parent reads the status.
+#[test]
+fn processes_that_have_ended_do_not_keep_the_lock() {
+    let server = RedisServer::start();
+    // The orphan ends after the command has.
+    let script = "pid=$$; (while kill -0 $pid 2>&-; do sleep 0.01; done) & exit 3";
+    for under in [&["run", "--key", "k"][..], &["leader", "k"]] {
+        let plain = distlock(&server, &[under, &["-c", script]].concat());
+        let mut command = Command::new("python3");
+        command.args(["-c", HEEDLESS]).arg(plain.get_program()).args(plain.get_args());
+        assert_status(&output(command.stdin(Stdio::null())), 3);
+        assert!(is_free(&server, "k"));
+    }
+}

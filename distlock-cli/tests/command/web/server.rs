@@ -47,7 +47,12 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn serve(store: &RedisServer, arguments: &[&str]) -> Self {
         let mut command = distlock(store, &["web", "--listen", "127.0.0.1:0"]);
-        let mut process = command.args(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+        command.args(arguments);
+        Self::start(command)
+    }
+
+    fn start(mut command: Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let mut url = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
         let process = Killed(process);
@@ -128,6 +133,35 @@ fn other_names_are_refused_on_every_path() {
         }
     }
     assert_eq!(send(page.address, "GET /", &["host: Locks.example:443"], "").status, 200);
+}
+
+/// Without its password, wherever the URL comes from.
+#[test]
+fn the_page_says_which_store_it_shows() {
+    let store = RedisServer::options().password("secret").start();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("url");
+    let url = format!("redis://:secret@{}/", store.address());
+    std::fs::write(&file, &url).unwrap();
+    let file = file.to_str().unwrap();
+    for (option, variable) in [
+        (Some("--url"), None),
+        (Some("--url-file"), None),
+        (None, Some("DISTLOCK_URL")),
+        (None, Some("DISTLOCK_URL_FILE")),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+        command.env_remove("DISTLOCK_URL").env_remove("DISTLOCK_URL_FILE").env_remove("DISTLOCK_PREFIX");
+        let name = option.or(variable).unwrap_or_default();
+        let value = if name.to_lowercase().ends_with("file") { file } else { &*url };
+        match option {
+            Some(option) => command.args([option, value]),
+            None => command.env(name, value),
+        };
+        command.args(["web", "--listen", "127.0.0.1:0"]).stdin(Stdio::null());
+        let told = Page::start(command).first_event("accept: text/event-stream");
+        assert_eq!(told["store"], format!("redis://{}/", store.address()), "{name}");
+    }
 }
 
 #[test]
