@@ -89,6 +89,11 @@ pub(crate) fn is_escaped(c: char) -> bool {
     matches!(c, '%' | ':' | '{' | '}') || c.is_whitespace() || c.is_control()
 }
 
+/// Whether this character ends a value's text. `%` does not: it begins each escape.
+fn separates(c: char) -> bool {
+    c != '%' && is_escaped(c)
+}
+
 /// Reads a template, or returns every mistake in it.
 pub(crate) fn parse(template: &str) -> Result<Vec<Segment>, Vec<TemplateError>> {
     let mut segments = Vec::new();
@@ -210,7 +215,7 @@ fn unseparated(segments: &[Segment]) -> Vec<TemplateError> {
                 if let Some(previous) = previous
                     && previous.rendering == Rendering::Escaped
                     && next.rendering == Rendering::Escaped
-                    && !between.contains(is_escaped)
+                    && !between.contains(separates)
                 {
                     let range = previous.range.start..next.range.end;
                     let kind = TemplateErrorKind::Unseparated { between: between.to_owned() };
@@ -311,7 +316,10 @@ mod tests {
         assert_eq!(kinds("x:<a>-<b>"), unseparated("-", 2..9));
         assert!(parse("<a>:<b>").is_ok());
         assert!(parse("<a> <b>").is_ok());
-        assert!(parse("<a>%<b>").is_ok());
+        // Each value that is escaped has a `%`: `("x", "3A:")` and `("x:", "3A")` would both be `x%3A%3A`.
+        assert_eq!(kinds("<a>%<b>"), unseparated("%", 0..7));
+        assert_eq!(kinds("<a>%3A<b>"), unseparated("%3A", 0..9));
+        assert!(parse("<a>%:<b>").is_ok());
         assert!(parse("{<a>}<b>").is_ok());
         assert!(parse("<a:raw>-<b>").is_ok());
     }

@@ -78,6 +78,28 @@ async fn by_ref(
     Ok(())
 }
 
+/// The lock that others see is the upper one, which the expansion of the lower one must not outlive.
+#[distributed_lock(key = "k", manager = manager)]
+#[distributed_lock(key = "lower", manager = manager)]
+async fn above_another(manager: LockManager, _: Witness, named: Witness) -> Result<(), LockError> {
+    named.log.add("body");
+    Ok(())
+}
+
+#[distributed_lock(key = "k", manager = manager)]
+#[tracing::instrument(skip_all)]
+async fn above_instrument(manager: LockManager, _: Witness, named: Witness) -> Result<(), LockError> {
+    named.log.add("body");
+    Ok(())
+}
+
+#[tracing::instrument(skip_all)]
+#[distributed_lock(key = "k", manager = manager)]
+async fn below_instrument(manager: LockManager, _: Witness, (a, _): (Witness, Witness)) -> Result<(), LockError> {
+    a.log.add("body");
+    Ok(())
+}
+
 #[distributed_lock(key = "k", manager = manager)]
 fn sync(
     manager: &LockManager,
@@ -132,6 +154,16 @@ async fn what_patterns_leave_behind() {
     by_ref(manager.clone(), Pair { first: witness("first"), _second: witness("second") }).await.unwrap();
     all_held(&log, 2);
     assert_eq!(log.entries()[0], "body second");
+}
+
+#[tokio::test]
+async fn beside_other_attributes() {
+    let (manager, log) = (LockManager::in_memory(), Log::default());
+    let witness = |name| Witness::new(&manager, &log, name);
+    above_another(manager.clone(), witness("_"), witness("named")).await.unwrap();
+    above_instrument(manager.clone(), witness("_"), witness("named")).await.unwrap();
+    below_instrument(manager.clone(), witness("_"), (witness("a"), witness("left"))).await.unwrap();
+    all_held(&log, 7);
 }
 
 #[tokio::test]

@@ -122,3 +122,31 @@ async fn wrapped_literals(manager: &LockManager, id: u8) -> Result<Vec<String>, 
 async fn a_literal_that_is_wrapped_or_put_together_is_a_template() {
     assert_eq!(wrapped_literals(&LockManager::in_memory(), 7).await.unwrap(), ["a:7", "b:7", "c:7"]);
 }
+
+/// Each separator that a template may have: no two pairs of values give the same key.
+#[test]
+fn different_values_give_different_keys() {
+    const CHARS: [char; 8] = ['a', '3', 'A', '%', ':', ' ', '{', '}'];
+    let ones = CHARS.map(String::from);
+    let twos = CHARS.iter().flat_map(|first| CHARS.map(|second| format!("{first}{second}")));
+    let values: Vec<String> = ones.into_iter().chain(twos).collect();
+    let mut keys = std::collections::HashSet::new();
+    for a in &values {
+        for b in &values {
+            let rendered = [
+                distlock::key!("1<a>:<b>"),
+                distlock::key!("2<a> <b>"),
+                distlock::key!("3<a>{<b>"),
+                distlock::key!("4<a>}<b>"),
+                distlock::key!("5<a>%:<b>"),
+                distlock::key!("6<a>:%3A<b>"),
+                distlock::key!("7<a>a {3<b>"),
+            ];
+            for key in rendered {
+                let key = key.unwrap();
+                assert!(keys.insert(key.as_str().to_owned()), "{key}: {a:?} {b:?}");
+            }
+        }
+    }
+    assert_eq!(keys.len(), 7 * values.len() * values.len());
+}

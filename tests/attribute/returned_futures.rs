@@ -68,6 +68,36 @@ fn coerced(early: bool) -> Pin<Box<dyn Future<Output = Result<Text, LockError>>>
     })
 }
 
+struct Order {
+    id: u64,
+}
+
+#[distributed_lock(key = "node:<id>", guard = guard)]
+fn with_a_new_variable_in_the_block(id: u64, parent: u64) -> BoxFuture<'static, Result<String, LockError>> {
+    Box::pin(async move {
+        let id = parent;
+        Ok(format!("{id} {}", guard.key()))
+    })
+}
+
+#[distributed_lock(key = "order:<order.id>", guard = guard)]
+fn moved_in_the_block(order: Order) -> BoxFuture<'static, Result<String, LockError>> {
+    Box::pin(async move {
+        let moved = order;
+        Ok(format!("{} {}", moved.id, guard.key()))
+    })
+}
+
+/// What `#[async_trait]` writes at the beginning of its block is not taken for it elsewhere.
+#[tokio::test]
+async fn variables_of_the_block_do_not_change_the_key() {
+    locked(async {
+        assert_eq!(with_a_new_variable_in_the_block(1, 2).await.unwrap(), "2 node:1");
+        assert_eq!(moved_in_the_block(Order { id: 3 }).await.unwrap(), "3 order:3");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_async_block_at_the_end_is_locked() {
     locked(async {

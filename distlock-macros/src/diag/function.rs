@@ -134,6 +134,17 @@ pub(crate) fn return_in_front(place: Span) -> Error {
     )
 }
 
+/// `let id = ..;` before the `async` block, where an option uses the argument `id`.
+pub(crate) fn hidden_argument(name: &Ident) -> Error {
+    error(
+        name.span(),
+        format!(
+            "this variable hides the argument `{name}` from an option, which is evaluated in the `async` block"
+        ),
+        "give the variable another name, or make the function an `async fn`",
+    )
+}
+
 /// No return type, and no `on_error`.
 pub(crate) fn returns_nothing(name: &Ident) -> Error {
     let problem = format!("`{name}` returns nothing that could carry a lock error");

@@ -5,7 +5,7 @@
 //! expands in an editor, and it costs no parsing. Only a function that returns a future is parsed further.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::quote;
+use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::visit_mut::VisitMut as _;
@@ -309,22 +309,27 @@ impl Function {
         }
     }
 
-    /// Takes patterns that do not move the whole argument out of the signature.
-    ///
-    /// Not when another attribute below still wants to see the names in the signature.
+    /// The variables that hide an argument of the same name from the options, which are evaluated in the `async` block.
+    pub(crate) fn hidden_arguments(&self) -> Vec<Ident> {
+        let Shape::Future(future) = &self.shape else { return Vec::new() };
+        let is_argument =
+            |name: &Ident| self.bindings.iter().any(|binding| binding.moves && binding.ident == *name);
+        shape::bound_in_front(&future.statements).into_iter().filter(is_argument).collect()
+    }
+
+    /// Takes patterns that do not move the whole argument out of the signature, as far as the attributes below allow.
     fn rename_parameters(&mut self) {
-        let reads_names = |attr: &Attribute| {
-            let last = attr.path().segments.last().map(|segment| segment.ident.to_string());
-            matches!(last.as_deref(), Some("distributed_lock" | "instrument"))
-        };
-        if self.attrs.iter().any(reads_names) {
-            return;
-        }
+        let reading = self.attrs.iter().map(names_read).max().unwrap_or(NamesRead::None);
         for (index, input) in self.sig.inputs.iter_mut().enumerate() {
             let FnArg::Typed(typed) = input else { continue };
             let mut leaves = LeavesBehind(false);
             leaves.visit_pat_mut(&mut typed.pat);
-            if leaves.0 {
+            let is_allowed = match reading {
+                NamesRead::None => true,
+                NamesRead::Written => matches!(&*typed.pat, Pat::Wild(_)),
+                NamesRead::All => false,
+            };
+            if leaves.0 && is_allowed {
                 let ident = Ident::new(&format!("__distlock_arg{index}"), Span::mixed_site());
                 let pat = Pat::Verbatim(quote!(#ident));
                 let pat = std::mem::replace(&mut *typed.pat, pat);
@@ -332,6 +337,28 @@ impl Function {
                 self.renamed.push(Renamed { ident, pat, attrs, place: MatchedAt::InFront });
             }
         }
+    }
+}
+
+/// The names in the signature that an attribute below reads.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum NamesRead {
+    None,
+    /// Those that it mentions. `_` is none.
+    Written,
+    /// `#[instrument]` records every name as a field, so a new name would be recorded, too.
+    All,
+}
+
+fn names_read(attr: &Attribute) -> NamesRead {
+    let last = attr.path().segments.last().map(|segment| segment.ident.to_string());
+    match last.as_deref() {
+        Some("distributed_lock") => NamesRead::Written,
+        Some("instrument") if contains_ident(attr.meta.to_token_stream(), &|ident| ident == "skip_all") => {
+            NamesRead::Written
+        }
+        Some("instrument") => NamesRead::All,
+        _ => NamesRead::None,
     }
 }
 

@@ -6,6 +6,7 @@ use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::{Block, Expr, ExprAsync, Ident, ReturnType, Signature, Stmt, Token, Type, TypeParamBound};
 
+use super::bound_names;
 use super::lazy::{self, Lazy};
 use super::returns;
 use super::{FutureShape, Shape};
@@ -33,7 +34,7 @@ pub(super) fn shape(sig: &Signature, body: &Group, errors: &mut Errors) -> Shape
             errors.push(diag::unnameable_future(ty));
             Shape::Sync
         }
-        Returned::Future(output) => match future_shape(*output, body) {
+        Returned::Future(output) => match future_shape(*output, sig, body) {
             Some(shape) => {
                 lazy::check(&shape.output, errors);
                 returns::in_front(&shape.statements).iter().for_each(|place| {
@@ -91,11 +92,13 @@ fn returned_by_bounds(bounds: &Punctuated<TypeParamBound, Token![+]>) -> Returne
     }
 }
 
-fn future_shape(output: Type, body: &Group) -> Option<FutureShape> {
+fn future_shape(output: Type, sig: &Signature, body: &Group) -> Option<FutureShape> {
     let mut statements = Block::parse_within.parse2(body.stream()).ok()?;
     let found = async_block(tail(&mut statements)?)?;
     let mut rest = std::mem::take(&mut found.block.stmts);
-    let prelude_length = rest.iter().take_while(|statement| is_prelude(statement)).count();
+    // In a block that a user wrote, `let id = parent;` is a part of the body.
+    let is_generated = sig.generics.lifetimes().any(|param| param.lifetime.ident == "async_trait");
+    let prelude_length = rest.iter().take_while(|statement| is_generated && is_prelude(statement)).count();
     let prelude = rest.drain(..prelude_length).collect();
     Some(FutureShape { output, statements, prelude, rest, rebound: Vec::new() })
 }
@@ -128,6 +131,38 @@ pub(super) fn async_block(expr: &mut Expr) -> Option<&mut ExprAsync> {
             if wraps { async_block(&mut call.receiver) } else { None }
         }
         _ => None,
+    }
+}
+
+/// The variables that the statements in front of the `async` block bind. Not those that are copies of a variable of the
+/// same name.
+pub(super) fn bound_in_front(statements: &[Stmt]) -> Vec<Ident> {
+    let mut names = Vec::new();
+    for statement in statements {
+        let Stmt::Local(local) = statement else { continue };
+        let copied = local.init.as_ref().and_then(|init| copied(&init.expr));
+        let mut bound = Vec::new();
+        bound_names(&local.pat, &mut bound);
+        names.extend(bound.into_iter().filter(|name| copied != Some(name)));
+    }
+    names
+}
+
+/// The variable in `x`, `x.clone()`, `x.to_owned()` and `Arc::clone(&x)`.
+fn copied(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::MethodCall(call) if call.method == "clone" || call.method == "to_owned" => {
+            plain_source(&call.receiver)
+        }
+        Expr::Call(call) => {
+            let Expr::Path(function) = &*call.func else { return None };
+            let is_clone = function.path.segments.last().is_some_and(|last| last.ident == "clone");
+            match call.args.first() {
+                Some(Expr::Reference(reference)) if is_clone => plain_source(&reference.expr),
+                _ => None,
+            }
+        }
+        expr => plain_source(expr),
     }
 }
 

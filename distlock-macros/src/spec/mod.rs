@@ -1,12 +1,13 @@
 //! The validated attribute. All checks are done, so the expansion cannot fail.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote;
+use quote::{ToTokens as _, quote};
+use syn::ext::IdentExt as _;
 use syn::{Expr, Lit, LitStr, Type, UnOp};
 
 use crate::args::RawArgs;
 use crate::diag::{self, Errors};
-use crate::item::Function;
+use crate::item::{Function, contains_ident};
 use crate::options::Opt;
 use crate::template::Rendering;
 
@@ -331,6 +332,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
     options.route = outcome::route(args, function, errors);
     combinations::check(args, function, &options, errors);
     let (keys, template_label) = keys?;
+    report_hidden_arguments(args, function, &keys, errors);
     let former = args.former().iter().map(|place| (Warning::FormerName, *place));
     let literal = keys::literal_names(args, function).into_iter().map(|place| (Warning::LiteralName, place));
     let warnings = former.chain(literal).collect();
@@ -351,6 +353,30 @@ fn report_stray_names(args: &RawArgs, function: &Function, errors: &mut Errors) 
         // Names with a `{}` in the template are reported there.
         if arguments > braces {
             errors.push(diag::argument_as_option(name, template.as_deref()));
+        }
+    }
+}
+
+/// `let id = id % 16; Box::pin(async move { .. })`: the key would have the new value.
+fn report_hidden_arguments(args: &RawArgs, function: &Function, keys: &Keys, errors: &mut Errors) {
+    let keys = match keys {
+        Keys::One(key) => std::slice::from_ref(key),
+        Keys::Many(keys) => keys,
+        Keys::Iter(_) => &[],
+    };
+    let parts = keys.iter().flat_map(|key| match key {
+        Key::Template(parts) => parts.as_slice(),
+        Key::Expr(_) => &[],
+    });
+    let placeholders = parts.filter_map(|part| match part {
+        Part::Value(value) => Some(value.expr.clone()),
+        Part::Text(_) => None,
+    });
+    let given = args.iter().map(|given| given.value.to_token_stream());
+    let used: TokenStream = placeholders.chain(given).collect();
+    for name in function.hidden_arguments() {
+        if contains_ident(used.clone(), &|ident| ident.unraw() == name.unraw()) {
+            errors.push(diag::hidden_argument(&name));
         }
     }
 }
