@@ -42,7 +42,8 @@ impl From<tokio_postgres::Error> for RedeemError {
 #[derive(Clone)]
 pub(crate) struct Shop {
     pub(crate) locks: LockManager,
-    /// Stands for a pool.
+    /// Stands for a pool. One connection orders the transactions of this process. For a pool, `assert_held_1` does not:
+    /// use `distlock::fence::SameDatabase`, which also compares the tokens.
     database: Arc<Mutex<Client>>,
 }
 

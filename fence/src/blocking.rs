@@ -181,21 +181,12 @@ pub trait Connections {
     fn connection(&self, fence: &Fence) -> Result<Self::Lent<'_>, FenceError>;
 
     /// Checks a fence in a transaction that was begun on one of the connections. (A `SameDatabase` checks the lock
-    /// itself.)
+    /// first.)
     ///
     /// # Errors
     /// The errors of [`FencedConnection::fence`].
     fn fence(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
         connection.fence(fence)
-    }
-
-    /// Checks a fence for a run whose result is stored. Another run of the same holder waits until the transaction
-    /// ends.
-    ///
-    /// # Errors
-    /// The errors of [`FencedConnection::fence`].
-    fn fence_once(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
-        self.fence(connection, fence)
     }
 }
 
@@ -226,13 +217,9 @@ impl<P: Connections<Connection: AssertHeld>> Connections for crate::SameDatabase
     }
 
     fn fence(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
-        connection.assert_held(&self.assert, fence)
-    }
-
-    fn fence_once(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
-        self.fence(connection, fence)?;
-        // The lock does not order transactions of one holder: each would find no result, and run the body.
-        connection.fence(fence)
+        connection.assert_held(&self.assert, fence)?;
+        // The lock does not order the holders of one lease, which a process hands from the one to the other.
+        self.database.fence(connection, fence)
     }
 }
 
@@ -276,10 +263,6 @@ macro_rules! behind_pointer {
 
             fn fence(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
                 D::fence(self.deref(), connection, fence)
-            }
-
-            fn fence_once(&self, connection: &mut Self::Connection, fence: &Fence) -> Result<(), FenceError> {
-                D::fence_once(self.deref(), connection, fence)
             }
         }
     };
@@ -338,7 +321,7 @@ where
     F: FnOnce(&mut P::Connection) -> Result<T, E>,
 {
     let mut connection = connections.connection(fence)?;
-    run(fence, &mut *connection, |connection, fence| connections.fence_once(connection, fence), once, body)
+    run(fence, &mut *connection, |connection, fence| connections.fence(connection, fence), once, body)
 }
 
 #[cfg(feature = "once")]

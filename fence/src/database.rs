@@ -29,7 +29,7 @@ pub trait FencedDatabase: Sync {
     fn begin(&self, fence: &Fence) -> impl Future<Output = Result<Self::Transaction, FenceError>> + Send;
 
     /// Checks the fence: refuses a holder that was overtaken, or raises the stored token to the token of `fence`. The
-    /// row of the key stays locked until the transaction ends. (A `SameDatabase` checks the lock itself.)
+    /// row of the key stays locked until the transaction ends. (A `SameDatabase` checks the lock first.)
     ///
     /// # Errors
     /// [`FenceError::Stale`] if the holder was overtaken; [`FenceError::NotCommitted`] if the database fails.

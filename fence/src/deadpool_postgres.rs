@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Error, Statement};
 
 use crate::begun::Begun;
 use crate::pooled::Pooled;
-use crate::tokio_postgres::{assert_held, check, commit_on, migrate};
+use crate::tokio_postgres::{assert_and_check, assert_held, check, commit_on, migrate};
 #[cfg(feature = "once")]
 use crate::tokio_postgres::{find, prune, store};
 use crate::{AssertHeld, Fence, FenceError, FencedDatabase};
@@ -109,6 +109,15 @@ impl AssertHeld for Pool {
         fence: &Fence,
     ) -> Result<(), FenceError> {
         assert_held(transaction, statement, fence).await
+    }
+
+    async fn assert_and_fence(
+        &self,
+        transaction: &mut Self::Transaction,
+        statement: &str,
+        fence: &Fence,
+    ) -> Result<(), FenceError> {
+        assert_and_check(transaction, statement, fence).await
     }
 }
 

@@ -136,7 +136,7 @@ async fn first_run<T, E, F>(
     body: F,
 ) -> Result<Done<T>, E>
 where
-    T: Serialize,
+    T: Serialize + DeserializeOwned,
     E: From<FenceError>,
     F: AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, E>,
 {

@@ -41,7 +41,7 @@
 //! A transaction on a single connection works with a connection of any pool. MySQL means MariaDB, too: it is tested on
 //! MariaDB 10.11, and not on MySQL itself.
 //!
-//! If PostgreSQL keeps the data and the locks, `SameDatabase::new(pool)` is a database that checks the lock itself.
+//! If PostgreSQL keeps the data and the locks, `SameDatabase::new(pool)` is a database that checks the lock, too.
 //! (For `diesel`, whose connections block, use it with `blocking::transaction_in` and `blocking::once_in`.)
 //!
 //! The crate locks nothing, and does not depend on a lock library, so a service can check a [`Fence`] that another
@@ -52,13 +52,26 @@
 //! A row of `distlock_fence` (and its key in Redis) may be deleted only if no process and no message has a fence of its
 //! key with a smaller token, because such a holder would then be accepted. No waiting time guarantees this, because a
 //! process may be paused for any time. So nothing in this crate deletes rows. A row has about 100 bytes. Deletion is
-//! safe in two cases:
+//! safe in three cases:
 //!
 //! - The lock is in Redis, whose tokens are not below the microseconds since 1970 at their acquisition. If every
 //!   process that acquires locks was started after some moment, and no older message with a fence is left, then the
 //!   rows below that moment can be deleted: `DELETE FROM distlock_fence WHERE token < 1790000000000000`. The other
 //!   stores count their tokens, so a number does not indicate the time.
 //! - All processes are stopped, and no message with a fence is left. Then the whole table can be emptied.
+//! - Each key belongs to one request that runs once, no process is paused for longer than its result is kept, and no
+//!   message with a fence is older. Then the rows of expired results can be deleted, before `prune` deletes the
+//!   results. On PostgreSQL (the book has the
+//!   [other databases](https://github.com/distlock/distlock/blob/main/docs/book/src/with-a-database.md)):
+//!
+//!   ```text
+//!   DELETE FROM distlock_fence WHERE EXISTS (
+//!       SELECT 1 FROM distlock_once
+//!       WHERE distlock_once.key = distlock_fence.key
+//!       AND distlock_once.token >= distlock_fence.token
+//!       AND distlock_once.expires <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+//!   );
+//!   ```
 //!
 //! # Once
 //! With the feature `once`, the function `once` stores the result of a body in the transaction of its effects, in the
@@ -74,6 +87,8 @@
 #[cfg(any(feature = "deadpool-postgres", feature = "mysql-async", feature = "__sea-orm"))]
 mod begun;
 pub mod blocking;
+#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres"))]
+mod completed;
 mod database;
 #[cfg(feature = "deadpool-postgres")]
 pub mod deadpool_postgres;

@@ -59,7 +59,7 @@ pub struct Stored {
 }
 
 /// Deletes expired results, and returns their number. Call it in a job that runs now and then. It only affects the size
-/// of the table.
+/// of the table `distlock_once`. The rows of the keys in `distlock_fence` [stay](crate#rows-stay).
 ///
 /// # Errors
 /// The error of the database.
@@ -116,7 +116,11 @@ pub struct FirstRun<D: FencedDatabase> {
     transaction: FencedTransaction<D>,
     keep: Duration,
     arguments: Option<Vec<u8>>,
+    reads_back: ReadsBack,
 }
+
+/// Whether JSON can be read as the type of a replay, which is known when a run begins.
+type ReadsBack = fn(&str) -> Result<(), serde_json::Error>;
 
 impl<D: FencedDatabase, T> Run<D, T> {
     /// Whether it is the first run.
@@ -177,7 +181,10 @@ impl Once {
                 transaction.roll_back().await;
                 stored.read(fence, arguments.as_deref()).map(Run::Replay)
             }
-            None => Ok(Run::First(FirstRun { transaction, keep: self.keep, arguments })),
+            None => {
+                let reads_back = Stored::reads_back::<T>;
+                Ok(Run::First(FirstRun { transaction, keep: self.keep, arguments, reads_back }))
+            }
         }
     }
 
@@ -197,19 +204,41 @@ impl Once {
 }
 
 impl Stored {
-    /// Stores this value.
-    pub(crate) fn new<T: Serialize + ?Sized>(
+    /// Stores this value, of the type of a replay.
+    pub(crate) fn new<T: Serialize + DeserializeOwned>(
         value: &T,
         arguments: Option<Vec<u8>>,
         fence: &Fence,
     ) -> Result<Self, FenceError> {
+        Self::written(value, arguments, fence, Self::reads_back::<T>)
+    }
+
+    /// Stores this value, unless every replay would fail, because its JSON cannot be read.
+    fn written<T: Serialize + ?Sized>(
+        value: &T,
+        arguments: Option<Vec<u8>>,
+        fence: &Fence,
+        reads_back: ReadsBack,
+    ) -> Result<Self, FenceError> {
         let json = serde_json::to_string(value).map_err(|error| {
             FenceError::not_committed(fence, format!("the result cannot be written as JSON: {error}"))
         })?;
-        match json.len() {
-            ..=MAX_RESULT => Ok(Stored { result: json, arguments }),
-            bytes => Err(FenceError::TooLarge { key: fence.key().to_owned(), bytes }),
+        if json.len() > MAX_RESULT {
+            return Err(FenceError::TooLarge { key: fence.key().to_owned(), bytes: json.len() });
         }
+        reads_back(&json).map_err(|error| {
+            let about = format!(
+                "the result cannot be read back from its JSON, so a repeated request could not get it: {error}; return \
+                 a value that serde reads as it has written it, for example `None` instead of a float that is NaN or \
+                 infinite"
+            );
+            FenceError::not_committed(fence, about)
+        })?;
+        Ok(Stored { result: json, arguments })
+    }
+
+    fn reads_back<T: DeserializeOwned>(json: &str) -> Result<(), serde_json::Error> {
+        serde_json::from_str::<T>(json).map(drop)
     }
 
     pub(crate) fn read<T: DeserializeOwned>(
@@ -241,8 +270,9 @@ impl<D: OnceDatabase> FirstRun<D> {
     /// Stores the result and commits.
     ///
     /// # Errors
-    /// [`FenceError::TooLarge`] if the result has more than [`MAX_RESULT`] bytes, [`FenceError::NotCommitted`], and
-    /// [`FenceError::OutcomeUnknown`] if the reply to the commit was lost.
+    /// [`FenceError::TooLarge`] if the result has more than [`MAX_RESULT`] bytes, [`FenceError::NotCommitted`] (also if
+    /// a replay could not read the result from its JSON), and [`FenceError::OutcomeUnknown`] if the reply to the commit
+    /// was lost.
     ///
     /// # Cancel safety
     /// If the future is dropped before the commit was sent, nothing is changed. If it is dropped later, the transaction
@@ -253,8 +283,8 @@ impl<D: OnceDatabase> FirstRun<D> {
     ) -> impl Future<Output = Result<(), FenceError>> + Send + use<D, T> {
         // This is done outside the future, so that the future does not borrow the value.
         let fence = self.transaction.fence().clone();
-        let FirstRun { mut transaction, keep, arguments } = self;
-        let stored = Stored::new(value, arguments, &fence);
+        let FirstRun { mut transaction, keep, arguments, reads_back } = self;
+        let stored = Stored::written(value, arguments, &fence, reads_back);
         async move {
             let stored = match stored {
                 Ok(stored) => D::store(&mut transaction, &fence, &stored, keep).await,
@@ -309,7 +339,8 @@ impl<D: FencedDatabase> FirstRun<D> {
 /// effects. For the time in `once`, every later call with this key returns this result and does not call `body`.
 ///
 /// The caller should hold the lock of the key, so that two calls do not wait for each other in the database. An `Err`
-/// is not stored. The result is stored as JSON and has at most [`MAX_RESULT`] bytes.
+/// is not stored. The result is stored as JSON and has at most [`MAX_RESULT`] bytes. If it cannot be read back from its
+/// JSON (a float that is NaN or infinite), nothing is committed ([`FenceError::NotCommitted`]).
 ///
 /// ```
 /// # #[cfg(feature = "sqlx-postgres")] mod example {

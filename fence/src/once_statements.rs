@@ -47,12 +47,13 @@ pub(crate) const POSTGRES: OnceStatements =
 pub(crate) const SQLITE: OnceStatements =
     once_statements!(standard, now: "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)");
 
+/// Not from `NOW()`: a local time in the hour that a time zone repeats stands for two moments.
 #[cfg(feature = "__mysql")]
 pub(crate) const MYSQL: OnceStatements = once_statements!(
     key: "`key`",
     parameter: "?",
     parameters: "?, ?, ?, ?, ?",
-    now: "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    now: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
     "REPLACE" ""
 );
 

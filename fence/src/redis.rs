@@ -24,8 +24,11 @@
 //! fail-over may lose the latest values together with the token, and a holder that was refused before may then be
 //! accepted.
 //!
-//! A connection to a cluster repeats a command if its reply was lost. Use only commands that may be executed twice,
-//! such as SET and HSET.
+//! A connection to a cluster repeats a command if its reply was lost, and returns the reply to the last attempt. Use
+//! only commands that may be executed twice, such as SET and HSET. With such a connection, every error means that the
+//! outcome is unknown, even [`FenceError::NotCommitted`] and [`FenceError::Stale`]: the first attempt may have been
+//! executed, and the second one refused. This does not apply if the client was built with
+//! `ClusterClient::builder(nodes).retries(0)`. It then also returns the errors of slots that have moved.
 
 use redis::aio::ConnectionLike;
 use redis::{Arg, ErrorKind, Pipeline, RedisError, Script, Value};
@@ -37,7 +40,8 @@ use crate::{Fence, FenceError};
 ///
 /// # Errors
 /// [`FenceError::Stale`] if a later holder was first; [`FenceError::NotCommitted`] if the server refused, or the first
-/// command failed; [`FenceError::OutcomeUnknown`] if the reply was lost, or a later command failed.
+/// command failed; [`FenceError::OutcomeUnknown`] if the reply was lost, or a later command failed. With a connection
+/// to a cluster that retries, each of them means that the outcome is unknown.
 ///
 /// # Cancel safety
 /// If the future is dropped after the first poll, the commands may have been executed.

@@ -8,16 +8,21 @@ use std::ops::{Deref, DerefMut};
 use crate::{Fence, FenceError, FencedDatabase};
 
 /// A PostgreSQL database that also keeps the locks (`postgres://`). Its transactions check the lock itself, by the
-/// store's function `assert_held_1`, instead of the table `distlock_fence`.
+/// store's function `assert_held_1`, and then the table `distlock_fence`.
 ///
-/// This check is stricter: a holder that has lost its lock is refused with [`FenceError::NotHeld`] even if there is no
-/// later holder. From the check to the end of the transaction, no other process gets the lock, even if the lease
-/// expires. Transactions of one holder do not wait for each other. With `once` they do, because of the row in
-/// `distlock_fence`.
+/// This check is stricter than that of the table alone. If the lock was released, or granted to another process, the
+/// holder is refused with [`FenceError::NotHeld`], even if no later holder has committed. (A lease that has expired is
+/// accepted until the lock is granted again.) From the check to the end of the transaction, no other process gets the
+/// lock, even if the lease expires.
+///
+/// The table orders the transactions of one process. A process may hand its lease from one task to the next without a
+/// command to the server, so the lock accepts the tokens of both. The later transaction waits for the earlier one, and
+/// the earlier holder is then refused with [`FenceError::Stale`].
 ///
 /// It dereferences to the pool. If the locks are in another database, every transaction fails, because the function is
-/// missing, or because the lock is not held there. The role needs `USAGE` on the schema of the locks and
-/// `SELECT, UPDATE` on the table `lock_1`.
+/// missing, or because the lock is not held there. Without the table `distlock_fence`, every transaction fails, too:
+/// call [`migrate`](crate::migrate) once. The role needs `USAGE` on the schema of the locks and `SELECT, UPDATE` on the
+/// table `lock_1`, and `SELECT, INSERT, UPDATE` on `distlock_fence`.
 ///
 /// ```
 /// # #[cfg(feature = "sqlx-postgres")] mod example {
@@ -75,6 +80,23 @@ pub trait AssertHeld: FencedDatabase {
         statement: &str,
         fence: &Fence,
     ) -> impl Future<Output = Result<(), FenceError>> + Send;
+
+    /// [`assert_held`](AssertHeld::assert_held), and then [`fence`](FencedDatabase::fence), which orders the holders of
+    /// one lease. If the library allows it, the second statement is sent before the reply to the first one has arrived.
+    ///
+    /// # Errors
+    /// The errors of both.
+    fn assert_and_fence(
+        &self,
+        transaction: &mut Self::Transaction,
+        statement: &str,
+        fence: &Fence,
+    ) -> impl Future<Output = Result<(), FenceError>> + Send {
+        async move {
+            Self::assert_held(transaction, statement, fence).await?;
+            self.fence(transaction, fence).await
+        }
+    }
 }
 
 /// The SQLSTATE with which `assert_held_1` fails.
@@ -102,7 +124,7 @@ impl<D: AssertHeld + Send + Sync> FencedDatabase for SameDatabase<D> {
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        D::assert_held(transaction, &self.assert, fence).await
+        self.database.assert_and_fence(transaction, &self.assert, fence).await
     }
 
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
@@ -129,8 +151,6 @@ impl<D: AssertHeld + crate::OnceDatabase + Send + Sync> crate::OnceDatabase for 
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> Result<Option<crate::Stored>, FenceError> {
-        // Transactions of one holder do not wait for each other at the lock: each would find no result, and run.
-        self.database.fence(transaction, fence).await?;
         self.database.find_in(transaction, fence).await
     }
 

@@ -8,6 +8,8 @@ use sea_orm::{
 };
 
 use crate::begun::Begun;
+#[cfg(any(feature = "sea-orm-mysql", feature = "sea-orm-postgres"))]
+use crate::completed::completed;
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
 impl FencedDatabase for DatabaseConnection {
@@ -15,7 +17,20 @@ impl FencedDatabase for DatabaseConnection {
     type Transaction = Begun<DatabaseTransaction>;
 
     async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
-        let begun = TransactionTrait::begin(self).await;
+        let begun = match self {
+            #[cfg(feature = "sea-orm-mysql")]
+            DatabaseConnection::SqlxMySqlPoolConnection(pool) => {
+                let pool = pool.clone();
+                completed(async move { pool.begin(None, None).await }).await
+            }
+            #[cfg(feature = "sea-orm-postgres")]
+            DatabaseConnection::SqlxPostgresPoolConnection(pool) => {
+                let pool = pool.clone();
+                completed(async move { pool.begin(None, None).await }).await
+            }
+            // On SQLite, the thread of the connection rolls back if the caller was dropped.
+            _ => TransactionTrait::begin(self).await,
+        };
         begun.map(Begun).map_err(|error| FenceError::not_committed(fence, error))
     }
 

@@ -32,6 +32,8 @@ use std::{error, mem};
 
 #[cfg(feature = "once")]
 use serde::{Serialize, de::DeserializeOwned};
+
+use futures_util::future::join;
 use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Transaction};
@@ -120,7 +122,7 @@ impl SameDatabase<&mut Client> {
         F: AsyncFnOnce(&mut Transaction<'_>) -> Result<T, E>,
     {
         let mut transaction = begin(self.database, fence).await?;
-        assert_held(transaction.client(), &self.assert, fence).await?;
+        assert_and_check(transaction.client(), &self.assert, fence).await?;
         let value = body(&mut transaction).await?;
         commit(transaction, fence).await?;
         Ok(value)
@@ -172,6 +174,17 @@ pub(crate) async fn assert_held(client: &Client, statement: &str, fence: &Fence)
         let code = error.code().cloned();
         asserted(code.as_ref().map(SqlState::code), fence, error)
     })
+}
+
+/// Both statements in one round trip: the client sends them in the order of the first polls. If the first one fails, the
+/// server refuses the second one, because the transaction has failed.
+pub(crate) async fn assert_and_check(
+    client: &Client,
+    statement: &str,
+    fence: &Fence,
+) -> Result<(), FenceError> {
+    let (held, checked) = join(assert_held(client, statement, fence), check(client, fence)).await;
+    held.and(checked)
 }
 
 async fn commit(transaction: Transaction<'_>, fence: &Fence) -> Result<(), FenceError> {

@@ -39,7 +39,9 @@ impl<D: FencedDatabase> FencedTransaction<D> {
     /// fails.
     ///
     /// # Cancel safety
-    /// Cancel-safe: an open transaction is rolled back.
+    /// Cancel-safe: an open transaction is rolled back. With `sqlx` and `sea-orm` on PostgreSQL and MySQL, this needs
+    /// tokio: a task on the runtime of the caller receives the reply to BEGIN, and rolls back. On another runtime, the
+    /// pool may get the connection back with an open transaction.
     pub async fn begin(fence: &Fence, database: &D) -> Result<Self, FenceError> {
         let transaction = database.begin_fenced(fence).await?;
         Ok(FencedTransaction { transaction, fence: fence.clone() })

@@ -24,6 +24,8 @@ macro_rules! each_database {
 mod attribute;
 mod attribute_blocking;
 mod campaign;
+mod clock;
+mod dropped_statements;
 mod grpc;
 mod isolation;
 mod left_behind;

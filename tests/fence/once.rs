@@ -10,7 +10,7 @@ use crate::libraries::blocking::{diesel_on_postgres, diesel_on_sqlite, rusqlite}
 use crate::libraries::pools::{
     mysql_async_on_mariadb, sea_orm_on_mariadb, sea_orm_on_postgres, sea_orm_on_sqlite, sqlx_at,
 };
-use crate::library::{Failure, OnceLibrary};
+use crate::library::{Failure, Library, OnceLibrary, Plan};
 use crate::world::{World, mariadb_at, postgres_at, sqlite};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -86,6 +86,32 @@ async fn a_result_of_another_type_is_no_reason_to_run_again<L: OnceLibrary>(libr
     assert!(matches!(read, Err(Failure::Fence(FenceError::Unreadable { .. }))), "{read:?}");
 }
 
+/// JSON has no number for them: null is written, which is not read as a number.
+async fn a_result_that_cannot_be_read_back_is_not_committed<L: OnceLibrary>(library: &L) {
+    let (fence, request) = (Fence::new("k", 1), Once::new(DAY));
+    for number in [f64::NAN, f64::INFINITY] {
+        let lost = library.once(&fence, &request, Ok(vec![1.0, number])).await;
+        let Err(Failure::Fence(FenceError::NotCommitted { source, .. })) = &lost else { panic!("{lost:?}") };
+        assert!(source.to_string().contains("cannot be read back"), "{source}");
+    }
+    assert_eq!(library.observer().written("k").await, [0; 0]);
+    // The next run is the first one.
+    let done = library.once(&fence, &request, Ok(vec![1.0])).await.unwrap();
+    assert_eq!(done.outcome, Outcome::FirstRun);
+}
+
+async fn a_replay_has_the_same_number<L: OnceLibrary>(library: &L) {
+    let request = Once::new(DAY);
+    // A parser that rounds twice reads the neighbours of the first two.
+    for number in [31.245_270_191_439_438, 121.487_919_511_619_45, f64::MIN_POSITIVE, f64::MAX] {
+        let fence = Fence::new(number.to_string(), 1);
+        for outcome in [Outcome::FirstRun, Outcome::Replay] {
+            let done = library.once(&fence, &request, Ok(number)).await.unwrap();
+            assert_eq!((done.value.to_bits(), done.outcome), (f64::to_bits(number), outcome), "{number}");
+        }
+    }
+}
+
 /// Requests without a lock, which is the worst failure of a lock. The earlier ones are committed while the later ones
 /// search for a result, begin, or wait for the row.
 async fn many_at_once_run_once<L: OnceLibrary>(library: &L) {
@@ -115,6 +141,63 @@ async fn many_at_once_run_once<L: OnceLibrary>(library: &L) {
     }
 }
 
+const BOOK: &str = include_str!("../../docs/book/src/with-a-database.md");
+
+/// The statement of the book that deletes fences of expired results, with the time and the column of a database.
+fn deletion(time: &str, key: &str) -> String {
+    let (_, statement) = BOOK.split_once("```sql\nDELETE FROM distlock_fence WHERE").unwrap();
+    let (statement, _) = statement.split_once("```").unwrap();
+    let on_postgres = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    assert!(BOOK.contains(&format!("| `{time}` |")) && BOOK.contains(key), "{time}, {key}");
+    assert_eq!((statement.matches(on_postgres).count(), statement.matches(".key").count()), (1, 2));
+    let statement = statement.replace(on_postgres, time).replace(".key", &format!(".{key}"));
+    format!("DELETE FROM distlock_fence WHERE{statement}")
+}
+
+async fn fences_of_expired_results_can_be_deleted<L: OnceLibrary>(
+    library: &L,
+    deleted: impl Future<Output = u64>,
+) {
+    let (over, kept) = (Once::new(Duration::ZERO), Once::new(DAY));
+    run(library, &Fence::new("over", 2), &over).await.unwrap();
+    run(library, &Fence::new("kept", 2), &kept).await.unwrap();
+    library.section(&Fence::new("not stored", 2), Plan::default()).await.unwrap();
+    run(library, &Fence::new("later", 1), &over).await.unwrap();
+    library.section(&Fence::new("later", 2), Plan::default()).await.unwrap();
+    assert_eq!(deleted.await, 1);
+    assert_eq!(library.prune().await, 2);
+    for key in ["kept", "not stored", "later"] {
+        let late = library.section(&Fence::new(key, 1), Plan::default()).await;
+        assert!(matches!(late, Err(Failure::Fence(FenceError::Stale { newest: 2, .. }))), "{key}: {late:?}");
+    }
+    // This is why a holder must not be paused for longer than a result is kept.
+    library.section(&Fence::new("over", 1), Plan::default()).await.unwrap();
+}
+
+/// Each database executes the statement of the book.
+macro_rules! deletes_fences {
+    ($($test:ident: $open:expr, $time:expr, $key:expr;)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            let (library, _its) = observed($open).await;
+            let statement = deletion($time, $key);
+            let delete = async {
+                sqlx::query(&statement).execute(library.observer()).await.unwrap().rows_affected()
+            };
+            fences_of_expired_results_can_be_deleted(&library, delete).await;
+        }
+    )*};
+}
+
+deletes_fences! {
+    fences_of_expired_results_on_postgres: postgres_at("read committed"),
+        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint", "key";
+    fences_of_expired_results_on_mariadb: mariadb_at("REPEATABLE READ"),
+        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000", "`key`";
+    fences_of_expired_results_on_sqlite: sqlite(),
+        "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", "key";
+}
+
 /// A pool of sqlx, which is also the observer of its database.
 async fn observed<D: World, I>(open: impl Future<Output = (D, I)>) -> (On<D, D>, I) {
     let (pool, its) = open.await;
@@ -128,6 +211,8 @@ each_database! {
      a_result_whose_time_is_over_is_no_result
      results_are_stored_up_to_their_limit
      a_result_of_another_type_is_no_reason_to_run_again
+     a_result_that_cannot_be_read_back_is_not_committed
+     a_replay_has_the_same_number
      many_at_once_run_once]
     postgres: observed(postgres_at("read committed"));
     postgres_repeatable_read: observed(postgres_at("repeatable read"));

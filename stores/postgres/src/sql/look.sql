@@ -72,7 +72,9 @@ BEGIN
 END $$;
 
 -- For transactions that write what a lock protects. Fails unless the fencing token belongs to the current owner of the
--- lock. Until the transaction ends, the lock is not granted to another owner.
+-- lock. Until the transaction ends, the lock is not granted to another owner. An owner whose lease has expired is
+-- accepted until the lock is granted again, because its transaction is still the first one. The tokens of one owner are
+-- not ordered: it hands its lease from one of its sections to the next.
 CREATE OR REPLACE FUNCTION @.assert_held_1(lock_key text, token bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     k bytea := convert_to(lock_key, 'UTF8');
