@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::state::{Door, Linger, Sends};
+use super::state::{Attempt, Door, Linger, Sends};
 use super::{CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM, Want};
 use crate::collection::KeyCollection;
 use crate::lease_cell::LeaseCell;
@@ -210,6 +210,12 @@ pub(super) fn new_subscriptions_are_followed_by_a_look() -> bool {
 
 pub(super) fn max_waiters(want: &Want) -> Option<u32> {
     want.max_waiters.filter(|_| !mutated!(MaxWaitersIgnored))
+}
+
+/// Only requests that the attempt serves learn that the key holds another kind of lock: readers do not get a lock that
+/// the readers of another prefix have, but writers behind them may wait for it.
+pub(super) fn learns_of_another_kind(attempt: &Attempt, want: &Want) -> bool {
+    attempt.serves(want) || mutated!(WrongKindEndsAll)
 }
 
 /// A server that does not reply is reported as unavailable, not as busy.

@@ -185,7 +185,7 @@ impl<W> Step<'_, W> {
                 if attempt.may_be_applied() && rules::wrong_kind_is_compensated() {
                     self.compensate(attempt.token, attempt.longest);
                 }
-                self.dismiss_all(&Outcome::WrongKind { found });
+                self.dismiss_served(&attempt, &Outcome::WrongKind { found });
                 None
             }
             // This is final: a holder that no longer holds it never does again, and no earlier command can succeed.

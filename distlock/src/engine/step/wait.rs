@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Lease, Waiter};
+use crate::engine::state::{Attempt, Lease, Waiter};
 use crate::engine::{KnownHolder, Outcome, WaitLimit, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{Failure, LockKind, StoreError};
@@ -126,6 +126,13 @@ impl<W> Step<'_, W> {
     /// Ends all waiting requests with the same outcome.
     pub(super) fn dismiss_all(&mut self, outcome: &Outcome) {
         for waiter in self.state.waiters.take_all() {
+            self.complete(waiter, outcome.clone());
+        }
+    }
+
+    /// Ends the waiting requests that the attempt served, or would serve next.
+    pub(super) fn dismiss_served(&mut self, attempt: &Attempt, outcome: &Outcome) {
+        for waiter in self.state.waiters.take_if(|want| rules::learns_of_another_kind(attempt, want)) {
             self.complete(waiter, outcome.clone());
         }
     }

@@ -214,3 +214,27 @@ fn a_minimal_hold_outlives_those_who_read_along() {
     assert_eq!(desk.release(&second), ReleaseStarted::WasLost(LostReason::MaxHold));
     assert_eq!(desk.next_leave().1, Some(ms(450)));
 }
+
+/// The readers of a manager with another prefix have the lock: a reader cannot join them, but a writer waits for them.
+#[test]
+pub(super) fn a_writer_behind_readers_who_are_told_of_another_kind_waits() {
+    let mut desk = Desk::new();
+    desk.acquire(0, reader());
+    desk.acquire(1, want());
+    desk.acquire(2, reader());
+    let (context, ..) = desk.next_enter();
+    desk.answer(context, Ok(AcquireReply::WrongKind { found: "a shared lock".into() }));
+    for reader in [0, 2] {
+        let (who, outcome) = desk.outcome();
+        assert!(who == reader && matches!(outcome, Outcome::WrongKind { .. }), "{who}: {outcome:?}");
+    }
+    desk.nobody_is_done();
+    desk.next_leave();
+    let (context, op) = desk.next();
+    assert!(matches!(op, Command::Acquire(_, Ask::Plain(_))), "{op:?}");
+    desk.busy(context);
+    let (context, mode, _) = desk.next_enter();
+    assert_eq!(mode, AcquireMode::Wait);
+    desk.fresh(context);
+    assert!(matches!(desk.outcome(), (1, Outcome::Acquired(_))));
+}
