@@ -4,10 +4,11 @@
 //! it.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::state::{Attempt, Door, Linger, Sends};
-use super::{CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM, Want};
+use super::{CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM, WaitLimit, Want};
 use crate::collection::KeyCollection;
 use crate::lease_cell::LeaseCell;
 use crate::protocol::{Failure, Fences, ServerTime, Time, mutated};
@@ -183,6 +184,17 @@ pub(super) fn unknown_grants_are_given_back() -> bool {
 /// acquire it before the keys in front of it are held.
 pub(super) fn followers_do_not_ask() -> bool {
     !mutated!(FollowerAsks)
+}
+
+/// Whether a request asks even if this process has just left the key free for plain pollers. A take-over finds no free
+/// lock, so it keeps no poller away.
+pub(super) fn asks_in_a_gap(want: &Want) -> bool {
+    want.wait_limit == WaitLimit::Once || (want.replaces.is_some() && !mutated!(TakeOverAcquires))
+}
+
+/// A take-over that has to pause stays one: as an acquisition, it would get a free lock with a used ticket.
+pub(super) fn replaces_after_a_pause(holder: Option<Arc<str>>) -> Option<Arc<str>> {
+    holder.filter(|_| !mutated!(TakeOverAcquires))
 }
 
 /// An attempt with another token that is in progress keeps its token.

@@ -120,6 +120,7 @@ pub(crate) enum Mutant {
     ReplacedWithoutCompare,
     HandedOverForgotten,
     LastRenewalPassedOn,
+    TakeOverAcquires,
     WrongKindEndsAll,
     // Rules of the driver.
     CommandDroppedWithCaller,

@@ -223,6 +223,8 @@ pub(super) struct Config {
     pub(super) lingers: Vec<u64>,
     /// The part of the holders that hand the lock over.
     pub(super) hands_over: f64,
+    /// The part of the tickets that two requests use.
+    pub(super) used_twice: f64,
 }
 
 impl Config {
@@ -365,6 +367,7 @@ impl Config {
             several: 0.0,
             linger: pick(&mut aside, &[0.0, 0.0, 0.5, 1.0]),
             hands_over: 0.0,
+            used_twice: 0.0,
             lingers: pick(&mut aside, &[vec![20], vec![50, 200], vec![20, 1_000], vec![5_000]]),
         }
     }

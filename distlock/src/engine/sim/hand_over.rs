@@ -294,6 +294,9 @@ impl World {
     pub(super) fn leases_were_broken(&mut self, key: usize) {
         for lease in self.keys[key].leases.clone() {
             self.lease_was_broken(key, &lease.text);
+            if let Some(until) = self.tickets.get_mut(&lease.text) {
+                *until = None;
+            }
         }
         self.forget_kept(key);
     }
@@ -331,6 +334,8 @@ impl World {
                 key.kept.clear();
             }
         }
+        // A lease that was over before the step may seem to last.
+        self.tickets.values_mut().for_each(|until| *until = None);
         let first = self.stepped_at == 0;
         for c in &mut self.clients {
             c.step_seen = false;

@@ -331,7 +331,7 @@ impl World {
 
     pub(super) fn gave_up_busy(&mut self, c: usize, index: usize) {
         let waits = self.requests[index].waits;
-        if self.requests[index].crowded {
+        if self.requests[index].crowded || self.is_second_to_replace(index) {
             return;
         }
         let local = self.clients[c].clock.at(self.now);

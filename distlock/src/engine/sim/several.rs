@@ -30,6 +30,8 @@ impl World {
             (request.key, request.kind, request.group) = (key, kind, Some(group));
             request.fenced = false;
             request.max_waiters = None;
+            // A guard for several keys has no hand-over.
+            request.hands_over = false;
             if place == 0 {
                 self.requests[first] = request;
                 members.push(first);

@@ -1,6 +1,7 @@
 //! Locks that are handed over to another process, or to the same one, and taken over by a later request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::config::{Config, MILLI, Profile};
 use super::hand_over::Before;
@@ -8,7 +9,7 @@ use super::mutants::{Case, case, crowded, driven};
 use super::workload::{Request, State, Waits};
 use super::world::{Event, World};
 use crate::backend::memory::server::Sender;
-use crate::engine::ReleaseStarted;
+use crate::engine::{Command, ReleaseStarted};
 use crate::lease_cell::LeaseCell;
 use crate::protocol::mutant::Mutant;
 use crate::protocol::{AcquireReply, RenewReply, ServerTime, Time, op, token_text};
@@ -32,6 +33,16 @@ fn granted_twice(c: &mut Config) {
     c.ttls = vec![10_000];
 }
 
+/// Tickets are used again, in processes that have just left the key free for plain pollers.
+fn used_again_in_gaps(c: &mut Config) {
+    handed_over(c);
+    (c.hands_over, c.used_twice) = (0.3, 1.0);
+    c.tuning.poll_gap = Duration::from_millis(200);
+    c.tuning.poll_gap_interval = Duration::from_millis(100);
+    (c.longest_hold, c.notice, c.cancel) = (20, 10, 0.0);
+    c.ttls = vec![10_000];
+}
+
 /// Many wait in the process that hands over, and some of its holders are dropped meanwhile.
 fn handed_over_in_vain(c: &mut Config) {
     handed_over(c);
@@ -45,6 +56,7 @@ pub(super) const CASES: &[Case] = &[
     case(Mutant::HandedOverReleased, &[Profile::Calm, Profile::Links], handed_over),
     case(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
     case(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
+    case(Mutant::TakeOverAcquires, &[Profile::Calm], used_again_in_gaps),
 ];
 
 /// Cases with the driver's hand-over, which renews the lease for the last time.
@@ -52,6 +64,7 @@ pub(super) const DRIVER_CASES: &[Case] = &[
     driven(Mutant::HandedOverReleased, &[Profile::Calm, Profile::Links], handed_over),
     driven(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
     driven(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
+    driven(Mutant::TakeOverAcquires, &[Profile::Calm], used_again_in_gaps),
     driven(Mutant::LastRenewalPassedOn, &[Profile::Calm, Profile::Links], handed_over_in_vain),
     driven(Mutant::HandedOverUnconfirmed, &[Profile::Calm, Profile::Links], handed_over),
 ];
@@ -88,6 +101,14 @@ impl World {
         }
         self.tickets.insert(owner.clone(), until);
         self.nobody_was_told(key);
+        self.plan_take_over(index, owner.clone(), WAY);
+        if self.chance(self.cfg.used_twice) {
+            self.plan_take_over(index, owner, 3 * WAY);
+        }
+    }
+
+    /// Plans a request with the ticket of `owner`, which some process gets within the time `way`.
+    fn plan_take_over(&mut self, index: usize, owner: Arc<str>, way: u64) {
         let client = self.kernel.rng.usize(0..self.clients.len());
         let next = Request {
             client,
@@ -112,7 +133,7 @@ impl World {
         self.requests.push(next);
         // The run was over until the driver reported the hand-over.
         self.quiet_since = None;
-        let way = self.rng.u64(0..WAY);
+        let way = self.rng.u64(0..way);
         self.after(way, Event::Request(self.requests.len() - 1));
     }
 
@@ -136,6 +157,35 @@ impl World {
         if self.renewed_last.contains(&*text) {
             self.fail("hand-over", format!("request {index} got {text} after its last renewal"));
         }
+    }
+
+    /// The lock was free, or someone else's, and is held by `text`.
+    pub(super) fn was_acquired(&mut self, command: &Command, text: &str) {
+        if let Command::Replace(..) = command {
+            self.replaced.insert(text.into());
+        } else {
+            self.replaced.remove(text);
+        }
+    }
+
+    /// A ticket gives the lock only from the one who handed it over: a free lock is not acquired with it.
+    pub(super) fn check_taken_over(&mut self, c: usize, index: usize, cell: &LeaseCell) {
+        let text = token_text(&self.clients[c].name, cell.token);
+        if self.requests[index].replaces.is_some() && !self.replaced.contains(&*text) {
+            self.fail("hand-over", format!("request {index} has a ticket, and {text} took nothing over"));
+        }
+    }
+
+    /// Whether another request of its process came first with a ticket for the same key.
+    pub(super) fn is_second_to_replace(&self, index: usize) -> bool {
+        let mine = &self.requests[index];
+        let is_first = |other: &Request| {
+            other.replaces.is_some()
+                && (other.client, other.key) == (mine.client, mine.key)
+                && (1..=mine.started).contains(&other.started)
+        };
+        let mut others = self.requests.iter().enumerate().filter(|(other, _)| *other != index);
+        mine.replaces.is_some() && others.any(|(_, other)| is_first(other))
     }
 
     /// A ticket is good until it is used or its lease ends.

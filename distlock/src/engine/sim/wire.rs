@@ -220,6 +220,9 @@ impl World {
         note!(self, "server: {job} {:?} of {name}: {}", op_of(command), short(&answer));
         self.value_may_have_changed(index);
         let text = token_text(&name, self.jobs[job].context.token);
+        if let Answer::Acquire(_, Ok(AcquireReply::Acquired { .. })) = answer {
+            self.was_acquired(command, &text);
+        }
         match (command, &answer) {
             (Command::Acquire(_, Ask::Full(op)), Answer::Acquire(_, Ok(reply))) => {
                 self.check_overtaking(&before, &text, reply);

@@ -262,6 +262,7 @@ impl World {
             Outcome::Acquired(cell) => {
                 self.stats.acquired += 1;
                 self.check_not_passed_on(c, index, &cell);
+                self.check_taken_over(c, index, &cell);
                 self.requests[index].state = State::Holding(cell.clone());
                 self.requests[index].acquired = self.now;
                 self.entered(c, index, &cell);

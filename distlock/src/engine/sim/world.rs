@@ -150,6 +150,8 @@ pub(super) struct World {
     pub(super) orphans: BTreeMap<(usize, Arc<str>), u64>,
     /// The owners that have handed a lock over, and until when the lease lasts. `None`: it was taken over.
     pub(super) tickets: HashMap<Arc<str>, Option<ServerTime>>,
+    /// The owners that took a lock over from another one.
+    pub(super) replaced: HashSet<Arc<str>>,
     /// Leases after their last renewal, by their owners.
     pub(super) renewed_last: HashSet<Arc<str>>,
     /// The latest fault that the promises do not cover, for all keys.
@@ -203,6 +205,7 @@ impl World {
             keys,
             orphans: BTreeMap::new(),
             tickets: HashMap::new(),
+            replaced: HashSet::new(),
             renewed_last: HashSet::new(),
             fault_at: 0,
             stepped_at: 0,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Linger, Phase};
-use crate::engine::{AcquirePurpose, Command, LONGEST_CLAIM, Queueing, Telling, WaitLimit};
+use crate::engine::{AcquirePurpose, Command, LONGEST_CLAIM, Queueing, Telling};
 use crate::protocol::{AcquireMode, LockKind, Notifications, StoreError, When, op};
 
 impl<W> Step<'_, W> {
@@ -38,15 +38,21 @@ impl<W> Step<'_, W> {
 
     fn first_attempt(&mut self) {
         let Some(head) = self.state.waiters.front() else { return };
-        let (kind, replaces) = (head.want.kind, head.want.replaces.clone());
         if let Some(end) = self.env.hints.gap_ends(self.key, self.now)
-            && head.want.wait_limit != WaitLimit::Once
+            && !rules::asks_in_a_gap(&head.want)
         {
             return self.next_attempt(Some(end.duration_since(self.now)));
         }
-        let mut attempt = Attempt { replaces, ..Attempt::new(self.attempt_token(), kind) };
+        let Some(mut attempt) = self.attempt_for_first() else { return };
         self.ask_first(&mut attempt);
         self.state.attempt = Some(Box::new(attempt));
+    }
+
+    /// A new attempt on behalf of the first waiter.
+    pub(super) fn attempt_for_first(&mut self) -> Option<Attempt> {
+        let head = self.state.waiters.front()?;
+        let (kind, replaces) = (head.want.kind, head.want.replaces.clone());
+        Some(Attempt { replaces, ..Attempt::new(self.attempt_token(), kind) })
     }
 
     /// Asks with the cheapest command that is sufficient.
@@ -65,9 +71,8 @@ impl<W> Step<'_, W> {
     pub(super) fn next_attempt(&mut self, delay: Option<Duration>) {
         self.env.hints.contended(self.key, self.now);
         let Some(delay) = delay else { return self.serve_here() };
-        let Some(head) = self.state.waiters.front() else { return };
-        let kind = head.want.kind;
-        let mut attempt = Attempt::new(self.attempt_token(), kind);
+        let Some(mut attempt) = self.attempt_for_first() else { return };
+        attempt.replaces = rules::replaces_after_a_pause(attempt.replaces);
         attempt.phase = Phase::Backoff { at: When::At(self.now.after(delay)) };
         self.state.attempt = Some(Box::new(attempt));
     }
@@ -133,11 +138,11 @@ impl<W> Step<'_, W> {
         self.state.seq
     }
 
-    /// The attempt has lost its last waiter: cancels it, and releases the entries that it may have left on the server.
+    /// The attempt has lost its last waiter, or a take-over comes before that: cancels it, and releases the entries that
+    /// it may have left on the server.
     pub(super) fn abandon_attempt(&mut self) {
-        if let Some(attempt) = self.state.attempt.take()
-            && attempt.may_be_applied()
-        {
+        let Some(attempt) = self.state.attempt.take() else { return };
+        if attempt.may_be_applied() {
             self.cancel_on_server(attempt.token, attempt.longest);
         }
     }

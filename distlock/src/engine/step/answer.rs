@@ -253,8 +253,7 @@ impl<W> Step<'_, W> {
         for waiter in self.state.waiters.take_impatient() {
             self.complete(waiter, unavailable.clone());
         }
-        let kind = self.state.waiters.front()?.want.kind;
-        let mut next = Attempt::new(self.attempt_token(), kind);
+        let mut next = self.attempt_for_first()?;
         let handoffs_began = attempt.late_since.unwrap_or(self.now);
         next.late_since = Some(handoffs_began);
         next.silent = Some(handoffs_began);

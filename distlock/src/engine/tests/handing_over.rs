@@ -135,6 +135,37 @@ fn who_is_dropped_meanwhile_leaves_nothing_behind() {
     assert_eq!(desk.next_leave().0.token, sent.token);
 }
 
+/// Otherwise a ticket that was used would get the lock, which is free.
+#[test]
+fn it_is_no_acquisition_though_this_process_has_left_the_key_free() {
+    let mut desk = Desk::new();
+    let cell = desk.hold(want());
+    desk.release(&cell);
+    let (left, _) = desk.next_leave();
+    desk.answer(left, Ok(ReleaseReply::Released { gap: true }));
+    desk.acquire(1, replaces());
+    let (sent, op) = next_replace(&mut desk);
+    assert_eq!(&*op.holder, "dl1:other:1");
+    desk.answer(sent, Ok(AcquireReply::NotHeld));
+    is_not_replaced(&mut desk, 1);
+    desk.quiet();
+}
+
+/// The lease that came too late is released, so the lock is free.
+#[test]
+fn it_is_no_acquisition_after_an_answer_that_came_too_late() {
+    let mut desk = Desk::new();
+    desk.acquire(0, replaces());
+    let (late, _) = next_replace(&mut desk);
+    desk.pass(TTL * 2);
+    desk.fresh(late);
+    desk.next_leave();
+    let (sent, op) = next_replace(&mut desk);
+    assert_eq!(&*op.holder, "dl1:other:1");
+    desk.answer(sent, Ok(AcquireReply::NotHeld));
+    is_not_replaced(&mut desk, 0);
+}
+
 #[test]
 fn it_goes_before_those_who_wait_here_and_they_wait_behind_it() {
     let mut desk = Desk::new();
