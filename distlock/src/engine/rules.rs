@@ -335,6 +335,11 @@ pub(super) fn wanted_during_a_section_is_remembered() -> bool {
     !mutated!(WantedForgotten)
 }
 
+/// Clients may have asked the former holder of a lock that was taken over, and not learn that it is ours now.
+pub(super) fn lingering_time(want: &Want) -> Option<Duration> {
+    want.linger.filter(|_| want.replaces.is_none() || mutated!(TakenOverLingers))
+}
+
 /// Clients may wait for a lock that was busy, and not learn that it is ours now: it does not linger.
 pub(super) fn lingers_after_a_wait(linger: Linger) -> Linger {
     if mutated!(LingersAfterAWait) { linger } else { Linger::Never }

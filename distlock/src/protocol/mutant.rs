@@ -121,6 +121,7 @@ pub(crate) enum Mutant {
     HandedOverForgotten,
     LastRenewalPassedOn,
     TakeOverAcquires,
+    TakenOverLingers,
     WrongKindEndsAll,
     // Rules of the driver.
     CommandDroppedWithCaller,

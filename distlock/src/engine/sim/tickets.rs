@@ -43,6 +43,15 @@ fn used_again_in_gaps(c: &mut Config) {
     c.ttls = vec![10_000];
 }
 
+/// Locks that are taken over would stay with their process after the section.
+fn kept_though_wanted(c: &mut Config) {
+    handed_over(c);
+    (c.linger, c.lingers) = (1.0, vec![5_000]);
+    (c.forever, c.cancel, c.notice) = (1.0, 0.0, 10);
+    c.longest_hold = 50;
+    c.ttls = vec![10_000];
+}
+
 /// Many wait in the process that hands over, and some of its holders are dropped meanwhile.
 fn handed_over_in_vain(c: &mut Config) {
     handed_over(c);
@@ -57,6 +66,7 @@ pub(super) const CASES: &[Case] = &[
     case(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
     case(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
     case(Mutant::TakeOverAcquires, &[Profile::Calm], used_again_in_gaps),
+    case(Mutant::TakenOverLingers, &[Profile::Calm], kept_though_wanted),
 ];
 
 /// Cases with the driver's hand-over, which renews the lease for the last time.

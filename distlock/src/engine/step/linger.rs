@@ -16,7 +16,7 @@ impl<W> Step<'_, W> {
     pub(super) fn attempt_token(&mut self) -> Token {
         let token = self.next_token();
         let head = self.state.waiters.front().filter(|head| head.want.kind == LockKind::Exclusive);
-        match head.and_then(|head| head.want.linger) {
+        match head.and_then(|head| rules::lingering_time(&head.want)) {
             // Another client that comes back soon would have to ask for it again.
             Some(linger) if !self.env.wanted.is_contended(self.key, self.now) => token.lingering(linger),
             _ => token,

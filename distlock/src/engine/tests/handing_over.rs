@@ -87,6 +87,18 @@ fn it_asks_once_and_renews_from_then_on() {
     assert!(matches!(desk.next().1, Command::Renew(..)));
 }
 
+/// Clients may have asked the former holder for the lock.
+#[test]
+fn it_does_not_linger() {
+    let mut desk = Desk::new();
+    desk.acquire(0, Want { linger: Some(ms(5_000)), ..replaces() });
+    let (sent, _) = next_replace(&mut desk);
+    assert_eq!(sent.token.linger(), None);
+    desk.fresh(sent);
+    let cell = desk.acquired();
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
+}
+
 #[test]
 fn a_ticket_that_is_worthless_ends_the_request() {
     let mut desk = Desk::new();
