@@ -186,6 +186,12 @@ pub(super) fn followers_do_not_ask() -> bool {
     !mutated!(FollowerAsks)
 }
 
+/// A key behind the first of a command for several keys is left out if a take-over stops its attempt. Otherwise its
+/// request would wait for the key alone, although the keys in front of it may not be held.
+pub(super) fn followers_end_with_their_attempt() -> bool {
+    !mutated!(FollowerWaitsAlone)
+}
+
 /// Whether a request asks even if this process has just left the key free for plain pollers. A take-over finds no free
 /// lock, so it keeps no poller away.
 pub(super) fn asks_in_a_gap(want: &Want) -> bool {

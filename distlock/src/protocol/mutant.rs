@@ -122,6 +122,7 @@ pub(crate) enum Mutant {
     LastRenewalPassedOn,
     TakeOverAcquires,
     TakenOverLingers,
+    FollowerWaitsAlone,
     WrongKindEndsAll,
     // Rules of the driver.
     CommandDroppedWithCaller,

@@ -11,6 +11,8 @@ pub(super) enum Search {
     One(Uses),
     /// Most of the requests are for several of three keys.
     Several(Uses),
+    /// Both kinds of requests, and many locks are handed over.
+    Tickets(Uses),
     /// Both kinds of requests, with the real driver.
     Driven(Uses),
     /// The settings that find a rule that is broken on purpose.
@@ -18,7 +20,7 @@ pub(super) enum Search {
 }
 
 impl Search {
-    /// Reads the environment: `CASE`, or `USES` and `SEVERAL` or `DRIVEN`.
+    /// Reads the environment: `CASE`, or `USES` and `SEVERAL`, `TICKETS` or `DRIVEN`.
     ///
     /// # Panics
     /// If a variable has another value.
@@ -34,6 +36,9 @@ impl Search {
         if std::env::var_os("DRIVEN").is_some() {
             return Search::Driven(uses);
         }
+        if std::env::var_os("TICKETS").is_some() {
+            return Search::Tickets(uses);
+        }
         if std::env::var_os("SEVERAL").is_some() { Search::Several(uses) } else { Search::One(uses) }
     }
 
@@ -45,6 +50,14 @@ impl Search {
                 config.keys = 3;
                 config.several = 0.7;
                 config.requests = config.requests.min(100);
+            }
+            Search::Tickets(uses) => {
+                config.uses = uses;
+                config.keys = 3;
+                config.several = 0.4;
+                config.requests = config.requests.min(100);
+                config.hands_over = 0.5;
+                config.used_twice = 0.3;
             }
             Search::Driven(uses) => {
                 config.uses = uses;
@@ -68,6 +81,7 @@ impl fmt::Display for Search {
         let (uses, several) = match self {
             Search::One(uses) => (uses, ""),
             Search::Several(uses) => (uses, " SEVERAL=1"),
+            Search::Tickets(uses) => (uses, " TICKETS=1"),
             Search::Driven(uses) => (uses, " DRIVEN=1"),
             Search::Case(case) if case.level == Level::Driver => {
                 return write!(f, "CASE={:?} DRIVEN=1", case.fault);
@@ -106,6 +120,7 @@ fn what_is_printed_is_read_again() {
         assert_eq!(words.strip_prefix("USES=").and_then(parse_uses), Some(uses), "{words}");
     }
     assert_eq!(Search::Driven(Uses::Drawn).to_string(), "USES=drawn DRIVEN=1");
+    assert_eq!(Search::Tickets(Uses::Drawn).to_string(), "USES=drawn TICKETS=1");
     assert_eq!(Search::Several(Uses::Drawn).to_string(), "USES=drawn SEVERAL=1");
     assert_eq!(parse_uses("drawn"), Some(Uses::Drawn));
     assert_eq!(parse_uses("all"), None);

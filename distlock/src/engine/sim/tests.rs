@@ -11,8 +11,8 @@ const EXCLUSIVE: Uses = Uses::All(Use::Exclusive);
 
 /// `SEEDS` runs from number `FIRST` on. Tests run side by side. Shows the first violation step by step.
 fn runs(search: Search) {
-    // Runs with the real driver take three times as long. `scripts/test.sh --all` makes more of both.
-    let most = if matches!(search, Search::Driven(_)) { 1_000 } else { 4_000 };
+    // Runs with tickets or the real driver take two and three times as long. `scripts/test.sh --all` makes more of all.
+    let most = if matches!(search, Search::Driven(_) | Search::Tickets(_)) { 1_000 } else { 4_000 };
     let (first, runs) = (number("FIRST").unwrap_or(0), number("SEEDS").unwrap_or(most));
     let mut found: Option<Box<Violation>> = None;
     let mut others = Vec::new();
@@ -48,6 +48,16 @@ fn no_seed_breaks_a_rule_of_several_keys_at_once() {
 #[test]
 fn no_seed_breaks_a_rule_of_several_shared_keys_at_once() {
     runs(Search::Several(Uses::All(Use::Readers(0.6))));
+}
+
+#[test]
+fn no_seed_breaks_a_rule_of_tickets() {
+    runs(Search::Tickets(EXCLUSIVE));
+}
+
+#[test]
+fn no_seed_breaks_a_rule_of_tickets_where_readers_want_the_lock() {
+    runs(Search::Tickets(Uses::All(Use::Readers(0.4))));
 }
 
 #[test]

@@ -43,6 +43,16 @@ fn used_again_in_gaps(c: &mut Config) {
     c.ttls = vec![10_000];
 }
 
+/// Keys of requests for several keys are taken over while the command for all of them is in flight.
+fn taken_over_from_several(c: &mut Config) {
+    handed_over(c);
+    (c.keys, c.clients, c.requests) = (3, 3, c.requests.max(40));
+    (c.several, c.hands_over, c.used_twice) = (0.5, 1.0, 1.0);
+    (c.delay, c.notice) = ((10_000, 30_000), 10);
+    (c.longest_hold, c.cancel, c.fenced) = (50, 0.0, 0.0);
+    c.ttls = vec![10_000];
+}
+
 /// Locks that are taken over would stay with their process after the section.
 fn kept_though_wanted(c: &mut Config) {
     handed_over(c);
@@ -67,6 +77,7 @@ pub(super) const CASES: &[Case] = &[
     case(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
     case(Mutant::TakeOverAcquires, &[Profile::Calm], used_again_in_gaps),
     case(Mutant::TakenOverLingers, &[Profile::Calm], kept_though_wanted),
+    case(Mutant::FollowerWaitsAlone, &[Profile::Calm], taken_over_from_several),
 ];
 
 /// Cases with the driver's hand-over, which renews the lease for the last time.
@@ -75,6 +86,7 @@ pub(super) const DRIVER_CASES: &[Case] = &[
     driven(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
     driven(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
     driven(Mutant::TakeOverAcquires, &[Profile::Calm], used_again_in_gaps),
+    driven(Mutant::FollowerWaitsAlone, &[Profile::Calm], taken_over_from_several),
     driven(Mutant::LastRenewalPassedOn, &[Profile::Calm, Profile::Links], handed_over_in_vain),
     driven(Mutant::HandedOverUnconfirmed, &[Profile::Calm, Profile::Links], handed_over),
 ];

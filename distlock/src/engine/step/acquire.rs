@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Attempt, Linger, Phase};
+use crate::engine::state::{Attempt, BatchRole, Linger, Phase};
 use crate::engine::{AcquirePurpose, Command, LONGEST_CLAIM, Queueing, Telling};
 use crate::protocol::{AcquireMode, LockKind, Notifications, StoreError, When, op};
 
@@ -144,6 +144,11 @@ impl<W> Step<'_, W> {
         let Some(attempt) = self.state.attempt.take() else { return };
         if attempt.may_be_applied() {
             self.cancel_on_server(attempt.token, attempt.longest);
+        }
+        if let Some(BatchRole::Follower(ticket)) = attempt.batch_role
+            && rules::followers_end_with_their_attempt()
+        {
+            self.leave_out(ticket);
         }
     }
 

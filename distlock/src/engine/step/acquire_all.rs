@@ -134,7 +134,7 @@ impl<W> Step<'_, W> {
         }
     }
 
-    fn leave_out(&mut self, ticket: Ticket) {
+    pub(super) fn leave_out(&mut self, ticket: Ticket) {
         if let Some(waiter) = self.state.waiters.remove(ticket) {
             self.complete(waiter, Outcome::Skipped);
         }

@@ -250,6 +250,48 @@ fn one_that_asks_here_meanwhile_stands_behind_and_goes_on_alone() {
     );
 }
 
+/// Without this, a key behind the first one was awaited or held while the first one was awaited.
+#[test]
+fn a_key_whose_holder_is_replaced_from_here_meanwhile_is_left_out() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_acquire_all();
+    let token = batch[1].0.token;
+    desk.key = "b".into();
+    desk.acquire(7, Want { replaces: Some("dl1:other:1".into()), ..want() });
+    desk.skipped(1);
+    assert_eq!(desk.next_leave().0.token, token, "the command may have acquired it");
+    let (replaced, op) = desk.next();
+    assert!(matches!(op, Command::Replace(..)), "{op:?}");
+    let results = vec![desk.busy_reply(), Ok(BatchReply::Skipped), Ok(BatchReply::Skipped)];
+    desk.answer_all(batch, results);
+    desk.skipped(2);
+    let (context, mode, _) = desk.next_enter();
+    assert_eq!((&*context.key, mode), ("a", AcquireMode::Wait));
+    desk.fresh(replaced);
+    let cell = desk.acquired();
+    assert_eq!(desk.release(&cell), ReleaseStarted::Sent, "nobody here waits for it");
+    desk.nobody_is_done();
+}
+
+/// The first key is no longer ours, so the others are not taken either.
+#[test]
+fn a_first_key_whose_holder_is_replaced_from_here_meanwhile_is_awaited_alone() {
+    let mut desk = Desk::new();
+    desk.acquire_all(&want());
+    let batch = desk.next_acquire_all();
+    desk.key = "a".into();
+    desk.acquire(7, Want { replaces: Some("dl1:other:1".into()), ..want() });
+    let results = vec![desk.fresh_reply(); 3];
+    desk.answer_all(batch, results);
+    desk.skipped(1);
+    desk.skipped(2);
+    desk.nobody_is_done();
+    let asked: Vec<_> =
+        desk.sent.iter().filter(|(_, op)| !matches!(op, Command::Release(..))).map(|(_, op)| op).collect();
+    assert!(matches!(asked[..], [Command::Replace(..)]), "{asked:?}");
+}
+
 #[test]
 fn readers_take_several_keys_too() {
     let mut desk = Desk::new();
