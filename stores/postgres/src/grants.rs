@@ -1,38 +1,86 @@
 //! The owners of this process in the queue, and the possible age of a grant to them.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::collections::hash_map::Entry;
+use std::time::{Duration, Instant};
 
 use distlock_store::kit::sync::Locked;
 use distlock_store::{Grant, Owner, StoreEvents};
 
+/// The entries that a sweep leaves, at most, before the next one.
+const SWEPT_AT_LEAST: usize = 1_024;
+/// An owner that has not asked for this time no longer waits: its place in the queue has ended long ago. It held the
+/// lock, and lost it without a release.
+const NO_LONGER_WAITS: Duration = Duration::from_secs(60);
+
 /// The data of each owner that waits.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    waiting: Locked<HashMap<String, QueuedRequest>>,
+    waiting: Locked<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    owners: HashMap<String, QueuedRequest>,
+    /// With this number of owners, those that no longer wait are removed.
+    sweep_at: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct QueuedRequest {
-    /// Taken just before the last command was sent whose reply said that the owner waits. A grant is younger. So the
-    /// age of a grant needs no server clock.
+    /// A grant that was not heard of yet was made later. So the age of a grant needs no server clock.
+    since: Instant,
+    /// When the last command was sent.
     asked: Instant,
+    /// The shortest claim that the place may have.
+    claim: Duration,
     is_fenced: bool,
 }
 
 impl Grants {
-    pub(super) fn waits(&self, owner: &Owner, asked: Instant, fences: u32) {
-        let place = QueuedRequest { asked, is_fenced: fences > 0 };
-        self.waiting.lock().insert(owner.as_str().to_owned(), place);
+    /// Called before a command is sent that may put the owner into the queue. Returns whether it is the first one.
+    pub(super) fn asks(&self, owner: &Owner, asked: Instant, claim: Duration, fences: u32) -> bool {
+        let Waiting { owners, sweep_at } = &mut *self.waiting.lock();
+        if owners.len() >= (*sweep_at).max(SWEPT_AT_LEAST) {
+            owners.retain(|_, place| asked.saturating_duration_since(place.asked) < NO_LONGER_WAITS);
+            *sweep_at = owners.len() * 2;
+        }
+        let is_fenced = fences > 0;
+        match owners.entry(owner.as_str().to_owned()) {
+            Entry::Occupied(mut place) => {
+                let place = place.get_mut();
+                (place.asked, place.claim) = (asked, place.claim.min(claim));
+                place.is_fenced |= is_fenced;
+                false
+            }
+            Entry::Vacant(place) => {
+                place.insert(QueuedRequest { since: asked, asked, claim, is_fenced });
+                true
+            }
+        }
+    }
+
+    /// The reply to a command that was sent at `asked` said that the owner waits.
+    ///
+    /// The notification of an earlier grant may still be under way: the grant expired, and the command has put the
+    /// owner into the queue again. But a grant lasts for a claim, and then the reply would have said that the owner
+    /// holds the lock. So there was no grant in less than a claim.
+    pub(super) fn waits(&self, owner: &Owner, asked: Instant, replied: Instant) {
+        if let Some(place) = self.waiting.lock().owners.get_mut(owner.as_str())
+            // The server's clock may be faster than this one.
+            && replied.saturating_duration_since(place.since) < place.claim * 9 / 10
+        {
+            place.since = place.since.max(asked);
+        }
     }
 
     /// The owner no longer waits, or already holds the lock.
     pub(super) fn ends(&self, owner: &Owner) {
-        self.waiting.lock().remove(owner.as_str());
+        self.waiting.lock().owners.remove(owner.as_str());
     }
 
     pub(super) fn clear(&self) {
-        self.waiting.lock().clear();
+        self.waiting.lock().owners.clear();
     }
 
     /// Passes on a message to a waiter. OWNER FENCE KEY: the owner holds the key. OWNER `free` KEY: it may request the
@@ -52,9 +100,11 @@ impl Grants {
         if fence.parse::<i64>().is_err() {
             return;
         }
-        let grant = match self.waiting.lock().remove(owner) {
-            Some(QueuedRequest { asked, is_fenced: false }) => Grant::new().at_most_old(asked.elapsed()),
-            // For `None`: the reply that it waits is still in flight, or it no longer waits.
+        // The entry stays, because a later command may have put the owner into the queue again, and then there may be
+        // another grant that was not heard of yet.
+        let grant = match self.waiting.lock().owners.get(owner) {
+            Some(QueuedRequest { since, is_fenced: false, .. }) => Grant::new().at_most_old(since.elapsed()),
+            // For `None`: it no longer waits.
             Some(QueuedRequest { is_fenced: true, .. }) | None => Grant::new(),
         };
         events.granted(&key, owner, grant);
@@ -71,6 +121,69 @@ pub(super) fn unhex(word: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const CLAIM: Duration = Duration::from_secs(3);
+
+    fn owner(number: u64) -> Owner {
+        Owner::new("one", number)
+    }
+
+    fn since(grants: &Grants, owner: &Owner) -> Instant {
+        grants.waiting.lock().owners[owner.as_str()].since
+    }
+
+    /// The first command queues the owner. It is granted the lock, but the notification is late, and the grant expires.
+    /// The next command, sent before that and executed after it, finds another holder.
+    #[test]
+    fn a_late_notification_of_an_expired_grant_is_not_reported_as_younger() {
+        let (grants, owner, begun) = (Grants::default(), owner(1), Instant::now());
+        assert!(grants.asks(&owner, begun, CLAIM, 0));
+        grants.waits(&owner, begun, begun);
+        let again = begun + CLAIM * 4 / 5;
+        assert!(!grants.asks(&owner, again, CLAIM, 0));
+        grants.waits(&owner, again, begun + CLAIM);
+        assert_eq!(since(&grants, &owner), begun);
+        // Nor after further commands, as long as the notification may be under way.
+        let later = begun + CLAIM * 2;
+        grants.asks(&owner, later, CLAIM, 0);
+        grants.waits(&owner, later, later);
+        assert_eq!(since(&grants, &owner), begun);
+    }
+
+    #[test]
+    fn a_grant_is_younger_than_a_command_that_was_answered_within_a_claim() {
+        let (grants, owner, begun) = (Grants::default(), owner(1), Instant::now());
+        for heartbeat in 0..5 {
+            let asked = begun + CLAIM * 4 / 5 * heartbeat;
+            grants.asks(&owner, asked, CLAIM, 0);
+            grants.waits(&owner, asked, asked + CLAIM / 20);
+            assert_eq!(since(&grants, &owner), asked);
+        }
+    }
+
+    /// A reply that was lost may have left a place with the shorter claim.
+    #[test]
+    fn the_shortest_claim_counts_even_if_its_reply_was_lost() {
+        let (grants, owner, begun) = (Grants::default(), owner(1), Instant::now());
+        grants.asks(&owner, begun, CLAIM, 0);
+        grants.waits(&owner, begun, begun);
+        grants.asks(&owner, begun + CLAIM / 10, CLAIM / 10, 0);
+        let again = begun + CLAIM / 2;
+        grants.asks(&owner, again, CLAIM, 0);
+        grants.waits(&owner, again, again);
+        assert_eq!(since(&grants, &owner), begun);
+    }
+
+    #[test]
+    fn owners_that_no_longer_wait_are_removed() {
+        let (grants, begun) = (Grants::default(), Instant::now());
+        for number in 0..100_000 {
+            let asked = begun + NO_LONGER_WAITS / 1_000 * number;
+            grants.asks(&owner(number.into()), asked, CLAIM, 0);
+        }
+        let left = grants.waiting.lock().owners.len();
+        assert!(left <= 1_000 * 2 + 1, "{left}");
+    }
 
     #[test]
     fn a_key_of_any_text_comes_back() {

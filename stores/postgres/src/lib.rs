@@ -34,11 +34,12 @@ use schema::{Functions, Schema};
 use url::Listening;
 use url::PostgresConfig;
 
+use distlock_store::engine::Failure;
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Publish, Queue,
-    Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock,
-    StoredPage, Waiting,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Owner, Publish,
+    Queue, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents,
+    StoredLock, StoredPage, Waiting,
 };
 
 /// Longer than any real lease.
@@ -150,6 +151,9 @@ impl LockStore for PostgresStore {
         let (channel, claim, entry) = place(queue.as_ref(), &pool);
         self.refuse_outdated(&pool, request)?;
         let asked = Instant::now();
+        let is_first = queue
+            .filter(|_| channel.is_some())
+            .is_some_and(|queue| self.grants.asks(owner, asked, queue.claim, *fences));
         let said: Result<String, StoreError> = self
             .value_by(
                 &pool,
@@ -167,12 +171,15 @@ impl LockStore for PostgresStore {
                 ],
             )
             .await;
+        if is_first && said.as_ref().is_err_and(has_done_nothing) {
+            self.grants.ends(owner);
+        }
         if said.as_ref().is_err_and(errors::is_of_a_lock) {
             return Ok(locked());
         }
         let reply = acquired(&said?)?;
         match &reply {
-            AcquireReply::Busy(_) if channel.is_some() => self.grants.waits(owner, asked, *fences),
+            AcquireReply::Busy(_) if channel.is_some() => self.grants.waits(owner, asked, Instant::now()),
             _ => self.grants.ends(owner),
         }
         Ok(reply)
@@ -283,6 +290,14 @@ impl LockStore for PostgresStore {
         let claims: Vec<i64> = places.iter().map(|place| place.1).collect();
         let entries: Vec<i64> = places.iter().map(|place| place.2).collect();
         let asked = Instant::now();
+        let queued = || {
+            let queued = requests.iter().zip(&channels).filter(|(_, channel)| channel.is_some());
+            queued.filter_map(|(request, _)| request.queue.map(|queue| (request, queue)))
+        };
+        let is_first = |(request, queue): &(&Acquire, Queue)| {
+            self.grants.asks(&request.owner, asked, queue.claim, request.fences)
+        };
+        let first: Vec<&Owner> = queued().filter(is_first).map(|(request, _)| &request.owner).collect();
         let said: Result<String, StoreError> = self
             .value_by(
                 &pool,
@@ -299,16 +314,24 @@ impl LockStore for PostgresStore {
                 ],
             )
             .await;
+        if said.as_ref().is_err_and(has_done_nothing) {
+            first.iter().for_each(|owner| self.grants.ends(owner));
+        }
         if said.as_ref().is_err_and(errors::is_of_a_lock) {
             // One of the keys was locked. The statement was rolled back, so none of them was acquired.
             return Ok(vec![locked()]);
         }
         let replies: Vec<AcquireReply> = said?.lines().map(acquired).collect::<Result<_, _>>()?;
+        let replied = Instant::now();
         for (request, reply) in requests.iter().zip(&replies) {
-            if request.queue.is_some() && matches!(reply, AcquireReply::Busy(_)) {
-                self.grants.waits(&request.owner, asked, request.fences);
+            match reply {
+                AcquireReply::Busy(_) => self.grants.waits(&request.owner, asked, replied),
+                _ => self.grants.ends(&request.owner),
             }
         }
+        // Nothing was asked for the keys behind the first that is busy.
+        let behind = requests.iter().skip(replies.len()).map(|request| &request.owner);
+        behind.filter(|owner| first.contains(owner)).for_each(|owner| self.grants.ends(owner));
         Ok(replies)
     }
 
@@ -333,6 +356,8 @@ impl LockStore for PostgresStore {
         if said.len() != requests.len() {
             return Err(garbled(&said));
         }
+        // A lease that is renewed, or lost, is no longer a grant.
+        requests.iter().for_each(|request| self.grants.ends(&request.owner));
         let mut replies = vec![RenewReply::NotHeld; requests.len()];
         for (at, word) in order.into_iter().zip(said.bytes()) {
             if word == b'1' {
@@ -347,6 +372,11 @@ impl LockStore for PostgresStore {
         self.config.connection_name.get_or_init(|| listing::connection_name(events.client()));
         self.stay_connected(&events).await;
     }
+}
+
+/// Whether the command has certainly put no owner into the queue.
+fn has_done_nothing(error: &StoreError) -> bool {
+    error.kind != Failure::Unknown
 }
 
 fn locked() -> AcquireReply {
