@@ -174,7 +174,8 @@ fn server(parts: &Parts<'_>, parameters: &Parameters, options: &ConnectionOption
 
 /// The URL with only the parameters that the client reads.
 fn for_the_client(parts: &Parts<'_>, parameters: &Parameters) -> String {
-    let login = parts.login.map(|login| format!("{login}@")).unwrap_or_default();
+    // The client ends the login at the first `@`, and would take the rest of a password for the host.
+    let login = parts.login.map(|login| format!("{}@", login.replace('@', "%40"))).unwrap_or_default();
     let said = CLIENTS.iter().filter_map(|name| Some((name, parameters.get(name)?)));
     let said = said.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
     format!("postgres://{login}{}{}?{}", parts.hosts, parts.path, said.collect::<Vec<_>>().join("&"))
@@ -219,4 +220,31 @@ impl std::fmt::Debug for Server {
 fn reason(error: &tokio_postgres::Error) -> String {
     let source = std::error::Error::source(error).map(ToString::to_string);
     format!("the URL is not understood: {}", source.unwrap_or_else(|| error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(url: &str) -> PostgresConfig {
+        PostgresConfig::parse(url, &ConnectionOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn a_password_with_an_at_sign_is_the_password_and_no_part_of_the_host() {
+        for url in ["postgres://app:p@s3cret@db/shop", "postgres://app:p%40s3cret@db/shop"] {
+            let config = parsed(url);
+            let of_client = &config.server.config;
+            assert_eq!(of_client.get_hosts(), [Host::Tcp("db".to_owned())]);
+            assert_eq!(of_client.get_user(), Some("app"));
+            assert_eq!(of_client.get_password(), Some(&b"p@s3cret"[..]));
+            let shown = format!("{} {:?}", config.describe(), config);
+            assert!(config.describe().contains("db:5432/shop") && !shown.contains("s3cret"), "{shown}");
+        }
+        // The errors of the client quote the host and the port.
+        for url in ["postgres://app:p@s3cret:6000x@db:port/shop", "postgres://app:p@s3cret@[db/shop"] {
+            let error = PostgresConfig::parse(url, &ConnectionOptions::default()).unwrap_err();
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
 }
