@@ -39,6 +39,31 @@ async fn a_holder_keeps_its_lock_over_a_restart_and_the_next_gets_it_after() {
     next.release().await.unwrap();
 }
 
+/// A leader publishes by a statement that does not call settle_1.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_an_administrator_locks_delays_no_other_command_for_long() {
+    let server = PostgresServer::start();
+    let one = manager(&server.url(), "distlock").await;
+    let candidate = one.leader("office").value("10.0.0.7:80");
+    candidate.run(async |_| ()).await.unwrap();
+    let administrator = server.admin().await;
+    administrator.batch_execute("BEGIN; SELECT FROM distlock.holder_1 FOR UPDATE").await.unwrap();
+    let other = one.leader("office").value("10.0.0.8:80");
+    let next = tokio::spawn(async move { other.run(async |_| ()).await });
+    let waiting =
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'distlock%'";
+    let is_waiting = async || !administrator.query(waiting, &[]).await.unwrap().is_empty();
+    let backends = server.backends().await;
+    eventually("it waits for the row", is_waiting).await;
+    // The statement ends although the row stays locked, and another command does not find a new connection.
+    eventually("it no longer waits", async || !is_waiting().await).await;
+    one.lock("elsewhere").acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(server.backends().await, backends);
+    assert!(one.health().connected);
+    administrator.batch_execute("COMMIT").await.unwrap();
+    next.await.unwrap().unwrap();
+}
+
 /// If commits are not awaited, a crash may lose locks, but no token is used twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_over_crashes_although_commits_are_not_awaited() {

@@ -21,6 +21,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 /// About how often each process searches the table for rows of unused keys.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
+/// For the statements that do not call settle_1: all commands of a connection wait behind one that waits for a row or a
+/// table. Behind a pooler, the session belongs to other programs, too, so it is not changed there.
+const LOCK_LIMIT: &str = "SET lock_timeout = '500ms'";
 /// A connection that lasted this long counts as stable.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
@@ -100,7 +103,10 @@ impl PostgresStore {
             return Ok(Prepared::default());
         }
         let limit = self.config.connect_timeout;
-        let prepare = Prepared::by(client, &self.statements);
+        let prepare = async {
+            client.batch_execute(LOCK_LIMIT).await?;
+            Prepared::by(client, &self.statements).await
+        };
         match tokio::time::timeout(limit, prepare).await {
             Ok(Ok(prepared)) => Ok(prepared),
             // The commands will report the error.
