@@ -164,6 +164,23 @@ fn a_client_that_finds_another_list_later_gives_up_all_servers() {
 }
 
 #[test]
+fn a_server_that_is_not_admitted_at_first_still_reports_that_earlier_commands_may_arrive() {
+    let servers = start(2);
+    // The client cannot end the commands of its former links.
+    servers[0].run_words::<()>(&["ACL", "SETUSER", "default", "-client|info"]);
+    let a = up(&url(&servers), "a");
+    let key = key_at(&a, &servers, 0);
+    servers[0].run_words::<()>(&["ACL", "SETUSER", "default", "-set"]);
+    servers[0].run::<()>("DEL dl1:shards");
+    servers[0].run::<()>("CLIENT KILL TYPE normal");
+    wait_until("an attempt is refused after its handshake", LONG, || {
+        a.send(&key, leave(1)).is_err_and(|error| error.to_string().contains("`+evalsha"))
+    });
+    servers[0].run_words::<()>(&["ACL", "SETUSER", "default", "+set"]);
+    assert_eq!(a.wait_until_up().0, EarlierCommands::MayArrive);
+}
+
+#[test]
 fn a_new_list_is_used_once_every_server_has_it_and_then_without_one_of_them() {
     let mut servers = start(3);
     let address = url(&servers);

@@ -194,6 +194,8 @@ async fn attempt(
         })?;
         let earlier = kill_former_links(&link, &mut memory.former, &server).await?;
         owner.admit(&link).await?;
+        // Not before: if this attempt fails, the next one must find out again whether their commands have ended.
+        memory.former.links.clear();
         Ok((Connected { address, link, server, earlier }, driver))
     };
     timeout(config.connect_timeout, attempt).await.unwrap_or_else(|_| {
@@ -233,7 +235,6 @@ async fn kill_former_links(
             earlier = EarlierCommands::MayArrive;
         }
     }
-    former.links.clear();
     Ok(earlier)
 }
 
