@@ -35,12 +35,13 @@
 //!   either. To detect it, every reply to an acquisition contains the server's time. A process that starts later
 //!   compares each server's clock with those of a majority. If a clock differs by more than a second, the server counts
 //!   for this process only after the longest ttl.
-//! - **Waiters queue on one server.** Each key has an order of the servers. The queue is on the first server in this
-//!   order that is connected, replies, and can push to this process. A release grants the lock to the first waiter on
-//!   that server only. That waiter then asks all servers, and keeps the queue server's lock until the release has
-//!   reached the others. No other waiter asks them during this time. The queue is only a place to wait: a majority
-//!   decides who holds the lock, with or without that server. A waiter asks all servers at every heartbeat, and
-//!   immediately when the queue server is lost. If the queue server is silent, the waiter asks the others.
+//! - **Waiters queue on one server.** Each key has an order of the servers, which does not depend on the order in the
+//!   URL. The queue is on the first server in this order that is connected, replies, and can push to this process. A
+//!   release grants the lock to the first waiter on that server only. That waiter then asks all servers, and keeps the
+//!   queue server's lock until the release has reached the others. No other waiter asks them during this time. The
+//!   queue is only a place to wait: a majority decides who holds the lock, with or without that server. A waiter asks
+//!   all servers at every heartbeat, and immediately when the queue server is lost. If the queue server is silent, the
+//!   waiter asks the others.
 //! - **Fencing tokens by proposal.** Each server keeps the highest token it has seen. A client proposes its clock, or
 //!   one more than the highest token it knows. If all servers of a majority know only lower tokens, the proposal is the
 //!   token. Otherwise the token is one more than the highest that they know. It is valid as soon as it is stored on a
@@ -130,10 +131,12 @@ impl QuorumBackend {
     ///
     /// A sentence that says what to change.
     pub(crate) fn new(
-        configs: Vec<RedisConfig>,
+        mut configs: Vec<RedisConfig>,
         longest_ttl: Duration,
     ) -> Result<Arc<QuorumBackend>, ConfigError> {
         check(&configs)?;
+        // The queue server of a key depends on the order, and other programs may name the servers in another one.
+        configs.sort_by_cached_key(RedisConfig::at);
         let prefix = configs.first().map(|config| config.prefix.clone()).unwrap_or_default();
         let names = configs.iter().map(RedisConfig::at).collect();
         let nodes: Result<Vec<_>, ConfigError> =

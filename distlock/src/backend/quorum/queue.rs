@@ -142,7 +142,8 @@ impl Queues {
     }
 }
 
-/// The order in which the servers are tried as the queue server of a key. It is the same for every process.
+/// The order in which the servers are tried as the queue server of a key. It is the same for every process, because the
+/// servers are numbered in the order of their names.
 pub(super) fn order(key: &str, servers: usize) -> impl DoubleEndedIterator<Item = usize> {
     let start = number_of(key) % servers;
     (0..servers).map(move |at| (start + at) % servers)

@@ -150,6 +150,25 @@ impl Servers {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_of_programs_that_name_the_servers_in_another_order_queue_together() {
+    let servers = Servers::start(3);
+    let mut urls = servers.urls();
+    let holder = servers.manager().await;
+    let guard = holder.lock("k").ttl(LONG).acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    // Each server is named first once.
+    for _ in 0..3 {
+        urls.rotate_left(1);
+        waiting.push(tokio::spawn(in_turn(try_manager(urls.clone()).await.unwrap(), "k")));
+    }
+    servers.queue_server("k", 3);
+    guard.release().await.unwrap();
+    for waiting in waiting {
+        waiting.await.unwrap();
+    }
+}
+
 /// Waits for its turn, and holds the key for a moment.
 async fn in_turn(manager: LockManager, key: &'static str) {
     let guard = manager.lock(key).ttl(LONG).wait(LONG).acquire().await.unwrap();
