@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use distlock::LockManager;
 use distlock_fixtures::{BOUND, MemcachedServer};
 
 use crate::each_store::{LONG, manager};
@@ -25,6 +26,57 @@ async fn a_holder_whose_item_was_evicted_is_told_with_its_next_renewal() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(guard.lost().await.is_lost());
+}
+
+/// Writes items of every size that a lock may have, until the server has refused each size.
+fn fill(server: &MemcachedServer) {
+    let mut number = 0;
+    for size in (1..200).step_by(8) {
+        let value = "x".repeat(size);
+        let is_full = |server: &MemcachedServer, number: u32| {
+            server
+                .ask(&format!("set one{number} 0 0 {size}\r\n{value}"), &["STORED", "SERVER_ERROR"])
+                .concat()
+                != "STORED"
+        };
+        while !is_full(server, number) {
+            let mut items = String::new();
+            for _ in 0..1_000 {
+                number += 1;
+                items.push_str(&format!("set other{number} 0 0 {size} noreply\r\n{value}\r\n"));
+            }
+            let _answered = server.ask(&format!("{items}version"), &["VERSION"]);
+        }
+    }
+}
+
+/// Memcached removes the item of a key if it has no memory for an `ms` of this key.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_server_no_contender_removes_a_lock_that_is_held() {
+    let server = MemcachedServer::with(&["-M", "-m", "2"]);
+    let one = manager(&server.url()).await;
+    let contender = LockManager::builder().url(server.url()).unavailable_after(Duration::from_millis(200));
+    let contender = contender.connect().await.unwrap();
+    let mut guards = Vec::new();
+    for key in ["k", "g\u{fc}nther", "a b"] {
+        guards.push((key, one.lock(key).ttl(LONG).acquire().await.unwrap()));
+    }
+    fill(&server);
+    for (key, guard) in guards {
+        let owner = one.inspect(key).await.unwrap().unwrap().holder;
+        for _ in 0..4 {
+            let got = contender.lock(key).try_acquire().await;
+            // The server has no memory for it, or the lock is busy.
+            assert!(
+                got.as_ref().map_or_else(|error| error.is_unavailable(), Option::is_none),
+                "{key}: {got:?}"
+            );
+            let lock = one.inspect(key).await.unwrap().unwrap_or_else(|| panic!("{key} is gone"));
+            assert_eq!(lock.holder, owner, "{key}");
+        }
+        guard.check().unwrap();
+        guard.release().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -88,7 +88,9 @@ pub(super) fn found(figures: &HashMap<String, String>) -> Vec<Finding> {
     };
     let (evicted, mib) = (number("evictions"), number("limit_maxbytes") / (1024 * 1024));
     let mut found = vec![match (evicts.as_str(), evicted) {
-        ("off", _) => Finding::new(Fine, "evictions", "off: a server that is full refuses locks"),
+        ("off", _) => {
+            Finding::new(Fine, "evictions", "off: a server that is full refuses locks and renewals")
+        }
         (_, 0) => {
             let text =
                 format!("on, and none yet: if {mib} MiB are full, locks may be evicted while they are held");

@@ -1,8 +1,8 @@
 //! Locks in Memcached, which evicts and forgets: for locks whose double run is harmless.
 //!
 //! Each lock is an item, whose value is the owner. It is created by an atomic `add`, renewed and removed under its
-//! version (CAS), and expires. There are no notifications, so waiters poll. The commands are the meta commands of the
-//! text protocol, pipelined on one connection, because no client crate sends them in this way. docs/memcached.md lists
+//! version (CAS), and expires. There are no notifications, so waiters poll. The commands are those of the text protocol
+//! (meta.rs), pipelined on one connection, because no client crate sends them in this way. docs/memcached.md lists
 //! the causes of a second holder.
 
 mod config;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use config::Config;
 use link::{Connection, LONGER, Link};
-use meta::{Cas, Command, Item, LONGEST_KEY, Response};
+use meta::{Cas, Command, Item, LONGEST_KEY, Response, is_plain};
 
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
@@ -82,7 +82,16 @@ impl MemcachedStore {
                     connection.leases.lock().wrote(key, owner, cas, ttl);
                     return Ok(Ok(()));
                 }
-                Response::Exists => {}
+                Response::Stored(Some(item)) if item.value == owner => {
+                    connection.leases.lock().wrote(key, owner, item.cas, ttl);
+                    return Ok(Ok(()));
+                }
+                // Evicted, or removed by another client.
+                Response::Stored(_) => {
+                    return Err(StoreError::unknown("the item was gone as soon as it was written"));
+                }
+                Response::Exists(Some(item)) => return Ok(Err(item)),
+                Response::Exists(None) => {}
                 other => return Err(unexpected(&other)),
             }
             if let Some(item) = self.look(connection, key).await? {
@@ -125,6 +134,18 @@ impl MemcachedStore {
                     connection.leases.lock().wrote(key, owner, cas, ttl);
                     return Ok(Changed::Done);
                 }
+                (Response::Stored(Some(item)), Command::Replace { value, ttl, .. })
+                    if item.value == value =>
+                {
+                    if value == owner {
+                        connection.leases.lock().wrote(key, owner, item.cas, ttl);
+                    } else {
+                        connection.leases.lock().ended(key, owner);
+                    }
+                    return Ok(Changed::Done);
+                }
+                // Evicted, or changed by another client, as soon as it was written.
+                (Response::Stored(_), _) => {}
                 (Response::Done(_), _) => {
                     connection.leases.lock().ended(key, owner);
                     return Ok(Changed::Done);
@@ -188,8 +209,9 @@ impl LockStore for MemcachedStore {
         let (connection, key) = (self.connection()?, &*request.key);
         let owner = request.owner.as_str();
         let mut found = None;
-        // A request that polls reads first, and needs no write while the lock is busy.
-        if self.contended.is(key) {
+        // A request that polls reads first, and needs no write while the lock is busy. So does one whose write may remove
+        // the item.
+        if self.contended.is(key) || !is_plain(key) {
             found = self.look(&connection, key).await?;
         }
         let item = match found {

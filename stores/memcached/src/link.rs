@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::leases::Leases;
-use super::meta::{Command, Line, Response, TICK, Ttl, written};
+use super::meta::{Command, Line, Response, TICK, Ttl, has_two_replies, written};
 use super::server_clock::ServerClock;
 use distlock_store::StoreError;
 use distlock_store::clock;
@@ -66,7 +66,17 @@ struct Awaited {
     /// The time of this command, for leases.
     asked: Time,
     number: u32,
+    write: Write,
     reply: oneshot::Sender<Response>,
+}
+
+/// The reply before the last one.
+#[derive(Debug)]
+enum Write {
+    /// There is only one reply.
+    None,
+    Awaited,
+    Said(Response),
 }
 
 /// The task that reads and writes a connection.
@@ -132,17 +142,18 @@ impl Connection {
     /// Sends a command for the item of a key.
     pub(super) async fn ask(&self, key: &str, command: Command<'_>) -> Result<Response, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.send(written(key, command, number), number).await
+        let write = if has_two_replies(key, command) { Write::Awaited } else { Write::None };
+        self.send(written(key, command, number), number, write).await
     }
 
     /// Sends a command that is not for an item.
     pub(super) async fn ask_line(&self, line: &str) -> Result<Response, StoreError> {
-        self.send(format!("{line}\r\n").into_bytes(), 0).await
+        self.send(format!("{line}\r\n").into_bytes(), 0, Write::None).await
     }
 
-    async fn send(&self, bytes: Vec<u8>, number: u32) -> Result<Response, StoreError> {
+    async fn send(&self, bytes: Vec<u8>, number: u32, write: Write) -> Result<Response, StoreError> {
         let (reply, said) = oneshot::channel();
-        let awaited = Awaited { sent: Instant::now(), asked: clock::now(), number, reply };
+        let awaited = Awaited { sent: Instant::now(), asked: clock::now(), number, write, reply };
         if !self.enqueue(&bytes, awaited) {
             return Err(StoreError::not_sent("the connection to Memcached was closed"));
         }
@@ -183,7 +194,7 @@ fn remedy(said: &str) -> &'static str {
     if said.contains("unauthenticated") {
         "the server requires a user and a password: `memcached://user:password@host:port`"
     } else if said.contains("out of memory") {
-        "the server is full and may not forget other items (`-M`): give it more memory (`-m`)"
+        "the server is full and may not evict other items (`-M`): give it more memory (`-m`)"
     } else if said.starts_with("SERVER_ERROR") {
         "check the server"
     } else {
@@ -281,11 +292,17 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
                 break;
             };
             read += length;
-            let Some(Awaited { asked, number, reply, .. }) = queue.awaited.pop_front() else {
+            let Awaited { number, write, .. } = queue.awaited.front_mut().ok_or_else(garbled)?;
+            let said = line.said(value, *number).ok_or_else(garbled)?;
+            if matches!(write, Write::Awaited) {
+                *write = Write::Said(said);
+                continue;
+            }
+            let Some(Awaited { asked, write, reply, .. }) = queue.awaited.pop_front() else {
                 return Err(garbled());
             };
             queue.clock.answered(asked, now);
-            told.push((reply, line.said(value, number).ok_or_else(garbled)?));
+            told.push((reply, if let Write::Said(write) = write { write.then(said) } else { said }));
         }
         drop(queue);
         bytes.drain(..read);

@@ -1,4 +1,9 @@
-//! Meta commands of Memcached, and their replies.
+//! The commands of Memcached, and their replies.
+//!
+//! A server that is full and may not evict (`-M`) refuses a write. Before a refused `ms` does anything else, it removes
+//! the item of its key, in every mode: the lock of another holder. A refused `add` or `cas` leaves the item as it is. So
+//! items are written by these two. They do not report the version, so an `mg` follows each in the same message. Only keys
+//! with spaces or control characters, which `add` cannot carry, are written by `ms`.
 
 use std::time::Duration;
 
@@ -69,8 +74,10 @@ pub(super) struct Item {
 pub(super) enum Response {
     /// Done. The version of the written item.
     Done(Option<Cas>),
-    /// Not created, because the item exists already.
-    Exists,
+    /// Written. The item that was read directly afterwards.
+    Stored(Option<Item>),
+    /// Not created, because the item exists already. The item, if it was read, too.
+    Exists(Option<Item>),
     /// The item has changed.
     Changed,
     /// There is no such item.
@@ -84,10 +91,29 @@ pub(super) enum Response {
     Failed(String),
 }
 
+/// Whether the key can be written without base64 in commands that are not meta commands.
+pub(super) fn is_plain(key: &str) -> bool {
+    !key.bytes().any(|byte| byte == b' ' || byte.is_ascii_control())
+}
+
+/// Whether two replies follow: to the write, and to the look after it.
+pub(super) fn has_two_replies(key: &str, command: Command<'_>) -> bool {
+    is_plain(key) && matches!(command, Command::Add { .. } | Command::Replace { .. })
+}
+
 /// The bytes of a command for the item of `key`. The reply repeats the number.
 pub(super) fn written(key: &str, command: Command<'_>, number: u32) -> Vec<u8> {
+    let plain = format!("{MARK}{key}");
+    let is_pair = has_two_replies(key, command);
     let (key, coding) = key_of(key);
+    let look = format!("mg {key} v c t O{number}{coding}\r\n");
     let text = match command {
+        Command::Add { value, ttl: Ttl { seconds, .. } } if is_pair => {
+            format!("add {plain} 0 {seconds} {}\r\n{value}\r\n{look}", value.len())
+        }
+        Command::Replace { value, ttl: Ttl { seconds, .. }, cas } if is_pair => {
+            format!("cas {plain} 0 {seconds} {} {cas}\r\n{value}\r\n{look}", value.len())
+        }
         Command::Add { value, ttl: Ttl { seconds, .. } } => {
             format!("ms {key} {} T{seconds} ME c O{number}{coding}\r\n{value}\r\n", value.len())
         }
@@ -95,7 +121,7 @@ pub(super) fn written(key: &str, command: Command<'_>, number: u32) -> Vec<u8> {
             format!("ms {key} {} T{seconds} C{cas} MS c O{number}{coding}\r\n{value}\r\n", value.len())
         }
         Command::Delete { cas } => format!("md {key} C{cas} O{number}{coding}\r\n"),
-        Command::Get => format!("mg {key} v c t O{number}{coding}\r\n"),
+        Command::Get => look,
     };
     text.into_bytes()
 }
@@ -141,6 +167,11 @@ impl<'a> Line<'a> {
     /// The reply, with its value, to the command with this number. `None`: it is not understood, or belongs to another
     /// command.
     pub(super) fn said(self, value: &[u8], number: u32) -> Option<Response> {
+        match self.code {
+            "ERROR" | "CLIENT_ERROR" => return Some(Response::Refused(self.text.to_owned())),
+            "SERVER_ERROR" => return Some(Response::Failed(self.text.to_owned())),
+            _ => {}
+        }
         let (mut cas, mut remaining) = (None, None);
         for word in self.words {
             let (flag, text) = word.split_at_checked(1)?;
@@ -153,17 +184,31 @@ impl<'a> Line<'a> {
         }
         match self.code {
             "HD" => Some(Response::Done(cas)),
-            "NS" => Some(Response::Exists),
-            "EX" => Some(Response::Changed),
-            "NF" | "EN" => Some(Response::Missing),
+            "NS" | "NOT_STORED" => Some(Response::Exists(None)),
+            "EX" | "EXISTS" => Some(Response::Changed),
+            "NF" | "EN" | "NOT_FOUND" => Some(Response::Missing),
             "VA" => {
                 let value = String::from_utf8_lossy(value).into_owned();
                 Some(Response::Found(Item { value, cas: cas?, remaining }))
             }
-            "ERROR" | "CLIENT_ERROR" => Some(Response::Refused(self.text.to_owned())),
-            "SERVER_ERROR" => Some(Response::Failed(self.text.to_owned())),
-            "VERSION" | "STORED" | "MN" => Some(Response::Line(self.text.to_owned())),
+            "STORED" => Some(Response::Stored(None)),
+            "VERSION" | "MN" => Some(Response::Line(self.text.to_owned())),
             _ => None,
+        }
+    }
+}
+
+impl Response {
+    /// The reply to a write, with the reply to the look that followed it.
+    pub(super) fn then(self, looked: Response) -> Self {
+        let item = match looked {
+            Response::Found(item) => Some(item),
+            _ => None,
+        };
+        match self {
+            Response::Stored(_) => Response::Stored(item),
+            Response::Exists(_) => Response::Exists(item),
+            said => said,
         }
     }
 }
@@ -186,9 +231,18 @@ mod tests {
             ("HD O7", "", Some(Response::Done(None))),
             ("HD c5 O8", "", None),
             ("HD cx O7", "", None),
-            ("NS O7", "", Some(Response::Exists)),
+            ("NS O7", "", Some(Response::Exists(None))),
+            ("NOT_STORED", "", Some(Response::Exists(None))),
+            ("STORED", "", Some(Response::Stored(None))),
             ("EX O7", "", Some(Response::Changed)),
+            ("EXISTS", "", Some(Response::Changed)),
             ("NF O7", "", Some(Response::Missing)),
+            ("NOT_FOUND", "", Some(Response::Missing)),
+            (
+                "SERVER_ERROR object too large for cache",
+                "",
+                Some(Response::Failed("SERVER_ERROR object too large for cache".to_owned())),
+            ),
             ("EN", "", Some(Response::Missing)),
             ("VA 7 c5 t9 O7", "dl1:a:1", Some(item(Some(Duration::from_secs(9))))),
             ("VA 7 c5 t-1 O7", "dl1:a:1", Some(item(None))),
@@ -218,6 +272,20 @@ mod tests {
         }
         let line = String::from_utf8(written("k", Command::Delete { cas: 3 }, 7)).unwrap();
         assert_eq!(line, "md dl1:k C3 O7\r\n");
+    }
+
+    #[test]
+    fn a_write_never_removes_an_item_unless_its_key_needs_a_meta_command() {
+        let ttl = Ttl { seconds: 5, until: Time(0) };
+        let sent = |key, command| String::from_utf8(written(key, command, 7)).unwrap();
+        let (add, replace) = (Command::Add { value: "o", ttl }, Command::Replace { value: "o", ttl, cas: 3 });
+        assert_eq!(sent("k", add), "add dl1:k 0 5 1\r\no\r\nmg dl1:k v c t O7\r\n");
+        assert_eq!(sent("k", replace), "cas dl1:k 0 5 1 3\r\no\r\nmg dl1:k v c t O7\r\n");
+        assert!(sent("g\u{fc}nther", add).starts_with("add dl1:g\u{fc}nther 0"));
+        assert_eq!(sent("a b", add), "ms ZGwxOmEgYg== 1 T5 ME c O7 b\r\no\r\n");
+        for (key, command, pair) in [("k", add, true), ("a b", add, false), ("k", Command::Get, false)] {
+            assert_eq!(has_two_replies(key, command), pair, "{key}");
+        }
     }
 
     #[test]
