@@ -158,10 +158,6 @@ impl Operation for MemberCommand {
             MemberCommand::Fence(job, op) => MemberReply::Fence(*job, Ok(op.read(client, encoding, value)?)),
         })
     }
-
-    fn acquires(reply: &MemberReply) -> bool {
-        matches!(reply, MemberReply::Ask(_, Ok(reply)) if reply.is_acquired())
-    }
 }
 
 /// The result of writing a note on a server.

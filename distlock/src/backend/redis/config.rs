@@ -83,7 +83,7 @@ pub(crate) struct RedisConfig {
     pub(crate) connect_timeout: Duration,
     /// How often sentinels are asked while all is well.
     pub(super) sentinels_every: Duration,
-    /// How many replicas must confirm an acquisition before it counts.
+    /// How many replicas must confirm an acquisition or a renewal before it counts.
     pub(crate) replicas: u32,
     pub(crate) connect: ConnectOn,
     /// One of several independent servers.

@@ -20,7 +20,7 @@ const NO_CLIENT_ID: i64 = i64::MAX;
 /// How the locks of this server survive its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setup {
-    /// The server alone keeps them. `confirmed`: replicas confirm every acquisition.
+    /// The server alone keeps them. `confirmed`: replicas confirm acquisitions and renewals.
     Single { confirmed: bool },
     /// It is one of several that must agree.
     Member,
@@ -158,7 +158,7 @@ fn replicated(info: Option<&str>, setup: Setup) -> Finding {
         Setup::Single { confirmed: true } => Finding::new(
             Severity::Fine,
             "replication",
-            format!("{count} replicas; acquisitions are confirmed"),
+            format!("{count} replicas, which confirm acquisitions and renewals"),
         ),
         Setup::Single { .. } | Setup::Member => {
             Finding::new(Severity::Fine, "replication", format!("{count} replicas"))

@@ -62,8 +62,8 @@ pub(crate) trait Operation: Send + Sync + 'static {
     /// [`Encoding::Native`], and its code is `WRONGTYPE`.
     fn read(&self, client: &str, encoding: Encoding, value: &Value) -> Result<Self::Reply, Garbled>;
 
-    /// True if the reply says that a lock was acquired.
-    fn acquires(_reply: &Self::Reply) -> bool {
+    /// Whether the caller relies on a lease after this reply, so that replicas must have it.
+    fn promises_lease(_reply: &Self::Reply) -> bool {
         false
     }
 }
@@ -120,7 +120,7 @@ impl Operation for op::Ask {
         }
     }
 
-    fn acquires(reply: &AcquireReply) -> bool {
+    fn promises_lease(reply: &AcquireReply) -> bool {
         reply.is_acquired()
     }
 }
@@ -175,7 +175,7 @@ impl Operation for op::Replace {
         reply::of_replace(client, self, value)
     }
 
-    fn acquires(reply: &AcquireReply) -> bool {
+    fn promises_lease(reply: &AcquireReply) -> bool {
         reply.is_acquired()
     }
 }
@@ -202,6 +202,10 @@ impl Operation for op::Renew {
 
     fn read(&self, client: &str, _encoding: Encoding, value: &Value) -> Result<RenewReply, Garbled> {
         reply::of_renew(client, self, value)
+    }
+
+    fn promises_lease(reply: &RenewReply) -> bool {
+        matches!(reply, RenewReply::Renewed { .. })
     }
 }
 

@@ -1,14 +1,17 @@
-//! Acquisitions that count only once a number of replicas have them.
+//! Acquisitions and renewals that count only once a number of replicas have them.
 //!
 //! WAIT blocks its connection, and counts the replicas that have what *that* connection has written. So it is sent on a
 //! separate connection, after a write that leaves no data. In the server's one ordered stream this write is later than
-//! every acquisition that was answered before, so a replica that has the write has those acquisitions, too. A request
-//! that comes while a round is in progress joins the next round.
+//! every command that was answered before, so a replica that has the write has the effects of those commands, too. A
+//! request that comes while a round is in progress joins the next round.
 //!
 //! An acquisition without a confirmation may exist on the server. It fails as [`Failure::Unknown`], and the engine asks
 //! again or releases it, even if its lease has expired meanwhile. A grant without a confirmation is not delivered, and
-//! the waiter's own heartbeat asks for it. Renewals need no confirmation: on a replica with an old expiry, the lock
-//! ends early, and the holder notices it.
+//! the waiter's own heartbeat asks for it.
+//!
+//! A renewal without a confirmation fails, too, and the engine repeats it until the lease ends. Otherwise a master that
+//! is cut off from its replicas would keep its holder, while a promoted replica grants the lock again. If the renewal
+//! was applied, the master only keeps the key for longer than the holder relies on it.
 
 use std::io;
 use std::sync::Arc;
@@ -68,15 +71,15 @@ impl Replicas {
         })
     }
 
-    /// Passes on the reply of `link`. An acquisition is passed on as soon as it is confirmed.
+    /// Passes on the reply of `link`. A reply that promises a lease is passed on as soon as it is confirmed.
     pub(super) async fn confirm_replicated<T>(
         &self,
         link: &Link,
         result: OpResult<T>,
-        acquires: impl Fn(&T) -> bool,
+        promises: impl Fn(&T) -> bool,
     ) -> OpResult<T> {
-        let is_acquired = result.as_ref().is_ok_and(acquires);
-        if is_acquired { self.confirm(link).await.and(result) } else { result }
+        let is_promise = result.as_ref().is_ok_and(promises);
+        if is_promise { self.confirm(link).await.and(result) } else { result }
     }
 
     /// The same for many replies.
@@ -84,13 +87,13 @@ impl Replicas {
         &self,
         link: &Link,
         mut results: Vec<OpResult<T>>,
-        acquires: impl Fn(&T) -> bool,
+        promises: impl Fn(&T) -> bool,
     ) -> Vec<OpResult<T>> {
-        let is_acquired = |result: &OpResult<T>| result.as_ref().is_ok_and(&acquires);
-        if results.iter().any(is_acquired)
+        let is_promise = |result: &OpResult<T>| result.as_ref().is_ok_and(&promises);
+        if results.iter().any(is_promise)
             && let Err(error) = self.confirm(link).await
         {
-            for result in results.iter_mut().filter(|result| is_acquired(result)) {
+            for result in results.iter_mut().filter(|result| is_promise(result)) {
                 *result = Err(error.clone());
             }
         }

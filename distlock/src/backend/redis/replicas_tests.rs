@@ -1,13 +1,16 @@
-//! Acquisitions that replicas confirm, held against real processes.
+//! Acquisitions and renewals that replicas confirm, held against real processes.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::RedisConfig;
 use super::test_sentinels::{Guarded, is_master};
-use super::test_server::{LONG, Rig, Seen, TestServer, wait_until};
-use crate::backend::{AcquireMode, AcquireReply, Failure, LockKind, Token, op};
-use crate::{LockError, LockManager};
+use super::test_server::{LONG, Rig, Seen, TestServer, block_on, wait_until};
+use crate::backend::{
+    AcquireMode, AcquireReply, Backend, Failure, LockKind, OpResult, RenewReply, Token, op,
+};
+use crate::{LockError, LockManager, LostReason};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -22,6 +25,10 @@ fn enter(token: u64, mode: AcquireMode) -> op::Acquire {
 
 fn leave(token: u64) -> op::Release {
     op::Release::new(Token(token), op::Ends::ExclusiveLease)
+}
+
+fn renew(token: u64) -> op::Renew {
+    op::Renew { token: Token(token), kind: LockKind::Exclusive, ttl: 2 * TTL, last: false }
 }
 
 /// A master with two replicas.
@@ -57,9 +64,7 @@ impl Trio {
     }
 
     async fn manager(&self, count: u32) -> LockManager {
-        let url = format!("{}?replicas={count}", self.master.url());
-        let builder = LockManager::builder().url(url).unavailable_after(Duration::from_secs(1));
-        builder.connect().await.unwrap()
+        manager_of(&self.master, count).await
     }
 
     fn stop_replicas(&self) {
@@ -76,6 +81,12 @@ impl Trio {
     }
 }
 
+async fn manager_of(server: &TestServer, count: u32) -> LockManager {
+    let url = format!("{}?replicas={count}", server.url());
+    let builder = LockManager::builder().url(url).unavailable_after(Duration::from_secs(1));
+    builder.connect().await.unwrap()
+}
+
 #[test]
 fn an_acquisition_counts_once_the_replicas_have_it() {
     let trio = Trio::start();
@@ -90,13 +101,81 @@ fn an_acquisition_counts_once_the_replicas_have_it() {
     assert!(!pending.is_finished());
     trio.resume_replicas();
     assert!(matches!(pending.join().unwrap(), Ok(AcquireReply::Acquired { .. })));
-    // Only acquisitions are confirmed.
+    // Replies that promise no lease are not confirmed.
     trio.stop_replicas();
     assert!(matches!(rig.send("j", set(3)), Ok(AcquireReply::Busy { .. })));
     rig.send("j", leave(2)).unwrap();
     rig.send("k", leave(1)).unwrap();
     assert_eq!(trio.master.keys().len(), 0, "no residue");
     trio.resume_replicas();
+}
+
+#[test]
+fn a_renewal_counts_once_the_replicas_have_it() {
+    let trio = Trio::start();
+    let rig = trio.rig("a", 2, Duration::from_millis(300));
+    let confirmed = |key| rig.send(key, enter(1, AcquireMode::Try)).is_ok_and(|reply| reply.is_acquired());
+    wait_until("the locks are confirmed", LONG, || ["j", "k"].into_iter().all(confirmed));
+    let renew_all = || -> Vec<OpResult<RenewReply>> {
+        let batch = [("j", 1), ("k", 1), ("k", 2)].map(|(key, token)| (Arc::from(key), renew(token)));
+        block_on(rig.backend.send_renew_all(batch.into()))
+    };
+    let is_unconfirmed = |reply: &OpResult<RenewReply>| {
+        let error = reply.as_ref().unwrap_err();
+        error.kind == Failure::Unknown && error.to_string().contains("0 of the 2 replicas")
+    };
+    trio.stop_replicas();
+    assert!(is_unconfirmed(&rig.send("k", renew(1))));
+    // The server has it, so the engine may only believe that it may have been applied.
+    assert!(trio.master.run::<u64>("PTTL k") > 40_000);
+    let replies = renew_all();
+    assert!(replies[..2].iter().all(is_unconfirmed), "{replies:?}");
+    // A loss needs no confirmation.
+    assert!(matches!(replies[2], Ok(RenewReply::NotHeld)), "{replies:?}");
+    assert!(matches!(rig.send("k", renew(2)), Ok(RenewReply::NotHeld)));
+    trio.resume_replicas();
+    let renewed = |reply: &OpResult<RenewReply>| matches!(reply, Ok(RenewReply::Renewed { .. }));
+    wait_until("the replicas confirm again", LONG, || renewed(&rig.send("k", renew(1))));
+    wait_until("they confirm many", LONG, || renew_all()[..2].iter().all(renewed));
+    for replica in &trio.replicas {
+        assert!(replica.run::<u64>("PTTL k") > 40_000);
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_only_the_old_master_renews_loses_the_lock_before_the_promoted_replica_grants_it() {
+    let trio = Trio::start();
+    let [promoted, other] = &trio.replicas;
+    let a = trio.manager(1).await;
+    let guard = a.lock("k").ttl(Duration::from_secs(3)).acquire().await.unwrap();
+    // Both replicas must have it: only one has confirmed it.
+    let has_lock = |server: &TestServer| server.exists("k");
+    wait_until("the replicas have the lock", LONG, || trio.replicas.iter().all(has_lock));
+    // The old master and `a` are on one side of a partition.
+    promoted.run::<()>("REPLICAOF NO ONE");
+    other.run_words::<()>(&["REPLICAOF", "127.0.0.1", &promoted.port.to_string()]);
+    let b = manager_of(promoted, 0).await;
+    let second = b.lock("k").wait(LONG).acquire().await.unwrap();
+    assert!(!guard.is_held(), "two holders");
+    let lost = guard.lost().await;
+    assert!(matches!(lost, LockError::Lost { reason: LostReason::Expired, .. }), "{lost:?}");
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_outlives_a_short_loss_of_its_replicas() {
+    let trio = Trio::start();
+    let manager = trio.manager(2).await;
+    let ttl = Duration::from_secs(9);
+    let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
+    let first_end = Instant::now() + ttl;
+    trio.stop_replicas();
+    let error = guard.extend(ttl).await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
+    assert!(Instant::now() + guard.remaining() <= first_end, "an extension without a confirmation counts");
+    trio.resume_replicas();
+    wait_until("a renewal is confirmed", LONG, || Instant::now() + guard.remaining() > first_end);
+    guard.release().await.unwrap();
 }
 
 #[test]

@@ -7,16 +7,20 @@ use super::LockManagerBuilder;
 use distlock_store::kit::connection::{AddressMap, Credentials, Provider, TlsOptions};
 
 impl LockManagerBuilder {
-    /// The number of replicas that must confirm every acquisition before it counts. The default is zero. The command is
-    /// WAIT, so an ACL user needs `+wait`. The same as `?replicas=n` in the URL.
+    /// The number of replicas that must confirm every acquisition and every renewal before it counts. The default is
+    /// zero. The command is WAIT, so an ACL user needs `+wait`. The same as `?replicas=n` in the URL.
     ///
     /// Replication is asynchronous: when a master dies, an acquisition that no replica has received is lost with it,
     /// and the promoted replica grants the lock again. If all replicas must confirm, no fail-over loses an acquisition.
     /// If fewer must confirm, only a fail-over to a replica that has not confirmed loses one. If too few replicas
     /// confirm a lock, it is released, and the request fails with
     /// [`LockError::Unavailable`](crate::LockError::Unavailable) after [`unavailable_after`](Self::unavailable_after).
-    /// The confirmation costs a second round trip. Renewals are not confirmed. If a replica has missed a renewal, the
-    /// lock ends earlier there, and its holder loses it after a fail-over.
+    /// The confirmation costs a second round trip.
+    ///
+    /// If too few replicas confirm a renewal, it is repeated, and the lock is lost at the end of its lease. So a master
+    /// that is cut off from its replicas does not keep a second holder after another one was promoted. The price is that
+    /// a loss of replicas for longer than the ttl costs the locks. With one replica, this includes the time after a
+    /// fail-over until the old master is back.
     ///
     /// For one Redis server, or a master behind Sentinel. A cluster refuses this option.
     ///

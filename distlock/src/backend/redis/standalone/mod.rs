@@ -64,13 +64,18 @@ impl RedisBackend {
         Box::pin(async move { exec.note(link?, note).await })
     }
 
-    /// An operation that does not acquire.
+    /// Any operation except a request for a lock, which [`Backend::send_acquire`] sends.
     pub(crate) fn send<O: Operation>(&self, key: &Arc<str>, op: O) -> Sending<O::Reply> {
-        match self.shared.link_or_connect() {
+        let shared = &self.shared;
+        match shared.link_or_connect() {
             Ok(link) => {
-                let exec = Arc::clone(&self.shared.exec);
+                let exec = Arc::clone(&shared.exec);
                 let encoded = exec.encode_alone(key, op.encoder());
-                Sending::Pending(Box::pin(exec.carry_out(link, Arc::clone(key), op, encoded)))
+                let executed = exec.carry_out(Arc::clone(&link), Arc::clone(key), op, encoded);
+                Sending::Pending(match &shared.replicas {
+                    None => Box::pin(executed),
+                    Some(_) => Box::pin(Arc::clone(shared).replicated(link, executed, O::promises_lease)),
+                })
             }
             Err(error) => Sending::Ready(Err(error)),
         }
@@ -84,7 +89,7 @@ impl RedisBackend {
         match self.shared.link_or_connect() {
             Ok(link) => {
                 let executed = Arc::clone(&self.shared.exec).batch(Arc::clone(&link), batch);
-                Box::pin(Arc::clone(&self.shared).all_replicated(link, executed, O::acquires))
+                Box::pin(Arc::clone(&self.shared).all_replicated(link, executed, O::promises_lease))
             }
             Err(error) => Box::pin(async move { fail_all(batch.len(), &error) }),
         }
@@ -139,7 +144,7 @@ struct ServerShared {
     tried: watch::Sender<bool>,
     /// The command link leads to another server than the push connection.
     moved: Notify,
-    /// Set if acquisitions count only once replicas have them.
+    /// Set if acquisitions and renewals count only once replicas have them.
     replicas: Option<Replicas>,
     /// Set if sentinels report where the server is.
     sentinels: Option<Arc<Sentinels>>,
@@ -180,29 +185,30 @@ impl ServerShared {
         })
     }
 
-    /// An acquisition over `link`, confirmed by replicas.
-    async fn replicated(
+    /// An operation over `link`. Replicas confirm a reply that promises a lease.
+    async fn replicated<T>(
         self: Arc<Self>,
         link: Arc<Link>,
-        executed: impl Future<Output = OpResult<AcquireReply>>,
-    ) -> OpResult<AcquireReply> {
+        executed: impl Future<Output = OpResult<T>>,
+        promises: impl Fn(&T) -> bool,
+    ) -> OpResult<T> {
         let result = executed.await;
         match &self.replicas {
-            Some(replicas) => replicas.confirm_replicated(&link, result, AcquireReply::is_acquired).await,
+            Some(replicas) => replicas.confirm_replicated(&link, result, promises).await,
             None => result,
         }
     }
 
-    /// Executes many operations over `link`. Replicas confirm the acquisitions.
+    /// Many operations over `link`. Replicas confirm the replies that promise a lease.
     async fn all_replicated<T>(
         self: Arc<Self>,
         link: Arc<Link>,
         executed: impl Future<Output = Vec<OpResult<T>>>,
-        acquires: impl Fn(&T) -> bool,
+        promises: impl Fn(&T) -> bool,
     ) -> Vec<OpResult<T>> {
         let results = executed.await;
         match &self.replicas {
-            Some(replicas) => replicas.confirm_all_replicated(&link, results, acquires).await,
+            Some(replicas) => replicas.confirm_all_replicated(&link, results, promises).await,
             None => results,
         }
     }
@@ -251,7 +257,9 @@ impl Backend for RedisBackend {
                 let executed = exec.acquire(Arc::clone(&link), Arc::clone(key), op, encoded);
                 Sending::Pending(match &shared.replicas {
                     None => Box::pin(executed),
-                    Some(_) => Box::pin(Arc::clone(shared).replicated(link, executed)),
+                    Some(_) => {
+                        Box::pin(Arc::clone(shared).replicated(link, executed, AcquireReply::is_acquired))
+                    }
                 })
             }
             Err(error) => Sending::Ready(Err(error)),
@@ -263,16 +271,7 @@ impl Backend for RedisBackend {
     }
 
     fn send_replace(&self, key: &Arc<str>, op: op::Replace) -> Sending<AcquireReply> {
-        let shared = Arc::clone(&self.shared);
-        match shared.link_or_connect() {
-            Ok(link) => {
-                let encoded = shared.exec.encode(key, &op);
-                let exec = Arc::clone(&shared.exec);
-                let executed = exec.carry_out(Arc::clone(&link), Arc::clone(key), op, encoded);
-                Sending::Pending(Box::pin(shared.replicated(link, executed)))
-            }
-            Err(error) => Sending::Ready(Err(error)),
-        }
+        self.send(key, op)
     }
 
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
