@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use distlock::LockEvent;
 use distlock_tests::{EtcdServers, Proxy, eventually};
 
 use crate::etcd::{LONG, process};
@@ -54,6 +55,38 @@ async fn a_cut_that_outlasts_the_session_costs_the_locks_and_nothing_else() {
     servers.has_no_locks("distlock/");
     eventually("no session is left", async || servers.keys("").is_empty()).await;
     assert!(!servers.ctl(&["lease", "list"]).lines().skip(1).any(|line| !line.trim().is_empty()));
+}
+
+/// A member that starts again prolongs all leases, so the process itself ends its former session. Its watch reports that
+/// after the new session has begun, which does not cost the new session.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_former_session_does_not_end_the_new_one() {
+    let mut servers = EtcdServers::one();
+    let manager = process(&servers, "5s").await;
+    let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
+    let mut events = manager.events();
+    servers.kill9(0);
+    guard.lost().await;
+    servers.restart(0);
+    let other = process(&servers, "60s").await;
+    let held = other.lock("j").wait(Duration::from_secs(30)).acquire().await.unwrap();
+    let waiting =
+        tokio::spawn(async move { manager.lock("j").wait(Duration::from_secs(60)).acquire().await });
+    eventually("it waits", async || servers.keys("distlock/locks/j/").len() == 2).await;
+    held.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    // The watch has reported the release, so it has reported the end of the former session, too.
+    let mut connected = 0;
+    loop {
+        match events.next().await.unwrap() {
+            LockEvent::Connected { .. } => connected += 1,
+            LockEvent::Disconnected { cause, .. } => assert_eq!(connected, 0, "{cause}"),
+            LockEvent::Acquired { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(connected, 1);
+    next.release().await.unwrap();
 }
 
 /// No process waits for the session of a process that was shut down.

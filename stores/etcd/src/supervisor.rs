@@ -15,6 +15,7 @@ use super::errors::LinkError;
 use super::keys::PlaceName;
 use super::link::{KeepAlive, Link, Member, Watch};
 use super::session::Session;
+use super::transactions::Epoch;
 use super::waiting::News;
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, Grant, StoreEvents};
@@ -104,12 +105,12 @@ impl EtcdStore {
         events: &StoreEvents,
     ) -> LinkError {
         let Established { link, watch, keep_alive, batches, interval, mut link_errors } = established;
-        let name = link.epoch.name.clone();
+        let epoch = link.epoch.clone();
         *self.link.lock() = Some(link.clone());
         events.up(EarlierCommands::Ended);
         let error = tokio::select! {
             error = link_errors.recv() => error.unwrap_or_else(|| LinkError::unknown("the connection was closed")),
-            error = self.hear(watch, &name, events) => error,
+            error = self.hear(watch, &epoch, events) => error,
             error = session.keep_alive(keep_alive, interval, events) => error,
             () = link.send_batches(batches) => LinkError::unknown("no more batches are sent"),
         };
@@ -119,7 +120,7 @@ impl EtcdStore {
     }
 
     /// Notifies the waiters that the place before them is gone.
-    async fn hear(&self, mut watch: Watch, session: &str, events: &StoreEvents) -> LinkError {
+    async fn hear(&self, mut watch: Watch, epoch: &Epoch, events: &StoreEvents) -> LinkError {
         loop {
             let deleted = match watch.next().await {
                 Ok(deleted) => deleted,
@@ -127,7 +128,7 @@ impl EtcdStore {
             };
             // This comes first. With a session, all of its places end at one revision, and no waiter of this process
             // gets its turn by that. A server may end a session that was kept alive: leaders that had been stopped did.
-            if deleted.iter().any(|(name, _)| name == session.as_bytes()) {
+            if deleted.iter().any(|(name, revision)| ends_session(epoch, name, *revision)) {
                 let text = format!("{}: the session's key is gone", self.config.describe());
                 return LinkError { lease_is_gone: true, ..LinkError::later(text) };
             }
@@ -143,11 +144,32 @@ impl EtcdStore {
     }
 }
 
+/// The watch is older than the session's key. So it also reports that this process ended its former session, whose key
+/// had the same name.
+fn ends_session(epoch: &Epoch, deleted: &[u8], revision: i64) -> bool {
+    deleted == epoch.name.as_bytes() && revision > epoch.revision
+}
+
 /// A place stays first until it is deleted, that is, as long as the session lives. So the grant does not age. The
 /// revision at which the place before it was deleted is higher than all fencing tokens of the lock.
 fn grant(news: News, revision: i64) -> Grant {
     match (news, u64::try_from(revision)) {
         (News::First, Ok(revision)) => Grant::new().fence(revision).at_most_old(Duration::ZERO),
         (News::PlaceLost, _) | (News::First, Err(_)) => Grant::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_deletion_after_the_key_was_written_ends_the_session() {
+        let epoch = Epoch { name: "distlock/sessions/a".to_owned(), revision: 7, lease: 1 };
+        // Revision 6: `Session::resume` has revoked the lease of the former session.
+        let cases = [(&*epoch.name, 6, false), (&epoch.name, 8, true), ("other", 8, false)];
+        for (name, revision, ends) in cases {
+            assert_eq!(ends_session(&epoch, name.as_bytes(), revision), ends, "{name} at {revision}");
+        }
     }
 }
