@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use distlock::LockManager;
+use distlock::testing::eventually;
 use distlock_fixtures::MariaDbServer;
 
 use crate::each_store::{LONG, SECRET, manager};
@@ -35,4 +37,31 @@ async fn a_user_with_the_documented_permissions_can_do_everything() {
         guard.release().await.unwrap();
     }
     one.lock_all(["a", "b", "c"]).acquire().await.unwrap().release().await.unwrap();
+    publishes(&server, &one, &other).await;
+    let rows = server.number("SELECT COUNT(*) FROM distlock_value_1 WHERE k = 'held'").await;
+    assert_eq!(rows, 0, "the text is removed");
+    // Earlier versions did not document the right to remove texts.
+    server.run("REVOKE DELETE ON locks.distlock_value_1 FROM 'app'@'%'").await;
+    publishes(&server, &one, &other).await;
+}
+
+/// A leader publishes an address, and a section that waits inside another one publishes this until its wait has ended.
+async fn publishes(server: &MariaDbServer, one: &LockManager, other: &LockManager) {
+    let candidate = one.leader("office").value("10.0.0.7:80");
+    let office = candidate.run(async |_| one.inspect("office").await).await.unwrap().unwrap().unwrap();
+    assert_eq!(office.holders[0].value.as_deref(), Some("10.0.0.7:80"));
+    let texts = "SELECT COUNT(*) FROM distlock_value_1 WHERE k = 'held' AND owner <> ''";
+    let wanted = other.lock("wanted").acquire().await.unwrap();
+    let nested = one.lock("held").run(async |_| {
+        let inner = one.lock("wanted").wait(LONG).run(async |_| {
+            eventually("the text is gone", async || server.number(texts).await == 0).await;
+        });
+        inner.await.unwrap();
+    });
+    let releases = async {
+        eventually("the text is there", async || server.number(texts).await == 1).await;
+        wanted.release().await.unwrap();
+    };
+    let (nested, ()) = tokio::join!(nested, releases);
+    nested.unwrap();
 }

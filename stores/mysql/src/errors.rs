@@ -98,8 +98,8 @@ fn remedy(code: u16) -> Option<&'static str> {
         1046 => "name the database in the URL: `mysql://user:password@host/database`",
         1129 | 1130 => "let the server accept this host: CREATE USER 'user'@'host', or FLUSH HOSTS",
         1142 | 1143 | 1227 => {
-            "GRANT SELECT, INSERT, UPDATE, DELETE on the tables of locks and of holders, and SELECT, UPDATE on the one of \
-             the floor, to this user; if there is no table of holders yet, which shared and limited locks need, let \
+            "GRANT SELECT, INSERT, UPDATE, DELETE on the tables of locks, of holders and of values, and SELECT, UPDATE on \
+             the one of the floor, to this user; if there is no table of holders yet, which shared and limited locks need, let \
              a user connect once that may create it"
         }
         1146 => {

@@ -32,6 +32,7 @@ use schema::Schema;
 use several::Texts;
 use statements::{Acquired, KeyState, Statements, Values, after, column, garbled, micros};
 
+use distlock_store::engine::Failure;
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
 use distlock_store::kit::remembered::Remembered;
@@ -350,8 +351,13 @@ impl LockStore for MysqlStore {
         let Publish { key, owner, .. } = request;
         let values = |not_after: i64| vec![bytes(key), bytes(owner.as_str()), not_after.into()];
         let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
-        self.prepared(&pool, &self.statements.unpublish, &values, limit).await?;
-        Ok(())
+        let removed = self.prepared(&pool, &self.statements.unpublish, &values, limit).await;
+        match removed {
+            Err(error) if error.kind == Failure::Refused => {
+                self.prepared(&pool, &self.statements.disown, &values, limit).await.map(drop)
+            }
+            removed => removed.map(drop),
+        }
     }
 
     async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {

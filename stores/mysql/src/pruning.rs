@@ -81,6 +81,9 @@ impl MysqlStore {
             for keys in keys.chunks(BATCH) {
                 let remove = |_| self.statements.remove(keys, highest);
                 self.link.ask(pool, Statement::Text(&remove), Limit::of_a_command()).await?;
+                // An administrator may not have created the table, or not allow it.
+                let values = |_| self.statements.remove_values(keys);
+                drop(self.link.ask(pool, Statement::Text(&values), Limit::of_a_command()).await);
             }
             match keys.last() {
                 Some(last) if keys.len() == PAGE => behind.clone_from(last),

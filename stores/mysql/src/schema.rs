@@ -45,7 +45,8 @@ impl Schema {
     pub(super) fn grants(&self) -> String {
         self.fill(
             "GRANT SELECT, INSERT, UPDATE, DELETE ON @lock TO …; GRANT SELECT, UPDATE ON @floor TO …; \
-             GRANT SELECT, INSERT, UPDATE, DELETE ON @holder TO …; GRANT SELECT, INSERT, UPDATE ON @value TO …",
+             GRANT SELECT, INSERT, UPDATE, DELETE ON @holder TO …; \
+             GRANT SELECT, INSERT, UPDATE, DELETE ON @value TO …",
         )
     }
 

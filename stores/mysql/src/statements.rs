@@ -44,9 +44,13 @@ pub(super) struct Statements {
     pub(super) publish: String,
     /// key, owner, not_after.
     pub(super) unpublish: String,
+    /// key, owner, not_after. The text belongs to no owner from now on, and a later one replaces it. For a user without
+    /// the right to remove rows of this table, which earlier versions did not ask for.
+    pub(super) disown: String,
     /// key. Returns the owner that has published, and its text.
     pub(super) published: String,
     table: String,
+    values: String,
     /// The key to begin after, how many rows to check. Always returns one row: the last key of these rows, their
     /// number, and the highest token among those that have been free for long.
     pub(super) highest_idle: String,
@@ -110,6 +114,8 @@ impl Statements {
                  ON DUPLICATE KEY UPDATE owner = VALUES(owner), said = VALUES(said)"
             )),
             unpublish: schema.fill(&format!("DELETE FROM @value WHERE k = ? AND owner = ? AND {IN_TIME}")),
+            disown: schema
+                .fill(&format!("UPDATE @value SET owner = '' WHERE k = ? AND owner = ? AND {IN_TIME}")),
             published: schema.fill("SELECT owner, said FROM @value WHERE k = ?"),
             look: schema.fill(
                 "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), owner, \
@@ -121,6 +127,7 @@ impl Statements {
                  WHERE k >= ? AND k < ? AND owner <> '-' AND expires > UTC_TIMESTAMP(6) ORDER BY k LIMIT ?",
             ),
             table: schema.fill("@lock"),
+            values: schema.fill("@value"),
             // By the primary key, because every acquisition and renewal would have to write an index on `expires`.
             highest_idle: schema.fill(&format!(
                 "SELECT MAX(k), COUNT(*), MAX(CASE WHEN {IDLE} THEN fence END) \
@@ -155,6 +162,17 @@ impl Statements {
         format!(
             "DELETE FROM {} WHERE k IN ({}) AND {IDLE} AND fence <= {highest}",
             self.table,
+            keys.join(",")
+        )
+    }
+
+    /// Removes the texts of those keys that have no row.
+    pub(super) fn remove_values(&self, keys: &[Vec<u8>]) -> String {
+        let Statements { table, values, .. } = self;
+        let keys: Vec<String> = keys.iter().map(|key| hex(key)).collect();
+        format!(
+            "DELETE FROM {values} WHERE k IN ({}) \
+             AND NOT EXISTS (SELECT 1 FROM {table} AS l WHERE l.k = {values}.k)",
             keys.join(",")
         )
     }
