@@ -5,8 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
 /// A panic that was caught. The panic hook has reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,34 +46,5 @@ pub(crate) fn poll_contained<T>(
         Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
         Ok(Poll::Pending) => Poll::Pending,
         Err(panicked) => Poll::Ready(Err(panicked)),
-    }
-}
-
-/// Wraps wakers so that a panic of the program's waker does not propagate. A list of listeners would
-/// otherwise be left half woken.
-#[derive(Debug, Default)]
-pub(crate) struct ContainedWakers {
-    last: Option<(Waker, Waker)>,
-}
-
-impl ContainedWakers {
-    pub(crate) fn of(&mut self, waker: &Waker) -> &Waker {
-        let fits = |last: &(Waker, Waker)| last.0.will_wake(waker);
-        let last = self.last.take().filter(fits);
-        let made = || (waker.clone(), Waker::from(Arc::new(ContainedWaker(waker.clone()))));
-        &self.last.insert(last.unwrap_or_else(made)).1
-    }
-}
-
-struct ContainedWaker(Waker);
-
-impl Wake for ContainedWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        // The panic hook has reported it. Its consequences for the task are the concern of the program.
-        drop(contained(|| self.0.wake_by_ref()));
     }
 }

@@ -12,10 +12,9 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use event_listener::{Event, EventListener};
-
 use crate::collection::KeyCollection;
 use crate::error::LostReason;
+use crate::listeners::{Listeners, Listening};
 use crate::protocol::session::Session;
 use crate::protocol::{LockKind, Time, Token};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -84,7 +83,7 @@ pub(crate) struct LeaseCell {
     /// The section that held it was dropped or has panicked.
     abandoned: AtomicBool,
     claim: AtomicU8,
-    ended: Event,
+    ended: Listeners,
     /// Written once, by the engine, when it finds the hold lost.
     remains: OnceLock<Remains>,
     pub(crate) reported: Reported,
@@ -181,7 +180,7 @@ impl LeaseCell {
             word: AtomicU64::new(word_of(earlier(until, cap))),
             claim: AtomicU8::new(UNCLAIMED),
             abandoned: AtomicBool::new(false),
-            ended: Event::new(),
+            ended: Listeners::default(),
             remains: OnceLock::new(),
             reported: Reported::new(),
         }
@@ -318,13 +317,13 @@ impl LeaseCell {
     }
 
     /// Becomes ready when the hold has ended. Create it, then check the state, then wait.
-    pub(crate) fn listen(&self) -> EventListener {
+    pub(crate) fn listen(&self) -> Listening {
         self.ended.listen()
     }
 
     /// Wakes all listeners. Must be called after the word says that the hold has ended.
     pub(crate) fn notify(&self) {
-        self.ended.notify(usize::MAX);
+        self.ended.notify();
     }
 
     fn end(&self, now: Time, last_word: u64) -> CellState {

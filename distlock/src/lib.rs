@@ -126,6 +126,7 @@ mod held;
 mod key;
 pub mod leader;
 mod lease_cell;
+mod listeners;
 mod lock_key;
 mod manager_handle;
 #[cfg(feature = "metrics")]

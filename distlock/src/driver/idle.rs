@@ -1,22 +1,19 @@
 //! Detects that no work is pending. A shutdown and the end of the I/O thread wait for this.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Context as TaskContext;
 use std::time::{Duration, Instant};
 
-use event_listener::Listener;
 use tokio::sync::oneshot;
 
 use super::Core;
-use crate::contained::{ContainedWakers, contained, poll_contained};
+use crate::contained::{contained, poll_contained};
 
 impl Core {
     /// Wakes every task that waits for the end of a hold or a command.
     pub(super) fn notify_idle_waiters(&self) {
-        drop(contained(|| self.idle_changed.notify(usize::MAX)));
+        self.idle_changed.notify();
     }
 
     /// Does the same after a counter was decremented. Every section calls this twice, and there is nearly always no
@@ -37,17 +34,12 @@ impl Core {
     pub(crate) async fn idle_within(&self, d: Duration, idle: impl Fn(&Core) -> bool) -> bool {
         let until_idle = async {
             let _waiting = IdleWaiter::new(self);
-            let mut wakers = ContainedWakers::default();
             loop {
                 let mut idle_changed = self.idle_changed.listen();
                 if idle(self) {
                     return;
                 }
-                poll_fn(|cx| {
-                    let mut cx = TaskContext::from_waker(wakers.of(cx.waker()));
-                    Pin::new(&mut idle_changed).poll(&mut cx)
-                })
-                .await;
+                poll_fn(|cx| idle_changed.poll(cx)).await;
             }
         };
         tokio::select! {
@@ -95,7 +87,7 @@ impl Core {
         let _waiting = IdleWaiter::new(self);
         loop {
             let idle_changed = self.idle_changed.listen();
-            if self.handed_over.load(Ordering::SeqCst) == 0 || idle_changed.wait_deadline(until).is_none() {
+            if self.handed_over.load(Ordering::SeqCst) == 0 || !idle_changed.wait_deadline(until) {
                 return;
             }
         }

@@ -37,7 +37,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use event_listener::Event;
 use tokio::sync::watch;
 
 use crate::backend::Backend;
@@ -45,6 +44,7 @@ use crate::backend::fail_all::fail_all;
 use crate::contained::{Panicked, contained};
 use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome};
 use crate::lease_cell::LeaseCell;
+use crate::listeners::Listeners;
 use crate::observe::{Behind, Event as Happened, Lock, Observers};
 use crate::outage::Outage;
 use crate::process::{self, Process};
@@ -129,7 +129,7 @@ pub(crate) struct Core {
     /// The number of tasks that wait until the first two of these counters are zero.
     idle_waiters: AtomicUsize,
     /// Notified when one of the two was decremented.
-    idle_changed: Event,
+    idle_changed: Listeners,
     /// The commands that callers poll.
     take_over_timer: Arc<TakeOverTimer>,
     /// The commands without a caller whose replies have arrived.
@@ -197,7 +197,7 @@ impl Core {
             handed_over: AtomicUsize::new(0),
             in_background: AtomicUsize::new(0),
             idle_waiters: AtomicUsize::new(0),
-            idle_changed: Event::new(),
+            idle_changed: Listeners::default(),
             take_over_timer: Arc::new(TakeOverTimer::new()),
             woken: Woken::default(),
         }
@@ -270,7 +270,7 @@ impl Core {
 
     /// Wakes the tasks that wait for the end of a hold.
     fn tell_listeners(&self, cell: &LeaseCell) {
-        drop(contained(|| cell.notify()));
+        cell.notify();
     }
 
     /// Sends one command. If the reply arrived immediately, returns its meaning for `command`, and the next effects.

@@ -1,16 +1,13 @@
 //! Waits for the end of a hold.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-
-use event_listener::EventListener;
+use std::task::Poll;
 
 use super::{Guard, forked};
-use crate::contained::ContainedWakers;
 use crate::error::{LockError, LostReason};
 use crate::lease_cell::{CellState, LeaseCell};
+use crate::listeners::Listening;
 use crate::process::Process;
 use crate::release::lost_error;
 use distlock_store::clock;
@@ -29,12 +26,11 @@ impl GuardEnd {
 
     /// `Some`: the first loss. `None`: all were released.
     pub(crate) async fn wait(self) -> Option<LockError> {
-        let mut wakers = ContainedWakers::default();
         loop {
             if self.made_in.is_another() {
                 return self.cells.first().map(|cell| forked(cell));
             }
-            let mut listeners: Vec<EventListener> = self.cells.iter().map(|cell| cell.listen()).collect();
+            let mut listeners: Vec<Listening> = self.cells.iter().map(|cell| cell.listen()).collect();
             let now = clock::now();
             let mut all_released = true;
             for cell in &self.cells {
@@ -51,8 +47,7 @@ impl GuardEnd {
                 return None;
             }
             poll_fn(|cx| {
-                let mut cx = Context::from_waker(wakers.of(cx.waker()));
-                let any = listeners.iter_mut().any(|listener| Pin::new(listener).poll(&mut cx).is_ready());
+                let any = listeners.iter_mut().any(|listener| listener.poll(cx).is_ready());
                 if any { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;

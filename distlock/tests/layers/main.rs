@@ -21,7 +21,7 @@ const ROOMS: &[Room] = &[
     Room("protocol", 0, &["protocol/"]),
     Room("simulation kernel", 2, &["simulation/"]),
     Room("atomics", 0, &["sync.rs"]),
-    Room("help", 1, &["contained.rs", "process.rs", "reply_batch.rs"]),
+    Room("help", 1, &["contained.rs", "listeners.rs", "process.rs", "reply_batch.rs"]),
     Room(
         "values",
         1,
