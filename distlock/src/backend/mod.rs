@@ -237,8 +237,8 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// longer do anything.
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()>;
 
-    /// The manager ends: called at most once, when nothing is held or in progress. Polled as [`Backend::run`] is, which
-    /// continues meanwhile.
+    /// The manager ends: called at most once, when no lock is held. If a release has had no reply for a second, it may
+    /// still be in progress. Polled as [`Backend::run`] is, which continues meanwhile.
     fn close(self: Arc<Self>) -> BoxFuture<()> {
         Box::pin(std::future::ready(()))
     }

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -30,6 +30,12 @@ impl Core {
         self.lease_handles.load(Ordering::SeqCst)
     }
 
+    /// The same without those whose hold has ended, and whose release is awaited.
+    pub(crate) fn lease_handles_not_released(&self) -> usize {
+        let releasing = self.releasing.load(Ordering::SeqCst);
+        self.lease_handles().saturating_sub(releasing)
+    }
+
     /// Waits for at most `d` until `idle` returns `true`. Checks it whenever a hold or a command has ended.
     pub(crate) async fn idle_within(&self, d: Duration, idle: impl Fn(&Core) -> bool) -> bool {
         let until_idle = async {
@@ -55,7 +61,7 @@ impl Core {
     }
 
     /// Notifies the backend, once, that the manager ends, and awaits it for at most `d`. Call this when no lock is
-    /// held.
+    /// held, and the replies to releases have come or were awaited for long enough.
     pub(crate) async fn close_backend(self: &Arc<Self>, d: Duration) {
         if self.backend_closed.swap(true, Ordering::Relaxed) {
             return;
@@ -77,9 +83,11 @@ impl Core {
         }
     }
 
-    /// The number of releases that the server has not confirmed.
+    /// The number of releases that the server has not confirmed: those without a reply, and those that failed.
     pub(crate) fn unconfirmed(&self) -> usize {
-        self.engine.outstanding().pending_releases
+        // Read first. A release whose reply is a failure is pending before it no longer counts here.
+        let unanswered = self.unanswered_releases.load(Ordering::SeqCst);
+        unanswered + self.engine.outstanding().pending_releases
     }
 
     /// Blocks this thread until the commands that no caller awaits have replies, but not beyond `until`.
@@ -124,5 +132,21 @@ impl Drop for HandedOver {
     fn drop(&mut self) {
         self.0.handed_over.fetch_sub(1, Ordering::SeqCst);
         self.0.may_be_idle();
+    }
+}
+
+/// Counts a release that was sent and has no reply.
+pub(super) struct Unanswered(Arc<AtomicUsize>);
+
+impl Unanswered {
+    pub(super) fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Unanswered(count.clone())
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context as TaskContext, Poll, Waker, ready};
 
 use super::Core;
+use super::idle::Unanswered;
 use super::ownership::{self, After, Ownership};
 use super::shards::BatchAnswer;
 use super::take_over::{EntryId, TakenOver};
@@ -21,7 +22,8 @@ use crate::protocol::{
 /// A command whose reply is awaited.
 pub(super) enum InFlight {
     Acquire(Context, AcquirePurpose, Answering<OpResult<AcquireReply>>),
-    Release(Context, ReleasePurpose, Answering<OpResult<ReleaseReply>>),
+    /// Counted until the engine has the reply.
+    Release(Context, ReleasePurpose, Answering<OpResult<ReleaseReply>>, Option<Unanswered>),
     Renew(Context, RenewPurpose, Answering<OpResult<RenewReply>>),
     /// One command for several keys.
     AcquireAll(Vec<(Context, AcquirePurpose)>, Answering<Vec<OpResult<BatchReply>>>),
@@ -53,7 +55,7 @@ impl<T> Answering<OpResult<T>> {
 
 /// The result of a command, or of a command for several keys.
 pub(super) enum Answered {
-    One(Context, Answer),
+    One(Context, Answer, Option<Unanswered>),
     AcquireAll(Vec<BatchAnswer>),
 }
 
@@ -63,13 +65,17 @@ impl Future for InFlight {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Answered> {
         match &mut *self {
             InFlight::Acquire(context, asked, answer) => {
-                answer.poll(cx).map(|result| Answered::One(context.clone(), Answer::Acquire(*asked, result)))
+                let one = |result| Answered::One(context.clone(), Answer::Acquire(*asked, result), None);
+                answer.poll(cx).map(one)
             }
-            InFlight::Release(context, asked, answer) => {
-                answer.poll(cx).map(|result| Answered::One(context.clone(), Answer::Release(*asked, result)))
+            InFlight::Release(context, asked, answer, unanswered) => {
+                let result = ready!(answer.poll(cx));
+                let answer = Answer::Release(*asked, result);
+                Poll::Ready(Answered::One(context.clone(), answer, unanswered.take()))
             }
             InFlight::Renew(context, asked, answer) => {
-                answer.poll(cx).map(|result| Answered::One(context.clone(), Answer::Renew(*asked, result)))
+                let one = |result| Answered::One(context.clone(), Answer::Renew(*asked, result), None);
+                answer.poll(cx).map(one)
             }
             InFlight::AcquireAll(asked, answer) => poll_contained(answer.as_mut(), cx).map(|results| {
                 let asked = std::mem::take(asked);
@@ -348,7 +354,8 @@ mod tests {
         let context = Context { key: "k".into(), token: Token(1), sent: Time(0) };
         let releasing = ReleasePurpose { sends: 1, deadline: None, until: None, keep_until: None };
         let never: BoxFuture<OpResult<ReleaseReply>> = Box::pin(std::future::pending());
-        let ownership = Ownership::WithCaller(InFlight::Release(context, releasing, never.into()), None);
+        let ownership =
+            Ownership::WithCaller(InFlight::Release(context, releasing, never.into(), None), None);
         let kind = AwaitedKind::Release(Token(1));
         let polled = Arc::new(CallerPolled { core: Weak::new(), kind, ownership: Mutex::new(ownership) });
         let wakes = Wakes::default();

@@ -24,7 +24,19 @@ pub(crate) struct LeaseHandle {
 
 /// Counts a lease handle as in use until its release was sent or confirmed.
 #[derive(Debug)]
-pub(super) struct InHand(Arc<Core>);
+pub(super) struct InHand {
+    core: Arc<Core>,
+    is_releasing: bool,
+}
+
+impl InHand {
+    /// The hold has ended, so no body uses the lock. It counts until the reply to the release has come.
+    pub(super) fn until_released(mut self) -> Self {
+        self.is_releasing = true;
+        self.core.releasing.fetch_add(1, Ordering::Relaxed);
+        self
+    }
+}
 
 impl LeaseHandle {
     pub(super) fn new(alive: Arc<Alive>, cell: Arc<LeaseCell>) -> Self {
@@ -44,7 +56,7 @@ impl LeaseHandle {
         if self.ended.swap(true, Ordering::AcqRel) || core.is_forked() {
             return None;
         }
-        Some(InHand(core.clone()))
+        Some(InHand { core: core.clone(), is_releasing: false })
     }
 
     /// Ends the hold in the background, even if the lease handle has other users. Does nothing if the hold has ended.
@@ -107,7 +119,10 @@ fn dropped_handles_release() -> bool {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        self.0.lease_handles.fetch_sub(1, Ordering::SeqCst);
-        self.0.may_be_idle();
+        if self.is_releasing {
+            self.core.releasing.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.core.lease_handles.fetch_sub(1, Ordering::SeqCst);
+        self.core.may_be_idle();
     }
 }

@@ -55,7 +55,7 @@ pub(crate) use alive::Alive;
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 pub(crate) use executor::Executor;
-use idle::HandedOver;
+use idle::{HandedOver, Unanswered};
 use in_flight::{
     Answered, AwaitedCommand, AwaitedKind, Begun, InFlight, all_unanswered, batch_answers, begin, begin_one,
 };
@@ -122,13 +122,17 @@ pub(crate) struct Core {
     pub(crate) faults: crate::fault::Faults,
     /// The number of lease handles in use.
     lease_handles: AtomicUsize,
+    /// How many of them belong to a hold that has ended, and whose release is awaited.
+    releasing: AtomicUsize,
+    /// The number of releases that were sent and have no reply.
+    unanswered_releases: Arc<AtomicUsize>,
     /// The number of commands that no caller awaits.
     handed_over: AtomicUsize,
     /// The number of releases that their sections do not await.
     in_background: AtomicUsize,
-    /// The number of tasks that wait until the first two of these counters are zero.
+    /// The number of tasks that wait until no handle is in use and no command is without a caller.
     idle_waiters: AtomicUsize,
-    /// Notified when one of the two was decremented.
+    /// Notified when one of these two numbers was decremented.
     idle_changed: Listeners,
     /// The commands that callers poll.
     take_over_timer: Arc<TakeOverTimer>,
@@ -194,6 +198,8 @@ impl Core {
             #[cfg(feature = "testing")]
             faults: crate::fault::Faults::default(),
             lease_handles: AtomicUsize::new(0),
+            releasing: AtomicUsize::new(0),
+            unanswered_releases: Arc::default(),
             handed_over: AtomicUsize::new(0),
             in_background: AtomicUsize::new(0),
             idle_waiters: AtomicUsize::new(0),
@@ -294,7 +300,10 @@ impl Core {
             },
             Command::Release(asked, op) => match begin_one(made_in, || backend.send_release(key, op)) {
                 Begun::Answered(result) => Ok((context, Answer::Release(asked, result))),
-                Begun::UnderWay(answer) => Err(InFlight::Release(context, asked, answer.into())),
+                Begun::UnderWay(answer) => {
+                    let unanswered = Unanswered::new(&self.unanswered_releases);
+                    Err(InFlight::Release(context, asked, answer.into(), Some(unanswered)))
+                }
             },
             Command::Renew(asked, op) => match begin_one(made_in, || backend.send_renew(key, op)) {
                 Begun::Answered(result) => Ok((context, Answer::Renew(asked, result))),
@@ -353,7 +362,7 @@ impl Core {
 
     fn answered(self: &Arc<Self>, answered: Answered, mut command: Option<&mut AwaitedCommand>) {
         let effects = contained(|| match answered {
-            Answered::One(context, answer) => {
+            Answered::One(context, answer, _unanswered) => {
                 let now = self.now_answered(&answer.done());
                 let (confirmation, effects) = self.engine.reply(now, context, answer);
                 if let Some(command) = command.as_deref_mut() {

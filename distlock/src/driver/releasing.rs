@@ -84,7 +84,8 @@ pub(crate) fn release(lease_handle: &Arc<LeaseHandle>) -> Released {
         ReleaseStarted::WasLost(reason) => Err(Failed::Lost(reason)),
         ReleaseStarted::Sent => {
             let command = AwaitedCommand::new(AwaitedKind::Release(cell.token));
-            let mut awaited = AwaitedConfirmation { core: core.clone(), command, in_hand: Some(in_hand) };
+            let in_hand = Some(in_hand.until_released());
+            let mut awaited = AwaitedConfirmation { core: core.clone(), command, in_hand };
             core.perform(effects, Some(&mut awaited.command));
             return ended(Word::Awaited(awaited), report);
         }

@@ -66,7 +66,7 @@ impl Core {
         results: Vec<OpResult<RenewReply>>,
     ) {
         for ((context, asked), result) in pair(renewals, results) {
-            self.answered(Answered::One(context, Answer::Renew(asked, result)), None);
+            self.answered(Answered::One(context, Answer::Renew(asked, result), None), None);
         }
     }
 }

@@ -36,7 +36,8 @@ pub struct ShutdownReport {
     pub lost: usize,
     /// How many of the lost locks are still in use by bodies that ignore the loss. Their leases expire after their ttl.
     pub ignored: usize,
-    /// The number of releases that the server has not confirmed. Their leases expire after their ttl.
+    /// The number of releases that the server has not confirmed, because they failed or have no reply yet. Their leases
+    /// expire after their ttl.
     pub unconfirmed: usize,
 }
 
@@ -242,11 +243,12 @@ impl LockManager {
         let held = core.lease_handles();
         core.close();
         core.idle_within(grace, |core| core.lease_handles() == 0 && core.is_idle()).await;
-        let lost = core.lease_handles();
+        let lost = core.lease_handles_not_released();
         core.lose_all();
         let until = clock::now().after(UNDER_WAY_WAIT);
         core.idle_within(UNDER_WAY_WAIT, |core| core.lease_handles() == 0 && core.is_idle()).await;
-        let (ignored, unconfirmed) = (core.lease_handles(), core.unconfirmed());
+        let (ignored, unconfirmed) = (core.lease_handles_not_released(), core.unconfirmed());
+        // A body that ignores the loss keeps its lease. For a release without a reply, the store may end the lease.
         if ignored == 0 {
             core.close_backend(until.duration_since(clock::now())).await;
         }

@@ -1,7 +1,7 @@
 //! A store is closed when the manager has ended, and not before.
 
 use super::*;
-use crate::LockManager;
+use crate::{LockError, LockManager, LostReason};
 
 /// Answers at once, and records the operations.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ enum End {
     Comes,
     NeverComes,
     Panics,
+    /// The replies to releases never come.
+    WithoutReplies,
 }
 
 impl Ending {
@@ -40,6 +42,9 @@ impl LockStore for Ending {
 
     async fn release(&self, _request: &Release) -> Result<ReleaseReply, StoreError> {
         self.is_asked("release");
+        if let End::WithoutReplies = self.end {
+            std::future::pending::<()>().await;
+        }
         Ok(ReleaseReply::Released)
     }
 
@@ -54,7 +59,7 @@ impl LockStore for Ending {
     async fn close(&self) {
         self.is_asked("close");
         match self.end {
-            End::Comes => {}
+            End::Comes | End::WithoutReplies => {}
             End::NeverComes => std::future::pending().await,
             End::Panics => panic!("the store's own defect"),
         }
@@ -113,4 +118,23 @@ async fn a_shutdown_ends_although_the_store_does_not() {
         drop(manager);
         assert_eq!(heard.recv().await, None, "its thread ends, too: {end:?}");
     }
+}
+
+/// A lock that is lost in the shutdown, one whose guard was dropped, and one whose section waits for the reply.
+#[tokio::test]
+async fn releases_without_a_reply_are_counted_and_the_store_is_closed_nevertheless() {
+    let (manager, mut heard) = begin(End::WithoutReplies).await;
+    let running = tokio::spawn(manager.lock("running").run(async |_| std::future::pending::<()>().await));
+    assert_eq!(heard.recv().await, Some("acquire"));
+    drop(manager.lock("dropped").acquire().await.unwrap());
+    let releasing = tokio::spawn(manager.lock("releasing").run(async |held| held.check()));
+    for asked in ["acquire", "release", "acquire", "release"] {
+        assert_eq!(heard.recv().await, Some(asked));
+    }
+    let report = manager.shutdown(Duration::ZERO).await;
+    assert_eq!((report.lost, report.ignored, report.unconfirmed), (1, 0, 3), "{report:?}");
+    let error = running.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Lost { reason: LostReason::Shutdown, .. }), "{error}");
+    assert_eq!((heard.recv().await, heard.recv().await), (Some("release"), Some("close")));
+    assert!(!releasing.is_finished());
 }
