@@ -134,12 +134,17 @@ fn holding(request: crate::LockRequest) -> Result<Holding, LockError> {
     Ok(Holding::new(block_on(AcquireFuture::new(request))?, release))
 }
 
-/// Releases; `Err` if the lock had been lost.
+/// Releases; `Err` if the lock had been lost. The reply may show it, for example after a release by force, before a
+/// renewal does.
 #[inline(never)]
 fn release_checked(holding: &Holding) -> Result<(), LockError> {
     let kept = holding.handle().check();
-    drop(block_on(holding.begin_release()));
-    kept
+    let released = block_on(holding.begin_release());
+    kept?;
+    match released {
+        Err(error) if error.is_lost() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// A [`Guard`](crate::Guard) for threads. It dereferences to `Guard`.

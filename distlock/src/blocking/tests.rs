@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::LockManager;
 use crate::LockError;
+use crate::error::LostReason;
 use crate::leader::Leadership;
 use crate::observe::LockEvent;
 
@@ -24,6 +25,20 @@ fn a_thread_lists_locks_and_reads_how_the_store_is() {
     assert!(manager.diagnose().is_ok());
     let long = "x".repeat(2_000);
     assert!(matches!(manager.list(long).next(), Some(Err(LockError::InvalidOptions { .. }))));
+}
+
+/// An operator's release from another process, which the holder would notice at its next renewal.
+#[test]
+fn a_loss_that_only_the_reply_to_the_release_shows_is_returned() {
+    let store = crate::LockManager::shared_memory();
+    let [manager, other]: [LockManager; 2] =
+        [(); 2].map(|()| crate::LockManager::of_shared_memory(store.clone(), None).into());
+    let run = manager.lock("k").run(|held| {
+        assert!(other.force_release("k").unwrap());
+        held.check().expect("nothing has told this process");
+    });
+    let lost = run.unwrap_err();
+    assert!(matches!(lost, LockError::Lost { reason: LostReason::Taken, .. }), "{lost}");
 }
 
 #[test]
