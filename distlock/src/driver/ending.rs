@@ -1,6 +1,7 @@
 //! How a manager ends: by a shutdown, a fork, or a defect.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -21,6 +22,19 @@ impl Core {
     /// Becomes `true` when the manager is shut down.
     pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closed.subscribe()
+    }
+
+    /// The pause between two attempts. It ends early if the manager is shut down or can no longer work, which the next
+    /// attempt then reports.
+    pub(crate) async fn rest(&self, pause: Duration) {
+        let (mut closing, mut link) = (self.closing(), self.link.subscribe());
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closed| *closed) => {}
+            // The defect is set before the link is reported as down.
+            _ = link.wait_for(|_| self.io.defect().is_some()) => {}
+            () = self.sleep(pause) => {}
+        }
     }
 
     pub(crate) fn lose_all(self: &Arc<Self>) {

@@ -436,15 +436,11 @@ impl Candidate {
         }
     }
 
-    /// Ends early when the store is `connected`, and when the manager is shut down, which the next campaign then
-    /// reports.
+    /// Ends early when the store is `connected`, too.
     async fn rest(&self, pause: Duration, connected: impl Future<Output = ()>) {
-        let core = self.manager.core();
-        let mut closing = core.closing();
         tokio::select! {
-            () = core.sleep(pause) => {}
+            () = self.manager.core().rest(pause) => {}
             () = connected => {}
-            _ = closing.wait_for(|closed| *closed) => {}
         }
     }
 }

@@ -221,7 +221,7 @@ impl LockRequest {
             match self.all(keys, &want).await {
                 Err(error) if error.is_busy() && left > 0 => {
                     left -= 1;
-                    self.manager.core().sleep(retry.pause()).await;
+                    self.manager.core().rest(retry.pause()).await;
                 }
                 Err(LockError::Busy { key, holder, remaining, .. }) => {
                     let waited = clock::now().duration_since(started);

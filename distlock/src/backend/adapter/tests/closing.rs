@@ -1,7 +1,8 @@
 //! A store is closed when the manager has ended, and not before.
 
+use super::hazards::{busy, manager};
 use super::*;
-use crate::{LockError, LockManager, LostReason};
+use crate::{LockError, LockManager, LostReason, Retry};
 
 /// Answers at once, and records the operations.
 #[derive(Debug)]
@@ -137,4 +138,16 @@ async fn releases_without_a_reply_are_counted_and_the_store_is_closed_neverthele
     assert!(matches!(error, LockError::Lost { reason: LostReason::Shutdown, .. }), "{error}");
     assert_eq!((heard.recv().await, heard.recv().await), (Some("release"), Some("close")));
     assert!(!releasing.is_finished());
+}
+
+#[tokio::test]
+async fn a_request_between_two_attempts_is_refused_at_once() {
+    let (manager, mut script, _events) = manager(Abilities::default()).await;
+    let request = manager.lock("k").retry(Retry::times(3).delay(Duration::from_secs(600)));
+    let request = tokio::spawn(request.acquire());
+    script.next_acquire().await.1.send(busy()).unwrap();
+    script.is_quiet().await;
+    manager.shutdown(Duration::ZERO).await;
+    let refused = tokio::time::timeout(TTL, request).await.expect("it does not wait for its next attempt");
+    assert!(matches!(refused.unwrap(), Err(LockError::Closed)));
 }

@@ -21,7 +21,7 @@ async fn manager_in_session(abilities: Abilities, timeout: Duration) -> (LockMan
     (connecting.await.unwrap().unwrap(), script, events)
 }
 
-fn busy() -> Result<AcquireReply, StoreError> {
+pub(super) fn busy() -> Result<AcquireReply, StoreError> {
     Ok(AcquireReply::Busy(Busy::by("dl1:other:1")))
 }
 
