@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
+use crate::process::Process;
 #[cfg(test)]
 use crate::simulation::tasks::Tasks;
 #[cfg(test)]
@@ -43,7 +45,9 @@ impl Executor {
             // Created inside the task. A timer belongs to the runtime that created it, and the caller's runtime may end
             // or not exist.
             Executor::Runtime(handle) => {
-                handle.spawn(async move { tokio::time::sleep(d).await }).await.is_ok()
+                let task = handle.spawn(async move { tokio::time::sleep(d).await });
+                let mut sleeping = EndedOnDrop { task, made_in: Process::current() };
+                (&mut sleeping.task).await.is_ok()
             }
             #[cfg(test)]
             Executor::Simulated(_) => {
@@ -51,5 +55,41 @@ impl Executor {
                 true
             }
         }
+    }
+}
+
+/// A task that only its caller needs. Without this, it would outlive a caller that is dropped.
+struct EndedOnDrop {
+    task: JoinHandle<()>,
+    made_in: Process,
+}
+
+impl Drop for EndedOnDrop {
+    fn drop(&mut self) {
+        // The mutexes of the runtime may be locked by a thread that does not exist in a forked process.
+        if !self.made_in.is_another() {
+            self.task.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_sleep_that_is_dropped_leaves_no_task_behind() {
+        let runtime = Handle::current();
+        let executor = Executor::Runtime(runtime.clone());
+        {
+            let sleep = pin!(executor.sleep(Duration::from_secs(600)));
+            assert!(sleep.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert_eq!(runtime.metrics().num_alive_tasks(), 1);
+        }
+        tokio::task::yield_now().await;
+        assert_eq!(runtime.metrics().num_alive_tasks(), 0);
     }
 }
