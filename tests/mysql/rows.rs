@@ -22,12 +22,18 @@ async fn tokens_rise_although_rows_of_old_keys_are_removed() {
     }
     let last = token(&first, "old").await;
     let held = first.lock("held").fenced().acquire().await.unwrap();
+    // The texts that a leader and a section published.
+    server.run(&format!("INSERT INTO {prefix}value_1 VALUES ('old', 'a', 'b'), ('held', 'c', 'd')")).await;
     let age = format!("UPDATE {prefix}lock_1 SET expires = expires - INTERVAL 2 DAY WHERE owner = '-'");
     server.run(&age).await;
     // This manager checks the rows a few seconds after it has connected, and removes them a little later.
     let other = manager(&url).await;
     let count = format!("SELECT COUNT(*) FROM {prefix}lock_1");
     eventually("the row is removed", async || server.number(&count).await == 1).await;
+    let texts = format!("SELECT COUNT(*) FROM {prefix}value_1 WHERE k");
+    let is_left = async |key: &str| server.number(&format!("{texts} = '{key}'")).await == 1;
+    eventually("its text is removed", async || !is_left("old").await).await;
+    assert!(is_left("held").await, "a key that has a row keeps its text");
     // One manager knows no row of the key, and one knows the removed row.
     let next = token(&other, "old").await;
     assert!(next > last);
