@@ -176,8 +176,8 @@ pub(crate) async fn assert_held(client: &Client, statement: &str, fence: &Fence)
     })
 }
 
-/// Both statements in one round trip: the client sends them in the order of the first polls. If the first one fails, the
-/// server refuses the second one, because the transaction has failed.
+/// Both statements in one round trip: the client sends them in the order of the first polls. If the first one fails,
+/// the server refuses the second one, because the transaction has failed.
 pub(crate) async fn assert_and_check(
     client: &Client,
     statement: &str,

@@ -95,7 +95,11 @@ async fn above_instrument(manager: LockManager, _: Witness, named: Witness) -> R
 
 #[tracing::instrument(skip_all)]
 #[distributed_lock(key = "k", manager = manager)]
-async fn below_instrument(manager: LockManager, _: Witness, (a, _): (Witness, Witness)) -> Result<(), LockError> {
+async fn below_instrument(
+    manager: LockManager,
+    _: Witness,
+    (a, _): (Witness, Witness),
+) -> Result<(), LockError> {
     a.log.add("body");
     Ok(())
 }

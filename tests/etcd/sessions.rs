@@ -57,8 +57,8 @@ async fn a_cut_that_outlasts_the_session_costs_the_locks_and_nothing_else() {
     assert!(!servers.ctl(&["lease", "list"]).lines().skip(1).any(|line| !line.trim().is_empty()));
 }
 
-/// A member that starts again prolongs all leases, so the process itself ends its former session. Its watch reports that
-/// after the new session has begun, which does not cost the new session.
+/// A member that starts again prolongs all leases, so the process itself ends its former session. Its watch reports
+/// that after the new session has begun, which does not cost the new session.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_the_former_session_does_not_end_the_new_one() {
     let mut servers = EtcdServers::one();

@@ -43,8 +43,8 @@ impl Group {
         stopped.ok()??.stopping_signal().and_then(Signal::from_named_raw)
     }
 
-    /// Reaps the processes of the group that this process has inherited because it is the first one of a container. Only
-    /// after the leader was reaped.
+    /// Reaps the processes of the group that this process has inherited because it is the first one of a container.
+    /// Only after the leader was reaped.
     pub(super) fn reap_inherited(self) {
         let ended = || waitid(WaitId::Pgid(Some(self.0)), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
         while matches!(ended(), Ok(Some(_))) {}

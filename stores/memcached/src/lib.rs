@@ -209,8 +209,8 @@ impl LockStore for MemcachedStore {
         let (connection, key) = (self.connection()?, &*request.key);
         let owner = request.owner.as_str();
         let mut found = None;
-        // A request that polls reads first, and needs no write while the lock is busy. So does one whose write may remove
-        // the item.
+        // A request that polls reads first, and needs no write while the lock is busy. So does one whose write may
+        // remove the item.
         if self.contended.is(key) || !is_plain(key) {
             found = self.look(&connection, key).await?;
         }

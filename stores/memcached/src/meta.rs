@@ -1,9 +1,9 @@
 //! The commands of Memcached, and their replies.
 //!
 //! A server that is full and may not evict (`-M`) refuses a write. Before a refused `ms` does anything else, it removes
-//! the item of its key, in every mode: the lock of another holder. A refused `add` or `cas` leaves the item as it is. So
-//! items are written by these two. They do not report the version, so an `mg` follows each in the same message. Only keys
-//! with spaces or control characters, which `add` cannot carry, are written by `ms`.
+//! the item of its key, in every mode: the lock of another holder. A refused `add` or `cas` leaves the item as it is.
+//! So items are written by these two. They do not report the version, so an `mg` follows each in the same message. Only
+//! keys with spaces or control characters, which `add` cannot carry, are written by `ms`.
 
 use std::time::Duration;
 

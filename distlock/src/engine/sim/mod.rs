@@ -3,8 +3,8 @@
 //!
 //! `FIRST=20000 SEEDS=100000 cargo test -p distlock --lib sim` makes other runs and more of them: a seed with every
 //! profile, then the next seed. A failure prints the command that shows its run step by step: `SEED`, `PROFILE`, and
-//! `USES`, `SEVERAL`, `TICKETS` or `CASE` (the use of the keys, whether requests are for several keys, whether locks are
-//! handed over as well, the rule that [`mutants`] tests). `BROKEN=1` with `CASE` breaks the rule.
+//! `USES`, `SEVERAL`, `TICKETS` or `CASE` (the use of the keys, whether requests are for several keys, whether locks
+//! are handed over as well, the rule that [`mutants`] tests). `BROKEN=1` with `CASE` breaks the rule.
 
 #[macro_use]
 mod trace;

@@ -224,8 +224,8 @@ impl<W> Waiters<W> {
         std::mem::take(self).queue.into_iter().filter_map(|place| place.waiter).collect()
     }
 
-    /// Takes out the waiters for which `is_meant` is true, in order. It looks at all of them, so it suits an event after
-    /// which the others are not looked at again for the same reason.
+    /// Takes out the waiters for which `is_meant` is true, in order. It looks at all of them, so it suits an event
+    /// after which the others are not looked at again for the same reason.
     pub(crate) fn take_if(&mut self, is_meant: impl Fn(&Want) -> bool) -> Vec<Waiter<W>> {
         let meant = self.each().filter(|waiter| is_meant(&waiter.want));
         let meant = meant.map(|waiter| waiter.ticket).collect();

@@ -138,8 +138,8 @@ impl<W> Step<'_, W> {
         self.state.seq
     }
 
-    /// The attempt has lost its last waiter, or a take-over comes before that: cancels it, and releases the entries that
-    /// it may have left on the server.
+    /// The attempt has lost its last waiter, or a take-over comes before that: cancels it, and releases the entries
+    /// that it may have left on the server.
     pub(super) fn abandon_attempt(&mut self) {
         let Some(attempt) = self.state.attempt.take() else { return };
         if attempt.may_be_applied() {

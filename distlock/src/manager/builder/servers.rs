@@ -18,9 +18,9 @@ impl LockManagerBuilder {
     /// The confirmation costs a second round trip.
     ///
     /// If too few replicas confirm a renewal, it is repeated, and the lock is lost at the end of its lease. So a master
-    /// that is cut off from its replicas does not keep a second holder after another one was promoted. The price is that
-    /// a loss of replicas for longer than the ttl costs the locks. With one replica, this includes the time after a
-    /// fail-over until the old master is back.
+    /// that is cut off from its replicas does not keep a second holder after another one was promoted. The price is
+    /// that a loss of replicas for longer than the ttl costs the locks. With one replica, this includes the time after
+    /// a fail-over until the old master is back.
     ///
     /// For one Redis server, or a master behind Sentinel. A cluster refuses this option.
     ///
