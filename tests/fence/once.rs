@@ -104,7 +104,7 @@ async fn a_replay_has_the_same_number<L: OnceLibrary>(library: &L) {
     let request = Once::new(DAY);
     // A parser that rounds twice reads the neighbours of the first two.
     for number in [31.245_270_191_439_438, 121.487_919_511_619_45, f64::MIN_POSITIVE, f64::MAX] {
-        let fence = Fence::new(number.to_string(), 1);
+        let fence = Fence::new(format!("{number:e}"), 1);
         for outcome in [Outcome::FirstRun, Outcome::Replay] {
             let done = library.once(&fence, &request, Ok(number)).await.unwrap();
             assert_eq!((done.value.to_bits(), done.outcome), (f64::to_bits(number), outcome), "{number}");
