@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::{Attempt, Door, Linger, Sends};
+use super::state::{Door, Linger, Sends};
 use super::{CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM, WaitLimit, Want};
 use crate::collection::KeyCollection;
 use crate::lease_cell::LeaseCell;
@@ -232,8 +232,8 @@ pub(super) fn max_waiters(want: &Want) -> Option<u32> {
 
 /// Only requests that the attempt serves learn that the key holds another kind of lock: readers do not get a lock that
 /// the readers of another prefix have, but writers behind them may wait for it.
-pub(super) fn learns_of_another_kind(attempt: &Attempt, want: &Want) -> bool {
-    attempt.serves(want) || mutated!(WrongKindEndsAll)
+pub(super) fn learns_of_another_kind(is_served: bool) -> bool {
+    is_served || mutated!(WrongKindEndsAll)
 }
 
 /// A server that does not reply is reported as unavailable, not as busy.

@@ -132,7 +132,8 @@ impl<W> Step<'_, W> {
 
     /// Ends the waiting requests that the attempt served, or would serve next.
     pub(super) fn dismiss_served(&mut self, attempt: &Attempt, outcome: &Outcome) {
-        for waiter in self.state.waiters.take_if(|want| rules::learns_of_another_kind(attempt, want)) {
+        let learns = |want: &Want| rules::learns_of_another_kind(attempt.serves(want));
+        for waiter in self.state.waiters.take_if(learns) {
             self.complete(waiter, outcome.clone());
         }
     }
