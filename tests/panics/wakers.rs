@@ -1,18 +1,19 @@
-//! Wakers that panic.
+//! Wakers that panic, or that drop the future which they wake.
 
 use std::panic::panic_any;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use distlock::{LockManager, Retry};
-use distlock_tests::{Backend, until_waiting};
+use distlock_tests::{Backend, eventually, until_waiting};
 
 use super::{LONG, SOON, subscriber};
 
 distlock_tests::suite![
     a_waker_that_panics_is_nobody_elses_trouble,
+    a_waker_may_drop_the_future_that_it_wakes,
     when_the_thread_ends_all_the_same_everybody_is_told,
 ];
 
@@ -76,6 +77,53 @@ async fn a_waker_that_panics_is_nobody_elses_trouble(backend: Backend) {
     backend.is_clean("k").await;
 }
 
+/// An executor that ends a task where it is woken.
+#[derive(Default)]
+struct DropsItsTask(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl DropsItsTask {
+    /// The task waits when this returns.
+    fn begin(future: impl Future<Output: Send> + Send + 'static) -> Arc<Self> {
+        let drops = Arc::new(DropsItsTask::default());
+        let mut task = Box::pin(async move { drop(future.await) });
+        let polled = task.as_mut().poll(&mut Context::from_waker(&Waker::from(drops.clone())));
+        assert!(polled.is_pending());
+        *drops.0.lock().unwrap() = Some(task);
+        drops
+    }
+
+    fn has_dropped(&self) -> bool {
+        self.0.lock().unwrap().is_none()
+    }
+}
+
+impl Wake for DropsItsTask {
+    fn wake(self: Arc<Self>) {
+        let task = self.0.lock().unwrap().take();
+        drop(task);
+    }
+}
+
+/// If a mutex were locked meanwhile, the manager's thread would wait for itself.
+async fn a_waker_may_drop_the_future_that_it_wakes(backend: Backend) {
+    subscriber::start();
+    let manager = backend.manager().await;
+    let ttl = Duration::from_secs(2);
+    let guard = manager.lock("k").ttl(ttl).no_renew().acquire().await.unwrap();
+    let dropped = DropsItsTask::begin(guard.lost());
+    eventually("the loss is noticed", async || dropped.has_dropped()).await;
+    let kept = manager.lock("k").ttl(ttl).wait(SOON).acquire().await.unwrap();
+    let busy = manager.lock("k").wait(ttl * 2).acquire().await.unwrap_err();
+    assert!(busy.is_busy() && kept.is_held(), "the thread renews and watches timers: {busy}");
+
+    let closing = manager.clone();
+    let dropped = DropsItsTask::begin(async move { closing.shutdown(LONG).await });
+    drop((guard, kept));
+    eventually("the end of the hold is noticed", async || dropped.has_dropped()).await;
+    shuts_down(&manager).await;
+    backend.is_clean("k").await;
+}
+
 async fn when_the_thread_ends_all_the_same_everybody_is_told(backend: Backend) {
     subscriber::start();
     let (manager, other) = (backend.manager().await, backend.manager().await);
@@ -84,6 +132,9 @@ async fn when_the_thread_ends_all_the_same_everybody_is_told(backend: Backend) {
     until_waiting(&manager, "k", 1).await;
     let holding = manager.lock("body").run(async |_| std::future::pending::<()>().await);
     let holding = tokio::spawn(holding);
+    let mut between_attempts = Box::pin(manager.lock("k").retry(Retry::times(3).delay(LONG)).acquire());
+    assert!(between_attempts.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let between_attempts = tokio::spawn(between_attempts);
     let mut fatal = Box::pin(manager.lock("k").wait(Duration::from_millis(50)).acquire());
     assert!(poll_with(PanickingTwice, fatal.as_mut()).is_pending());
 
@@ -94,6 +145,9 @@ async fn when_the_thread_ends_all_the_same_everybody_is_told(backend: Backend) {
     let refused =
         tokio::time::timeout(SOON, waiting).await.expect("the waiter is told").unwrap().unwrap_err();
     is_told(&refused);
+    let retried =
+        tokio::time::timeout(SOON, between_attempts).await.expect("it does not wait for its next attempt");
+    is_told(&retried.unwrap().unwrap_err());
     is_told(&manager.lock("free").acquire().await.unwrap_err());
     is_told(&manager.lock_all(["x", "y"]).acquire().await.unwrap_err());
     is_told(&manager.inspect("k").await.unwrap_err());
