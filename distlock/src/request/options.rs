@@ -319,6 +319,8 @@ impl LockRequest {
     ///   finds the lock busy although no section uses it, and the next attempt finds it free. After a request of
     ///   another process, the lock is released at once for two seconds. So the option does not help if several
     ///   processes request the lock all the time.
+    /// - **A lock that was taken over** ([`take_over`](crate::LockManager::take_over)) does not linger, because other
+    ///   processes may have notified its former holder.
     /// - **Every section** has its own fencing token and its own [`max_hold`](LockRequest::max_hold), and it only
     ///   begins while the lease is certainly valid. If the lock is lost while no section uses it, the loss is not
     ///   reported, and the next request goes to the server. A section may begin without noticing a forced release, or a
