@@ -86,9 +86,12 @@ impl DropsItsTask {
     fn begin(future: impl Future<Output: Send> + Send + 'static) -> Arc<Self> {
         let drops = Arc::new(DropsItsTask::default());
         let mut task = Box::pin(async move { drop(future.await) });
-        let polled = task.as_mut().poll(&mut Context::from_waker(&Waker::from(drops.clone())));
-        assert!(polled.is_pending());
-        *drops.0.lock().unwrap() = Some(task);
+        let waker = Waker::from(drops.clone());
+        // Locked before the poll, because another thread may wake the task at once.
+        let mut slot = drops.0.lock().unwrap();
+        assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        *slot = Some(task);
+        drop(slot);
         drops
     }
 
