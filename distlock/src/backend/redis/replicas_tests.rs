@@ -209,7 +209,9 @@ async fn without_its_replicas_a_lock_is_unavailable_and_given_back() {
         let error = request.acquire().await.unwrap_err();
         assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
         let LockError::Unavailable { source, .. } = &error else { unreachable!() };
-        assert!(source.to_string().contains("0 of the 2 replicas"), "{error}");
+        // On a busy machine the master may not answer in time either.
+        let told = source.to_string();
+        assert!(told.contains("0 of the 2 replicas") || told.contains("did not answer in time"), "{error}");
     }
     assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
     wait_until("nothing stays", LONG, || trio.master.keys().is_empty());

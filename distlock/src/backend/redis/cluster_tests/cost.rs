@@ -48,7 +48,9 @@ fn a_hand_off_costs_two_commands_here_too() {
     eprintln!(
         "four processes, one key of a cluster: {SECTIONS} sections in {together:?}, {commands:.2} commands each"
     );
-    assert!(commands < 2.3, "{commands}");
+    // On a busy machine, a waiter asks again now and then before the push arrives. Without pushes, each one would ask at
+    // least once more.
+    assert!(commands < 2.8, "{commands}");
     // If grants had to pass from node to node, each would take up to 40 ms. A slow machine is slow with one server,
     // too.
     let crossing = Duration::from_millis(5 * SECTIONS);
