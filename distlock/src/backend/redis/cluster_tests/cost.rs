@@ -48,7 +48,7 @@ fn a_hand_off_costs_two_commands_here_too() {
     eprintln!(
         "four processes, one key of a cluster: {SECTIONS} sections in {together:?}, {commands:.2} commands each"
     );
-    // On a busy machine, a waiter asks again now and then before the push arrives. Without pushes, each one would ask at
+    // On a busy machine, a waiter asks again now and then before the push arrives. Without pushes, each one asks at
     // least once more.
     assert!(commands < 2.8, "{commands}");
     // If grants had to pass from node to node, each would take up to 40 ms. A slow machine is slow with one server,
