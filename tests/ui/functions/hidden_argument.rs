@@ -4,22 +4,22 @@ use std::pin::Pin;
 
 use distlock::{LockError, LockManager, distributed_lock};
 
-type Returned = Pin<Box<dyn Future<Output = Result<u64, LockError>> + Send>>;
+type R = Result<u64, LockError>;
 
 #[distributed_lock(key = "account:<id>")]
-fn changed(id: u64) -> Returned {
+fn changed(id: u64) -> Pin<Box<dyn Future<Output = R> + Send>> {
     let id = id % 16;
     Box::pin(async move { Ok(id) })
 }
 
 #[distributed_lock(key = "account:<id>")]
-fn of_another_type(id: u64) -> Returned {
+fn of_another_type(id: u64) -> Pin<Box<dyn Future<Output = R> + Send>> {
     let id = id.to_string();
     Box::pin(async move { Ok(id.len() as u64) })
 }
 
 #[distributed_lock(keys = ["k", format!("account:{}", id.0)], manager = manager)]
-fn in_expressions(id: (u64, u64), manager: LockManager) -> Returned {
+fn in_expressions(id: (u64, u64), manager: LockManager) -> Pin<Box<dyn Future<Output = R> + Send>> {
     let (id, manager) = ((id.1, 0), manager.clone());
     Box::pin(async move {
         drop(manager);
@@ -29,7 +29,7 @@ fn in_expressions(id: (u64, u64), manager: LockManager) -> Returned {
 
 // No option uses it, or it has the same value.
 #[distributed_lock(key = "id:<name>", manager = manager)]
-fn allowed(id: u64, name: String, manager: LockManager) -> Returned {
+fn allowed(id: u64, name: String, manager: LockManager) -> Pin<Box<dyn Future<Output = R> + Send>> {
     let id = id + 1;
     let name = name.clone();
     let manager = LockManager::clone(&manager);
