@@ -5,10 +5,11 @@
 
 use std::io;
 
-use super::processes;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
+
+use super::processes::{self, Members};
 
 /// The process group of a command and its children. (A child that begins a new session leaves it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,11 @@ impl Group {
     pub(super) fn of(child: u32) -> io::Result<Self> {
         let number = i32::try_from(child).ok().and_then(Pid::from_raw);
         number.map(Group).ok_or_else(|| io::Error::other("the command has no process id"))
+    }
+
+    /// A group of another program.
+    pub(super) fn led_by(leader: Pid) -> Self {
+        Group(leader)
     }
 
     pub(super) fn pid(self) -> Pid {
@@ -52,7 +58,24 @@ impl Group {
 
     /// Whether no process is left. (A process of another user counts.)
     pub(super) fn is_gone(self) -> bool {
-        test_kill_process_group(self.0) == Err(rustix::io::Errno::SRCH)
-            || processes::have_all_ended_in(self.0).unwrap_or(false)
+        self.has_gone(&mut None)
+    }
+
+    /// The same for repeated calls. While the process `seen` has not ended, no other one is looked at.
+    pub(super) fn has_gone(self, seen: &mut Option<i32>) -> bool {
+        if test_kill_process_group(self.0) == Err(rustix::io::Errno::SRCH) {
+            return true;
+        }
+        if seen.is_some_and(|number| processes::lives_in(number, self.0)) {
+            return false;
+        }
+        match processes::members_of(self.0) {
+            Members::AllEnded => true,
+            Members::Living(number) => {
+                *seen = Some(number);
+                false
+            }
+            Members::Unknown => false,
+        }
     }
 }

@@ -239,10 +239,10 @@ async fn end(guard: Guard, ended: Result<CommandEnd, Exit>, on_lost: OnLost) -> 
 
 /// Returns when no process of the group is left. Only after the leader was reaped.
 async fn until_gone(group: Group) {
-    let mut pause = Duration::from_millis(1);
+    let (mut pause, mut seen) = (Duration::from_millis(1), None);
     loop {
         group.reap_inherited();
-        if group.is_gone() {
+        if group.has_gone(&mut seen) {
             break;
         }
         tokio::time::sleep(pause).await;

@@ -44,15 +44,37 @@ pub(super) fn is_alone_in(this: Pid, group: Pid) -> bool {
     numbers().is_some_and(|mut all| !all.any(|number| number != this && group_of(number) == Some(group)))
 }
 
-/// Whether the group still exists only because a parent has not read the status of its processes. The first process of
-/// a container often reads none. `None`: this process may not see the processes of other users.
-pub(super) fn have_all_ended_in(group: Pid) -> Option<bool> {
-    Process::read(1)?;
+/// Whether this process belongs to the group and has not ended.
+pub(super) fn lives_in(number: i32, group: Pid) -> bool {
     let group = group.as_raw_nonzero().get();
-    let mut members =
-        numbers()?.filter_map(Process::read).filter(|process| process.group == group).peekable();
-    // Without any, the group ended meanwhile, or `/proc` belongs to another container.
-    Some(members.peek().is_some() && members.all(|process| process.has_ended()))
+    Process::read(number).is_some_and(|process| process.group == group && !process.has_ended())
+}
+
+/// The processes of a group.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Members {
+    /// One that has not ended.
+    Living(i32),
+    /// The group still exists only because a parent has not read the status of its processes. The first process of a
+    /// container often reads none.
+    AllEnded,
+    /// This process may not see the processes of other users, or `/proc` belongs to another container.
+    Unknown,
+}
+
+/// Looks at all processes of the machine.
+pub(super) fn members_of(group: Pid) -> Members {
+    let (Some(_), Some(numbers)) = (Process::read(1), numbers()) else { return Members::Unknown };
+    let group = group.as_raw_nonzero().get();
+    let mut found = Members::Unknown;
+    for number in numbers {
+        match Process::read(number).filter(|process| process.group == group) {
+            Some(process) if process.has_ended() => found = Members::AllEnded,
+            Some(_) => return Members::Living(number),
+            None => {}
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -76,11 +98,13 @@ mod tests {
         let mut child =
             Command::new("cat").stdin(std::process::Stdio::piped()).process_group(0).spawn().unwrap();
         let group = Pid::from_child(&child);
-        assert_eq!(have_all_ended_in(group), Some(false));
+        let number = group.as_raw_nonzero().get();
+        assert!(members_of(group) == Members::Living(number) && lives_in(number, group));
+        assert!(!lives_in(number, getpgrp()));
         drop(child.stdin.take());
         waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
-        assert_eq!(have_all_ended_in(group), Some(true));
+        assert!(members_of(group) == Members::AllEnded && !lives_in(number, group));
         child.wait().unwrap();
-        assert_eq!(have_all_ended_in(group), Some(false));
+        assert_eq!(members_of(group), Members::Unknown);
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use rustix::process::{Pid, getpgrp, getpid, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, getpgrp, getpid, kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::group::Group;
@@ -52,8 +52,7 @@ impl Terminal {
     /// Takes the terminal back, but only from `group`, or from a group that `group` has left in the foreground.
     pub(super) fn take_back(&self, group: Group) {
         let Some(foreground) = self.foreground() else { return };
-        let is_gone = || test_kill_process_group(foreground) == Err(rustix::io::Errno::SRCH);
-        if foreground == group.pid() || is_gone() {
+        if foreground == group.pid() || Group::led_by(foreground).is_gone() {
             // The terminal may have been closed.
             let _: Result<(), rustix::io::Errno> = tcsetpgrp(&self.terminal, self.own);
         }
