@@ -359,6 +359,10 @@ fn report_stray_names(args: &RawArgs, function: &Function, errors: &mut Errors) 
 
 /// `let id = id % 16; Box::pin(async move { .. })`: the key would have the new value.
 fn report_hidden_arguments(args: &RawArgs, function: &Function, keys: &Keys, errors: &mut Errors) {
+    let hidden = function.hidden_arguments();
+    if hidden.is_empty() {
+        return;
+    }
     let keys = match keys {
         Keys::One(key) => std::slice::from_ref(key),
         Keys::Many(keys) => keys,
@@ -374,7 +378,7 @@ fn report_hidden_arguments(args: &RawArgs, function: &Function, keys: &Keys, err
     });
     let given = args.iter().map(|given| given.value.to_token_stream());
     let used: TokenStream = placeholders.chain(given).collect();
-    for name in function.hidden_arguments() {
+    for name in hidden {
         if contains_ident(used.clone(), &|ident| ident.unraw() == name.unraw()) {
             errors.push(diag::hidden_argument(&name));
         }
