@@ -82,10 +82,6 @@ impl MemcachedStore {
                     connection.leases.lock().wrote(key, owner, cas, ttl);
                     return Ok(Ok(()));
                 }
-                Response::Stored(Some(item)) if item.value == owner => {
-                    connection.leases.lock().wrote(key, owner, item.cas, ttl);
-                    return Ok(Ok(()));
-                }
                 // Evicted, or removed by another client.
                 Response::Stored(_) => {
                     return Err(StoreError::unknown("the item was gone as soon as it was written"));
@@ -132,16 +128,6 @@ impl MemcachedStore {
             match (connection.ask(key, command).await?, command) {
                 (Response::Done(Some(cas)), Command::Replace { value, ttl, .. }) if value == owner => {
                     connection.leases.lock().wrote(key, owner, cas, ttl);
-                    return Ok(Changed::Done);
-                }
-                (Response::Stored(Some(item)), Command::Replace { value, ttl, .. })
-                    if item.value == value =>
-                {
-                    if value == owner {
-                        connection.leases.lock().wrote(key, owner, item.cas, ttl);
-                    } else {
-                        connection.leases.lock().ended(key, owner);
-                    }
                     return Ok(Changed::Done);
                 }
                 // Evicted, or changed by another client, as soon as it was written.

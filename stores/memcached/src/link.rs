@@ -143,7 +143,7 @@ impl Connection {
     pub(super) async fn ask(&self, key: &str, command: Command<'_>) -> Result<Response, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let write = if has_two_replies(key, command) { Write::Awaited } else { Write::None };
-        self.send(written(key, command, number), number, write).await
+        Ok(self.send(written(key, command, number), number, write).await?.to(command))
     }
 
     /// Sends a command that is not for an item.

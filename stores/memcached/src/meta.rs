@@ -103,16 +103,15 @@ pub(super) fn has_two_replies(key: &str, command: Command<'_>) -> bool {
 
 /// The bytes of a command for the item of `key`. The reply repeats the number.
 pub(super) fn written(key: &str, command: Command<'_>, number: u32) -> Vec<u8> {
-    let plain = format!("{MARK}{key}");
     let is_pair = has_two_replies(key, command);
-    let (key, coding) = key_of(key);
-    let look = format!("mg {key} v c t O{number}{coding}\r\n");
+    let (plain, (key, coding)) = (key, key_of(key));
+    let look = || format!("mg {key} v c t O{number}{coding}\r\n");
     let text = match command {
         Command::Add { value, ttl: Ttl { seconds, .. } } if is_pair => {
-            format!("add {plain} 0 {seconds} {}\r\n{value}\r\n{look}", value.len())
+            format!("add {MARK}{plain} 0 {seconds} {}\r\n{value}\r\n{}", value.len(), look())
         }
         Command::Replace { value, ttl: Ttl { seconds, .. }, cas } if is_pair => {
-            format!("cas {plain} 0 {seconds} {} {cas}\r\n{value}\r\n{look}", value.len())
+            format!("cas {MARK}{plain} 0 {seconds} {} {cas}\r\n{value}\r\n{}", value.len(), look())
         }
         Command::Add { value, ttl: Ttl { seconds, .. } } => {
             format!("ms {key} {} T{seconds} ME c O{number}{coding}\r\n{value}\r\n", value.len())
@@ -121,7 +120,7 @@ pub(super) fn written(key: &str, command: Command<'_>, number: u32) -> Vec<u8> {
             format!("ms {key} {} T{seconds} C{cas} MS c O{number}{coding}\r\n{value}\r\n", value.len())
         }
         Command::Delete { cas } => format!("md {key} C{cas} O{number}{coding}\r\n"),
-        Command::Get => look,
+        Command::Get => look(),
     };
     text.into_bytes()
 }
@@ -199,6 +198,18 @@ impl<'a> Line<'a> {
 }
 
 impl Response {
+    /// The reply to this command, whichever protocol it was written in: if the item that was read after the write is
+    /// the one that was written, the write is done.
+    pub(super) fn to(self, command: Command<'_>) -> Self {
+        match (self, command) {
+            (
+                Response::Stored(Some(Item { value: read, cas, .. })),
+                Command::Add { value, .. } | Command::Replace { value, .. },
+            ) if read == value => Response::Done(Some(cas)),
+            (said, _) => said,
+        }
+    }
+
     /// The reply to a write, with the reply to the look that followed it.
     pub(super) fn then(self, looked: Response) -> Self {
         let item = match looked {
