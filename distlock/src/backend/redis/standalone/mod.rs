@@ -71,11 +71,8 @@ impl RedisBackend {
             Ok(link) => {
                 let exec = Arc::clone(&shared.exec);
                 let encoded = exec.encode_alone(key, op.encoder());
-                let executed = exec.carry_out(Arc::clone(&link), Arc::clone(key), op, encoded);
-                Sending::Pending(match &shared.replicas {
-                    None => Box::pin(executed),
-                    Some(_) => Box::pin(Arc::clone(shared).replicated(link, executed, O::promises_lease)),
-                })
+                let execute = |link| exec.carry_out(link, Arc::clone(key), op, encoded);
+                Sending::Pending(shared.replicated(link, execute, O::promises_lease))
             }
             Err(error) => Sending::Ready(Err(error)),
         }
@@ -186,17 +183,23 @@ impl ServerShared {
     }
 
     /// An operation over `link`. Replicas confirm a reply that promises a lease.
-    async fn replicated<T>(
-        self: Arc<Self>,
+    fn replicated<T: Send + 'static, F: Future<Output = OpResult<T>> + Send + 'static>(
+        self: &Arc<Self>,
         link: Arc<Link>,
-        executed: impl Future<Output = OpResult<T>>,
-        promises: impl Fn(&T) -> bool,
-    ) -> OpResult<T> {
-        let result = executed.await;
-        match &self.replicas {
-            Some(replicas) => replicas.confirm_replicated(&link, result, promises).await,
-            None => result,
+        execute: impl FnOnce(Arc<Link>) -> F,
+        promises: fn(&T) -> bool,
+    ) -> BoxFuture<OpResult<T>> {
+        if self.replicas.is_none() {
+            return Box::pin(execute(link));
         }
+        let (shared, executed) = (Arc::clone(self), execute(Arc::clone(&link)));
+        Box::pin(async move {
+            let result = executed.await;
+            match &shared.replicas {
+                Some(replicas) => replicas.confirm_replicated(&link, result, promises).await,
+                None => result,
+            }
+        })
     }
 
     /// Many operations over `link`. Replicas confirm the replies that promise a lease.
@@ -254,13 +257,8 @@ impl Backend for RedisBackend {
                     return Sending::Pending(Box::pin(exec.set_with_time(link, Arc::clone(key), op)));
                 }
                 let encoded = shared.exec.encode(key, &op);
-                let executed = exec.acquire(Arc::clone(&link), Arc::clone(key), op, encoded);
-                Sending::Pending(match &shared.replicas {
-                    None => Box::pin(executed),
-                    Some(_) => {
-                        Box::pin(Arc::clone(shared).replicated(link, executed, AcquireReply::is_acquired))
-                    }
-                })
+                let execute = |link| exec.acquire(link, Arc::clone(key), op, encoded);
+                Sending::Pending(shared.replicated(link, execute, AcquireReply::is_acquired))
             }
             Err(error) => Sending::Ready(Err(error)),
         }
