@@ -85,7 +85,7 @@ impl LeaseHandle {
         let Some(_in_hand) = self.end() else { return };
         self.cell.abandon();
         self.release_in_background();
-        self.alive.core().tell_listeners(&self.cell);
+        self.cell.notify();
     }
 
     pub(crate) fn made_in(&self) -> Process {

@@ -43,7 +43,6 @@ use crate::backend::Backend;
 use crate::backend::fail_all::fail_all;
 use crate::contained::{Panicked, contained};
 use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome};
-use crate::lease_cell::LeaseCell;
 use crate::listeners::Listeners;
 use crate::observe::{Behind, Event as Happened, Lock, Observers};
 use crate::outage::Outage;
@@ -250,7 +249,7 @@ impl Core {
             Effect::Lost(cell, reason) => {
                 self.myself.count_lost();
                 self.report_lost(&cell, reason);
-                self.tell_listeners(&cell);
+                cell.notify();
             }
             Effect::NotTaken { cell, after } => {
                 self.observers.tell(&Happened::NotTaken { lock: Lock::of(&cell), after });
@@ -272,11 +271,6 @@ impl Core {
         let effects = contained(|| event(&self.engine, clock::now())).inspect_err(|_| self.io.rearm())?;
         self.perform(effects, None);
         Ok(())
-    }
-
-    /// Wakes the tasks that wait for the end of a hold.
-    fn tell_listeners(&self, cell: &LeaseCell) {
-        cell.notify();
     }
 
     /// Sends one command. If the reply arrived immediately, returns its meaning for `command`, and the next effects.

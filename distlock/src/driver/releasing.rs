@@ -115,7 +115,7 @@ pub(crate) async fn hand_over(lease_handle: &LeaseHandle) -> Result<Duration, Fa
     cell.abandon();
     let (handed_over, effects) = core.engine.on_key(clock::now(), &cell.key, |step| step.hand_over(cell));
     core.perform(effects, None);
-    core.tell_listeners(cell);
+    cell.notify();
     if let ReleaseStarted::WasLost(reason) = handed_over {
         report.finish_lost(core, cell, reason);
         return Err(Failed::Lost(reason));

@@ -232,8 +232,8 @@ pub(super) fn max_waiters(want: &Want) -> Option<u32> {
 
 /// Only requests that the attempt serves learn that the key holds another kind of lock: readers do not get a lock that
 /// the readers of another prefix have, but writers behind them may wait for it.
-pub(super) fn learns_of_another_kind(is_served: bool) -> bool {
-    is_served || mutated!(WrongKindEndsAll)
+pub(super) fn wrong_kind_ends_the_served_only() -> bool {
+    !mutated!(WrongKindEndsAll)
 }
 
 /// A server that does not reply is reported as unavailable, not as busy.
