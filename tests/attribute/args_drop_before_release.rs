@@ -78,7 +78,7 @@ async fn by_ref(
     Ok(())
 }
 
-/// The lock that others see is the upper one, which the expansion of the lower one must not outlive.
+/// The upper lock is released first.
 #[distributed_lock(key = "k", manager = manager)]
 #[distributed_lock(key = "lower", manager = manager)]
 async fn above_another(manager: LockManager, _: Witness, named: Witness) -> Result<(), LockError> {

@@ -1,4 +1,4 @@
-//! The future is `Send` and `Sync` if and only if the body's future is.
+//! The future is `Send` and `Sync` if and only if the body's future and its value are.
 
 use std::cell::Cell;
 use std::rc::Rc;
