@@ -230,10 +230,10 @@ pub(super) fn max_waiters(want: &Want) -> Option<u32> {
     want.max_waiters.filter(|_| !mutated!(MaxWaitersIgnored))
 }
 
-/// Only requests that the attempt serves learn that the key holds another kind of lock: readers do not get a lock that
-/// the readers of another prefix have, but writers behind them may wait for it.
-pub(super) fn wrong_kind_ends_the_served_only() -> bool {
-    !mutated!(WrongKindEndsAll)
+/// Only requests that the attempt serves end with a reply that is final. Readers do not get a lock that the readers of
+/// another prefix have, but writers behind them may wait for it. A store that refuses a take-over may grant locks.
+pub(super) fn a_final_reply_ends_the_served_only() -> bool {
+    !mutated!(FinalReplyEndsAll)
 }
 
 /// A server that does not reply is reported as unavailable, not as busy.

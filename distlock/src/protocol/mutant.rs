@@ -123,7 +123,7 @@ pub(crate) enum Mutant {
     TakeOverAcquires,
     TakenOverLingers,
     FollowerWaitsAlone,
-    WrongKindEndsAll,
+    FinalReplyEndsAll,
     // Rules of the driver.
     CommandDroppedWithCaller,
     CommandLeftToCaller,

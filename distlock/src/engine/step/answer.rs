@@ -346,7 +346,7 @@ impl<W> Step<'_, W> {
                 if attempt.may_be_applied() {
                     self.compensate(attempt.token, attempt.longest);
                 }
-                self.dismiss_all(&Outcome::Unavailable(error));
+                self.dismiss_served(&attempt, &Outcome::Unavailable(error));
                 return None;
             }
             Failure::NotSent if self.env.link.is_down() => {

@@ -132,7 +132,7 @@ impl<W> Step<'_, W> {
 
     /// Ends the waiting requests that the attempt served, or would serve next.
     pub(super) fn dismiss_served(&mut self, attempt: &Attempt, outcome: &Outcome) {
-        let learns = |want: &Want| attempt.serves(want) || !rules::wrong_kind_ends_the_served_only();
+        let learns = |want: &Want| attempt.serves(want) || !rules::a_final_reply_ends_the_served_only();
         for waiter in self.state.waiters.take_if(learns) {
             self.complete(waiter, outcome.clone());
         }

@@ -147,6 +147,22 @@ fn who_is_dropped_meanwhile_leaves_nothing_behind() {
     assert_eq!(desk.next_leave().0.token, sent.token);
 }
 
+/// A server may refuse its command alone, as one that does not know its script.
+#[test]
+fn only_it_ends_with_a_refusal() {
+    let mut desk = Desk::new();
+    desk.acquire(0, replaces());
+    desk.acquire(1, want());
+    let (sent, _) = next_replace(&mut desk);
+    desk.fails(sent, Failure::Refused);
+    assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
+    desk.nobody_is_done();
+    let (context, op) = desk.next();
+    assert!(matches!(op, Command::Acquire(_, Ask::Plain(_))), "{op:?}");
+    desk.fresh(context);
+    assert!(matches!(desk.outcome(), (1, Outcome::Acquired(_))));
+}
+
 /// Otherwise a ticket that was used would get the lock, which is free.
 #[test]
 fn it_is_no_acquisition_though_this_process_has_left_the_key_free() {

@@ -53,7 +53,7 @@ const CASES: &[(Mutant, fn())] = &[
     ),
     (Mutant::JoinedThoughWanted, shared::no_reader_joins_those_whose_end_a_writer_elsewhere_waits_for),
     // The simulation has one prefix, so readers only meet another kind that writers may not have either.
-    (Mutant::WrongKindEndsAll, shared::a_writer_behind_readers_who_are_told_of_another_kind_waits),
+    (Mutant::FinalReplyEndsAll, shared::a_writer_behind_readers_who_are_told_of_another_kind_waits),
     // Waiters ask again a few milliseconds later, which hides the fault.
     (Mutant::LingersToTheEnd, linger::a_lease_that_nobody_comes_back_to_is_released_before_its_time_is_over),
 ];
