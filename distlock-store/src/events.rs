@@ -215,8 +215,7 @@ impl StoreEvents {
     /// # }
     /// ```
     pub fn granted(&self, key: &str, owner: &str, grant: Grant) {
-        let made = grant.age.map(|age| clock::now().before(age));
-        let Grant { fence, .. } = grant;
+        let Grant { fence, made } = grant;
         self.hint(Report::Granted { key: key.to_owned(), owner: owner.to_owned(), fence, made });
     }
 
@@ -285,7 +284,8 @@ impl fmt::Debug for StoreEvents {
 #[must_use]
 pub struct Grant {
     fence: Option<u64>,
-    age: Option<Duration>,
+    /// It was made at this time or later.
+    made: Option<Time>,
 }
 
 impl Grant {
@@ -310,19 +310,24 @@ impl Grant {
         Grant { fence: Some(first), ..self }
     }
 
-    /// At most this time has passed since the store made the grant. The owner then holds the lock at once, for the rest
-    /// of the claim.
+    /// At most this time has passed since the store made the grant, until this call. The owner then holds the lock at
+    /// once, for the rest of the claim.
     ///
     /// If the age is too small, there can be two holders, because the claim ends in the store while its owner relies on
     /// it. Measure it with one clock, or with two clocks that have a bounded difference, as
-    /// [`ServerClock`](super::ServerClock) does. If the age is too large, it costs a round trip.
+    /// [`ServerClock`](super::ServerClock) does. On Linux, [`Instant`](std::time::Instant) stops while the machine is
+    /// suspended, and the store's clock does not: use [`clock::now`]. If the age is too large, it costs a round trip.
     ///
     /// ```
     /// let grant = distlock::store::Grant::new().at_most_old(std::time::Duration::from_millis(3));
     /// # let _ = grant;
     /// ```
     pub fn at_most_old(self, age: Duration) -> Self {
-        Grant { age: Some(age), ..self }
+        self.made_at(clock::now().before(age))
+    }
+
+    pub(crate) fn made_at(self, made: Time) -> Self {
+        Grant { made: Some(made), ..self }
     }
 }
 

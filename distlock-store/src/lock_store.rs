@@ -37,8 +37,8 @@ use crate::{
 /// # A store without a clock
 /// If a store cannot end leases, do not compare a time in it with a client's wall clock. Let each write change a
 /// version. A process that finds another holder's item counts its ttl by its own monotonic clock, from the moment when
-/// it first saw this version. After the ttl, it takes the item on condition that the version has not changed.
-/// [`ObservedLeases`](crate::ObservedLeases) counts these ttls.
+/// it first saw this version. After the ttl, it takes the item on condition that the version has not changed. A version
+/// never returns, even after the item was deleted. [`ObservedLeases`](crate::ObservedLeases) counts these ttls.
 ///
 /// # What the manager promises
 /// - The operations of this process on one key follow each other, in the order of the manager's decisions, so an

@@ -19,6 +19,10 @@ const MOST: usize = 100_000;
 /// it takes the item by a write on condition that the version has not changed. This write fails if the holder has
 /// renewed the lease, so a late reader never takes a lock that is held.
 ///
+/// **A version never returns, even after the item was deleted.** Otherwise the lease of a later holder would count from
+/// the first look at an earlier one. A number alone begins again with a new item, so the version below also names the
+/// owner.
+///
 /// Other clients see a lease later than it is written, so for them it lasts a little longer than its holder relies on
 /// it.
 ///
@@ -38,12 +42,13 @@ const MOST: usize = 100_000;
 /// fn acquire(items: &mut HashMap<String, Item>, seen: &ObservedLeases, key: &str, owner: &str) -> AcquireReply {
 ///     let found = items.get(key).cloned(); // read
 ///     if let Some(item) = found.as_ref().filter(|item| item.owner != owner) {
-///         let left = seen.remaining(key, &item.version.to_string(), item.ttl);
+///         let version = format!("{} {}", item.owner, item.version);
+///         let left = seen.remaining(key, &version, item.ttl);
 ///         if !left.is_zero() {
 ///             return AcquireReply::Busy(Busy::ours(&*item.owner).remaining(left));
 ///         }
 ///     }
-///     // Written on condition that the version is still the one that was read, or that there is no item.
+///     // Written on condition that owner and version are still those that were read, or that there is no item.
 ///     let version = found.as_ref().map_or(0, |item| item.version) + 1;
 ///     items.insert(key.to_owned(), Item { owner: owner.to_owned(), ttl: Duration::from_secs(10), version });
 ///     seen.forget(key);
@@ -138,6 +143,13 @@ mod tests {
         assert_eq!([at(0, &leases, "a"), at(9, &leases, "b"), at(12, &leases, "b")], [10, 10, 7]);
         // A value that was read before the renewal, and comes late, does not end the lease.
         assert_eq!([at(13, &leases, "a"), at(14, &leases, "b")], [10, 10]);
+    }
+
+    /// The number of the version begins again with every item.
+    #[test]
+    fn the_lease_of_another_owner_begins_anew() {
+        let leases = ObservedLeases::new();
+        assert_eq!([at(0, &leases, "dl1:a:1 1"), at(10, &leases, "dl1:b:1 1")], [10, 10]);
     }
 
     #[test]

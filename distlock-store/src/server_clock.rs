@@ -71,7 +71,7 @@ impl ServerClock {
     /// ```
     pub fn grant(&self, made: Duration) -> Grant {
         let grant = Grant::new();
-        self.age(made).map_or(grant, |age| grant.at_most_old(age))
+        self.earliest(made).map_or(grant, |earliest| grant.made_at(earliest))
     }
 
     /// The next reply comes from another server, or from the same server after a restart.
@@ -89,8 +89,8 @@ impl ServerClock {
         self.0.lock().forget();
     }
 
-    /// The longest time that may have passed since the server's clock showed this.
-    fn age(&self, made: Duration) -> Option<Duration> {
+    /// The server's clock showed this at that time, or later.
+    fn earliest(&self, made: Duration) -> Option<Time> {
         let (now, made) = (clock::now(), server_time(made));
         let mut clock = self.0.lock();
         if clock.received(made, now).is_some() {
@@ -99,7 +99,7 @@ impl ServerClock {
         }
         let (_, high) = clock.offset(now)?;
         let nanos = i128::from(now.0) + high - i128::from(made.0) * 1_000;
-        Some(Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX)))
+        Some(now.before(Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))))
     }
 }
 
@@ -155,6 +155,12 @@ mod tests {
         Duration::from_nanos(clock::now().0)
     }
 
+    /// The longest time that may have passed since the server's clock showed this.
+    fn age_of(clock: &ServerClock, made: Duration) -> Option<Duration> {
+        let asked = clock::now();
+        clock.earliest(made).map(|earliest| asked.duration_since(earliest))
+    }
+
     fn observe(clock: &ServerClock, ahead: Duration) {
         let asking = clock.asking();
         asking.answered(now() + ahead);
@@ -167,11 +173,11 @@ mod tests {
         let began = now();
         observe(&clock, ahead);
         let made = now();
-        let age = clock.age(made + ahead).unwrap();
+        let age = age_of(&clock, made + ahead).unwrap();
         let ended = now();
         // An answer bounds the clock by the time that it took.
         assert!(age <= (ended - began) + SECOND / 100, "{age:?}");
-        let older = clock.age(made + ahead - SECOND).unwrap();
+        let older = age_of(&clock, made + ahead - SECOND).unwrap();
         assert!(older >= SECOND, "{older:?}");
     }
 
@@ -180,17 +186,17 @@ mod tests {
         let clock = ServerClock::new();
         observe(&clock, SECOND);
         clock.forget();
-        assert_eq!(clock.age(now()), None);
+        assert_eq!(age_of(&clock, now()), None);
     }
 
     #[test]
     fn a_grant_from_the_future_shows_that_the_clock_was_set_and_is_of_unknown_age() {
         let clock = ServerClock::new();
         observe(&clock, SECOND);
-        assert_eq!(clock.age(now() + SECOND * 60), None);
-        assert_eq!(clock.age(now() + SECOND), None, "nothing is known before the next answer");
+        assert_eq!(age_of(&clock, now() + SECOND * 60), None);
+        assert_eq!(age_of(&clock, now() + SECOND), None, "nothing is known before the next answer");
         observe(&clock, SECOND * 60);
-        assert!(clock.age(now() + SECOND * 60).is_some());
+        assert!(age_of(&clock, now() + SECOND * 60).is_some());
     }
 
     #[test]
@@ -198,6 +204,6 @@ mod tests {
         let clock = ServerClock::new();
         observe(&clock, SECOND * 60);
         let made = now() + SECOND;
-        assert!(clock.age(made).unwrap() >= SECOND * 59);
+        assert!(age_of(&clock, made).unwrap() >= SECOND * 59);
     }
 }

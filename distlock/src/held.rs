@@ -3,6 +3,7 @@
 use std::future::{Ready, ready};
 use std::iter::successors;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::driver::Around;
@@ -35,11 +36,19 @@ struct HeldSection {
     guard: Guard,
     /// The section around this one, once it has been entered.
     outer: OnceLock<Held>,
+    /// Its future was moved out of that section.
+    is_apart: AtomicBool,
+}
+
+impl HeldSection {
+    fn outer(&self) -> Option<&Held> {
+        self.outer.get().filter(|_| !self.is_apart.load(Ordering::Relaxed))
+    }
 }
 
 impl Held {
     pub(crate) fn new(guard: Guard) -> Self {
-        Held(Arc::new(HeldSection { guard, outer: OnceLock::new() }))
+        Held(Arc::new(HeldSection { guard, outer: OnceLock::new(), is_apart: AtomicBool::new(false) }))
     }
 
     /// Never compiles. The compiler says that the section releases the lock, instead of an error about moving out of a
@@ -67,13 +76,22 @@ impl Held {
 
     /// The lock held around this one.
     pub(crate) fn outer(&self) -> Option<&Held> {
-        self.0.outer.get()
+        self.0.outer()
+    }
+
+    /// The section is no longer inside that of `outer`.
+    pub(crate) fn leave_outer(&self) {
+        self.0.is_apart.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_same(&self, other: &Held) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl Around for HeldSection {
     fn holds(&self, manager: u64) -> Vec<Arc<LeaseCell>> {
-        let sections = successors(Some(self), |section| section.outer.get().map(|outer| &*outer.0));
+        let sections = successors(Some(self), |section| section.outer().map(|outer| &*outer.0));
         sections.flat_map(|section| section.guard.exclusive_cells(manager)).collect()
     }
 }

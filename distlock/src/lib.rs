@@ -63,7 +63,10 @@
 //! | `redis` | yes | `redis://`, `valkey://`, Sentinel, Cluster, servers that share the keys, and quorum (Redlock) |
 //! | `tracing` | yes | spans and events for the crate `tracing` |
 //! | `tls` | | `rediss://` and the other URLs of Redis with TLS |
-//! | `postgres`, `etcd`, `zookeeper`, `mysql`, `memcached`, `sqlite` | | the URLs of the same name (`mysql`: also `mariadb://`); TLS is included where the store has it |
+//! | `postgres`, `etcd`, `zookeeper`, `mysql`, `memcached`, `sqlite` | | the URLs of the same name (`mysql`: also `mariadb://`); TLS is included where the store has it. `etcd` needs `protoc` for the build |
+//! | `sqlx-postgres`, `sqlx-mysql`, `sqlx-sqlite`, `tokio-postgres`, `deadpool-postgres`, `mysql-async`, `rusqlite`, `diesel-postgres`, `diesel-sqlite`, `diesel-async-postgres`, `sea-orm-postgres`, `sea-orm-mysql`, `sea-orm-sqlite` | | transactions that check the fencing token, with this library: [`fence`] |
+//! | `r2d2` | | such transactions on a pool of `r2d2`, for functions that are not `async` |
+//! | `once` | | stored results for requests that are repeated: the option `once`, see [`fence`] |
 //! | `metrics` | | counters, gauges and histograms for the crate `metrics` |
 //! | `axum` | | [`LockError`] as a response, and a layer |
 //! | `testing` | | failures that a test orders, and the test suite for stores |
@@ -75,7 +78,8 @@
 //! - At most one holder per key, as long as the server keeps its data (no eviction, no restart without persistence, no
 //!   fail-over that loses writes) and its wall clock neither jumps forward nor runs more than 1 % faster than the
 //!   client's clock. If the server cannot promise this, [fencing tokens](FencingToken) still order the writes.
-//! - Every lease expires: a crashed holder delays others by at most its ttl.
+//! - Every lease expires: a crashed holder delays others by at most its ttl. On etcd and ZooKeeper, the session's
+//!   time-out decides (`session_timeout`, 30 s unless set). On Memcached, the delay is up to 13 s longer.
 //! - The holder finds out first: [`Guard::is_held`] returns false before the lease expires on the server, without I/O,
 //!   even if the machine was suspended. (This does not hold for a virtual machine that is paused from outside or
 //!   restored from a snapshot. Its clocks are paused, too, so only the fencing token detects the loss.)

@@ -26,6 +26,8 @@ struct Scope {
     manager: Option<ManagerHandle>,
     /// The innermost section.
     held: Option<Held>,
+    /// Whether that section belongs to this scope. Otherwise the scope has inherited it.
+    is_own: bool,
     /// The task that has entered it; `None` outside tokio's tasks.
     task: Option<Id>,
 }
@@ -57,10 +59,10 @@ impl Scope {
     fn current_with(add: Add) -> Scope {
         let (manager, held) = look(|scope| (scope.manager.clone(), scope.held().cloned()));
         match add {
-            Add::Manager(manager) => Scope { manager: Some(manager), held, task: None },
+            Add::Manager(manager) => Scope { manager: Some(manager), held, is_own: false, task: None },
             Add::Held(inner) => {
                 inner.enter_inside(held);
-                Scope { manager, held: Some(inner), task: None }
+                Scope { manager, held: Some(inner), is_own: true, task: None }
             }
         }
     }
@@ -70,10 +72,33 @@ impl Scope {
         self.held.as_ref().filter(|_| self.task == try_id())
     }
 
+    /// The innermost section and those around it, if they belong to the running task.
+    fn sections(&self) -> impl Iterator<Item = &Held> {
+        successors(self.held(), |held| held.outer())
+    }
+
     /// The task that it belongs to may be another one than at the last time.
     fn entered(&mut self) {
+        self.leave_sections_of_others();
         self.task = try_id();
         swap(self);
+    }
+
+    /// A future that was polled inside a section may be polled outside of it later, and even by another task. Then the
+    /// section's lock is not its own.
+    fn leave_sections_of_others(&mut self) {
+        let Some(held) = &self.held else { return };
+        let first = if self.is_own { held.outer() } else { Some(held) };
+        // Those that have ended in the meantime grant nothing.
+        let Some(outer) = successors(first, |held| held.outer()).find(|held| held.is_held()) else { return };
+        if look(|now| now.sections().any(|around| around.is_same(outer))) {
+            return;
+        }
+        if self.is_own {
+            held.leave_outer();
+        } else {
+            self.held = None;
+        }
     }
 }
 
@@ -164,10 +189,7 @@ pub(crate) fn scoped<F: Future>(add: Add, work: F) -> impl Future<Output = F::Ou
 
 /// The innermost of the locks held around this task for which `wanted` returns true.
 pub(crate) fn find_held(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
-    look(|scope| {
-        let mut sections = successors(scope.held(), |held| held.outer());
-        sections.find(|held| wanted(held)).cloned()
-    })
+    look(|scope| scope.sections().find(|held| wanted(held)).cloned())
 }
 
 /// The sections around this task.
@@ -178,8 +200,7 @@ pub(crate) fn around() -> Option<Weak<dyn Around>> {
 /// The keys that sections around this task hold now, the innermost first.
 pub(crate) fn held_here() -> Vec<String> {
     look(|scope| {
-        let sections = successors(scope.held(), |held| held.outer());
-        let held = sections.filter(|held| held.is_held());
+        let held = scope.sections().filter(|held| held.is_held());
         held.flat_map(|held| held.keys().map(str::to_owned).collect::<Vec<_>>()).collect()
     })
 }

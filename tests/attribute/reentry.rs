@@ -1,5 +1,8 @@
 //! Nested calls on the same key.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
 use distlock::{LockError, LockManager, distributed_lock, is_held_here, with_manager};
 
 use crate::support::{assert_held, locked};
@@ -100,6 +103,57 @@ async fn another_manager_is_another_lock() {
 #[tokio::test]
 async fn a_spawned_task_is_not_nested() {
     locked(async { spawns().await.unwrap() }).await;
+}
+
+/// Its first poll was inside the section of `k`, so it was nested there.
+#[tokio::test]
+async fn a_section_that_moves_to_another_task_is_no_longer_nested() {
+    for by_manager in [false, true] {
+        let manager = LockManager::in_memory();
+        let outer = manager.lock("k").run(async |_| {
+            let (around, nested) = (manager.clone(), manager.clone());
+            let body = async move {
+                assert!(is_held_here("k"));
+                tokio::task::yield_now().await;
+                assert!(!is_held_here("k"));
+                nested.lock("k").reentrant().no_wait().acquire().await.unwrap_err().is_busy()
+            };
+            let inner = async move {
+                if by_manager {
+                    with_manager(around, body).await
+                } else {
+                    around.lock("b").run(async |_| body.await).await.unwrap()
+                }
+            };
+            let mut inner = Box::pin(inner);
+            assert!(poll_once(inner.as_mut()).is_pending());
+            assert!(tokio::spawn(inner).await.unwrap());
+        });
+        outer.await.unwrap();
+    }
+}
+
+/// It is polled for the first time inside a section that ends before it.
+#[tokio::test]
+async fn a_section_that_leaves_an_inner_one_stays_nested_in_the_outer_one() {
+    let manager = LockManager::in_memory();
+    let outer = manager.lock("k").run(async |_| {
+        let body = async {
+            tokio::task::yield_now().await;
+            assert!(is_held_here("k") && !is_held_here("between"));
+            manager.lock("k").reentrant().no_wait().acquire().await.unwrap().release().await.unwrap();
+        };
+        let mut inner = Box::pin(manager.lock("b").run(async |_| body.await));
+        let between = manager.lock("between").run(async |_| poll_once(inner.as_mut()).is_pending());
+        assert!(between.await.unwrap());
+        inner.await.unwrap();
+    });
+    outer.await.unwrap();
+}
+
+/// The memory backend replies without a wait.
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 #[tokio::test]

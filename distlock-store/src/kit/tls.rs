@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
@@ -138,8 +138,9 @@ fn load(options: &TlsOptions, last: Option<Loaded>) -> Result<Loaded, String> {
         .with_root_certificates(roots);
     let config = match (&certificate, &key) {
         (Some(certificate), Some(key)) => {
-            let private = PrivateKeyDer::from_pem_slice(key)
-                .map_err(|error| unusable("key", options.key.as_ref(), &error))?;
+            let private = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
+                unusable("key", options.key.as_ref(), &fault(&error, "no private key in it"))
+            })?;
             let chain = certificates("cert", options.certificate.as_ref(), certificate)?;
             builder
                 .with_client_auth_cert(chain, private)
@@ -181,7 +182,19 @@ fn certificates(what: &str, pem: Option<&Pem>, text: &[u8]) -> Result<Vec<Certif
     match all {
         Ok(all) if all.is_empty() => Err(unusable(what, pem, &"no certificate in it")),
         Ok(all) => Ok(all),
-        Err(error) => Err(unusable(what, pem, &error)),
+        Err(error) => Err(unusable(what, pem, &fault(&error, "no certificate in it"))),
+    }
+}
+
+/// What is wrong with a PEM text. The error itself quotes lines of the text, which may be those of a private key.
+fn fault(error: &pem::Error, none: &'static str) -> &'static str {
+    match error {
+        pem::Error::MissingSectionEnd { .. } | pem::Error::IllegalSectionStart { .. } => {
+            "its BEGIN and its END must be lines of their own (was a line break written as `\\n`?)"
+        }
+        pem::Error::NoItemsFound => none,
+        pem::Error::Base64Decode(_) => "it is not base64",
+        _ => "it is not PEM",
     }
 }
 
@@ -209,6 +222,22 @@ mod tests {
         ] {
             let text = TlsFiles::new(options).unwrap_err();
             assert!(text.contains(reason) && !text.contains("s3cret"), "{text}");
+        }
+    }
+
+    /// As from a variable of the environment whose line breaks were escaped.
+    #[test]
+    fn a_key_on_one_line_is_not_shown() {
+        let whole = r"-----BEGIN PRIVATE KEY-----\ns3cret\n-----END PRIVATE KEY-----";
+        let open = format!(r"{whole}\n");
+        for text in [whole, &open, "-----BEGIN PRIVATE KEY-----\ns3cret\n"] {
+            let new = TlsOptions::new;
+            for options in [new().client_certificate_pem(text, text), new().authority_pem(text)] {
+                let error = TlsFiles::new(options).unwrap_err();
+                // `s3c` in decimal numbers.
+                assert!(!error.contains("s3cret") && !error.contains("115, 51, 99"), "{error}");
+                assert!(error.contains("given in memory"), "{error}");
+            }
         }
     }
 }

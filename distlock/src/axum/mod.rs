@@ -33,6 +33,7 @@
 //! | [`Unavailable`](crate::LockError::Unavailable) | 503 | `unavailable` | [`retry_after`](crate::LockError::retry_after) |
 //! | [`Closed`](crate::LockError::Closed) | 503 | `closed` | none: this process shuts down |
 //! | [`InvalidKey`](crate::LockError::InvalidKey) | 400 | `invalid_key` | none |
+//! | [`InvalidTicket`](crate::LockError::InvalidTicket) | 409 | `invalid_ticket` | none |
 //! | [`Fence`](crate::LockError::Fence), not committed | 503 | `not_committed` | one second |
 //! | [`Fence`](crate::LockError::Fence), outcome unknown | 503 | `outcome_unknown` | none: the client has to check the data first |
 //! | [`Fence`](crate::LockError::Fence), other arguments | 422 | `other_arguments` | none |

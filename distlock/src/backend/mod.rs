@@ -110,6 +110,21 @@ impl Demand {
     }
 }
 
+/// A part of a batch that is sent and answered together.
+pub(crate) struct BatchPart<T> {
+    /// The places of its operations in the batch.
+    pub(crate) places: Vec<usize>,
+    /// One result for each of them, in the same order.
+    pub(crate) results: BoxFuture<Vec<OpResult<T>>>,
+}
+
+impl<T> BatchPart<T> {
+    /// The whole batch is one part.
+    pub(crate) fn all(count: usize, results: BoxFuture<Vec<OpResult<T>>>) -> Vec<Self> {
+        vec![BatchPart { places: (0..count).collect(), results }]
+    }
+}
+
 /// A store of locks.
 pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Starts a request for a lock. Like every other operation, it must be cheap, because it is called on the caller's
@@ -133,8 +148,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Starts a renewal.
     fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply>;
 
-    /// Executes many renewals, in one round trip if possible. Returns one result for each, in order.
-    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>>;
+    /// Sends many renewals, with as few commands as possible. The result of each command arrives on its own: a server
+    /// that hangs must not delay the renewals that others have confirmed.
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<RenewReply>>;
 
     /// How many of these keys, from the first on, [`Backend::send_acquire_all`] can put into one command: at
     /// least one. One means that they are acquired one by one.

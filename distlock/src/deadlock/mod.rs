@@ -22,6 +22,9 @@ use crate::protocol::{StoreError, WaitRecord, Who, mutated, parse_owner, waits_o
 pub use cycle::{Deadlock, DeadlockMember};
 pub(crate) use graph::WaitsFor;
 
+use distlock_store::clock;
+use distlock_store::engine::Time;
+
 /// A request that waits inside a section publishes it after this time.
 pub(crate) const PUBLISHED_AFTER: Duration = Duration::from_secs(1);
 /// A look that takes longer proves nothing. Less than the time above: the clocks of two processes may drift.
@@ -61,19 +64,75 @@ pub(crate) trait Records: Sync {
     fn holder(&self, key: &Arc<str>) -> Read<'_>;
 }
 
-/// Looks for a deadlock through the request `number` of `client`, which waits for `key`. `graph` has what this look has
-/// read before.
-pub(crate) async fn look(
+/// Why a look has no result. An earlier suspicion still counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unfinished {
+    /// The store has not answered.
+    Unanswered,
+    /// The look took too long to prove anything.
+    TooSlow,
+    /// The waits lead to more keys than one look reads.
+    TooManyKeys,
+}
+
+/// Looks for several requests, one after the other. Each uses what those before it have read, as long as that is
+/// not too old.
+pub(crate) struct Looks<'a> {
+    records: &'a dyn Records,
+    graph: WaitsFor,
+    /// When the first of its keys was read.
+    began: Time,
+}
+
+impl<'a> Looks<'a> {
+    pub(crate) fn new(records: &'a dyn Records) -> Self {
+        Looks { records, graph: WaitsFor::default(), began: clock::now() }
+    }
+
+    /// Looks for a deadlock through the request `number` of `client`, which waits for `key`.
+    pub(crate) async fn look(
+        &mut self,
+        request: (&str, u64),
+        key: &Arc<str>,
+    ) -> Result<Option<Deadlock>, Unfinished> {
+        loop {
+            let is_fresh = self.graph.len() == 0;
+            if is_fresh {
+                self.began = clock::now();
+            }
+            let found = look(&mut self.graph, self.records, request, key).await;
+            let found = if proves(clock::now().duration_since(self.began)) {
+                found
+            } else {
+                Err(Unfinished::TooSlow)
+            };
+            if matches!(found, Err(Unfinished::TooSlow | Unfinished::TooManyKeys)) {
+                self.graph = WaitsFor::default();
+                // Without what was read for other requests, there may be time and room.
+                if !is_fresh {
+                    continue;
+                }
+            }
+            return found;
+        }
+    }
+}
+
+/// Looks for a deadlock through the request `number` of `client`, which waits for `key`. `graph` has what was read
+/// before.
+async fn look(
     graph: &mut WaitsFor,
     records: &dyn Records,
-    (client, number): (&str, u64),
+    request: (&str, u64),
     key: &Arc<str>,
-) -> Result<Option<Deadlock>, StoreError> {
+) -> Result<Option<Deadlock>, Unfinished> {
     loop {
-        let found = graph.cycle_through((client, number), key);
-        let unread = graph.next_unread(key).filter(|_| found.is_none() && graph.len() < MOST_KEYS);
-        let Some(unread) = unread else { return Ok(found) };
-        let holder = records.holder(&unread).await?;
+        let found = graph.cycle_through(request, key);
+        let Some(unread) = graph.next_unread(key).filter(|_| found.is_none()) else { return Ok(found) };
+        if graph.len() >= MOST_KEYS {
+            return Err(Unfinished::TooManyKeys);
+        }
+        let holder = records.holder(&unread).await.map_err(|_| Unfinished::Unanswered)?;
         graph.insert(unread, holder);
     }
 }

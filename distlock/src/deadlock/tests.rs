@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::*;
 
@@ -175,4 +176,63 @@ fn random_graphs_agree_with_a_search_through_all_paths() {
         with_cycles += usize::from(!every.is_empty());
     }
     assert!((500..2_900).contains(&with_cycles), "{with_cycles}");
+}
+
+/// A store that takes its time for each key.
+struct Slow {
+    graph: WaitsFor,
+    each: Duration,
+}
+
+impl Records for Slow {
+    fn holder(&self, key: &Arc<str>) -> Read<'_> {
+        let (each, holder) = (self.each, self.graph.holder_at(key));
+        Box::pin(async move {
+            tokio::time::sleep(each).await;
+            Ok(holder)
+        })
+    }
+}
+
+/// 63 holders that wait for nothing, and two that wait for each other.
+fn many_and_a_cycle() -> WaitsFor {
+    let mut waits: Vec<&[usize]> = vec![&[]; 63];
+    waits.extend([&[64_usize][..], &[63]]);
+    graph(&waits)
+}
+
+/// What was read for the requests before it is too old. So it is read again.
+#[tokio::test(start_paused = true)]
+async fn the_last_of_many_requests_is_looked_at_if_the_store_is_slow() {
+    let _clock = clock::of_tokio::follow();
+    let slow = Slow { graph: many_and_a_cycle(), each: Duration::from_millis(20) };
+    let mut looks = Looks::new(&slow);
+    for key in 0..63 {
+        assert_eq!(looks.look(("c", 1), &name(key)).await, Ok(None), "{key}");
+    }
+    let found = looks.look(("c63", 630), &name(64)).await.unwrap();
+    assert_eq!(numbers(&found.unwrap()), [630, 640]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_too_slow_for_one_request_proves_nothing() {
+    let _clock = clock::of_tokio::follow();
+    let slow = Slow { graph: many_and_a_cycle(), each: LONGEST_LOOK };
+    let mut looks = Looks::new(&slow);
+    assert_eq!(looks.look(("c63", 630), &name(64)).await, Err(Unfinished::TooSlow));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_with_too_many_keys_has_no_result_and_leaves_room_for_the_next() {
+    let _clock = clock::of_tokio::follow();
+    // Each holder waits for the next one. The last two wait for each other.
+    let all: Vec<[usize; 1]> = (1..MOST_KEYS + 10).map(|next| [next]).chain([[MOST_KEYS + 8]]).collect();
+    let all: Vec<&[usize]> = all.iter().map(|next| &next[..]).collect();
+    let store = Slow { graph: graph(&all), each: Duration::ZERO };
+    let mut looks = Looks::new(&store);
+    assert_eq!(looks.look(("c", 1), &name(0)).await, Err(Unfinished::TooManyKeys));
+    let (first, last) = (MOST_KEYS + 8, MOST_KEYS + 9);
+    let number = first as u64 * 10;
+    let found = looks.look((&format!("c{first}"), number), &name(last)).await.unwrap();
+    assert_eq!(numbers(&found.unwrap()), [number, number + 10]);
 }

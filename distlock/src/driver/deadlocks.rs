@@ -7,7 +7,7 @@ use super::Core;
 use super::nested_watch::Due;
 use super::who::Lease;
 use crate::contained::contained;
-use crate::deadlock::{self, Deadlock, Holder, LONGEST_LOOK, Read, Records, WaitsFor, proves};
+use crate::deadlock::{Deadlock, Holder, LONGEST_LOOK, Looks, Read, Records, Unfinished};
 use crate::engine::Outcome;
 use crate::observe::Event;
 use crate::protocol::{Failure, LockKind, StoredLock, Who, parse_token};
@@ -22,17 +22,17 @@ impl Core {
         let (due, outdated) = self.nested_waits.due(clock::now());
         reported.retain(|(number, _)| self.nested_waits.is_waiting(*number));
         self.publish_waits(&due, outdated).await;
-        let began = clock::now();
-        let mut graph = WaitsFor::default();
+        let mut looks = Looks::new(&**self);
         for Due { number, record, .. } in due {
-            let found = deadlock::look(&mut graph, &**self, (&self.client, number), &record.key).await;
-            if !proves(clock::now().duration_since(began)) {
-                return;
-            }
-            // Without a reply, this look has no result. An earlier suspicion still counts.
-            let Ok(found) = found else { continue };
-            if let Some(deadlock) = self.nested_waits.judge(number, found) {
-                self.is_deadlocked(number, &Arc::new(deadlock), reported);
+            match looks.look((&self.client, number), &record.key).await {
+                Ok(found) => {
+                    if let Some(deadlock) = self.nested_waits.judge(number, found) {
+                        self.is_deadlocked(number, &Arc::new(deadlock), reported);
+                    }
+                }
+                // Looks for the other requests would take as long.
+                Err(Unfinished::TooSlow) => return,
+                Err(Unfinished::Unanswered | Unfinished::TooManyKeys) => {}
             }
         }
     }

@@ -32,8 +32,10 @@ impl Core {
 
     /// The same without those whose hold has ended, and whose release is awaited.
     pub(crate) fn lease_handles_not_released(&self) -> usize {
-        let releasing = self.releasing.load(Ordering::SeqCst);
-        self.lease_handles().saturating_sub(releasing)
+        // A release that ends in between is still among the handles, so the number is never too low: the store must
+        // not be closed while a body uses its lock.
+        let handles = self.lease_handles();
+        handles.saturating_sub(self.releasing.load(Ordering::SeqCst))
     }
 
     /// Waits for at most `d` until `idle` returns `true`. Checks it whenever a hold or a command has ended.

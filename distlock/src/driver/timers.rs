@@ -5,10 +5,13 @@ use std::sync::Arc;
 use super::in_flight::{self, Answered, Begun, all_unanswered, begin, pair};
 use super::shards::Effects;
 use super::{Core, Requester};
+use crate::backend::{BatchPart, BoxFuture};
 use crate::contained::{Panicked, contained};
 use crate::engine::{Answer, Command, Context, Effect, RenewPurpose};
 use crate::protocol::{OpResult, RenewReply};
 use distlock_store::clock;
+
+type Renewals = Vec<(Context, RenewPurpose)>;
 
 impl Core {
     /// Fires the timers that are due. Renewals are sent as one batch. `Err`: the engine itself has panicked.
@@ -42,29 +45,43 @@ impl Core {
         if let Ok(Some(noted)) = contained(|| self.backend.note_holds(&mut notes)) {
             self.aside(noted);
         }
-        match contained(|| begin(self.backend.send_renew_all(batch))) {
+        match contained(|| self.backend.send_renew_all(batch)) {
+            Ok(parts) => {
+                let mut renewals: Vec<_> = renewals.into_iter().map(Some).collect();
+                for BatchPart { places, results } in parts {
+                    let renewals = places.iter().filter_map(|place| renewals.get_mut(*place)?.take());
+                    self.begin_renewals(renewals.collect(), results);
+                }
+                // Those without a part were not answered.
+                self.all_renewed(renewals.into_iter().flatten().collect(), Vec::new());
+            }
+            Err(panicked) => self.none_renewed(renewals, panicked),
+        }
+    }
+
+    /// These renewals are answered together.
+    fn begin_renewals(self: &Arc<Self>, renewals: Renewals, results: BoxFuture<Vec<OpResult<RenewReply>>>) {
+        match contained(|| begin(results)) {
             Ok(Begun::Answered(results)) => self.all_renewed(renewals, results),
             Ok(Begun::UnderWay(answers)) => {
                 let core = self.clone();
                 self.on_io_thread(async move {
-                    let count = renewals.len();
-                    let results = in_flight::answer(answers).await;
-                    let results = results.unwrap_or_else(|panicked| all_unanswered(count, panicked));
-                    core.all_renewed(renewals, results);
+                    match in_flight::answer(answers).await {
+                        Ok(results) => core.all_renewed(renewals, results),
+                        Err(panicked) => core.none_renewed(renewals, panicked),
+                    }
                 });
             }
-            Err(panicked) => {
-                let results = all_unanswered(renewals.len(), panicked);
-                self.all_renewed(renewals, results);
-            }
+            Err(panicked) => self.none_renewed(renewals, panicked),
         }
     }
 
-    fn all_renewed(
-        self: &Arc<Self>,
-        renewals: Vec<(Context, RenewPurpose)>,
-        results: Vec<OpResult<RenewReply>>,
-    ) {
+    fn none_renewed(self: &Arc<Self>, renewals: Renewals, panicked: Panicked) {
+        let results = all_unanswered(renewals.len(), panicked);
+        self.all_renewed(renewals, results);
+    }
+
+    fn all_renewed(self: &Arc<Self>, renewals: Renewals, results: Vec<OpResult<RenewReply>>) {
         for ((context, asked), result) in pair(renewals, results) {
             self.answered(Answered::One(context, Answer::Renew(asked, result), None), None);
         }

@@ -269,6 +269,14 @@ impl Items {
         self.sender.send(item).await.map_err(|_| Unread)
     }
 
+    /// A look at the store may take minutes. It ends with its reader.
+    async fn read<T>(&self, looking: impl Future<Output = T>) -> Result<T, Unread> {
+        tokio::select! {
+            found = looking => Ok(found),
+            () = self.sender.closed() => Err(Unread),
+        }
+    }
+
     /// This process's knowledge of its own locks.
     fn told(&self, key: &Arc<str>) -> Option<OwnAccount> {
         let account = self.core.account(key)?;
@@ -298,10 +306,8 @@ impl Items {
         self.send(ListEvent::Client(client(&core.client, &core.who()))).await?;
         let (mut after, mut silent) = (None, HashSet::new());
         loop {
-            let page = match core
-                .reaching(self.unavailable_after, || core.backend.list(&beginning, after.clone()))
-                .await
-            {
+            let page = core.reaching(self.unavailable_after, || core.backend.list(&beginning, after.clone()));
+            let page = match self.read(page).await? {
                 Ok(page) => page,
                 Err(error) => return Ok(ListEvent::Failed(unavailable(error))),
             };
@@ -315,8 +321,8 @@ impl Items {
             self.locks(locks, pattern, &mut silent).await?;
             let keys: Vec<Arc<str>> = keys.into_iter().filter(|key| pattern.matches(key)).collect();
             for some in keys.chunks(TOGETHER) {
-                match core.reaching(self.unavailable_after, || core.backend.inspect_all(some.to_vec())).await
-                {
+                let locks = core.reaching(self.unavailable_after, || core.backend.inspect_all(some.to_vec()));
+                match self.read(locks).await? {
                     Ok(locks) => self.locks(locks, pattern, &mut silent).await?,
                     Err(error) => return Ok(ListEvent::Failed(unavailable(error))),
                 }
@@ -345,5 +351,29 @@ impl Items {
             self.send(ListEvent::Lock(entry)).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_at_the_store_ends_with_its_reader() {
+        let manager = LockManager::in_memory();
+        let (sender, receiver) = mpsc::channel(1);
+        let items = Items { core: manager.core().clone(), sender, unavailable_after: Duration::ZERO };
+        let looking = Arc::new(());
+        let held = looking.clone();
+        let mut read = Box::pin(items.read(async move {
+            pending::<()>().await;
+            drop(held);
+        }));
+        assert!(std::future::poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx).is_pending())).await);
+        drop(receiver);
+        assert!(read.await.is_err());
+        assert_eq!(Arc::strong_count(&looking), 1);
     }
 }

@@ -37,7 +37,7 @@ pub struct ShutdownReport {
     /// How many of the lost locks are still in use by bodies that ignore the loss. Their leases expire after their ttl.
     pub ignored: usize,
     /// The number of releases that the server has not confirmed, because they failed or have no reply yet. Their leases
-    /// expire after their ttl.
+    /// expire after their ttl. A release that was sent again after a reconnect may be counted twice.
     pub unconfirmed: usize,
 }
 

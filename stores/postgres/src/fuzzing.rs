@@ -3,7 +3,7 @@
 //! No input may cause a panic. The other requirements are asserted.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
@@ -45,7 +45,7 @@ fn notification(text: &str) {
     let (sender, mut reports) = mpsc::unbounded_channel();
     let events = StoreEvents::new("c".into(), sender, Arc::default(), watch::channel(true).1);
     let grants = Grants::default();
-    grants.asks(&Owner::new("c", 7), Instant::now(), Duration::from_secs(3), 0);
+    grants.asks(&Owner::new("c", 7), distlock_store::clock::now(), Duration::from_secs(3), 0);
     grants.heard(text, &events);
     assert!(reports.try_recv().is_err() || reports.try_recv().is_err(), "two reports of one message");
 }

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use distlock_store::engine::Time;
 use distlock_store::kit::sync::Locked;
-use distlock_store::{Grant, Owner, StoreEvents};
+use distlock_store::{Grant, Owner, StoreEvents, clock};
 
 /// The entries that a sweep leaves, at most, before the next one.
 const SWEPT_AT_LEAST: usize = 1_024;
@@ -28,10 +29,11 @@ struct Waiting {
 
 #[derive(Clone, Copy, Debug)]
 struct QueuedRequest {
-    /// A grant that was not heard of yet was made later. So the age of a grant needs no server clock.
-    since: Instant,
+    /// A grant that was not heard of yet was made later. So the age of a grant needs no server clock. The process's
+    /// clock continues while the machine is suspended, as the claim does on the server.
+    since: Time,
     /// When the last command was sent.
-    asked: Instant,
+    asked: Time,
     /// The shortest claim that the place may have.
     claim: Duration,
     is_fenced: bool,
@@ -39,10 +41,10 @@ struct QueuedRequest {
 
 impl Grants {
     /// Called before a command is sent that may put the owner into the queue. Returns whether it is the first one.
-    pub(super) fn asks(&self, owner: &Owner, asked: Instant, claim: Duration, fences: u32) -> bool {
+    pub(super) fn asks(&self, owner: &Owner, asked: Time, claim: Duration, fences: u32) -> bool {
         let Waiting { owners, sweep_at } = &mut *self.waiting.lock();
         if owners.len() >= (*sweep_at).max(SWEPT_AT_LEAST) {
-            owners.retain(|_, place| asked.saturating_duration_since(place.asked) < NO_LONGER_WAITS);
+            owners.retain(|_, place| asked.duration_since(place.asked) < NO_LONGER_WAITS);
             *sweep_at = owners.len() * 2;
         }
         let is_fenced = fences > 0;
@@ -65,10 +67,10 @@ impl Grants {
     /// The notification of an earlier grant may still be under way: the grant expired, and the command has put the
     /// owner into the queue again. But a grant lasts for a claim, and then the reply would have said that the owner
     /// holds the lock. So there was no grant in less than a claim.
-    pub(super) fn waits(&self, owner: &Owner, asked: Instant, replied: Instant) {
+    pub(super) fn waits(&self, owner: &Owner, asked: Time, replied: Time) {
         if let Some(place) = self.waiting.lock().owners.get_mut(owner.as_str())
             // The server's clock may be faster than this one.
-            && replied.saturating_duration_since(place.since) < place.claim * 9 / 10
+            && replied.duration_since(place.since) < place.claim * 9 / 10
         {
             place.since = place.since.max(asked);
         }
@@ -103,7 +105,9 @@ impl Grants {
         // The entry stays, because a later command may have put the owner into the queue again, and then there may be
         // another grant that was not heard of yet.
         let grant = match self.waiting.lock().owners.get(owner) {
-            Some(QueuedRequest { since, is_fenced: false, .. }) => Grant::new().at_most_old(since.elapsed()),
+            Some(QueuedRequest { since, is_fenced: false, .. }) => {
+                Grant::new().at_most_old(clock::now().duration_since(*since))
+            }
             // For `None`: it no longer waits.
             Some(QueuedRequest { is_fenced: true, .. }) | None => Grant::new(),
         };
@@ -120,6 +124,11 @@ pub(super) fn unhex(word: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use distlock_store::engine::Report;
+    use tokio::sync::{mpsc, watch};
+
     use super::*;
 
     const CLAIM: Duration = Duration::from_secs(3);
@@ -128,7 +137,7 @@ mod tests {
         Owner::new("one", number)
     }
 
-    fn since(grants: &Grants, owner: &Owner) -> Instant {
+    fn since(grants: &Grants, owner: &Owner) -> Time {
         grants.waiting.lock().owners[owner.as_str()].since
     }
 
@@ -136,15 +145,15 @@ mod tests {
     /// The next command, sent before that and executed after it, finds another holder.
     #[test]
     fn a_late_notification_of_an_expired_grant_is_not_reported_as_younger() {
-        let (grants, owner, begun) = (Grants::default(), owner(1), Instant::now());
+        let (grants, owner, begun) = (Grants::default(), owner(1), clock::now());
         assert!(grants.asks(&owner, begun, CLAIM, 0));
         grants.waits(&owner, begun, begun);
-        let again = begun + CLAIM * 4 / 5;
+        let again = begun.after(CLAIM * 4 / 5);
         assert!(!grants.asks(&owner, again, CLAIM, 0));
-        grants.waits(&owner, again, begun + CLAIM);
+        grants.waits(&owner, again, begun.after(CLAIM));
         assert_eq!(since(&grants, &owner), begun);
         // Nor after further commands, as long as the notification may be under way.
-        let later = begun + CLAIM * 2;
+        let later = begun.after(CLAIM * 2);
         grants.asks(&owner, later, CLAIM, 0);
         grants.waits(&owner, later, later);
         assert_eq!(since(&grants, &owner), begun);
@@ -152,23 +161,38 @@ mod tests {
 
     #[test]
     fn a_grant_is_younger_than_a_command_that_was_answered_within_a_claim() {
-        let (grants, owner, begun) = (Grants::default(), owner(1), Instant::now());
+        let (grants, owner, begun) = (Grants::default(), owner(1), clock::now());
         for heartbeat in 0..5 {
-            let asked = begun + CLAIM * 4 / 5 * heartbeat;
+            let asked = begun.after(CLAIM * 4 / 5 * heartbeat);
             grants.asks(&owner, asked, CLAIM, 0);
-            grants.waits(&owner, asked, asked + CLAIM / 20);
+            grants.waits(&owner, asked, asked.after(CLAIM / 20));
             assert_eq!(since(&grants, &owner), asked);
         }
+    }
+
+    /// On the clock that continues while the machine is suspended.
+    #[test]
+    fn a_grant_may_be_as_old_as_the_last_command() {
+        let (grants, owner) = (Grants::default(), owner(1));
+        let asked = clock::now();
+        grants.asks(&owner, asked, CLAIM, 0);
+        let (sender, mut reports) = mpsc::unbounded_channel();
+        let events = StoreEvents::new("one".into(), sender, Arc::default(), watch::channel(true).1);
+        grants.heard(&format!("{} 0 6b", owner.as_str()), &events);
+        let Ok(Report::Granted { made: Some(made), .. }) = reports.try_recv() else {
+            panic!("no grant of known age")
+        };
+        assert!(made <= asked, "{made:?} after {asked:?}");
     }
 
     /// A reply that was lost may have left a place with the shorter claim.
     #[test]
     fn the_shortest_claim_counts_even_if_its_reply_was_lost() {
-        let (grants, owner, begun) = (Grants::default(), owner(1), Instant::now());
+        let (grants, owner, begun) = (Grants::default(), owner(1), clock::now());
         grants.asks(&owner, begun, CLAIM, 0);
         grants.waits(&owner, begun, begun);
-        grants.asks(&owner, begun + CLAIM / 10, CLAIM / 10, 0);
-        let again = begun + CLAIM / 2;
+        grants.asks(&owner, begun.after(CLAIM / 10), CLAIM / 10, 0);
+        let again = begun.after(CLAIM / 2);
         grants.asks(&owner, again, CLAIM, 0);
         grants.waits(&owner, again, again);
         assert_eq!(since(&grants, &owner), begun);
@@ -176,9 +200,9 @@ mod tests {
 
     #[test]
     fn owners_that_no_longer_wait_are_removed() {
-        let (grants, begun) = (Grants::default(), Instant::now());
+        let (grants, begun) = (Grants::default(), clock::now());
         for number in 0..100_000 {
-            let asked = begun + NO_LONGER_WAITS / 1_000 * number;
+            let asked = begun.after(NO_LONGER_WAITS / 1_000 * number);
             grants.asks(&owner(number.into()), asked, CLAIM, 0);
         }
         let left = grants.waiting.lock().owners.len();

@@ -22,7 +22,7 @@ mod supervisor;
 mod tls;
 mod url;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
@@ -39,7 +39,7 @@ use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Owner, Publish,
     Queue, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents,
-    StoredLock, StoredPage, Waiting,
+    StoredLock, StoredPage, Waiting, clock,
 };
 
 /// Longer than any real lease.
@@ -150,7 +150,7 @@ impl LockStore for PostgresStore {
         let (ttl, kind) = (millis(*ttl), number_of(*kind));
         let (channel, claim, entry) = place(queue.as_ref(), &pool);
         self.refuse_outdated(&pool, request)?;
-        let asked = Instant::now();
+        let asked = clock::now();
         let is_first = queue
             .filter(|_| channel.is_some())
             .is_some_and(|queue| self.grants.asks(owner, asked, queue.claim, *fences));
@@ -179,7 +179,7 @@ impl LockStore for PostgresStore {
         }
         let reply = acquired(&said?)?;
         match &reply {
-            AcquireReply::Busy(_) if channel.is_some() => self.grants.waits(owner, asked, Instant::now()),
+            AcquireReply::Busy(_) if channel.is_some() => self.grants.waits(owner, asked, clock::now()),
             _ => self.grants.ends(owner),
         }
         Ok(reply)
@@ -289,7 +289,7 @@ impl LockStore for PostgresStore {
         let channels: Vec<Option<i64>> = places.iter().map(|place| place.0).collect();
         let claims: Vec<i64> = places.iter().map(|place| place.1).collect();
         let entries: Vec<i64> = places.iter().map(|place| place.2).collect();
-        let asked = Instant::now();
+        let asked = clock::now();
         let queued = || {
             let queued = requests.iter().zip(&channels).filter(|(_, channel)| channel.is_some());
             queued.filter_map(|(request, _)| request.queue.map(|queue| (request, queue)))
@@ -322,7 +322,7 @@ impl LockStore for PostgresStore {
             return Ok(vec![locked()]);
         }
         let replies: Vec<AcquireReply> = said?.lines().map(acquired).collect::<Result<_, _>>()?;
-        let replied = Instant::now();
+        let replied = clock::now();
         for (request, reply) in requests.iter().zip(&replies) {
             match reply {
                 AcquireReply::Busy(_) => self.grants.waits(&request.owner, asked, replied),

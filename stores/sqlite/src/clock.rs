@@ -3,11 +3,16 @@
 //! of this start, and ends with it.
 
 use std::fs;
+use std::path::Path;
 
 use distlock_store::StoreError;
 
+use super::local;
+
 /// An id that is different after each start of the machine.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+/// The number of procfs in statfs(2).
+const PROC: u32 = 0x9fa0;
 /// The offset of the clock for this process (see time_namespaces(7)). Older kernels do not have this file.
 const OFFSETS: &str = "/proc/self/timens_offsets";
 
@@ -19,12 +24,26 @@ pub(super) fn boot() -> Result<String, StoreError> {
             "this container has a clock of its own (a time namespace), which its host and other containers do not share",
         ));
     }
-    match fs::read_to_string(BOOT) {
-        Ok(boot) => Ok(boot.trim().to_owned()),
-        Err(error) => Err(StoreError::refused(format!(
-            "leases in a file are counted by a clock of Linux, and {BOOT} cannot be read: {error}"
-        ))),
+    kernels(Path::new(BOOT))
+}
+
+/// The id in this file, which must be the kernel's. LXC and systemd-nspawn mount a file with another id over it, so each
+/// container would take the leases of the others for those of an earlier start.
+fn kernels(path: &Path) -> Result<String, StoreError> {
+    let unreadable = |error| {
+        let path = path.display();
+        StoreError::refused(format!(
+            "leases in a file are counted by a clock of Linux, and {path} cannot be read: {error}"
+        ))
+    };
+    if local::kind(path).map_err(unreadable)? != PROC {
+        return Err(StoreError::refused(format!(
+            "this container has a boot id of its own (LXC and systemd-nspawn mount a file over {}), which its host and \
+             other containers do not share: use a store with a server",
+            path.display()
+        )));
     }
+    Ok(fs::read_to_string(path).map_err(unreadable)?.trim().to_owned())
 }
 
 fn is_shifted(offsets: &str) -> bool {
@@ -46,6 +65,17 @@ pub(super) fn now() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_boot_id_of_its_own_is_refused() {
+        assert!(!kernels(Path::new(BOOT)).unwrap().is_empty());
+        let mounted = tempfile::NamedTempFile::new().unwrap();
+        fs::write(mounted.path(), "0b8bd3f4-1f6a-4c0e-9d7b-3a0b5f3f0d11").unwrap();
+        let error = kernels(mounted.path()).unwrap_err().to_string();
+        assert!(error.contains("boot id of its own"), "{error}");
+        let error = kernels(Path::new("/nowhere/boot_id")).unwrap_err().to_string();
+        assert!(error.contains("cannot be read"), "{error}");
+    }
 
     #[test]
     fn a_clock_of_its_own_is_recognised() {

@@ -38,6 +38,7 @@ pub(super) struct LockFile {
     path: PathBuf,
     /// The device and the number of the open file. Later, the name may refer to another file.
     identity: (u64, u64),
+    log: PathBuf,
     db: Connection,
     boot: String,
     /// The log is written back when it reaches this length.
@@ -52,8 +53,9 @@ impl LockFile {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(path, flags).map_err(errors::undone)?;
-        let identity = identity(path)?;
+        let (db, identity) =
+            opened(path, || Connection::open_with_flags(path, flags).map_err(errors::undone))?;
+        let log = log_of(path)?;
         db.busy_timeout(busy_timeout).map_err(errors::undone)?;
         let mode: String =
             db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(errors::undone)?;
@@ -68,7 +70,7 @@ impl LockFile {
         // file would remove the log of that file.
         db.pragma_update(None, "wal_autocheckpoint", 0).map_err(errors::undone)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(errors::undone)?;
-        let mut file = LockFile { path: path.to_owned(), identity, db, boot, longest_log: LONGEST_LOG };
+        let mut file = LockFile { path: path.to_owned(), identity, log, db, boot, longest_log: LONGEST_LOG };
         // The file is locked only in this case. So others can open and read it even if a process keeps it locked.
         if file.read(|db, _| lacks_tables(db))? {
             file.write(None, Durable::Yes, |tx, _| tx.execute_batch(TABLES))?;
@@ -120,9 +122,7 @@ impl LockFile {
     }
 
     pub(super) fn log_length(&self) -> u64 {
-        let mut log = self.path.clone().into_os_string();
-        log.push("-wal");
-        fs::metadata(log).map_or(0, |log| log.len())
+        fs::metadata(&self.log).map_or(0, |log| log.len())
     }
 }
 
@@ -137,8 +137,34 @@ fn in_time(until: Option<i64>, now: i64) -> Result<(), StoreError> {
 
 fn lacks_tables(db: &Connection) -> rusqlite::Result<bool> {
     let sql = "SELECT count(*) FROM sqlite_schema \
-               WHERE name IN ('distlock_lease_1', 'distlock_lease_1_k', 'distlock_fence_1')";
-    db.query_row(sql, [], |row| Ok(row.get::<_, i64>(0)? < 3))
+               WHERE name IN ('distlock_lease_1', 'distlock_lease_1_k', 'distlock_value_1', 'distlock_fence_1')";
+    db.query_row(sql, [], |row| Ok(row.get::<_, i64>(0)? < 4))
+}
+
+/// Opens the file that the name refers to, and returns its identity. The name may refer to another file while SQLite
+/// opens it, so it must refer to the same one before and after.
+fn opened<T>(
+    path: &Path,
+    mut open: impl FnMut() -> Result<T, StoreError>,
+) -> Result<(T, (u64, u64)), StoreError> {
+    // The first attempt may create the file.
+    for _ in 0..3 {
+        let before = identity(path).ok();
+        let open = open()?;
+        let after = identity(path)?;
+        if before == Some(after) {
+            return Ok((open, after));
+        }
+    }
+    Err(StoreError::later(format!("{}: the file was replaced while it was opened", path.display())))
+}
+
+/// SQLite follows a symbolic link, and keeps the log next to the file.
+fn log_of(path: &Path) -> Result<PathBuf, StoreError> {
+    let file = fs::canonicalize(path).map_err(|error| errors::of_the_place(path, &error))?;
+    let mut log = file.into_os_string();
+    log.push("-wal");
+    Ok(log.into())
 }
 
 fn identity(path: &Path) -> Result<(u64, u64), StoreError> {
@@ -155,4 +181,33 @@ fn not_forked() -> Result<(), StoreError> {
     Err(StoreError::refused(
         "this process was forked from one that has opened SQLite files: let it run a program (exec) first",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_replaced_while_it_is_opened_is_opened_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("locks.db"), directory.path().join("other.db"));
+        let mut rounds = 0;
+        let (opened, is_now) = opened(&path, || {
+            rounds += 1;
+            if rounds < 3 {
+                fs::write(&other, "").unwrap();
+                fs::rename(&other, &path).unwrap();
+            }
+            Ok(rounds)
+        })
+        .unwrap();
+        assert_eq!((opened, is_now), (3, identity(&path).unwrap()));
+        let error = super::opened(&path, || {
+            fs::write(&other, "").unwrap();
+            fs::rename(&other, &path).unwrap();
+            Ok(())
+        })
+        .unwrap_err();
+        assert!(error.to_string().contains("was replaced while it was opened"), "{error}");
+    }
 }

@@ -146,8 +146,8 @@ pub(super) fn acquire(
 }
 
 /// The first of this many consecutive fencing tokens. All keys share one counter, so no token is forgotten when the
-/// rows of its key are removed. The counter begins with the microseconds since 1970, so tokens rise even if the file or
-/// the counter's row is removed.
+/// rows of its key are removed. The counter is never below the microseconds since 1970, so tokens rise even if the file or
+/// the counter's row is removed, or the file is restored from a copy.
 fn tokens(db: &Connection, count: u32) -> rusqlite::Result<Option<u64>> {
     if count == 0 {
         return Ok(None);
@@ -156,7 +156,7 @@ fn tokens(db: &Connection, count: u32) -> rusqlite::Result<Option<u64>> {
     let time_of_day = after(0, since_1970);
     let last: i64 = db.query_row(
         "INSERT INTO distlock_fence_1 (one, last) VALUES (1, ?2 + ?1) \
-         ON CONFLICT (one) DO UPDATE SET last = last + ?1 RETURNING last",
+         ON CONFLICT (one) DO UPDATE SET last = max(last, ?2) + ?1 RETURNING last",
         params![count, time_of_day],
         |row| row.get(0),
     )?;
@@ -329,16 +329,27 @@ fn closed(page: StoredPage, lock: Option<(Vec<u8>, StoredLock)>) -> StoredPage {
     lock.into_iter().fold(page, |page, (key, lock)| page.lock(String::from_utf8_lossy(&key), lock))
 }
 
-/// Whether there are rows of expired leases. This only reads, because their removal blocks processes that write.
+/// Whether there are rows of expired leases, or values of former holders. This only reads, because their removal blocks
+/// processes that write.
 pub(super) fn is_to_be_pruned(db: &Connection, at: &TransactionTime<'_>) -> rusqlite::Result<bool> {
-    let sql = "SELECT 1 FROM distlock_lease_1 WHERE NOT (boot = ?1 AND ends > ?2) LIMIT 1";
-    Ok(db.query_row(sql, params![at.boot, at.now], |_| Ok(())).optional()?.is_some())
+    let sql = format!(
+        "SELECT 1 FROM distlock_lease_1 WHERE {EXPIRED} UNION ALL SELECT 1 FROM distlock_value_1 WHERE {LEFT_BEHIND} LIMIT 1"
+    );
+    Ok(db.query_row(&sql, params![at.boot, at.now], |_| Ok(())).optional()?.is_some())
 }
 
+/// Returns the number of leases.
 pub(super) fn prune(db: &Connection, at: &TransactionTime<'_>) -> rusqlite::Result<usize> {
-    let sql = "DELETE FROM distlock_lease_1 WHERE NOT (boot = ?1 AND ends > ?2)";
-    db.execute(sql, params![at.boot, at.now])
+    let leases =
+        db.execute(&format!("DELETE FROM distlock_lease_1 WHERE {EXPIRED}"), params![at.boot, at.now])?;
+    db.execute(&format!("DELETE FROM distlock_value_1 WHERE {LEFT_BEHIND}"), [])?;
+    Ok(leases)
 }
+
+const EXPIRED: &str = "NOT (boot = ?1 AND ends > ?2)";
+/// The holder was killed, or could not reach the file, before it removed its value.
+const LEFT_BEHIND: &str = "NOT EXISTS (SELECT 1 FROM distlock_lease_1 AS lease \
+    WHERE lease.k = distlock_value_1.k AND lease.owner = distlock_value_1.owner)";
 
 fn after(now: i64, time: Duration) -> i64 {
     now.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX))

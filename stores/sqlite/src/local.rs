@@ -1,9 +1,8 @@
 //! Checks that all processes that use a file run on one kernel, because leases are counted by its clock, and end when
 //! it restarts.
 
+use std::io;
 use std::path::Path;
-
-use rustix::io::Errno;
 
 use distlock_store::StoreError;
 
@@ -31,23 +30,17 @@ const SHARED: &[(u32, &str)] = &[
 /// Refuses a file that other machines may use. If the file does not exist yet, its directory is checked.
 pub(super) fn check(path: &Path) -> Result<(), StoreError> {
     let directory = path.parent().unwrap_or(path);
-    let found = match rustix::fs::statfs(path) {
-        Err(Errno::NOENT) => rustix::fs::statfs(directory),
+    let found = match kind(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => kind(directory),
         found => found,
     };
-    match found {
-        #[allow(
-            clippy::unnecessary_cast,
-            clippy::cast_possible_truncation,
-            reason = "its type is the platform's"
-        )]
-        Ok(found) => refused(found.f_type as u32, path),
-        Err(error) => Err(errors::of_the_place(directory, &io(error))),
-    }
+    refused(found.map_err(|error| errors::of_the_place(directory, &error))?, path)
 }
 
-fn io(error: Errno) -> std::io::Error {
-    std::io::Error::from_raw_os_error(error.raw_os_error())
+/// The file system that a file is on, by its number in statfs(2).
+#[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation, reason = "its type is the platform's")]
+pub(super) fn kind(path: &Path) -> io::Result<u32> {
+    Ok(rustix::fs::statfs(path)?.f_type as u32)
 }
 
 fn refused(kind: u32, path: &Path) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::file::{Durable, LockFile};
 use super::leases::{self, Who};
 use super::{acquire_each, clock};
-use distlock_store::{Acquire, AcquireReply, KEPT, List, LockKind, Owner, Release, Renew};
+use distlock_store::{Acquire, AcquireReply, KEPT, List, LockKind, Owner, Publish, Release, Renew};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const BUSY_TIMEOUT: Duration = Duration::from_millis(10);
@@ -70,6 +70,16 @@ fn token(file: &mut LockFile, request: &Acquire) -> u64 {
     }
 }
 
+fn publish(file: &mut LockFile, key: &str, number: u64) {
+    let request = Publish::new(key, &owner(number), "a value");
+    file.write(None, Durable::No, |tx, at| leases::publish(tx, at, &request)).unwrap();
+}
+
+fn published(file: &LockFile, key: &str) -> Option<String> {
+    let found = file.read(|db, at| leases::with_published(db, key, leases::inspect(db, at, key)?)).unwrap();
+    found.and_then(|lock| lock.details.into_iter().next()?.1.value)
+}
+
 fn release(file: &mut LockFile, request: &Release) -> bool {
     file.write(None, Durable::No, |tx, at| leases::release(tx, at, request)).unwrap()
 }
@@ -116,15 +126,36 @@ fn tokens_rise_if_the_rows_or_the_file_are_removed() {
 }
 
 #[test]
+fn tokens_rise_if_the_file_is_restored_from_a_copy() {
+    let directory = Directory::new();
+    let copy = directory.0.path().join("copy.db");
+    let mut file = directory.open();
+    let mut last = token(&mut file, &fenced("k0", 0));
+    Connection::open(directory.path()).unwrap().execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+    for number in 1..3 {
+        last = token(&mut file, &fenced(&format!("k{number}"), number));
+    }
+    drop(file);
+    std::fs::rename(&copy, directory.path()).unwrap();
+    for beside in ["locks.db-wal", "locks.db-shm"] {
+        std::fs::remove_file(directory.0.path().join(beside)).unwrap();
+    }
+    let restored = token(&mut directory.open(), &fenced("k1", 3));
+    assert!(restored > last, "{restored} after {last}");
+}
+
+#[test]
 fn a_block_of_tokens_is_one_owners() {
     let directory = Directory::new();
     let mut file = directory.open();
     let mut request = fenced("k", 1);
-    request.fences = 100;
+    // The counter is then an hour ahead of the clock, so the tokens follow each other.
+    request.fences = u32::MAX;
     let first = token(&mut file, &request);
-    assert_eq!(token(&mut file, &fenced("other", 2)), first + 100);
+    let other = first + u64::from(u32::MAX);
+    assert_eq!(token(&mut file, &fenced("other", 2)), other);
     match ask(&mut file, &request) {
-        AcquireReply::AlreadyHeld { fence } => assert_eq!(fence, Some(first + 101)),
+        AcquireReply::AlreadyHeld { fence } => assert_eq!(fence, Some(other + 1)),
         other => panic!("{other:?}"),
     }
 }
@@ -201,6 +232,46 @@ fn rows_of_leases_that_have_ended_are_removed_and_no_others() {
     assert_eq!(file.write(None, Durable::No, |tx, at| leases::prune(tx, at)).unwrap(), 2);
     assert!(!file.read(leases::is_to_be_pruned).unwrap());
     assert_eq!(rows(&directory.path()), 1);
+}
+
+#[test]
+fn values_of_leases_that_have_ended_are_removed_and_no_others() {
+    let directory = Directory::new();
+    let mut file = directory.open();
+    for number in 0..2 {
+        let key = format!("k{number}");
+        assert!(ask(&mut file, &fenced(&key, number)).is_acquired());
+        publish(&mut file, &key, number);
+    }
+    assert!(!file.read(leases::is_to_be_pruned).unwrap());
+    assert!(release(&mut file, &Release::new("k0", &owner(0))));
+    assert!(file.read(leases::is_to_be_pruned).unwrap());
+    file.write(None, Durable::No, |tx, at| leases::prune(tx, at)).unwrap();
+    assert!(!file.read(leases::is_to_be_pruned).unwrap());
+    assert_eq!(published(&file, "k1").as_deref(), Some("a value"));
+}
+
+/// The table of values is younger than the others.
+#[test]
+fn a_table_that_an_older_version_did_not_create_is_created() {
+    let directory = Directory::new();
+    drop(directory.open());
+    Connection::open(directory.path()).unwrap().execute_batch("DROP TABLE distlock_value_1").unwrap();
+    let mut file = directory.open();
+    assert!(ask(&mut file, &fenced("k", 1)).is_acquired());
+    publish(&mut file, "k", 1);
+    assert_eq!(published(&file, "k").as_deref(), Some("a value"));
+}
+
+#[test]
+fn the_log_is_found_behind_a_symbolic_link() {
+    let (directory, elsewhere) = (Directory::new(), Directory::new());
+    drop(elsewhere.open());
+    std::os::unix::fs::symlink(elsewhere.path(), directory.path()).unwrap();
+    let mut file = directory.open();
+    assert!(ask(&mut file, &fenced("k", 1)).is_acquired());
+    let log = std::fs::metadata(elsewhere.0.path().join("locks.db-wal")).unwrap();
+    assert!(log.len() > 0 && file.log_length() == log.len(), "{} of {}", file.log_length(), log.len());
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub enum Mistake {
     TakesAnotherUnit,
     /// The ttl is counted from the previous request.
     CountsFromBeforeTheCall,
+    /// A lease ends when the lease that was released before it would have ended.
+    CountsFromAnEarlierLease,
     /// The server's clock is 2 % fast.
     ClockIsTwoPercentFast,
     /// The server's clock is 10 % fast.

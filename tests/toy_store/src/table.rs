@@ -39,6 +39,8 @@ pub(crate) struct Table {
     /// The ends of the sessions, by their clients.
     sessions: HashMap<String, Instant>,
     last_fence: u64,
+    /// When leases would have ended that were released.
+    released: HashMap<String, Instant>,
     clock: Clock,
     /// The time of the last request.
     last_asked: Instant,
@@ -102,6 +104,7 @@ impl Table {
             locks: HashMap::new(),
             sessions: HashMap::new(),
             last_fence: 0,
+            released: HashMap::new(),
             clock: Clock { began, fast },
             last_asked: began,
             mistake,
@@ -292,6 +295,8 @@ impl Table {
             Err(_) => *self.sessions.get(ttl)?,
         };
         let mistake = self.mistake;
+        let earlier = self.released.get(key).filter(|_| mistake == Some(Mistake::CountsFromAnEarlierLease));
+        let until = earlier.map_or(until, |end| until.min(*end));
         let asked = Asked { owner, kind, fences, place: words.span().zip(words.span()) };
         let empty = || Lock { kind, holders: Vec::new(), queue: VecDeque::new() };
         let lock = self.locks.entry(key.to_owned()).or_insert_with(empty);
@@ -383,7 +388,8 @@ impl Table {
         let Some(at) = lock.holders.iter().position(|(holder, _)| is_meant(holder)) else {
             return if lock.queue.len() < waiting { "RELEASED" } else { "NOT-HELD" };
         };
-        lock.holders.swap_remove(at);
+        let (_, end) = lock.holders.swap_remove(at);
+        self.released.insert(key.to_owned(), end);
         if let Some(keep) = keep.filter(|_| mistake != Some(Mistake::IgnoresKeep)) {
             // No owner can release it, so it stays until it expires.
             let several = lock.kind != LockKind::Exclusive;

@@ -23,8 +23,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Backend, BatchReply, BoxFuture, Demand, Events, Failure, HoldNote, LATE_COMMANDS, ListPage, OpResult,
-    Others, PushHint, Sending, ServerTime, StoredLock, Token, Tuning, op,
+    Backend, BatchPart, BatchReply, BoxFuture, Demand, Events, Failure, HoldNote, LATE_COMMANDS, ListPage,
+    OpResult, Others, PushHint, Sending, ServerTime, StoredLock, Token, Tuning, op,
 };
 use crate::backend::{ConnectOn, not_examined};
 use crate::error::LockError;
@@ -354,10 +354,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
         sending(self.begin_renew(key, op))
     }
 
-    fn send_renew_all(
-        &self,
-        batch: Vec<(Arc<str>, op::Renew)>,
-    ) -> BoxFuture<Vec<OpResult<protocol::RenewReply>>> {
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<protocol::RenewReply>> {
         self.begin_renew_all(batch)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::translate::Translator;
 use super::{Need, PolledBy, StoreBackend, boxed};
 use crate::backend::fail_all::fail_all;
-use crate::backend::{BatchReply, BoxFuture, OpResult, RenewReply, Token, op};
+use crate::backend::{BatchPart, BatchReply, BoxFuture, OpResult, RenewReply, Token, op};
 use distlock_store::{Acquire, LockStore, Renew};
 
 /// Results to come, for operations next to each other in a batch.
@@ -14,65 +14,51 @@ type BatchResults<T> = BoxFuture<Vec<OpResult<T>>>;
 impl<S: LockStore> StoreBackend<S> {
     /// Renewals go out together as far as the store takes them. All of them have their place in the order when
     /// this returns.
-    pub(super) fn begin_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BatchResults<RenewReply> {
-        let mut parts: Vec<BatchResults<RenewReply>> = Vec::new();
-        let mut renewals: Vec<(Arc<str>, Renew)> = Vec::new();
-        for (key, op) in batch {
+    pub(super) fn begin_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<RenewReply>> {
+        let mut parts = Vec::new();
+        let mut together: Vec<(usize, Arc<str>, Renew)> = Vec::new();
+        for (place, (key, op)) in batch.into_iter().enumerate() {
             if self.abilities.renews_together <= 1 {
-                parts.push(self.begin_alone(&key, op));
+                let results: BoxFuture<_> = match self.begin_renew(&key, op) {
+                    Ok(answer) => Box::pin(async { vec![answer.await] }),
+                    Err(error) => Box::pin(std::future::ready(vec![Err(error)])),
+                };
+                parts.push(BatchPart { places: vec![place], results });
                 continue;
             }
-            let is_full = renewals.len() >= self.abilities.renews_together;
-            if is_full || renewals.iter().any(|(other, _)| *other == key) {
-                self.begin_renewals(&mut renewals, &mut parts);
+            let is_full = together.len() >= self.abilities.renews_together;
+            if is_full || together.iter().any(|(_, other, _)| *other == key) {
+                parts.push(self.begin_renewals(std::mem::take(&mut together)));
             }
             let renew = self.translator.renew(&key, op);
-            renewals.push((key, renew));
+            together.push((place, key, renew));
         }
-        self.begin_renewals(&mut renewals, &mut parts);
-        Box::pin(async move {
-            let mut results = Vec::new();
-            for part in parts {
-                results.extend(part.await);
-            }
-            results
-        })
+        if !together.is_empty() {
+            parts.push(self.begin_renewals(together));
+        }
+        parts
     }
 
-    fn begin_alone(&self, key: &Arc<str>, op: op::Renew) -> BatchResults<RenewReply> {
-        match self.begin_renew(key, op) {
-            Ok(answer) => Box::pin(async { vec![answer.await] }),
-            Err(error) => Box::pin(std::future::ready(vec![Err(error)])),
-        }
-    }
-
-    fn begin_renewals(
-        &self,
-        renewals: &mut Vec<(Arc<str>, Renew)>,
-        parts: &mut Vec<BatchResults<RenewReply>>,
-    ) {
-        if renewals.is_empty() {
-            return;
-        }
-        let (keys, requests): (Vec<Arc<str>>, Vec<Renew>) = renewals.drain(..).unzip();
+    fn begin_renewals(&self, together: Vec<(usize, Arc<str>, Renew)>) -> BatchPart<RenewReply> {
+        let places = together.iter().map(|(place, ..)| *place).collect();
+        let (keys, requests): (Vec<Arc<str>>, Vec<Renew>) =
+            together.into_iter().map(|(_, key, renew)| (key, renew)).unzip();
         let count = keys.len();
         let call = |this: Arc<Self>| boxed(async move { this.store.renew_all(&requests).await });
         let answer = self.submit(keys.into(), (Need::Connection, PolledBy::Caller), call, |_, _| {});
-        parts.push(Box::pin(async move {
+        let results = async move {
             let replies = match answer {
                 Ok(answer) => answer.await,
                 Err(error) => Err(error),
             };
             match replies {
-                // One that is missing counts as unanswered.
-                Ok((replies, asked)) => replies
-                    .into_iter()
-                    .take(count)
-                    .map(|reply| Ok(Translator::renewed(reply, asked)))
-                    .collect(),
+                Ok((replies, asked)) => {
+                    replies.into_iter().map(|reply| Ok(Translator::renewed(reply, asked))).collect()
+                }
                 Err(error) => fail_all(count, &error),
             }
-        }));
+        };
+        BatchPart { places, results: Box::pin(results) }
     }
 
     /// Acquires several locks by one command; see [`LockStore::acquire_all`].

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime};
 use once_cell::sync::OnceCell;
 
 use super::{
-    AcquireReply, Backend, BatchReply, BoxFuture, EarlierCommands, Events, HoldNote, LinkEvent, OpResult,
-    OwnerDetails, StoreError, StoredLock, token_text,
+    AcquireReply, Backend, BatchPart, BatchReply, BoxFuture, EarlierCommands, Events, HoldNote, LinkEvent,
+    OpResult, OwnerDetails, StoreError, StoredLock, token_text,
 };
 use super::{Notifications, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use distlock_store::Finding;
@@ -171,9 +171,9 @@ impl Backend for Memory {
         Sending::Ready(Ok(self.renew(key, &op)))
     }
 
-    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<RenewReply>> {
         let results = batch.iter().map(|(key, op)| Ok(self.renew(key, op))).collect();
-        Box::pin(std::future::ready(results))
+        BatchPart::all(batch.len(), Box::pin(std::future::ready(results)))
     }
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {

@@ -82,9 +82,9 @@ use tokio::task::JoinSet;
 use super::fail_all::fail_all;
 use super::redis::{ConfigError, Origin, RedisBackend, RedisConfig, ScanResult, Search, ServerNote};
 use super::{
-    AcquireReply, Backend, BoxFuture, Clocks, Events, Failure, HoldNote, ListPage, LockKind, Notifications,
-    OpResult, Others, Push, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, Tuning,
-    op,
+    AcquireReply, Backend, BatchPart, BoxFuture, Clocks, Events, Failure, HoldNote, ListPage, LockKind,
+    Notifications, OpResult, Others, Push, ReleaseReply, RenewReply, Sending, StoreError, StoredLock,
+    StoredLocks, Tuning, op,
 };
 use crate::error::LockError;
 use coordinator::Coordinator;
@@ -247,20 +247,22 @@ impl Backend for QuorumBackend {
         self.send(|reply| Input::Renew { key: key.clone(), op, reply })
     }
 
-    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<RenewReply>> {
+        let count = batch.len();
         if !self.up.load(Ordering::Acquire) {
             let error = self.not_up();
-            return Box::pin(async move { fail_all(batch.len(), &error) });
+            return BatchPart::all(count, Box::pin(async move { fail_all(count, &error) }));
         }
         let submit = |(key, op)| self.submit(|reply| Input::Renew { key, op, reply });
         let receivers: Vec<_> = batch.into_iter().map(submit).collect();
-        Box::pin(async move {
+        let results = async move {
             let mut results = Vec::with_capacity(receivers.len());
             for receiver in receivers {
                 results.push(receiver.await.unwrap_or_else(|_| Err(ended())));
             }
             results
-        })
+        };
+        BatchPart::all(count, Box::pin(results))
     }
 
     /// The holder is the token that a majority reports.

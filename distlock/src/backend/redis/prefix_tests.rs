@@ -117,6 +117,27 @@ fn what_is_left_of_an_earlier_lease_does_not_come_back_with_a_marker_of_the_othe
     }
 }
 
+/// The set of holders is there for half a second longer than its marker.
+#[test]
+fn the_set_of_an_expired_lease_does_not_belong_to_the_next_marker() {
+    let server = TestServer::start(&[]);
+    let [a, b] = Speller::pair(&server);
+    for kind in KINDS {
+        // The lease of `dl1:b:1` is over, and its marker is gone.
+        server.run::<i64>("ZADD shop:dl1:m:k 1000000 dl1:b:1");
+        fresh(a.enter(2, kind, AcquireMode::Try));
+        // As if the lease were short, so that the marker expires half a second before the set.
+        let left: i64 = server.run("PTTL shop:k");
+        server.run::<i64>(&format!("PEXPIRE shop:dl1:m:k {}", left + 500));
+        assert!(matches!(b.enter(3, kind, AcquireMode::Try), Ok(AcquireReply::WrongKind { .. })), "{kind}");
+        assert_eq!(b.renew(1, kind), RenewReply::NotHeld, "{kind}");
+        assert_eq!(b.leave(1), ReleaseReply::NotHeld, "{kind}");
+        assert!(matches!(a.renew(2, kind), RenewReply::Renewed { .. }), "{kind}");
+        assert!(matches!(a.leave(2), ReleaseReply::Released { .. }), "{kind}");
+        server.run::<()>("FLUSHALL");
+    }
+}
+
 #[test]
 fn exclusive_locks_of_both_spellings_exclude_each_other() {
     let server = TestServer::start(&[]);

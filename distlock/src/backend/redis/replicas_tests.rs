@@ -118,7 +118,7 @@ fn a_renewal_counts_once_the_replicas_have_it() {
     wait_until("the locks are confirmed", LONG, || ["j", "k"].into_iter().all(confirmed));
     let renew_all = || -> Vec<OpResult<RenewReply>> {
         let batch = [("j", 1), ("k", 1), ("k", 2)].map(|(key, token)| (Arc::from(key), renew(token)));
-        block_on(rig.backend.send_renew_all(batch.into()))
+        block_on(rig.backend.send_renew_all(batch.into()).remove(0).results)
     };
     let is_unconfirmed = |reply: &OpResult<RenewReply>| {
         let error = reply.as_ref().unwrap_err();

@@ -157,6 +157,7 @@ fn only_it_ends_with_a_refusal() {
     desk.fails(sent, Failure::Refused);
     assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
     desk.nobody_is_done();
+    desk.next_leave();
     let (context, op) = desk.next();
     assert!(matches!(op, Command::Acquire(_, Ask::Plain(_))), "{op:?}");
     desk.fresh(context);

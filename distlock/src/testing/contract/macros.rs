@@ -20,6 +20,7 @@ macro_rules! __contract {
             a_release_of_somebody_else_frees_nothing
             a_key_stays_taken_for_as_long_as_its_release_said
             a_lease_lasts_for_its_ttl_from_the_call_and_then_ends
+            a_lease_lasts_for_its_ttl_after_another_was_released
             the_clock_runs_at_most_1_percent_fast
             a_renewal_never_creates_a_lock
             a_renewal_makes_the_lease_last_for_its_ttl_and_never_less

@@ -60,7 +60,7 @@
 //! | line | rules |
 //! |---|---|
 //! | linearizable | `of_several_who_ask_at_once_one_gets_the_lock`, `a_busy_key_names_its_holder_and_stays_with_it`, `a_release_frees_the_key_before_it_is_answered` |
-//! | a ttl counts from the call | `a_lease_lasts_for_its_ttl_from_the_call_and_then_ends` |
+//! | a ttl counts from the call | `a_lease_lasts_for_its_ttl_from_the_call_and_then_ends`, `a_lease_lasts_for_its_ttl_after_another_was_released` |
 //! | the clock | `the_clock_runs_at_most_1_percent_fast` (that it is not set forward is up to who runs the server) |
 //! | `acquire` is idempotent | `a_repeated_acquire_is_already_held`, `a_repeated_acquire_makes_the_lease_last_for_its_ttl_and_never_less` |
 //! | `Acquired` | `who_has_lost_the_lock_acquires_it_anew`, `who_comes_after_an_expiry_acquires_the_lock` |
@@ -199,6 +199,7 @@ const RULES: &[Rule] = rules! {
         a_key_stays_taken_for_as_long_as_its_release_said [min_hold];
     lease:
         a_lease_lasts_for_its_ttl_from_the_call_and_then_ends [ttl],
+        a_lease_lasts_for_its_ttl_after_another_was_released [ttl],
         the_clock_runs_at_most_1_percent_fast [clock],
         a_renewal_never_creates_a_lock,
         a_renewal_makes_the_lease_last_for_its_ttl_and_never_less [ttl],

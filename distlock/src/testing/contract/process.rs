@@ -19,7 +19,7 @@ use distlock_store::{
 };
 
 /// Between two looks at something that is awaited.
-const PAUSE: Duration = Duration::from_millis(2);
+pub(super) const PAUSE: Duration = Duration::from_millis(2);
 
 /// One process with its own store. Ends when dropped, without a message to the server.
 #[derive(Debug)]

@@ -42,6 +42,7 @@ mistakes! {
     CutsToSeconds: a_lease_lasts_for_its_ttl_from_the_call_and_then_ends;
     TakesAnotherUnit: a_lease_lasts_for_its_ttl_from_the_call_and_then_ends;
     CountsFromBeforeTheCall: a_lease_lasts_for_its_ttl_from_the_call_and_then_ends;
+    CountsFromAnEarlierLease: a_lease_lasts_for_its_ttl_after_another_was_released;
     ClockIsTwoPercentFast: the_clock_runs_at_most_1_percent_fast;
     ClockIsTenPercentFast: the_clock_runs_at_most_1_percent_fast;
     HeldIsAcquired: a_repeated_acquire_is_already_held;

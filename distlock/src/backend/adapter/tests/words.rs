@@ -156,7 +156,10 @@ async fn errors_keep_their_promise_and_their_text() {
 async fn renewals_go_out_together_as_far_as_the_store_takes_them() {
     let mut rig = Rig::up(Abilities::default().renews_together(2)).await;
     let batch = ["a", "b", "c", "c"].map(|key| (Arc::from(key), renew(1))).to_vec();
-    let results = tokio::spawn(rig.backend.send_renew_all(batch));
+    let parts = rig.backend.send_renew_all(batch);
+    let places: Vec<Vec<usize>> = parts.iter().map(|part| part.places.clone()).collect();
+    assert_eq!(places, [vec![0, 1], vec![2], vec![3]]);
+    let parts: Vec<_> = parts.into_iter().map(|part| tokio::spawn(part.results)).collect();
     for expected in [vec!["p:a", "p:b"], vec!["p:c"], vec!["p:c"]] {
         let Call::RenewAll(requests, answer) = rig.script.next().await else { panic!("not together") };
         assert_eq!(requests.iter().map(|request| &*request.key).collect::<Vec<_>>(), expected);
@@ -165,10 +168,27 @@ async fn renewals_go_out_together_as_far_as_the_store_takes_them() {
         };
         answer.send(Ok(requests.iter().map(held).collect())).unwrap();
     }
-    let results = results.await.unwrap();
+    let mut results = Vec::new();
+    for part in parts {
+        results.extend(part.await.unwrap());
+    }
     assert_eq!(results.len(), 4);
     assert!(matches!(results[1], Ok(protocol::RenewReply::NotHeld)));
     assert!(matches!(results[3], Ok(protocol::RenewReply::Renewed { .. })));
+}
+
+/// A renewal that hangs does not delay those of other keys.
+#[tokio::test(start_paused = true)]
+async fn renewals_of_different_commands_are_answered_separately() {
+    let mut rig = Rig::up(Abilities::default()).await;
+    let batch = ["a", "b"].map(|key| (Arc::from(key), renew(1))).to_vec();
+    let parts = rig.backend.send_renew_all(batch);
+    let mut parts: Vec<_> = parts.into_iter().map(|part| tokio::spawn(part.results)).collect();
+    let (_hangs, second) = (rig.script.next().await, rig.script.next().await);
+    let Call::Renew(answer) = second else { panic!("not a renewal") };
+    answer.send(Ok(RenewReply::Renewed)).unwrap();
+    let renewed = parts.remove(1).await.unwrap();
+    assert!(matches!(renewed[..], [Ok(protocol::RenewReply::Renewed { .. })]), "{renewed:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,14 +11,12 @@ use super::follow::NodeReplies;
 use super::node::Node;
 use super::question::{SlotState, ask};
 use super::{ClusterBackend, ClusterShared};
+use crate::backend::fail_all::fail_all;
 use crate::backend::redis::errors;
 use crate::backend::redis::exec::MAX_COMMANDS_AT_ONCE;
 use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Encoding, Operation};
-use crate::backend::{BoxFuture, Failure, OpResult};
-
-/// Results, each with its place in the batch.
-type Placed<T> = Vec<(usize, OpResult<T>)>;
+use crate::backend::{BatchPart, BoxFuture, Failure, OpResult};
 
 impl ClusterBackend {
     /// Executes many operations, with one round trip for each node if possible. Returns one result for each, in order.
@@ -26,31 +24,16 @@ impl ClusterBackend {
         &self,
         batch: Vec<(Arc<str>, O)>,
     ) -> BoxFuture<Vec<OpResult<O::Reply>>> {
-        type Share<O> = ((Arc<Node>, Arc<Link>), Vec<(usize, Arc<str>, O)>);
-        let mut results: Vec<Option<OpResult<O::Reply>>> = Vec::with_capacity(batch.len());
-        let mut shares: Vec<Share<O>> = Vec::new();
-        for (at, (key, op)) in batch.into_iter().enumerate() {
-            match self.shared.route(&key) {
-                Err(error) => results.push(Some(Err(error))),
-                Ok(route) => {
-                    results.push(None);
-                    let known = shares.iter_mut().find(|((_, link), _)| Arc::ptr_eq(link, &route.1));
-                    match known {
-                        Some((_, share)) => share.push((at, key, op)),
-                        None => shares.push((route, vec![(at, key, op)])),
-                    }
-                }
-            }
-        }
-        let shared = Arc::clone(&self.shared);
-        let shares = shares
-            .into_iter()
-            .map(|(route, share)| -> BoxFuture<_> { Box::pin(Arc::clone(&shared).share(route, share)) });
-        let shares: Vec<BoxFuture<Placed<O::Reply>>> = shares.collect();
+        let mut results: Vec<Option<OpResult<O::Reply>>> = batch.iter().map(|_| None).collect();
+        let parts = self.send_parts(batch);
+        let (places, parts): (Vec<_>, Vec<_>) =
+            parts.into_iter().map(|part| (part.places, part.results)).unzip();
         Box::pin(async move {
-            for (at, result) in join_all(shares).await.into_iter().flatten() {
-                if let Some(place) = results.get_mut(at) {
-                    *place = Some(result);
+            for (places, said) in places.into_iter().zip(join_all(parts).await) {
+                for (place, result) in places.into_iter().zip(said) {
+                    if let Some(of_place) = results.get_mut(place) {
+                        *of_place = Some(result);
+                    }
                 }
             }
             let missing =
@@ -58,31 +41,58 @@ impl ClusterBackend {
             results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
         })
     }
+
+    /// A part for each node.
+    pub(super) fn send_parts<O: Operation>(&self, batch: Vec<(Arc<str>, O)>) -> Vec<BatchPart<O::Reply>> {
+        type Share<O> = ((Arc<Node>, Arc<Link>), Vec<usize>, Vec<(Arc<str>, O)>);
+        let mut parts = Vec::new();
+        let mut shares: Vec<Share<O>> = Vec::new();
+        for (place, (key, op)) in batch.into_iter().enumerate() {
+            match self.shared.route(&key) {
+                Err(error) => {
+                    let results = Box::pin(std::future::ready(vec![Err(error)]));
+                    parts.push(BatchPart { places: vec![place], results });
+                }
+                Ok(route) => match shares.iter_mut().find(|((_, link), ..)| Arc::ptr_eq(link, &route.1)) {
+                    Some((_, places, share)) => {
+                        places.push(place);
+                        share.push((key, op));
+                    }
+                    None => shares.push((route, vec![place], vec![(key, op)])),
+                },
+            }
+        }
+        parts.extend(shares.into_iter().map(|(route, places, share)| BatchPart {
+            places,
+            results: Box::pin(Arc::clone(&self.shared).share(route, share)),
+        }));
+        parts
+    }
 }
 
 impl ClusterShared {
-    /// The part of a batch that one node serves: the results, each with its place in the batch.
+    /// The part of a batch that one node serves.
     async fn share<O: Operation>(
         self: Arc<Self>,
         (node, link): (Arc<Node>, Arc<Link>),
-        share: Vec<(usize, Arc<str>, O)>,
-    ) -> Placed<O::Reply> {
+        share: Vec<(Arc<str>, O)>,
+    ) -> Vec<OpResult<O::Reply>> {
         let mut results = Vec::with_capacity(share.len());
         for piece in share.chunks(MAX_COMMANDS_AT_ONCE) {
             if link.liveness.has_ended() {
-                results.extend(piece.iter().map(|(at, ..)| (*at, Err(node.not_connected()))));
+                results.extend(piece.iter().map(|_| Err(node.not_connected())));
                 continue;
             }
             let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
-                piece.iter().map(|(_, key, op)| node.exec.encode(key, op.encoder())).unzip();
+                piece.iter().map(|(key, op)| node.exec.encode(key, op.encoder())).unzip();
             let values = match ask(&link, cmds, SlotState::Settled).await {
                 Ok(values) => values,
                 Err(error) => {
-                    results.extend(piece.iter().map(|(at, ..)| (*at, Err(error.clone()))));
+                    results.extend(fail_all(piece.len(), &error));
                     continue;
                 }
             };
-            for (((at, key, op), encoding), value) in piece.iter().zip(encodings).zip(values) {
+            for (((key, op), encoding), value) in piece.iter().zip(encodings).zip(values) {
                 let (node, link) = (Arc::clone(&node), Arc::clone(&link));
                 let mut answered = NodeReplies { node, link, encoding, values: vec![] };
                 let said = if matches!(value, Value::ServerError(_)) {
@@ -91,7 +101,7 @@ impl ClusterShared {
                 } else {
                     self.understand(answered, key, op, value)
                 };
-                results.push((*at, said.map(|said| said.reply)));
+                results.push(said.map(|said| said.reply));
             }
         }
         results

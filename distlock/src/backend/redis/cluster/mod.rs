@@ -67,8 +67,8 @@ use super::operation::Operation;
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, HoldNote, ListPage, OpResult, Others,
-    ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, op,
+    AcquireReply, Backend, BatchPart, BatchReply, BoxFuture, Events, Failure, HoldNote, ListPage, OpResult,
+    Others, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, op,
 };
 use distlock_store::Finding;
 use distlock_store::kit::sync::Locked;
@@ -263,8 +263,8 @@ impl Backend for ClusterBackend {
         self.send(key, op)
     }
 
-    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
-        self.send_batch(batch)
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<RenewReply>> {
+        self.send_parts(batch)
     }
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {

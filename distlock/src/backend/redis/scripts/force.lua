@@ -19,7 +19,7 @@ local owner, now, held = ARGV[4] or holder, server_time(), ''
 if owner == holder then
   redis.call('DEL', keys.lock, keys.members)
   tell_wanted(holder, keys.lock, ARGV[1])
-elseif is_marker(holder) and is_paired(keys.lock, keys.members)
+elseif is_marker(holder) and is_paired(keys.lock, keys.members, now)
   and drop_expired_members(keys.lock, keys.members, now)
   and redis.call('ZREM', keys.members, owner) == 1 then
   held = drop_expired_members(keys.lock, keys.members, now) and holder or ''

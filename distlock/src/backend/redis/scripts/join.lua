@@ -24,7 +24,7 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
     return 'BUSY', held, redis.call('PTTL', lock)
   end
 
-  if not is_paired(lock, members) then
+  if not is_paired(lock, members, now) then
     return 'WRONGKIND', held
   end
   redis.call('ZREMRANGEBYSCORE', members, '-inf', text(now))

@@ -33,7 +33,7 @@ if held == token then
     return reply
   end
 else
-  local marked = type(held) == 'string' and is_marker(held) and is_paired(keys.lock, keys.members)
+  local marked = type(held) == 'string' and is_marker(held) and is_paired(keys.lock, keys.members, run.now)
   if marked and redis.call('ZREM', keys.members, token) == 1 then
     if keep_taken_for > 0 then
       redis.call('ZADD', keys.members, text(run.now + keep_taken_for * 1000), 'dl1:hold:' .. token)

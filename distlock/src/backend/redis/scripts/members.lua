@@ -12,13 +12,18 @@ local function limit_of(kind)
   return kind ~= 's' and tonumber(string.sub(kind, 3)) or nil
 end
 
--- Returns whether the marker belongs to this set. If it does, both expire within a second. (While a slot is moved, its
--- keys are created one after the other, so their expiry may differ by more milliseconds.) It does not if managers with
--- another key prefix have set the marker, because their set has another name. Nor does it if the set belongs to an
--- earlier marker.
-local function is_paired(lock, members)
-  local left = redis.call('PTTL', members)
-  return left >= 0 and math.abs(redis.call('PTTL', lock) - left) <= 1000
+-- Returns whether the marker belongs to this set. It does not if managers with another key prefix have set the marker,
+-- because their set has another name. Nor does it if the set belongs to an earlier marker. If it does belong to it:
+-- * The set expires 500 ms after the marker, or with it if version 0.1.0 wrote both. While a slot is moved, its keys are
+--   created one after the other, so either may be late by up to a second.
+-- * The last lease is not over, except for the rest of the millisecond in which the marker expires.
+local function is_paired(lock, members, now)
+  local ends, left = redis.call('PTTL', lock), redis.call('PTTL', members)
+  if left < 0 or left - ends < -1000 or left - ends > 1500 then
+    return false
+  end
+  local last = redis.call('ZREVRANGE', members, 0, 0, 'WITHSCORES')
+  return last[2] ~= nil and (tonumber(last[2]) > now or ends <= 1)
 end
 
 -- Removes the expired holders, and sets the expiry of the marker and the set after the last holder. If no holder is

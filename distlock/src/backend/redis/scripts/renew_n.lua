@@ -12,7 +12,7 @@ local now = server_time()
 
 -- A lease needs both the marker and the member of the set.
 local held = redis.pcall('GET', lock)
-if type(held) == 'string' and is_marker(held) and is_paired(lock, members) then
+if type(held) == 'string' and is_marker(held) and is_paired(lock, members, now) then
   local mine = tonumber(redis.call('ZSCORE', members, token) or 0)
   if mine > now then
     if mine < now + ttl * 1000 then

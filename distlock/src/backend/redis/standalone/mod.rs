@@ -25,8 +25,9 @@ use super::{ConfigError, errors};
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
-    AcquireReply, Backend, BatchReply, BoxFuture, Events, Failure, HoldNote, ListPage, Notifications,
-    OpResult, Others, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks, op,
+    AcquireReply, Backend, BatchPart, BatchReply, BoxFuture, Events, Failure, HoldNote, ListPage,
+    Notifications, OpResult, Others, ReleaseReply, RenewReply, Sending, StoreError, StoredLock, StoredLocks,
+    op,
 };
 use distlock_store::Finding;
 use distlock_store::kit::sync::Locked;
@@ -280,8 +281,8 @@ impl Backend for RedisBackend {
         self.send(key, op)
     }
 
-    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
-        self.send_batch(batch)
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<RenewReply>> {
+        BatchPart::all(batch.len(), self.send_batch(batch))
     }
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {

@@ -18,7 +18,7 @@ fn without_a_link_nothing_is_sent() {
     let key: Arc<str> = Arc::from("k");
     assert_eq!(failure(finish(backend.send_acquire(&key, set(1).into()))), Failure::NotSent);
     assert_eq!(
-        failure(block_on(backend.send_renew_all(vec![(key, renew(1, TTL))])).remove(0)),
+        failure(block_on(backend.send_renew_all(vec![(key, renew(1, TTL))]).remove(0).results).remove(0)),
         Failure::NotSent
     );
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use super::super::answers::failure;
-use crate::backend::{Backend, BoxFuture, Events, Sending, StoredLock};
+use crate::backend::{Backend, BatchPart, BoxFuture, Events, Sending, StoredLock};
 use crate::engine::Answer;
 use crate::protocol::{
     AcquireReply, BatchReply, Failure, OpResult, ReleaseReply, RenewReply, StoreError, op,
@@ -230,8 +230,14 @@ impl Backend for SimulatedStore {
         self.send(key, op, Outgoing::Renew)
     }
 
-    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> BoxFuture<Vec<OpResult<RenewReply>>> {
-        self.send_all(batch, Outgoing::RenewAll)
+    /// Up to two go out together, so that parts are answered separately.
+    fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<RenewReply>> {
+        let placed: Vec<_> = batch.into_iter().enumerate().collect();
+        let part = |two: &[(usize, (Arc<str>, op::Renew))]| {
+            let (places, two): (Vec<_>, Vec<_>) = two.iter().cloned().unzip();
+            BatchPart { places, results: self.send_all(two, Outgoing::RenewAll) }
+        };
+        placed.chunks(2).map(part).collect()
     }
 
     fn acquires_all(&self, keys: &[Arc<str>]) -> usize {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::ensure;
 use super::lease::{ends_not_before, lasts_for_the_longer};
 use crate::backend::Failure;
+use crate::testing::BOUND;
 use crate::testing::contract::place::{LONG, Place, long};
-use crate::testing::contract::process::until;
+use crate::testing::contract::process::{PAUSE, until};
 use crate::testing::contract::{Broken, Process};
 use distlock_store::clock;
 use distlock_store::{
@@ -24,7 +25,7 @@ pub(crate) async fn of_several_who_ask_at_once_one_gets_the_lock(place: Place) -
         crowd.push(place.process_apart().await?);
     }
     let key = place.key(0);
-    let mut rounds = 0;
+    let (mut rounds, mut free_since) = (0, clock::now());
     // A round in which each was in the way of the others is none.
     while rounds < ROUNDS {
         let mut asking = Vec::new();
@@ -45,9 +46,15 @@ pub(crate) async fn of_several_who_ask_at_once_one_gets_the_lock(place: Place) -
             }
         }
         ensure!(got.len() <= 1, "{} of {CROWD} concurrent requests have acquired `{key}`", got.len());
+        if got.is_empty() {
+            let waited = clock::now().duration_since(free_since);
+            ensure!(waited < BOUND, "`{key}` is free, and no request has acquired it for {waited:?}");
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        }
         for (process, owner) in got {
             process.gives_back(&key, &owner).await?;
-            rounds += 1;
+            (rounds, free_since) = (rounds + 1, clock::now());
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::testing::contract::place::{LONG, Place, long};
 use crate::testing::contract::{Broken, Process};
 use distlock_store::clock;
 use distlock_store::engine::Time;
-use distlock_store::{Acquire, AcquireReply, Owner, Renew, RenewReply};
+use distlock_store::{Acquire, AcquireReply, Owner, Release, Renew, RenewReply};
 
 /// An attempt to measure may be disturbed so often.
 const ATTEMPTS: usize = 50;
@@ -184,6 +184,26 @@ async fn still_lasts(other: &Process, key: &Arc<str>, owner: &Owner, short: Dura
             tokio::time::sleep(short * 2).await;
             let is_held = other.is_held_by(key, owner).await?;
             ensure!(is_held, "the lease of `{key}` ended after {short:?}, not {LONG:?}");
+        }
+    }
+    Ok(())
+}
+
+/// A store without a clock counts a ttl from when it first saw the lease. Then it must tell leases apart.
+pub(crate) async fn a_lease_lasts_for_its_ttl_after_another_was_released(place: Place) -> Result<(), Broken> {
+    let (one, other) = (place.process_apart().await?, place.process_apart().await?);
+    let short = place.short();
+    for attempt in 0..ATTEMPTS {
+        let (key, owner) = (place.key(attempt), one.owner());
+        one.takes(&Acquire::new(key.clone(), &owner, short)).await?;
+        let is_seen = matches!(other.acquire(&long(&key, &other.owner())).await?, AcquireReply::Busy(_));
+        one.release(&Release::new(key.clone(), &owner)).await?;
+        // On a slow machine, it was over before the other process looked.
+        if is_seen {
+            tokio::time::sleep(short / 2).await;
+            let (owner, asked) = (one.owner(), clock::now());
+            one.takes(&Acquire::new(key.clone(), &owner, short)).await?;
+            return ends_not_before(&other, &key, asked, short).await;
         }
     }
     Ok(())
