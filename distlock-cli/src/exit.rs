@@ -1,5 +1,6 @@
 //! Exit statuses of `sysexits.h`, of shells, and of the command.
 
+use std::error::Error;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -66,7 +67,7 @@ impl Exit {
             LockError::Lost { .. } => Exit::Lost,
             LockError::WrongKind { .. } => Exit::WrongKind,
             LockError::InvalidKey { .. } | LockError::InvalidOptions { .. } => Exit::Usage,
-            LockError::Unavailable { .. } if is_refused(error) => Exit::NoPermission,
+            LockError::Unavailable { source, .. } if is_refused(&**source) => Exit::NoPermission,
             _ => Exit::Unavailable,
         }
     }
@@ -77,12 +78,38 @@ impl Exit {
     }
 }
 
-/// The library uses these words for a server's errors about users, passwords and permissions.
-fn is_refused(error: &LockError) -> bool {
-    let text = error.to_string();
-    ["NOPERM", "NOAUTH", "WRONGPASS", "AuthenticationFailed", "asks for a password"]
-        .iter()
-        .any(|word| text.contains(word))
+/// What the stores write about users, passwords and permissions: the server's error code, or their own phrase.
+const REFUSALS: &[&str] = &[
+    // Redis.
+    "NOPERM",
+    "NOAUTH",
+    "WRONGPASS",
+    "AuthenticationFailed",
+    "asks for a password",
+    // PostgreSQL. MySQL has the first one for a user or a password that is wrong.
+    "SQLSTATE 28",
+    "SQLSTATE 42501",
+    // MySQL: the database, a command for a table or a column, a privilege, and a password that has expired.
+    "error 1044,",
+    "error 1142,",
+    "error 1143,",
+    "error 1227,",
+    "error 1820,",
+    "error 1862,",
+    // etcd, and Redis for a login.
+    "refuses the user",
+    "asks for a user",
+    // ZooKeeper.
+    "refuses access to",
+    "refuses the login",
+    // Memcached.
+    "unauthenticated",
+    "does not accept the user",
+];
+
+fn is_refused(cause: &dyn Error) -> bool {
+    let text = cause.to_string();
+    REFUSALS.iter().any(|words| text.contains(words))
 }
 
 /// The status of a command that has ended, like a shell's.
@@ -126,5 +153,37 @@ mod tests {
         assert_eq!(Exit::of(&LockError::lost("k")), Exit::Lost);
         assert_eq!(Exit::of(&LockError::unavailable("k", "connection refused")), Exit::Unavailable);
         assert_eq!(Exit::of(&LockError::unavailable("k", "NOPERM no permissions")), Exit::NoPermission);
+    }
+    #[test]
+    fn the_refusals_of_every_store_are_recognised() {
+        for cause in [
+            "cannot use redis://h: user or password is wrong: correct the URL (WRONGPASS: invalid username-password)",
+            "redis://h refuses the user or the password: correct the URL (Password authentication failed)",
+            "password authentication failed for user \"app\", SQLSTATE 28P01: check the password in the URL",
+            "role \"app\" does not exist, SQLSTATE 28000: check the user in the URL",
+            "permission denied for table distlock_lock_1, SQLSTATE 42501: GRANT USAGE ON SCHEMA",
+            "Access denied for user 'app'@'h' (using password: YES), error 1045, SQLSTATE 28000: check the user",
+            "Access denied for user 'root'@'h', error 1698, SQLSTATE 28000: check the user",
+            "Access denied for user 'app'@'%' to database 'x', error 1044, SQLSTATE 42000: check the database",
+            "INSERT command denied to user 'app'@'h' for table 'distlock_1', error 1142, SQLSTATE 42000: GRANT",
+            "etcd at h refuses the user: give a role of it read and write permission (etcdserver: permission denied)",
+            "etcd at h refuses the user or the password: correct the URL (etcdserver: authentication failed)",
+            "etcd at h asks for a user: write `etcd://user:password@host` (etcdserver: user name is empty)",
+            "ZooKeeper at h refuses access to `/app/locks`: write the user into the URL (not authorized)",
+            "ZooKeeper at h refuses the login: correct the user and the password (authentication failed)",
+            "CLIENT_ERROR unauthenticated: the server requires a user and a password",
+            "the server does not accept the user and the password: check them in the URL",
+        ] {
+            assert_eq!(Exit::of(&LockError::unavailable("k", cause)), Exit::NoPermission, "{cause}");
+        }
+        for cause in [
+            "Unknown database 'x', error 1049, SQLSTATE 42000: check the database in the URL, or create it",
+            "the database system is starting up, SQLSTATE 57P03",
+            "ZooKeeper at h has a quota on `/app` that is used up: raise it (setquota) (exceed path quota)",
+        ] {
+            assert_eq!(Exit::of(&LockError::unavailable("k", cause)), Exit::Unavailable, "{cause}");
+        }
+        // The key is not a part of the cause.
+        assert_eq!(Exit::of(&LockError::unavailable("NOPERM", "connection refused")), Exit::Unavailable);
     }
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use sqlx::{Database, Pool, Transaction};
 use tokio::runtime::Handle;
 
 /// A future that completes even if this is dropped. Then a task on the tokio runtime of its first poll continues with
@@ -11,6 +12,13 @@ use tokio::runtime::Handle;
 pub(crate) struct Completed<T: 'static> {
     future: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     runtime: Option<Handle>,
+}
+
+/// Begins a transaction on a connection of the pool. If this is dropped while it waits for the connection, it leaves the
+/// pool's queue, and does not use a connection that a live caller waits for.
+pub(crate) async fn begun<DB: Database>(pool: &Pool<DB>) -> Result<Transaction<'static, DB>, sqlx::Error> {
+    let connection = pool.acquire().await?;
+    completed(Transaction::begin(connection, None)).await
 }
 
 /// Begins a transaction. If `sqlx` 0.8 is dropped while it waits for the reply to BEGIN, the pool gets the connection

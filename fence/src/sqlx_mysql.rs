@@ -4,7 +4,7 @@ use std::error::Error;
 
 use sqlx::{MySql, MySqlConnection, MySqlPool, Transaction};
 
-use crate::completed::completed;
+use crate::completed::begun;
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
 impl FencedDatabase for MySqlPool {
@@ -12,9 +12,7 @@ impl FencedDatabase for MySqlPool {
     type Transaction = Transaction<'static, MySql>;
 
     async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
-        let pool = self.clone();
-        let begun = completed(async move { MySqlPool::begin(&pool).await }).await;
-        begun.map_err(|error| FenceError::not_committed(fence, error))
+        begun(self).await.map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {

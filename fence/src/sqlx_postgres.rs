@@ -7,7 +7,7 @@ use futures_util::TryStreamExt;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
-use crate::completed::completed;
+use crate::completed::begun;
 use crate::same_database::asserted;
 use crate::sqlx_check::check;
 use crate::{AssertHeld, Fence, FenceError, FencedDatabase, signed, statements};
@@ -17,9 +17,7 @@ impl FencedDatabase for PgPool {
     type Transaction = Transaction<'static, Postgres>;
 
     async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
-        let pool = self.clone();
-        let begun = completed(async move { PgPool::begin(&pool).await }).await;
-        begun.map_err(|error| FenceError::not_committed(fence, error))
+        begun(self).await.map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {

@@ -66,16 +66,17 @@ async fn on_a_full_server_no_contender_removes_a_lock_that_is_held() {
         let owner = one.inspect(key).await.unwrap().unwrap().holder;
         for _ in 0..4 {
             let got = contender.lock(key).try_acquire().await;
-            // The server has no memory for it, or the lock is busy.
-            assert!(
-                got.as_ref().map_or_else(|error| error.is_unavailable(), Option::is_none),
-                "{key}: {got:?}"
-            );
+            // A key with a space is written by `ms`, whose refusal is not followed by a look at the item.
+            let is_refused = key.contains(' ') && got.as_ref().is_err_and(|error| error.is_unavailable());
+            assert!(is_refused || got.as_ref().is_ok_and(Option::is_none), "{key}: {got:?}");
             let lock = one.inspect(key).await.unwrap().unwrap_or_else(|| panic!("{key} is gone"));
             assert_eq!(lock.holder, owner, "{key}");
         }
         guard.check().unwrap();
-        guard.release().await.unwrap();
+        let waits = contender.lock(key).wait(LONG).acquire();
+        let (released, next) = tokio::join!(guard.release(), waits);
+        released.unwrap();
+        next.unwrap().release().await.unwrap();
     }
 }
 

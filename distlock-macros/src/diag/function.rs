@@ -145,6 +145,17 @@ pub(crate) fn hidden_argument(name: &Ident) -> Error {
     )
 }
 
+/// `id %= 16;` before the `async` block.
+pub(crate) fn changed_argument(name: &Ident) -> Error {
+    error(
+        name.span(),
+        format!(
+            "the argument `{name}` may be changed here, before the `async` block in which an option uses it"
+        ),
+        "write the new value into another variable, or make the function an `async fn`",
+    )
+}
+
 /// No return type, and no `on_error`.
 pub(crate) fn returns_nothing(name: &Ident) -> Error {
     let problem = format!("`{name}` returns nothing that could carry a lock error");

@@ -141,7 +141,7 @@ fn is_name(pat: &Pat, name: &Ident) -> bool {
 }
 
 /// `mut`, where a pattern binds that name so.
-fn mutability(pat: &Pat, name: &Ident) -> Option<Token![mut]> {
+pub(super) fn mutability(pat: &Pat, name: &Ident) -> Option<Token![mut]> {
     struct Find<'a>(&'a Ident, Option<Token![mut]>);
     impl VisitMut for Find<'_> {
         fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {

@@ -14,6 +14,7 @@ use syn::{Attribute, Expr, FnArg, Pat, ReturnType, Signature, Stmt, Token, Type,
 use crate::diag::{self, Errors};
 
 mod arguments;
+mod changes;
 mod lazy;
 mod patterns;
 mod returns;
@@ -312,9 +313,26 @@ impl Function {
     /// The variables that hide an argument of the same name from the options, which are evaluated in the `async` block.
     pub(crate) fn hidden_arguments(&self) -> Vec<Ident> {
         let Shape::Future(future) = &self.shape else { return Vec::new() };
-        let is_argument =
-            |name: &Ident| self.bindings.iter().any(|binding| binding.moves && binding.ident == *name);
-        shape::bound_in_front(&future.statements).into_iter().filter(is_argument).collect()
+        let bound = shape::bound(&shape::in_front(&future.statements));
+        bound.into_iter().filter(|name| self.is_argument(name)).collect()
+    }
+
+    /// The arguments that are changed before the `async` block, in which the options are evaluated.
+    pub(crate) fn changed_arguments(&self) -> Vec<Ident> {
+        let Shape::Future(future) = &self.shape else { return Vec::new() };
+        let mutable = |binding: &&Binding| {
+            self.sig.inputs.iter().any(|input| {
+                matches!(input, FnArg::Typed(typed) if arguments::mutability(&typed.pat, &binding.ident).is_some())
+            })
+        };
+        let mutable: Vec<Ident> =
+            self.bindings.iter().filter(mutable).map(|binding| binding.ident.clone()).collect();
+        let changed = changes::changed(&shape::in_front(&future.statements), &mutable);
+        changed.into_iter().filter(|name| self.is_argument(name)).collect()
+    }
+
+    fn is_argument(&self, name: &Ident) -> bool {
+        self.bindings.iter().any(|binding| binding.moves && binding.ident == *name)
     }
 
     /// Takes patterns that do not move the whole argument out of the signature, as far as the attributes below allow.

@@ -4,7 +4,7 @@ use proc_macro2::Group;
 use quote::ToTokens as _;
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
-use syn::{Block, Expr, ExprAsync, Ident, ReturnType, Signature, Stmt, Token, Type, TypeParamBound};
+use syn::{Block, Expr, ExprAsync, Ident, Pat, ReturnType, Signature, Stmt, Token, Type, TypeParamBound};
 
 use super::bound_names;
 use super::lazy::{self, Lazy};
@@ -134,18 +134,47 @@ pub(super) fn async_block(expr: &mut Expr) -> Option<&mut ExprAsync> {
     }
 }
 
-/// The variables that the statements in front of the `async` block bind. Not those that are copies of a variable of the
-/// same name.
-pub(super) fn bound_in_front(statements: &[Stmt]) -> Vec<Ident> {
+/// The statements before the `async` block, in all blocks around it that `async_block` looks into.
+pub(super) fn in_front(statements: &[Stmt]) -> Vec<&Stmt> {
+    let Some((last, front)) = statements.split_last() else { return Vec::new() };
+    let inner = if let Stmt::Expr(expr, _) = last { in_tail(expr) } else { Vec::new() };
+    front.iter().chain(inner).collect()
+}
+
+fn in_tail(expr: &Expr) -> Vec<&Stmt> {
+    match expr {
+        Expr::Return(returned) => returned.expr.as_deref().map_or_else(Vec::new, in_tail),
+        Expr::Paren(paren) => in_tail(&paren.expr),
+        Expr::Group(group) => in_tail(&group.expr),
+        Expr::Block(block) => in_front(&block.block.stmts),
+        Expr::Call(call) => call.args.first().map_or_else(Vec::new, in_tail),
+        Expr::MethodCall(call) => in_tail(&call.receiver),
+        _ => Vec::new(),
+    }
+}
+
+/// The variables that these statements bind. Not those that are copies of a variable of the same name, and cannot be
+/// changed.
+pub(super) fn bound(statements: &[&Stmt]) -> Vec<Ident> {
     let mut names = Vec::new();
     for statement in statements {
         let Stmt::Local(local) = statement else { continue };
-        let copied = local.init.as_ref().and_then(|init| copied(&init.expr));
+        let copy =
+            local.init.as_ref().and_then(|init| copied(&init.expr)).filter(|_| is_constant(&local.pat));
         let mut bound = Vec::new();
         bound_names(&local.pat, &mut bound);
-        names.extend(bound.into_iter().filter(|name| copied != Some(name)));
+        names.extend(bound.into_iter().filter(|name| copy != Some(name)));
     }
     names
+}
+
+/// Whether a pattern binds the whole value to a name without `mut`.
+fn is_constant(pat: &Pat) -> bool {
+    match pat {
+        Pat::Ident(pat) => pat.mutability.is_none(),
+        Pat::Type(typed) => is_constant(&typed.pat),
+        _ => false,
+    }
 }
 
 /// The variable in `x`, `x.clone()`, `x.to_owned()` and `Arc::clone(&x)`.

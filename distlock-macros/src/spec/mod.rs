@@ -1,13 +1,13 @@
 //! The validated attribute. All checks are done, so the expansion cannot fail.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::{Expr, Lit, LitStr, Type, UnOp};
 
 use crate::args::RawArgs;
 use crate::diag::{self, Errors};
-use crate::item::{Function, contains_ident};
+use crate::item::Function;
 use crate::options::Opt;
 use crate::template::Rendering;
 
@@ -359,10 +359,7 @@ fn report_stray_names(args: &RawArgs, function: &Function, errors: &mut Errors) 
 
 /// `let id = id % 16; Box::pin(async move { .. })`: the key would have the new value.
 fn report_hidden_arguments(args: &RawArgs, function: &Function, keys: &Keys, errors: &mut Errors) {
-    let hidden = function.hidden_arguments();
-    if hidden.is_empty() {
-        return;
-    }
+    let (hidden, changed) = (function.hidden_arguments(), function.changed_arguments());
     let keys = match keys {
         Keys::One(key) => std::slice::from_ref(key),
         Keys::Many(keys) => keys,
@@ -372,17 +369,42 @@ fn report_hidden_arguments(args: &RawArgs, function: &Function, keys: &Keys, err
         Key::Template(parts) => parts.as_slice(),
         Key::Expr(_) => &[],
     });
-    let placeholders = parts.filter_map(|part| match part {
-        Part::Value(value) => Some(value.expr.clone()),
-        Part::Text(_) => None,
-    });
-    let given = args.iter().map(|given| given.value.to_token_stream());
-    let used: TokenStream = placeholders.chain(given).collect();
-    for name in hidden {
-        if contains_ident(used.clone(), &|ident| ident.unraw() == name.unraw()) {
-            errors.push(diag::hidden_argument(&name));
+    let is_placeholder = |name: &str, part: &Part| match part {
+        Part::Value(value) => value.name.split('.').next() == Some(name),
+        Part::Text(_) => false,
+    };
+    let is_used = |name: &&Ident| {
+        let name = name.unraw().to_string();
+        parts.clone().any(|part| is_placeholder(&name, part))
+            || args.iter().any(|given| uses_variable(given.value.to_token_stream(), &name))
+    };
+    hidden.iter().filter(is_used).for_each(|name| errors.push(diag::hidden_argument(name)));
+    changed.iter().filter(is_used).for_each(|name| errors.push(diag::changed_argument(name)));
+}
+
+/// Whether an expression may use the variable, also in a format string. Not if a field or a method has this name.
+fn uses_variable(tokens: TokenStream, name: &str) -> bool {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let is_punct = |index: Option<usize>, wanted| {
+        let token = index.and_then(|index| tokens.get(index));
+        matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == wanted)
+    };
+    tokens.iter().enumerate().any(|(index, token)| match token {
+        TokenTree::Ident(ident) => {
+            // `..` is a range, and `::` a path.
+            let is_member = is_punct(index.checked_sub(1), '.') && !is_punct(index.checked_sub(2), '.');
+            let is_field = is_punct(Some(index + 1), ':') && !is_punct(Some(index + 2), ':');
+            ident.unraw() == name && !is_member && !is_field
         }
-    }
+        TokenTree::Group(group) => uses_variable(group.stream(), name),
+        TokenTree::Literal(literal) => {
+            let text = literal.to_string();
+            let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+            let mut behind = text.split(['{', '<']).skip(1).filter_map(|text| text.strip_prefix(name));
+            behind.any(ends)
+        }
+        TokenTree::Punct(_) => false,
+    })
 }
 
 /// The names that the body may use because of the options.

@@ -75,8 +75,13 @@ struct Awaited {
 enum Write {
     /// There is only one reply.
     None,
-    Awaited,
-    Said(Response),
+    Awaited {
+        is_add: bool,
+    },
+    Said {
+        said: Response,
+        is_add: bool,
+    },
 }
 
 /// The task that reads and writes a connection.
@@ -142,7 +147,8 @@ impl Connection {
     /// Sends a command for the item of a key.
     pub(super) async fn ask(&self, key: &str, command: Command<'_>) -> Result<Response, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let write = if has_two_replies(key, command) { Write::Awaited } else { Write::None };
+        let is_add = matches!(command, Command::Add { .. });
+        let write = if has_two_replies(key, command) { Write::Awaited { is_add } } else { Write::None };
         Ok(self.send(written(key, command, number), number, write).await?.to(command))
     }
 
@@ -294,15 +300,19 @@ async fn read_all(mut reader: OwnedReadHalf, connection: &Connection) -> io::Res
             read += length;
             let Awaited { number, write, .. } = queue.awaited.front_mut().ok_or_else(garbled)?;
             let said = line.said(value, *number).ok_or_else(garbled)?;
-            if matches!(write, Write::Awaited) {
-                *write = Write::Said(said);
+            if let Write::Awaited { is_add } = *write {
+                *write = Write::Said { said, is_add };
                 continue;
             }
             let Some(Awaited { asked, write, reply, .. }) = queue.awaited.pop_front() else {
                 return Err(garbled());
             };
             queue.clock.answered(asked, now);
-            told.push((reply, if let Write::Said(write) = write { write.then(said) } else { said }));
+            let said = match write {
+                Write::Said { said: written, is_add } => written.then(said, is_add),
+                Write::None | Write::Awaited { .. } => said,
+            };
+            told.push((reply, said));
         }
         drop(queue);
         bytes.drain(..read);

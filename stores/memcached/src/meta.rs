@@ -210,8 +210,9 @@ impl Response {
         }
     }
 
-    /// The reply to a write, with the reply to the look that followed it.
-    pub(super) fn then(self, looked: Response) -> Self {
+    /// The reply to a write, with the reply to the look that followed it. A full server allocates memory for an `add`
+    /// before it looks at the key, so it also refuses the `add` of an item that exists.
+    pub(super) fn then(self, looked: Response, is_add: bool) -> Self {
         let item = match looked {
             Response::Found(item) => Some(item),
             _ => None,
@@ -219,6 +220,7 @@ impl Response {
         match self {
             Response::Stored(_) => Response::Stored(item),
             Response::Exists(_) => Response::Exists(item),
+            Response::Failed(_) if is_add && item.is_some() => Response::Exists(item),
             said => said,
         }
     }
@@ -303,5 +305,14 @@ mod tests {
     fn an_item_outlives_the_ttl_although_the_server_ends_it_up_to_two_seconds_early() {
         let ttl = |millis| Ttl::at_least(Duration::from_millis(millis), Time(0), Duration::ZERO).seconds;
         assert_eq!((ttl(1), ttl(1_000), ttl(1_001), ttl(30_000)), (3, 3, 4, 32));
+    }
+    #[test]
+    fn an_add_that_a_full_server_refuses_reports_the_item_that_exists() {
+        let failed = || Response::Failed("SERVER_ERROR out of memory storing object".to_owned());
+        let item = Item { value: "dl1:a:1".to_owned(), cas: 5, remaining: None };
+        let found = || Response::Found(item.clone());
+        assert_eq!(failed().then(found(), true), Response::Exists(Some(item.clone())));
+        assert_eq!(failed().then(Response::Missing, true), failed());
+        assert_eq!(failed().then(found(), false), failed());
     }
 }
