@@ -162,3 +162,34 @@ async fn until_seen(watch: &mut LeaderWatch, wanted: Option<&str>, terms: u64) {
     }
     assert_eq!(watch.transitions(), terms);
 }
+
+/// The first candidate resigns a moment after it was elected, when another candidate of its process waits. That one
+/// then has a term, and an owner token, of its own.
+#[tokio::test(start_paused = true)]
+async fn a_watch_sees_the_term_of_another_candidate_of_its_process() {
+    let store = TestStore::on_paused_time();
+    let manager = store.process();
+    let (first, second) = (manager.leader(OFFICE), manager.leader(OFFICE));
+    let body = async |lead: Lead| {
+        let mut watch = first.watch();
+        assert_eq!(watch.changed().await, Leadership::Here { term: lead.term() });
+        let second = second.clone();
+        let leads =
+            tokio::spawn(async move { second.run(async |_| std::future::pending::<()>().await).await });
+        while manager.inspect(OFFICE).await.unwrap().unwrap().waiters_here == 0 {
+            tokio::task::yield_now().await;
+        }
+        (watch, leads, lead.owner())
+    };
+    let (mut watch, leads, former) = first.run(body).await.unwrap();
+    let elsewhere = async {
+        loop {
+            if let Leadership::Elsewhere { owner, .. } = watch.changed().await {
+                return owner;
+            }
+        }
+    };
+    let owner = tokio::time::timeout(Duration::from_secs(5), elsewhere).await.unwrap();
+    assert_ne!(owner, former);
+    leads.abort();
+}
