@@ -25,6 +25,7 @@ use tokio::time::{sleep, timeout};
 
 use super::feed::Feed;
 use super::guard::{Guard, Refusal, protect};
+use super::unread::FailsUnread;
 use crate::take::Taken;
 
 /// A key is at most 1 KiB long.
@@ -35,6 +36,8 @@ const LONGEST_HEADERS: Duration = Duration::from_secs(5);
 /// The time limit from the headers of a request to the beginning of the response. A release may wait while the store is
 /// unreachable.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
+/// A connection is closed if its client takes in none of a response for this time.
+const LONGEST_WRITE: Duration = Duration::from_secs(30);
 /// The largest number of open connections, because the store needs file descriptors, too.
 const MOST_CONNECTIONS: usize = 128;
 /// The pause after an error of `accept`, for example if this process has no free file descriptor.
@@ -61,14 +64,14 @@ pub(super) fn router(feed: Arc<Feed>, guard: Guard) -> Router {
         .with_state(server)
 }
 
-/// Serves without end. A connection that sends no complete request in time is closed.
+/// Serves without end. A connection is closed if its client sends no complete request in time, or does not read.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         // The semaphore is never closed.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
-            Ok((stream, _)) => TokioIo::new(stream),
+            Ok((stream, _)) => TokioIo::new(FailsUnread::after(LONGEST_WRITE, stream)),
             Err(_) => {
                 sleep(REST).await;
                 continue;
