@@ -5,13 +5,15 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::state::Reign;
-use super::{Candidate, Lead, LeaderWatch, Leadership};
+use super::{Lead, LeaderWatch, Leadership};
 use crate::LockManager;
 use crate::backend::{EarlierCommands, Events, Failure, LinkEvent, Notifications, StoreError};
 use crate::fault::Fault;
+use crate::guard::Guard;
 use crate::release::Release;
 use crate::section::Holding;
 use crate::testing::{TestStore, fail_next, planned};
+use distlock_store::FencingToken;
 
 const OFFICE: &str = "office";
 
@@ -66,7 +68,7 @@ async fn a_body_that_runs_on_after_its_term_is_unhealthy_after_the_tolerance() {
     let store = TestStore::on_paused_time();
     let (manager, other) = (store.process(), store.process());
     let candidate = manager.leader(OFFICE);
-    let (_holding, lead) = elected(&manager, &candidate).await;
+    let (_holding, lead) = elected(&manager, candidate.campaign().await.unwrap());
     let reign = Reign::begin(&candidate.state, lead.clone());
     candidate.health(Duration::ZERO).unwrap();
     assert!(other.force_release(OFFICE).await.unwrap());
@@ -86,7 +88,7 @@ async fn a_leader_that_resigns_is_healthy_until_the_reply_to_its_release() {
     let store = TestStore::on_paused_time();
     let manager = store.process();
     let candidate = manager.leader(OFFICE);
-    let (holding, lead) = elected(&manager, &candidate).await;
+    let (holding, lead) = elected(&manager, candidate.campaign().await.unwrap());
     let reign = Reign::begin(&candidate.state, lead.clone());
     holding.handle().release_and_report().await;
     assert!(lead.check().unwrap_err().is_lost());
@@ -101,10 +103,10 @@ async fn a_term_that_ended_before_its_body_began_does_not_hide_the_next_term() {
     let store = TestStore::on_paused_time();
     let (manager, other) = (store.process(), store.process());
     let candidate = manager.leader(OFFICE);
-    let (_first, over) = elected(&manager, &candidate).await;
+    let (_first, over) = elected(&manager, candidate.campaign().await.unwrap());
     assert!(other.force_release(OFFICE).await.unwrap());
     assert!(over.lost().await.is_lost());
-    let (_second, lead) = elected(&manager, &candidate).await;
+    let (_second, lead) = elected(&manager, candidate.campaign().await.unwrap());
     let term = lead.term();
     let second = Reign::begin(&candidate.state, lead);
     let first = Reign::begin(&candidate.state, over);
@@ -116,8 +118,7 @@ async fn a_term_that_ended_before_its_body_began_does_not_hide_the_next_term() {
 }
 
 /// A lead whose body has not begun.
-async fn elected(manager: &LockManager, candidate: &Candidate) -> (Holding, Lead) {
-    let (guard, term) = candidate.campaign().await.unwrap();
+fn elected(manager: &LockManager, (guard, term): (Guard, FencingToken)) -> (Holding, Lead) {
     let holding = Holding::new(guard, Release::Confirmed);
     let lead = Lead::new(holding.handle().clone(), term, manager.core().closing());
     (holding, lead)
