@@ -314,7 +314,7 @@ mod tests {
 
     async fn listed(manager: &LockManager) -> ListedLocks {
         let mut found = ListedLocks::new();
-        found.list(manager, "*").await.unwrap();
+        found.list(manager, "*").await.expect("they are listed");
         found
     }
 
@@ -327,7 +327,7 @@ mod tests {
 
     /// The client of this manager, with this number of lost holds.
     async fn lost(manager: &LockManager, key: &str, lost: u64) -> LockClient {
-        let mut lock = manager.inspect(key).await.unwrap().expect("it is held");
+        let mut lock = manager.inspect(key).await.expect("it is read").expect("it is held");
         let mut client = lock.holders.remove(0).client.expect("it is one of this library");
         client.lost = Some(lost);
         client

@@ -14,7 +14,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use distlock::LockError;
 use futures_util::stream::{Stream, unfold};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -136,13 +135,14 @@ async fn release(
         owners.and_then(|owners| owners.iter().map(|owner| owner.as_str().map(str::to_owned)).collect());
     let owners = owners.filter(|owners| !owners.is_empty());
     let owners = owners.ok_or_else(|| (StatusCode::BAD_REQUEST, "from which holders?".to_owned()))?;
-    match feed.release(key, &owners).await {
+    match feed.release(key.to_owned(), owners).await {
         Ok(Taken::From(_)) => Ok("released"),
         Ok(Taken::HeldByAnother(_)) => {
             Err((StatusCode::CONFLICT, "it now has another holder, which keeps it".to_owned()))
         }
-        Ok(Taken::NotHeld) => Err((StatusCode::NOT_FOUND, "it had no holder".to_owned())),
-        Err(error @ LockError::InvalidKey { .. }) => Err((StatusCode::BAD_REQUEST, error.to_string())),
+        Ok(Taken::NotHeld) => {
+            Err((StatusCode::NOT_FOUND, "this page shows no holder of it, or it has no holder".to_owned()))
+        }
         Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
     }
 }
