@@ -227,7 +227,12 @@ impl fmt::Debug for Feed {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Poll;
+
+    use distlock::store::{
+        Acquire, AcquireReply, LockStore, Release, ReleaseReply, Renew, RenewReply, StoreError, StoredLock,
+    };
 
     use super::*;
 
@@ -254,6 +259,48 @@ mod tests {
         let other = feed.release("order:1".to_owned(), vec![next.owner()]).await.unwrap();
         assert_eq!(other, Taken::HeldByAnother(owners.remove(0)));
         assert!(payment.is_held() && next.is_held());
+    }
+
+    /// Releases once.
+    #[derive(Debug, Default)]
+    struct FailsLater(AtomicBool);
+
+    impl LockStore for FailsLater {
+        fn describe(&self) -> String {
+            "a store that fails".to_owned()
+        }
+
+        async fn acquire(&self, _request: &Acquire) -> Result<AcquireReply, StoreError> {
+            Ok(AcquireReply::Acquired { fence: None })
+        }
+
+        async fn renew(&self, _request: &Renew) -> Result<RenewReply, StoreError> {
+            Ok(RenewReply::Renewed)
+        }
+
+        async fn release(&self, _request: &Release) -> Result<ReleaseReply, StoreError> {
+            if self.0.swap(true, Ordering::SeqCst) {
+                return Err(StoreError::unknown("no reply"));
+            }
+            Ok(ReleaseReply::Released)
+        }
+
+        async fn inspect(&self, _key: &str) -> Result<Option<StoredLock>, StoreError> {
+            Ok(None)
+        }
+
+        async fn force_release(&self, _key: &str) -> Result<bool, StoreError> {
+            Ok(false)
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_for_one_holder_leaves_the_notes_of_the_others() {
+        let manager = LockManager::builder().store(FailsLater::default()).connect().await.unwrap();
+        let feed = Feed::new(manager, "a store".to_owned(), "*".to_owned(), Access::Release);
+        let owners = ["one", "two"].map(str::to_owned);
+        assert!(feed.release_shown("k", &owners).await.unwrap_err().is_unavailable());
+        assert_eq!(*feed.released(), [("k".to_owned(), "one".to_owned())]);
     }
 
     /// The client disconnects during the release of a lock that its holder has released meanwhile.
