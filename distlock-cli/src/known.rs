@@ -16,6 +16,10 @@ pub(crate) type Name = (String, String);
 pub(crate) struct KnownHolder {
     pub(crate) holder: LockHolder,
     at: Instant,
+    /// Whether its process sent no heartbeat.
+    is_silent: bool,
+    /// The longest rest of its lease that any look has seen.
+    longest: Option<Duration>,
 }
 
 /// The holders of the last listing, and earlier holders that an incomplete listing did not reach.
@@ -27,27 +31,47 @@ impl Known {
         self.0.clear();
     }
 
-    /// Adds a listing. Returns the holders that have released or lost the lock since the last listing: those that a
-    /// complete listing no longer contains.
+    /// Makes the last listing older.
+    #[cfg(test)]
+    pub(crate) fn age(&mut self, by: Duration) {
+        for seen in self.0.values_mut() {
+            seen.at = seen.at.checked_sub(by).expect("the machine runs for longer");
+        }
+    }
+
+    /// Adds a listing. Returns the holders that have released or lost the lock since the last listing: those that the
+    /// listing would contain (`would_list`), and does not.
     pub(crate) fn update(
         &mut self,
         listed: BTreeMap<Name, KnownHolder>,
-        is_whole: bool,
+        would_list: impl Fn(&Name) -> bool,
     ) -> Vec<(Name, KnownHolder)> {
         let before = std::mem::replace(&mut self.0, listed);
-        let missing: Vec<(Name, KnownHolder)> =
-            before.into_iter().filter(|(name, _)| !self.0.contains_key(name)).collect();
-        if is_whole {
-            return missing;
+        let (mut gone, mut missing) = (Vec::new(), Vec::new());
+        for (name, seen) in before {
+            match self.0.get_mut(&name) {
+                Some(now) => now.longest = now.longest.max(seen.longest),
+                None if would_list(&name) => gone.push((name, seen)),
+                None => missing.push((name, seen)),
+            }
         }
         self.0.extend(missing.into_iter().take(MOST_KEPT));
-        Vec::new()
+        gone
     }
 }
 
 impl KnownHolder {
-    pub(crate) fn now(holder: LockHolder) -> Self {
-        KnownHolder { holder, at: Instant::now() }
+    pub(crate) fn now(holder: LockHolder, is_silent: bool) -> Self {
+        let longest = holder.remaining;
+        KnownHolder { holder, at: Instant::now(), is_silent, longest }
+    }
+
+    /// Whether the last look showed that its lease was not renewed. A lease that is renewed in time always has two
+    /// thirds of its ttl.
+    pub(crate) fn was_not_renewed(&self) -> bool {
+        let is_low =
+            self.holder.remaining.zip(self.longest).is_some_and(|(rest, longest)| rest < longest / 2);
+        self.is_silent || is_low
     }
 
     /// The present rest of its lease, if it was not renewed.

@@ -19,7 +19,7 @@ use distlock_store::LockKind;
 /// |---|---|---|
 /// | [`Busy`](LockError::Busy) | 409 Conflict (or 429), `Retry-After` from [`retry_after`](LockError::retry_after) | another holder has the lock |
 /// | [`Lost`](LockError::Lost) | 503 Service Unavailable, "outcome unknown" | the body was stopped somewhere in the middle |
-/// | [`Unavailable`](LockError::Unavailable), [`Closed`](LockError::Closed) | 503 Service Unavailable | nothing was run |
+/// | [`Unavailable`](LockError::Unavailable), [`Closed`](LockError::Closed) | 503 Service Unavailable | nothing was run; after a release, an extension, a hand-over or a forced release: the outcome is unknown, and [`retry_after`](LockError::retry_after) is `None` |
 /// | [`Fence`](LockError::Fence) | 422 for other arguments, 500 for a result that cannot be stored or read, else 503 | nothing was committed, unless the outcome is unknown |
 /// | [`InvalidTicket`](LockError::InvalidTicket) | 409 Conflict | nothing was run |
 /// | [`InvalidKey`](LockError::InvalidKey) | 400 Bad Request, if the key comes from the request | nothing was run |
@@ -66,10 +66,13 @@ pub enum LockError {
         /// Why it ended.
         reason: LostReason,
     },
-    /// The server was unreachable, or refused the request. Nothing was run. The request retries for its `wait` or for
-    /// [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s), whichever is shorter. A single
-    /// attempt takes at most 1 s. The request fails at once if the server refuses permanently (a wrong password, a
-    /// missing permission).
+    /// The server was unreachable, or refused the request. If an acquisition fails, nothing was run. The request
+    /// retries for its `wait` or for [`unavailable_after`](crate::LockManagerBuilder::unavailable_after) (3 s),
+    /// whichever is shorter. A single attempt takes at most 1 s. The request fails at once if the server refuses
+    /// permanently (a wrong password, a missing permission).
+    ///
+    /// If a release, an extension, a hand-over or a forced release was not confirmed, the command may have been
+    /// applied, and the work under the lock may be done. [`retry_after`](LockError::retry_after) is then `None`.
     #[non_exhaustive]
     Unavailable {
         /// The lock. Empty if the error is about no particular lock, for example when connecting.
@@ -205,6 +208,20 @@ impl LockError {
         LockError::Unavailable { key: unchecked(key), source: Arc::from(source.into()) }
     }
 
+    /// `what` describes the state of the lock after the command that was not confirmed.
+    pub(crate) fn unconfirmed(
+        key: LockKey,
+        what: &'static str,
+        source: Arc<dyn Error + Send + Sync>,
+    ) -> Self {
+        LockError::Unavailable { key, source: Arc::new(Unconfirmed { what, source }) }
+    }
+
+    /// Whether a command that follows an acquisition has failed: the caller may have done its work by then.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        matches!(self, LockError::Unavailable { source, .. } if source.is::<Unconfirmed>())
+    }
+
     pub(crate) fn options(reason: impl Into<Arc<str>>) -> Self {
         LockError::InvalidOptions { reason: reason.into() }
     }
@@ -254,11 +271,11 @@ impl LockError {
         matches!(self, LockError::Unavailable { .. })
     }
 
-    /// How long to wait before a retry. `None`: a retry is useless. In whole seconds, like the HTTP header
-    /// `Retry-After`.
+    /// How long to wait before a retry. `None`: a retry is useless, or the caller must check the data first. In whole
+    /// seconds, like the HTTP header `Retry-After`.
     ///
     /// For a busy lock: the remaining time of the holder's lease, rounded up. (A live holder renews its lease, or
-    /// releases the lock earlier.) If that time is unknown, or the server is unreachable: one second.
+    /// releases the lock earlier.) If that time is unknown, or the server was unreachable for an acquisition: one second.
     ///
     /// ```
     /// use std::time::Duration;
@@ -275,6 +292,7 @@ impl LockError {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
+            error if error.is_unconfirmed() => None,
             LockError::Busy { remaining: Some(remaining), .. } => {
                 let seconds = remaining.as_secs().saturating_add(u64::from(remaining.subsec_nanos() > 0));
                 Some(Duration::from_secs(seconds.max(1)))
@@ -293,6 +311,26 @@ impl LockError {
 impl From<FenceError> for LockError {
     fn from(error: FenceError) -> Self {
         LockError::Fence(error)
+    }
+}
+
+/// A release, an extension, a hand-over or a forced release that was not confirmed: the state of the lock, and the
+/// reason.
+#[derive(Debug)]
+struct Unconfirmed {
+    what: &'static str,
+    source: Arc<dyn Error + Send + Sync>,
+}
+
+impl fmt::Display for Unconfirmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.what, self.source)
+    }
+}
+
+impl Error for Unconfirmed {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
     }
 }
 

@@ -1,9 +1,6 @@
 //! How a section releases, pending releases, and the meaning of a missing reply.
 
-use std::error::Error;
-use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::vec;
 
@@ -123,32 +120,12 @@ impl Future for Releases {
 const NOT_RELEASED: &str = "the release was not confirmed, and is repeated in the background; the lock ends \
                             with its lease at the latest";
 
-/// The state of a lock after a release that was not confirmed, and the reason.
-#[derive(Debug)]
-struct Unconfirmed {
-    what: &'static str,
-    source: Arc<dyn Error + Send + Sync>,
-}
-
-impl fmt::Display for Unconfirmed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.what, self.source)
-    }
-}
-
-impl Error for Unconfirmed {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.source)
-    }
-}
-
 /// `what` describes the state of the lock if the server's reply is missing.
 pub(crate) fn failure(cell: &LeaseCell, failed: Failed, what: &'static str) -> LockError {
     match failed {
         Failed::Lost(reason) => lost_error(cell, reason),
         Failed::Unconfirmed(error) => {
-            let unconfirmed = Unconfirmed { what, source: error.source };
-            LockError::unavailable(LockKey::from_shared(cell.key.clone()), unconfirmed)
+            LockError::unconfirmed(LockKey::from_shared(cell.key.clone()), what, error.source)
         }
     }
 }

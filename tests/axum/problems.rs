@@ -5,6 +5,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
+use distlock::store::{
+    Acquire, AcquireReply, LockStore, Release, ReleaseReply, Renew, RenewReply, StoreError, StoredLock,
+};
 use distlock::{LockError, LockManager};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -73,5 +76,63 @@ async fn every_error_has_its_status_and_its_code() {
         assert_eq!((body["status"].as_u64(), body["code"].as_str()), (Some(status.into()), Some(code)));
         assert_eq!(body["retry_after"].as_u64(), retry);
         assert!(!body.to_string().contains(secret), "{body}");
+    }
+}
+
+/// Grants the lock `k`. The reply to every other command is missing.
+#[derive(Debug)]
+struct LosesReplies;
+
+fn no_reply<T>() -> Result<T, StoreError> {
+    Err(StoreError::unknown("no reply"))
+}
+
+impl LockStore for LosesReplies {
+    fn describe(&self) -> String {
+        "a store that loses its replies".into()
+    }
+
+    async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
+        if &*request.key == "k" { Ok(AcquireReply::Acquired { fence: None }) } else { no_reply() }
+    }
+
+    async fn renew(&self, _request: &Renew) -> Result<RenewReply, StoreError> {
+        no_reply()
+    }
+
+    async fn release(&self, _request: &Release) -> Result<ReleaseReply, StoreError> {
+        no_reply()
+    }
+
+    async fn inspect(&self, _key: &str) -> Result<Option<StoredLock>, StoreError> {
+        no_reply()
+    }
+
+    async fn force_release(&self, _key: &str) -> Result<bool, StoreError> {
+        no_reply()
+    }
+}
+
+/// A handler that ends with `release().await?` may have done its work by then, so its client must not retry blindly.
+#[tokio::test]
+async fn after_a_release_that_was_not_confirmed_the_outcome_is_unknown() {
+    let manager = LockManager::builder().store(LosesReplies).connect().await.unwrap();
+    let guard = manager.lock("k").acquire().await.unwrap();
+    let extended = guard.extend(Duration::from_secs(20)).await.unwrap_err();
+    let released = guard.release().await.unwrap_err();
+    let forced = manager.force_release("k").await.unwrap_err();
+    let acquired = manager.lock("other").no_wait().acquire().await.unwrap_err();
+    for (error, code, retry) in [
+        (extended, "outcome_unknown", None),
+        (released, "outcome_unknown", None),
+        (forced, "outcome_unknown", None),
+        (acquired, "unavailable", Some(1)),
+    ] {
+        assert!(error.is_unavailable(), "{error}");
+        let response = error.into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers().contains_key("retry-after"), retry.is_some(), "{code}");
+        let body = body(response).await;
+        assert_eq!((body["code"].as_str(), body["retry_after"].as_u64()), (Some(code), retry), "{body}");
     }
 }

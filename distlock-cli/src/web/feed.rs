@@ -1,6 +1,7 @@
 //! Lists the locks repeatedly while a page is open, and sends each page its rows.
 
 use std::fmt;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -108,17 +109,48 @@ impl Feed {
         self.latest.send_replace(Some(Arc::new(Snapshot { found, trouble, losses, lost: memory.lost })));
     }
 
-    /// Releases a lock by force, but only the leases of the holders that the page has shown.
-    pub(super) async fn release(&self, key: &str, owners: &[String]) -> Result<Taken, LockError> {
-        // Stored before the release, because a look in progress may notice the release at once.
-        self.released().extend(owners.iter().map(|owner| (key.to_owned(), owner.clone())));
-        let taken = take_from(&self.manager, key, owners).await;
+    /// Releases a lock by force, but only the leases of the holders that the page shows.
+    ///
+    /// If the future is dropped because the client has disconnected, the release continues, so that no note about a
+    /// release stays that was not made.
+    pub(super) async fn release(
+        self: &Arc<Self>,
+        key: String,
+        mut owners: Vec<String>,
+    ) -> Result<Taken, LockError> {
+        let shown = self.shown(&key);
+        owners.retain(|owner| shown.contains(owner));
+        if owners.is_empty() {
+            return Ok(shown.into_iter().next().map_or(Taken::NotHeld, Taken::HeldByAnother));
+        }
+        let feed = self.clone();
+        let released = tokio::spawn(async move { feed.release_shown(&key, &owners).await });
+        // It fails only if this process ends.
+        released.await.unwrap_or(Err(LockError::Closed))
+    }
+
+    async fn release_shown(&self, key: &str, owners: &[String]) -> Result<Taken, LockError> {
+        let (mut taken, mut otherwise) = (Vec::new(), Taken::NotHeld);
         for owner in owners {
-            if !matches!(&taken, Ok(Taken::From(taken)) if taken.contains(owner)) {
-                self.take_released(key, owner);
+            // Stored before the release, because a look in progress may notice the release at once.
+            self.released().push((key.to_owned(), owner.clone()));
+            match take_from(&self.manager, key, slice::from_ref(owner)).await {
+                Ok(Taken::From(owners)) => taken.extend(owners),
+                other => {
+                    self.take_released(key, owner);
+                    otherwise = other?;
+                }
             }
         }
-        taken
+        Ok(if taken.is_empty() { otherwise } else { Taken::From(taken) })
+    }
+
+    /// The owners of a lock in the last look. A client cannot release locks that the page does not show.
+    fn shown(&self, key: &str) -> Vec<String> {
+        let latest = self.latest.borrow();
+        let found = latest.as_ref().and_then(|snapshot| snapshot.found.as_ref());
+        let row = found.and_then(|found| found.rows.iter().find(|row| row.key == key));
+        row.into_iter().flat_map(|row| &row.holders).map(|holder| holder.one.token.clone()).collect()
     }
 
     fn released(&self) -> MutexGuard<'_, Vec<(String, String)>> {
@@ -189,5 +221,103 @@ impl Viewer {
 impl fmt::Debug for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Feed").field("manager", &self.manager).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Poll;
+
+    use distlock::store::{
+        Acquire, AcquireReply, LockStore, Release, ReleaseReply, Renew, RenewReply, StoreError, StoredLock,
+    };
+
+    use super::*;
+
+    /// A feed whose last look has found the lock `order:1` of this owner, and not `payment:1`.
+    async fn feed(manager: &LockManager, owners: &mut Vec<String>) -> Arc<Feed> {
+        let held = manager.lock("order:1").acquire().await.expect("it is free");
+        owners.push(held.owner());
+        let feed = Feed::new(manager.clone(), "memory:".to_owned(), "order:*".to_owned(), Access::Release);
+        let mut memory = History::default();
+        let found = memory.look(manager, &feed.pattern, |_, _| false).await;
+        feed.publish(Instant::now(), found, &memory);
+        held.release().await.expect("it is held");
+        feed
+    }
+
+    #[tokio::test]
+    async fn only_holders_that_the_page_shows_lose_their_locks() {
+        let (manager, mut owners) = (LockManager::in_memory(), Vec::new());
+        let payment = manager.lock("payment:1").acquire().await.unwrap();
+        let feed = feed(&manager, &mut owners).await;
+        let next = manager.lock("order:1").acquire().await.unwrap();
+        let hidden = feed.release("payment:1".to_owned(), vec![payment.owner()]).await.unwrap();
+        assert_eq!(hidden, Taken::NotHeld);
+        let other = feed.release("order:1".to_owned(), vec![next.owner()]).await.unwrap();
+        assert_eq!(other, Taken::HeldByAnother(owners.remove(0)));
+        assert!(payment.is_held() && next.is_held());
+    }
+
+    /// Releases once.
+    #[derive(Debug, Default)]
+    struct FailsLater(AtomicBool);
+
+    impl LockStore for FailsLater {
+        fn describe(&self) -> String {
+            "a store that fails".to_owned()
+        }
+
+        async fn acquire(&self, _request: &Acquire) -> Result<AcquireReply, StoreError> {
+            Ok(AcquireReply::Acquired { fence: None })
+        }
+
+        async fn renew(&self, _request: &Renew) -> Result<RenewReply, StoreError> {
+            Ok(RenewReply::Renewed)
+        }
+
+        async fn release(&self, _request: &Release) -> Result<ReleaseReply, StoreError> {
+            if self.0.swap(true, Ordering::SeqCst) {
+                return Err(StoreError::unknown("no reply"));
+            }
+            Ok(ReleaseReply::Released)
+        }
+
+        async fn inspect(&self, _key: &str) -> Result<Option<StoredLock>, StoreError> {
+            Ok(None)
+        }
+
+        async fn force_release(&self, _key: &str) -> Result<bool, StoreError> {
+            Ok(false)
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_for_one_holder_leaves_the_notes_of_the_others() {
+        let manager = LockManager::builder().store(FailsLater::default()).connect().await.unwrap();
+        let feed = Feed::new(manager, "a store".to_owned(), "*".to_owned(), Access::Release);
+        let owners = ["one", "two"].map(str::to_owned);
+        assert!(feed.release_shown("k", &owners).await.unwrap_err().is_unavailable());
+        assert_eq!(*feed.released(), [("k".to_owned(), "one".to_owned())]);
+    }
+
+    /// The client disconnects during the release of a lock that its holder has released meanwhile.
+    #[tokio::test]
+    async fn a_release_whose_client_disconnects_leaves_no_note() {
+        let (manager, mut owners) = (LockManager::in_memory(), Vec::new());
+        let feed = feed(&manager, &mut owners).await;
+        {
+            let mut release = pin!(feed.release("order:1".to_owned(), owners));
+            let polled = std::future::poll_fn(|cx| Poll::Ready(release.as_mut().poll(cx).is_pending()));
+            assert!(polled.await);
+        }
+        let corrected = async {
+            while Arc::strong_count(&feed) > 1 || !feed.released().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(distlock_tests::BOUND, corrected).await.expect("the note is removed");
     }
 }

@@ -1,10 +1,10 @@
 //! One listing of all locks, and the state that is kept between two listings.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use distlock::{LockClient, LockError, LockManager};
+use distlock::{LockClient, LockError, LockHolder, LockManager};
 
 use super::view::{Loss, Row, Silent};
 use crate::known::{Known, KnownHolder, Name};
@@ -54,7 +54,7 @@ pub(super) struct ListedLocks {
     /// In the order of their importance, because not all rows may be shown.
     pub(super) rows: Vec<Row>,
     /// The number of locks that are not among the rows.
-    pub(super) unknown: u64,
+    pub(super) unknown: usize,
     pub(super) held: u64,
     pub(super) awaited: u64,
     pub(super) waiting: u64,
@@ -89,17 +89,29 @@ impl History {
     ) -> Result<ListedLocks, LockError> {
         let mut found = ListedLocks::new();
         let clients = found.list(manager, pattern).await?;
-        found.rates = self.meter.look(Instant::now(), &clients);
-        self.count_losses(&mut found, &clients);
+        self.add(&mut found, &clients, taken);
+        Ok(found)
+    }
+
+    fn add(&mut self, found: &mut ListedLocks, clients: &[LockClient], taken: impl Fn(&str, &str) -> bool) {
+        found.rates = self.meter.look(Instant::now(), clients);
+        self.count_losses(found, clients);
         let listed = std::mem::take(&mut found.holders);
         let now = Instant::now();
-        for ((key, _), seen) in self.known.update(listed, found.is_whole && found.unread.is_empty()) {
+        for ((key, _), seen) in self.known.update(listed, found.would_list()) {
             let left = seen.left();
             self.gone.push_front(Gone { key, seen, at: now, left });
         }
         self.gone.truncate(MOST_KNOWN);
-        for gone in std::mem::take(&mut self.gone) {
-            match gone.why(&mut found, &taken) {
+        let (released, gone): (Vec<Gone>, Vec<Gone>) = std::mem::take(&mut self.gone)
+            .into_iter()
+            .partition(|gone| taken(&gone.key, &gone.seen.holder.token));
+        for gone in released {
+            self.lost(gone, "released by this page");
+        }
+        let certain = found.clients_that_lost_all(&gone);
+        for gone in gone {
+            match gone.why(found, &certain) {
                 Some(why) => self.lost(gone, why),
                 None if gone.at.elapsed() < SAID_WITHIN => self.gone.push_back(gone),
                 // As far as the listings show, the lock was released.
@@ -108,7 +120,6 @@ impl History {
         }
         self.lost += found.lost_by.values().sum::<u64>();
         found.rows.sort_by(|one, other| one.rank().cmp(&other.rank()));
-        Ok(found)
     }
 
     /// Evaluates the counters of the clients.
@@ -131,17 +142,24 @@ impl History {
 }
 
 impl Gone {
+    fn client(&self) -> &str {
+        self.seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default()
+    }
+
     /// The reason why the holder has lost the lock, as far as it is known by now. `None`: it has released the lock.
-    fn why(&self, found: &mut ListedLocks, taken: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
-        let client = self.seen.holder.client.as_ref().map(|client| client.id.as_str()).unwrap_or_default();
-        if taken(&self.key, &self.seen.holder.token) {
-            return Some("released by this page");
-        }
-        if let Some(lost) = found.lost_by.get_mut(client).filter(|lost| **lost > 0) {
+    /// `certain`: the clients that have lost all their locks that are gone.
+    fn why(&self, found: &mut ListedLocks, certain: &HashSet<String>) -> Option<&'static str> {
+        let client = self.client();
+        if let Some(lost) =
+            found.lost_by.get_mut(client).filter(|lost| **lost > 0 && certain.contains(client))
+        {
             *lost -= 1;
             return Some("its holder says that it was lost");
         }
-        (self.left <= NOT_RENEWED).then_some("its lease expired without a renewal")
+        // The time alone proves nothing: if looks are rare, the lease may have been renewed, and the lock released,
+        // since the last one.
+        let has_expired = self.left <= NOT_RENEWED && self.seen.was_not_renewed();
+        has_expired.then_some("its lease expired without a renewal")
     }
 }
 
@@ -167,6 +185,7 @@ impl ListedLocks {
     /// Reads all locks. Returns the connected clients.
     async fn list(&mut self, manager: &LockManager, pattern: &str) -> Result<Vec<LockClient>, LockError> {
         let mut locks = manager.list(pattern);
+        let mut silent = HashSet::new();
         let until = tokio::time::Instant::now() + LONGEST_LOOK;
         loop {
             let Ok(next) = tokio::time::timeout_at(until, locks.next()).await else {
@@ -177,7 +196,12 @@ impl ListedLocks {
             self.held += u64::from(!entry.holders.is_empty());
             self.awaited += u64::from(!entry.waiting.is_empty());
             self.waiting += entry.waiting.iter().map(|waiter| waiter.requests.unwrap_or(1)).sum::<u64>();
-            let row = Row::new(entry);
+            // A client is reported before the first lock that it holds.
+            let known = silent.len();
+            silent.extend(locks.unanswered().iter().skip(known).cloned());
+            let is_silent = |holder: &&LockHolder| Silent::of(holder, &silent) == Silent::Yes;
+            self.silent += entry.holders.iter().filter(is_silent).count();
+            let row = Row::new(entry, &silent);
             self.oldest = self.oldest.max(row.age());
             self.rows.push(row);
             if self.rows.len() >= 2 * MOST_KNOWN {
@@ -187,15 +211,11 @@ impl ListedLocks {
         self.forget_the_last();
         self.at = Instant::now();
         self.unread.extend_from_slice(locks.unread());
-        let silent: HashSet<&str> = locks.unanswered().iter().map(String::as_str).collect();
-        for row in &mut self.rows {
-            for holder in &mut row.holders {
-                if holder.one.client.as_ref().is_some_and(|client| silent.contains(&*client.id)) {
-                    holder.silent = Silent::Yes;
-                    self.silent += 1;
-                }
+        for row in &self.rows {
+            for holder in &row.holders {
                 let name = (row.key.clone(), holder.one.token.clone());
-                self.holders.insert(name, KnownHolder::now(holder.one.clone()));
+                let seen = KnownHolder::now(holder.one.clone(), holder.silent == Silent::Yes);
+                self.holders.insert(name, seen);
             }
         }
         Ok(locks.clients().to_vec())
@@ -204,7 +224,7 @@ impl ListedLocks {
     fn forget_the_last(&mut self) {
         if self.rows.len() > MOST_KNOWN {
             self.rows.select_nth_unstable_by(MOST_KNOWN, |one, other| one.rank().cmp(&other.rank()));
-            self.unknown += u64::try_from(self.rows.len() - MOST_KNOWN).unwrap_or_default();
+            self.unknown += self.rows.len() - MOST_KNOWN;
             self.rows.truncate(MOST_KNOWN);
         }
     }
@@ -214,6 +234,24 @@ impl ListedLocks {
     /// Whether no lock is missing.
     pub(super) fn is_complete(&self) -> bool {
         self.unknown == 0 && self.is_whole && self.unread.is_empty()
+    }
+
+    /// Whether this look would have listed a holder if it still held the lock.
+    fn would_list(&self) -> impl Fn(&Name) -> bool + '_ {
+        let is_whole = self.is_whole && self.unread.is_empty();
+        let hidden: HashMap<&str, usize> = self.rows.iter().map(|row| (&*row.key, row.hidden)).collect();
+        move |(key, _)| is_whole && *hidden.get(&**key).unwrap_or(&self.unknown) == 0
+    }
+
+    /// The clients that report at least as many losses as holders of them are gone. If a client reports fewer, it is
+    /// unknown which locks it has lost, and which it has released.
+    fn clients_that_lost_all(&self, gone: &[Gone]) -> HashSet<String> {
+        let is_certain = |client: &str, lost: u64| {
+            let candidates = gone.iter().filter(|gone| gone.client() == client).count();
+            u64::try_from(candidates).is_ok_and(|candidates| candidates <= lost)
+        };
+        let lost = self.lost_by.iter().filter(|(client, lost)| **lost > 0 && is_certain(client, **lost));
+        lost.map(|(client, _)| client.clone()).collect()
     }
 
     /// The notes for a viewer of the rows.
@@ -266,4 +304,107 @@ pub(super) struct Snapshot {
 pub(super) struct ListingError {
     pub(super) since: Instant,
     pub(super) error: LockError,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_millis(700);
+
+    async fn listed(manager: &LockManager) -> ListedLocks {
+        let mut found = ListedLocks::new();
+        found.list(manager, "*").await.expect("they are listed");
+        found
+    }
+
+    /// A look that finds these clients.
+    async fn look(history: &mut History, manager: &LockManager, clients: &[LockClient]) -> ListedLocks {
+        let mut found = listed(manager).await;
+        history.add(&mut found, clients, |_, _| false);
+        found
+    }
+
+    /// The client of this manager, with this number of lost holds.
+    async fn lost(manager: &LockManager, key: &str, lost: u64) -> LockClient {
+        let mut lock = manager.inspect(key).await.expect("it is read").expect("it is held");
+        let mut client = lock.holders.remove(0).client.expect("it is one of this library");
+        client.lost = Some(lost);
+        client
+    }
+
+    /// The lease was renewed after the last look, which is long ago.
+    #[tokio::test]
+    async fn a_lock_that_is_released_long_after_the_last_look_is_not_lost() {
+        let manager = LockManager::in_memory();
+        let mut history = History::default();
+        let guard = manager.lock("k").ttl(TTL).acquire().await.unwrap();
+        look(&mut history, &manager, &[]).await;
+        history.known.age(TTL * 2);
+        guard.release().await.unwrap();
+        look(&mut history, &manager, &[]).await;
+        assert_eq!((history.losses.len(), history.lost, history.gone.len()), (0, 0, 1));
+    }
+
+    #[tokio::test]
+    async fn a_lock_whose_lease_had_run_low_at_the_last_look_is_lost() {
+        let manager = LockManager::in_memory();
+        let mut history = History::default();
+        let guard = manager.lock("k").ttl(TTL).acquire().await.unwrap();
+        look(&mut history, &manager, &[]).await;
+        let mut found = listed(&manager).await;
+        for seen in found.holders.values_mut() {
+            seen.holder.remaining = Some(TTL / 3);
+        }
+        history.add(&mut found, &[], |_, _| false);
+        history.known.age(TTL);
+        guard.release().await.unwrap();
+        look(&mut history, &manager, &[]).await;
+        assert_eq!(history.losses[0].why, "its lease expired without a renewal");
+    }
+
+    #[tokio::test]
+    async fn a_loss_that_a_client_reports_is_that_of_its_only_holder_that_is_gone() {
+        for keys in [&["a"][..], &["a", "b"]] {
+            let manager = LockManager::in_memory();
+            let mut history = History::default();
+            let mut guards = Vec::new();
+            for key in keys {
+                guards.push(manager.lock(*key).acquire().await.unwrap());
+            }
+            let (before, after) = (lost(&manager, "a", 3).await, lost(&manager, "a", 4).await);
+            look(&mut history, &manager, &[before]).await;
+            for guard in guards {
+                guard.release().await.unwrap();
+            }
+            look(&mut history, &manager, &[after]).await;
+            assert_eq!((history.losses.len(), history.lost), (usize::from(keys.len() == 1), 1), "{keys:?}");
+        }
+    }
+
+    /// The holders are listed in the order of their leases, and a renewal changes it.
+    #[tokio::test]
+    async fn holders_that_do_not_fit_on_the_page_are_not_gone() {
+        let manager = LockManager::in_memory();
+        let mut history = History::default();
+        let mut guards = Vec::new();
+        for _ in 0..60 {
+            guards.push(manager.lock("k").max_holders(100).acquire().await.unwrap());
+        }
+        let shown = |found: &ListedLocks| -> Vec<String> {
+            found.rows[0].holders.iter().map(|holder| holder.one.token.clone()).collect()
+        };
+        let before = shown(&look(&mut history, &manager, &[]).await);
+        for guard in guards.iter().filter(|guard| !before.contains(&guard.owner())) {
+            guard.extend(Duration::from_secs(600)).await.unwrap();
+        }
+        let found = look(&mut history, &manager, &[]).await;
+        assert_ne!(shown(&found), before);
+        assert_eq!((found.rows[0].hidden, history.gone.len(), history.losses.len()), (10, 0, 0));
+        for guard in guards.drain(20..) {
+            guard.release().await.unwrap();
+        }
+        assert_eq!(look(&mut history, &manager, &[]).await.rows[0].hidden, 0);
+        assert_eq!(history.gone.len(), 40);
+    }
 }

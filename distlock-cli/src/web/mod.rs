@@ -8,6 +8,7 @@ mod feed;
 mod guard;
 mod look;
 mod serve;
+mod unread;
 mod view;
 
 use std::net::SocketAddr;

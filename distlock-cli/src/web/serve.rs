@@ -14,7 +14,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use distlock::LockError;
 use futures_util::stream::{Stream, unfold};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -25,6 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use super::feed::Feed;
 use super::guard::{Guard, Refusal, protect};
+use super::unread::FailsUnread;
 use crate::take::Taken;
 
 /// A key is at most 1 KiB long.
@@ -35,6 +35,8 @@ const LONGEST_HEADERS: Duration = Duration::from_secs(5);
 /// The time limit from the headers of a request to the beginning of the response. A release may wait while the store is
 /// unreachable.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
+/// A connection is closed if its client takes in none of a response for this time.
+const LONGEST_WRITE: Duration = Duration::from_secs(30);
 /// The largest number of open connections, because the store needs file descriptors, too.
 const MOST_CONNECTIONS: usize = 128;
 /// The pause after an error of `accept`, for example if this process has no free file descriptor.
@@ -61,14 +63,14 @@ pub(super) fn router(feed: Arc<Feed>, guard: Guard) -> Router {
         .with_state(server)
 }
 
-/// Serves without end. A connection that sends no complete request in time is closed.
+/// Serves without end. A connection is closed if its client sends no complete request in time, or does not read.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         // The semaphore is never closed.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
-            Ok((stream, _)) => TokioIo::new(stream),
+            Ok((stream, _)) => TokioIo::new(FailsUnread::after(LONGEST_WRITE, stream)),
             Err(_) => {
                 sleep(REST).await;
                 continue;
@@ -133,13 +135,14 @@ async fn release(
         owners.and_then(|owners| owners.iter().map(|owner| owner.as_str().map(str::to_owned)).collect());
     let owners = owners.filter(|owners| !owners.is_empty());
     let owners = owners.ok_or_else(|| (StatusCode::BAD_REQUEST, "from which holders?".to_owned()))?;
-    match feed.release(key, &owners).await {
+    match feed.release(key.to_owned(), owners).await {
         Ok(Taken::From(_)) => Ok("released"),
         Ok(Taken::HeldByAnother(_)) => {
             Err((StatusCode::CONFLICT, "it now has another holder, which keeps it".to_owned()))
         }
-        Ok(Taken::NotHeld) => Err((StatusCode::NOT_FOUND, "it had no holder".to_owned())),
-        Err(error @ LockError::InvalidKey { .. }) => Err((StatusCode::BAD_REQUEST, error.to_string())),
+        Ok(Taken::NotHeld) => {
+            Err((StatusCode::NOT_FOUND, "this page shows no holder of it, or it has no holder".to_owned()))
+        }
         Err(error) => Err((StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
     }
 }

@@ -1,6 +1,7 @@
 //! The data for the page, as JSON.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use distlock::{LockClient, LockEntry, LockHolder, LockKind, LockWaiter};
@@ -19,6 +20,8 @@ pub(super) struct Row {
     pub(super) key: String,
     pub(super) kind: LockKind,
     pub(super) holders: Vec<Holder>,
+    /// The number of holders that are not shown.
+    pub(super) hidden: usize,
     pub(super) waiting: Vec<LockWaiter>,
     /// The number of waiting processes.
     pub(super) waiters: usize,
@@ -29,6 +32,16 @@ pub(super) struct Row {
 pub(super) enum Silent {
     No,
     Yes,
+}
+
+impl Silent {
+    pub(super) fn of(holder: &LockHolder, silent: &HashSet<String>) -> Self {
+        if holder.client.as_ref().is_some_and(|client| silent.contains(&client.id)) {
+            Silent::Yes
+        } else {
+            Silent::No
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -49,13 +62,15 @@ pub(super) struct Loss {
 }
 
 impl Row {
-    pub(super) fn new(entry: LockEntry) -> Self {
+    /// `silent`: the clients that send no heartbeat.
+    pub(super) fn new(entry: LockEntry, silent: &HashSet<String>) -> Self {
         let LockEntry { key, kind, mut holders, mut waiting, .. } = entry;
-        let waiters = waiting.len();
+        let (waiters, hidden) = (waiting.len(), holders.len().saturating_sub(MOST_HOLDERS));
         holders.truncate(MOST_HOLDERS);
         waiting.truncate(MOST_WAITERS);
-        let holders = holders.into_iter().map(|one| Holder { one, silent: Silent::No }).collect();
-        Row { key, kind, holders, waiting, waiters }
+        let holders =
+            holders.into_iter().map(|one| Holder { silent: Silent::of(&one, silent), one }).collect();
+        Row { key, kind, holders, hidden, waiting, waiters }
     }
 
     /// How long it has been held.

@@ -30,7 +30,8 @@
 //! |---|---|---|---|
 //! | [`Busy`](crate::LockError::Busy) | 409 | `busy` | [`retry_after`](crate::LockError::retry_after) |
 //! | [`Lost`](crate::LockError::Lost) | 503 | `outcome_unknown` | none: the client has to check the data first |
-//! | [`Unavailable`](crate::LockError::Unavailable) | 503 | `unavailable` | [`retry_after`](crate::LockError::retry_after) |
+//! | [`Unavailable`](crate::LockError::Unavailable) of an acquisition | 503 | `unavailable` | [`retry_after`](crate::LockError::retry_after) |
+//! | [`Unavailable`](crate::LockError::Unavailable) of a release, an extension, a hand-over or a forced release | 503 | `outcome_unknown` | none: the client has to check the data first |
 //! | [`Closed`](crate::LockError::Closed) | 503 | `closed` | none: this process shuts down |
 //! | [`InvalidKey`](crate::LockError::InvalidKey) | 400 | `invalid_key` | none |
 //! | [`InvalidTicket`](crate::LockError::InvalidTicket) | 409 | `invalid_ticket` | none |

@@ -15,6 +15,12 @@ pub(super) struct Problem {
 }
 
 impl Problem {
+    const MAYBE_EXECUTED: (StatusCode, &str, &str) = (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "outcome_unknown",
+        "The request may have been executed. Check the data before you retry.",
+    );
+
     fn of(error: &LockError) -> Problem {
         let (status, code, detail) = match error {
             LockError::Busy { .. } => {
@@ -25,6 +31,7 @@ impl Problem {
                 "outcome_unknown",
                 "The request was interrupted. Check the data before you retry.",
             ),
+            error if error.is_unconfirmed() => Problem::MAYBE_EXECUTED,
             LockError::Unavailable { .. } => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "unavailable",
@@ -54,11 +61,7 @@ impl Problem {
 
     fn of_fence(error: &FenceError) -> Problem {
         let (status, code, detail) = match error {
-            FenceError::OutcomeUnknown { .. } => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "outcome_unknown",
-                "The request may have been executed. Check the data before you retry.",
-            ),
+            FenceError::OutcomeUnknown { .. } => Problem::MAYBE_EXECUTED,
             FenceError::OtherArguments { .. } => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "other_arguments",

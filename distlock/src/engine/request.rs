@@ -44,6 +44,8 @@ pub(crate) struct Want {
     /// The holder, of any process, from which the lock is taken over. Such a request asks the store, waits in no queue,
     /// and is never served by a lease or an attempt of this process.
     pub(crate) replaces: Option<Arc<str>>,
+    /// It is never served by a lease that another holder of this process had: the token is its own. It is exclusive.
+    pub(crate) own_lease: bool,
     /// Set if this is one of several keys. `renewal`, `max_hold` and `min_hold` then come later, with
     /// [`Step::begin_hold`](super::Step::begin_hold).
     pub(crate) collection: Option<Arc<KeyCollection>>,

@@ -287,6 +287,11 @@ pub(super) fn waiters_are_served_after_a_loss() -> bool {
     !mutated!(NoServeAfterLoss)
 }
 
+/// The token of a leader's lease names the term, so no other holder had the lease before.
+pub(super) fn takes_former_leases(want: &Want) -> bool {
+    !want.own_lease || mutated!(TermOnFormerLease)
+}
+
 // Lingering.
 
 /// After this time the process gives up a lease that may stay for `linger`, so that it is gone in time although timers

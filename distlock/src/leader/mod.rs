@@ -342,6 +342,8 @@ impl Candidate {
         self.check_value()?;
         // All candidates of a process may wait, however few requests may wait for other locks.
         let request = self.manager.lock(key).fenced().wait_forever().max_waiters(u32::MAX).linger(None);
+        // A lease that another candidate of this process had would have the owner token of its term.
+        let request = request.own_lease();
         let request = match self.ttl {
             Some(ttl) => request.ttl(ttl),
             None => request,

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::Lead;
 use crate::contained::contained;
-use crate::error::LockError;
+use crate::error::{LockError, LostReason};
 use distlock_store::engine::Time;
 use distlock_store::{FencingToken, clock};
 
@@ -34,7 +34,11 @@ impl State {
     /// Fails with the loss if the body of a term has run on for longer than `tolerance` since it was first seen.
     pub(super) fn check(&self, tolerance: Duration) -> Result<(), LockError> {
         let lead = self.term.borrow().clone();
-        let over = lead.and_then(|lead| Some((lead.term(), lead.check().err()?)));
+        // A leader that resigns has released the lock before its term is removed: its body has returned.
+        let resigned =
+            |error: &LockError| matches!(error, LockError::Lost { reason: LostReason::Released, .. });
+        let over =
+            lead.and_then(|lead| Some((lead.term(), lead.check().err().filter(|error| !resigned(error))?)));
         let mut overdue = self.overdue.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((term, error)) = over else {
             *overdue = None;
@@ -61,8 +65,17 @@ pub(super) struct Reign {
 impl Reign {
     pub(super) fn begin(state: &Arc<State>, lead: Lead) -> Self {
         let reign = Reign { state: state.clone(), lead: lead.clone() };
+        // A term may end before its body begins. The body then never runs, and another task that runs the same
+        // candidate may lead by now: its term stays.
+        let store = |now: &mut Option<Lead>| {
+            let leads = lead.is_leader();
+            if leads {
+                *now = Some(lead);
+            }
+            leads
+        };
         // Wakers are code of the program. Even if one panics, the end of the term must be reported.
-        drop(contained(|| state.term.send_replace(Some(lead))));
+        drop(contained(|| state.term.send_if_modified(store)));
         reign
     }
 }

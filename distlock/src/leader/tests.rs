@@ -9,9 +9,11 @@ use super::{Lead, LeaderWatch, Leadership};
 use crate::LockManager;
 use crate::backend::{EarlierCommands, Events, Failure, LinkEvent, Notifications, StoreError};
 use crate::fault::Fault;
+use crate::guard::Guard;
 use crate::release::Release;
 use crate::section::Holding;
 use crate::testing::{TestStore, fail_next, planned};
+use distlock_store::FencingToken;
 
 const OFFICE: &str = "office";
 
@@ -66,9 +68,7 @@ async fn a_body_that_runs_on_after_its_term_is_unhealthy_after_the_tolerance() {
     let store = TestStore::on_paused_time();
     let (manager, other) = (store.process(), store.process());
     let candidate = manager.leader(OFFICE);
-    let (guard, term) = candidate.campaign().await.unwrap();
-    let holding = Holding::new(guard, Release::Confirmed);
-    let lead = Lead::new(holding.handle().clone(), term, manager.core().closing());
+    let (_holding, lead) = elected(&manager, candidate.campaign().await.unwrap());
     let reign = Reign::begin(&candidate.state, lead.clone());
     candidate.health(Duration::ZERO).unwrap();
     assert!(other.force_release(OFFICE).await.unwrap());
@@ -80,6 +80,48 @@ async fn a_body_that_runs_on_after_its_term_is_unhealthy_after_the_tolerance() {
     assert!(candidate.health(TOLERANCE).unwrap_err().is_lost());
     drop(reign);
     candidate.health(Duration::ZERO).unwrap();
+}
+
+/// Between the release and the end of the term, the body has returned, so the leader is healthy.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_resigns_is_healthy_until_the_reply_to_its_release() {
+    let store = TestStore::on_paused_time();
+    let manager = store.process();
+    let candidate = manager.leader(OFFICE);
+    let (holding, lead) = elected(&manager, candidate.campaign().await.unwrap());
+    let reign = Reign::begin(&candidate.state, lead.clone());
+    holding.handle().release_and_report().await;
+    assert!(lead.check().unwrap_err().is_lost());
+    candidate.health(Duration::ZERO).unwrap();
+    drop(reign);
+}
+
+/// Two tasks run the same candidate. The first one loses its term before its body begins, and continues when the second
+/// one leads.
+#[tokio::test(start_paused = true)]
+async fn a_term_that_ended_before_its_body_began_does_not_hide_the_next_term() {
+    let store = TestStore::on_paused_time();
+    let (manager, other) = (store.process(), store.process());
+    let candidate = manager.leader(OFFICE);
+    let (_first, over) = elected(&manager, candidate.campaign().await.unwrap());
+    assert!(other.force_release(OFFICE).await.unwrap());
+    assert!(over.lost().await.is_lost());
+    let (_second, lead) = elected(&manager, candidate.campaign().await.unwrap());
+    let term = lead.term();
+    let second = Reign::begin(&candidate.state, lead);
+    let first = Reign::begin(&candidate.state, over);
+    assert_eq!(candidate.term(), Some(term));
+    drop(first);
+    assert_eq!(candidate.term(), Some(term));
+    drop(second);
+    assert!(!candidate.is_leader());
+}
+
+/// A lead whose body has not begun.
+fn elected(manager: &LockManager, (guard, term): (Guard, FencingToken)) -> (Holding, Lead) {
+    let holding = Holding::new(guard, Release::Confirmed);
+    let lead = Lead::new(holding.handle().clone(), term, manager.core().closing());
+    (holding, lead)
 }
 
 /// The clock only moves when no task can run, so it shows which task polls: the former leader leads for longer than a
@@ -120,4 +162,35 @@ async fn until_seen(watch: &mut LeaderWatch, wanted: Option<&str>, terms: u64) {
         }
     }
     assert_eq!(watch.transitions(), terms);
+}
+
+/// The first candidate resigns a moment after it was elected, when another candidate of its process waits. That one
+/// then has a term, and an owner token, of its own.
+#[tokio::test(start_paused = true)]
+async fn a_watch_sees_the_term_of_another_candidate_of_its_process() {
+    let store = TestStore::on_paused_time();
+    let manager = store.process();
+    let (first, second) = (manager.leader(OFFICE), manager.leader(OFFICE));
+    let body = async |lead: Lead| {
+        let mut watch = first.watch();
+        assert_eq!(watch.changed().await, Leadership::Here { term: lead.term() });
+        let second = second.clone();
+        let leads =
+            tokio::spawn(async move { second.run(async |_| std::future::pending::<()>().await).await });
+        while manager.inspect(OFFICE).await.unwrap().unwrap().waiters_here == 0 {
+            tokio::task::yield_now().await;
+        }
+        (watch, leads, lead.owner())
+    };
+    let (mut watch, leads, former) = first.run(body).await.unwrap();
+    let elsewhere = async {
+        loop {
+            if let Leadership::Elsewhere { owner, .. } = watch.changed().await {
+                return owner;
+            }
+        }
+    };
+    let owner = tokio::time::timeout(Duration::from_secs(5), elsewhere).await.unwrap();
+    assert_ne!(owner, former);
+    leads.abort();
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use crate::backend::{BoxFuture, StoreError};
+use crate::backend::{BoxFuture, Failure, StoreError};
 use crate::driver::Core;
 use crate::error::LockError;
 use crate::key::{IntoLockKey, LockKey};
@@ -43,6 +43,8 @@ pub struct ShutdownReport {
 
 /// How often a forced release is tried if the store does not find the holder and then names it again.
 const TRIES: usize = 3;
+
+const NOT_FORCED: &str = "the forced release was not confirmed; the lock may have been released";
 
 /// The result of [`force_release_from`](LockManager::force_release_from).
 ///
@@ -91,6 +93,10 @@ impl Drop for AskWhetherHeld<'_> {
     }
 }
 
+fn unavailable(key: &LockKey, error: StoreError) -> LockError {
+    LockError::Unavailable { key: key.clone(), source: error.source }
+}
+
 impl LockManager {
     /// Releases the lock by force, and grants it to the next waiter in the queue. For operators: the holder may be in
     /// the middle of its work. A holder of this manager notices the loss within a round trip, other holders at their
@@ -100,7 +106,8 @@ impl LockManager {
     /// [`force_release_from`](Self::force_release_from).
     ///
     /// # Errors
-    /// [`LockError::Unavailable`] if the server is unreachable, [`LockError::InvalidKey`].
+    /// [`LockError::Unavailable`] if the server is unreachable; the lock may have been released nevertheless.
+    /// [`LockError::InvalidKey`].
     ///
     /// # Cancel safety
     /// After the first poll, the lock may be released even if the future is dropped.
@@ -126,13 +133,17 @@ impl LockManager {
     async fn force_release_key(&self, key: Result<LockKey, LockError>) -> Result<bool, LockError> {
         let key = key?;
         let _ask = AskWhetherHeld { core: self.core(), key: &key };
-        self.reaching(&key, |core, key| core.backend.force_release(key.shared())).await
+        self.ending(&key, |core, key| core.backend.force_release(key.shared())).await
     }
 
     /// Releases the lock by force if `owner` holds it. If there are several holders, only the lease of `owner` ends.
     /// The store checks the owner and releases the lock in one operation. So if the lock was handed on in the meantime,
     /// the new holder keeps it. `owner` is a token that [`inspect`](Self::inspect) or [`list`](Self::list) shows. It
     /// may be a token of another program.
+    ///
+    /// A token names a lease, and sections of one process that follow each other may share a lease: tasks that wait for
+    /// the key, and sections of a lock that [lingers](crate::LockRequest::linger). If such a section has begun since the
+    /// owner was inspected, that section loses the lock.
     ///
     /// # Errors
     /// [`LockError::Unavailable`] if the server is unreachable; the lock may have been released nevertheless.
@@ -175,7 +186,7 @@ impl LockManager {
         let _ask = AskWhetherHeld { core: self.core(), key: &key };
         for _ in 0..TRIES {
             let release = |core: &Core, key: &LockKey| core.backend.force_release_from(key.shared(), &owner);
-            if self.reaching(&key, release).await? {
+            if self.ending(&key, release).await? {
                 return Ok(ForcedRelease::Released { from: owner.to_string() });
             }
             match self.look_up(&key).await? {
@@ -197,15 +208,33 @@ impl LockManager {
         key: &LockKey,
         operation: impl Fn(&Core, &LockKey) -> BoxFuture<Result<T, StoreError>>,
     ) -> Result<T, LockError> {
+        self.trying(key, operation).await?.map_err(|error| unavailable(key, error))
+    }
+
+    /// The same for a forced release. Without a reply, it may have been applied.
+    async fn ending<T>(
+        &self,
+        key: &LockKey,
+        operation: impl Fn(&Core, &LockKey) -> BoxFuture<Result<T, StoreError>>,
+    ) -> Result<T, LockError> {
+        self.trying(key, operation).await?.map_err(|error| match error.kind {
+            Failure::NotSent => unavailable(key, error),
+            _ => LockError::unconfirmed(key.clone(), NOT_FORCED, error.source),
+        })
+    }
+
+    async fn trying<T>(
+        &self,
+        key: &LockKey,
+        operation: impl Fn(&Core, &LockKey) -> BoxFuture<Result<T, StoreError>>,
+    ) -> Result<Result<T, StoreError>, LockError> {
         let core = self.core();
         core.backend.check_key(key)?;
-        let unavailable =
-            |error: StoreError| LockError::Unavailable { key: key.clone(), source: error.source };
         if let Some(error) = core.refusal() {
-            return Err(unavailable(error));
+            return Err(unavailable(key, error));
         }
         let unavailable_after = self.0.defaults().unavailable_after;
-        core.reaching(unavailable_after, || operation(core, key)).await.map_err(unavailable)
+        Ok(core.reaching(unavailable_after, || operation(core, key)).await)
     }
 
     /// Shuts the manager down. New and waiting requests fail with [`LockError::Closed`] at once. Holders may continue

@@ -85,6 +85,7 @@ pub(crate) enum Mutant {
     NoRenewalAfterStep,
     ExtensionForgotten,
     ShortLeaseHandedOn,
+    TermOnFormerLease,
     OldRefusalBelieved,
     GrantRenewedLate,
     MostFencesAssumed,

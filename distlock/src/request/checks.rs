@@ -132,6 +132,7 @@ impl LockRequest {
             min_hold: self.min_hold,
             linger: None,
             replaces: self.replaces.clone(),
+            own_lease: self.own_lease,
             collection: None,
             label: self.label.clone(),
         })

@@ -100,6 +100,8 @@ pub struct LockRequest {
     linger: Lingering,
     /// The holder from which the lock is taken over.
     replaces: Option<Arc<str>>,
+    /// Whether the owner token must differ from those of all earlier holders in this process.
+    own_lease: bool,
     warn_wait: Option<Duration>,
     warn_hold: Option<Duration>,
     label: Cow<'static, str>,
@@ -122,6 +124,7 @@ impl LockRequest {
             release: None,
             linger: Lingering::Default,
             replaces: None,
+            own_lease: false,
             warn_wait: None,
             warn_hold: None,
             label: Cow::Borrowed("lock"),
@@ -146,6 +149,11 @@ impl LockRequest {
             replaces: Some(ticket.owner.clone()),
             ..LockRequest::new(manager, keys)
         }
+    }
+
+    /// An exclusive lock with an owner token that no other holder had.
+    pub(crate) fn own_lease(self) -> Self {
+        LockRequest { own_lease: true, ..self }
     }
 
     pub(crate) fn release_policy(&self) -> Release {

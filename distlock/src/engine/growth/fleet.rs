@@ -178,6 +178,7 @@ fn want(kind: LockKind) -> Want {
         min_hold: None,
         linger: None,
         replaces: None,
+        own_lease: false,
         collection: None,
         label: "growth".into(),
     }

@@ -145,6 +145,7 @@ impl Request {
             min_hold: self.min_hold,
             linger: self.linger,
             replaces: self.replaces.clone(),
+            own_lease: false,
             collection: None,
             label: Cow::Borrowed("simulated"),
         }

@@ -15,6 +15,8 @@ use crate::protocol::{Failure, LockKind, ServerTime, StoreError, Time, Token, Wh
 pub(crate) struct Attempt {
     pub(crate) token: Token,
     pub(crate) kind: LockKind,
+    /// Whether a holder of this process had a lease with this token.
+    pub(crate) is_former: bool,
     /// The holder that it is to replace.
     pub(crate) replaces: Option<Arc<str>>,
     pub(crate) phase: Phase,
@@ -60,6 +62,7 @@ impl Attempt {
         Attempt {
             token,
             kind,
+            is_former: false,
             replaces: None,
             phase: Phase::Backoff { at: When::OnLinkUp },
             traces: Traces::default(),
@@ -117,7 +120,9 @@ impl Attempt {
 
     /// Whether the attempt serves this request, if the request is the first.
     pub(crate) fn serves(&self, want: &Want) -> bool {
-        self.kind == want.kind && self.replaces == want.replaces
+        self.kind == want.kind
+            && self.replaces == want.replaces
+            && (!self.is_former || rules::takes_former_leases(want))
     }
 
     pub(crate) fn may_be_applied(&self) -> bool {

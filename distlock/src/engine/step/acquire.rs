@@ -11,7 +11,8 @@ use crate::protocol::{AcquireMode, LockKind, Notifications, StoreError, When, op
 impl<W> Step<'_, W> {
     /// Makes sure that the first waiter gets the lock, now or later: through a lease of this process that it
     /// can share, or through an attempt on the server. An attempt that no longer serves the first waiter is
-    /// given up: its waiter has left, or the one at the front wants another kind of lock, or to replace a holder.
+    /// given up: its waiter has left, or the one at the front wants another kind of lock, to replace a holder,
+    /// or its own lease.
     pub(super) fn serve_here(&mut self) {
         self.take_up();
         self.join_readers();

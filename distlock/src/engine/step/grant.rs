@@ -142,6 +142,7 @@ impl<W> Step<'_, W> {
     /// token.
     pub(super) fn ask_for_more(&mut self, grant: Grant) {
         let mut attempt = Attempt::new(grant.token, grant.kind);
+        attempt.is_former = true;
         attempt.entered = Some(grant.entered);
         attempt.handoffs_began = grant.handoffs_began;
         attempt.longest = grant.longest;

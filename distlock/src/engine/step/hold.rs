@@ -70,6 +70,7 @@ impl<W> Step<'_, W> {
         };
         let kinds = [head.want.kind, lease.grant.kind];
         let is_sufficient = kinds == [LockKind::Exclusive; 2]
+            && rules::takes_former_leases(&head.want)
             && lasts(&lease.grant, head, now)
             && lease.grant.has_fence_for(head);
         if !is_sufficient || !lease.may_be_passed_on(now) || self.env.refusal.is_some() {

@@ -51,9 +51,13 @@ impl<W> Step<'_, W> {
         self.state.leases.push(lease);
     }
 
-    /// Gives a lease that lingers to the first waiter.
+    /// Gives a lease that lingers to the first waiter. If that one needs its own lease, the lease is released.
     pub(super) fn take_up(&mut self) {
-        let Some(ttl) = self.state.waiters.front().map(|head| head.want.ttl) else { return };
+        let Some(head) = self.state.waiters.front() else { return };
+        let ttl = head.want.ttl;
+        if !rules::takes_former_leases(&head.want) {
+            return self.end_lingering();
+        }
         let Some(Lease { grant, .. }) = self.take_lingering() else { return };
         let deadline = rules::end_after_lingering(grant.deadline, self.now, ttl);
         let fences = rules::fences_after_lingering(grant.fences);

@@ -97,7 +97,9 @@ impl<W> Step<'_, W> {
             && lease.grant.kind != LockKind::Shared
             && (lease.may_be_passed_on(now) || stays_until.is_some())
             && self.env.refusal.is_none()
-            && self.state.waiters.front().is_some_and(|head| head.want.kind == lease.grant.kind);
+            && self.state.waiters.front().is_some_and(|head| {
+                head.want.kind == lease.grant.kind && rules::takes_former_leases(&head.want)
+            });
         if passed_on {
             self.start(Grant { how: How::HandedOn, ..lease.grant }, Duration::ZERO);
             self.serve_here();

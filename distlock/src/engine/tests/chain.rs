@@ -121,3 +121,46 @@ fn of_several_reservations_the_fewest_fencing_tokens_are_used() {
     desk.nobody_is_done();
     assert_eq!(desk.next_enter().0.token, token);
 }
+
+/// The token names the term of a leader, so each term has its own.
+#[test]
+pub(super) fn a_waiter_that_needs_its_own_lease_gets_no_lease_of_a_former_holder() {
+    let own = || Want { own_lease: true, ..want() };
+    for first in [want(), Want { linger: Some(ms(5_000)), ..want() }] {
+        let mut desk = Desk::without_gaps();
+        let cell = desk.hold(first);
+        desk.acquire(1, own());
+        assert_eq!(desk.release(&cell), ReleaseStarted::Sent);
+        gets_its_own_lease(&mut desk, cell.token);
+    }
+    // A lease that lingers is released, too.
+    let mut desk = Desk::without_gaps();
+    let cell = desk.hold(Want { linger: Some(ms(5_000)), ..want() });
+    assert_eq!(desk.release(&cell), ReleaseStarted::HandedOn);
+    desk.acquire(1, own());
+    gets_its_own_lease(&mut desk, cell.token);
+    // And one that is about to be extended for another waiter, which leaves.
+    let mut desk = Desk::without_gaps();
+    let cell = desk.hold(want());
+    let between = desk.acquire(2, fenced());
+    desk.acquire(1, own());
+    assert_eq!(desk.release(&cell), ReleaseStarted::HandedOn);
+    assert_eq!(desk.next_enter().0.token, cell.token);
+    desk.cancel(between);
+    gets_its_own_lease(&mut desk, cell.token);
+}
+
+/// Request 1, after a lease with the token `former`.
+fn gets_its_own_lease(desk: &mut Desk, former: Token) {
+    assert_eq!(desk.next_leave().0.token, former);
+    let (sent, command) = desk.next();
+    assert!(matches!(command, Command::Acquire(..)), "{command:?}");
+    assert_ne!(sent.token, former);
+    desk.nobody_is_done();
+    desk.fresh(sent);
+    let cell = desk.acquired();
+    // Its lease may be handed on to a request that accepts it.
+    desk.acquire(3, want());
+    assert_eq!(desk.release(&cell), ReleaseStarted::HandedOn);
+    assert_eq!(desk.acquired().token, cell.token);
+}

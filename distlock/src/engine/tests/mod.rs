@@ -358,6 +358,7 @@ fn want() -> Want {
         min_hold: None,
         linger: None,
         replaces: None,
+        own_lease: false,
         collection: None,
         label: Cow::Borrowed("test"),
     }
