@@ -14,8 +14,8 @@ pub(crate) struct Completed<T: 'static> {
     runtime: Option<Handle>,
 }
 
-/// Begins a transaction on a connection of the pool. If this is dropped while it waits for the connection, it leaves the
-/// pool's queue, and does not use a connection that a live caller waits for.
+/// Begins a transaction on a connection of the pool. If this is dropped while it waits for the connection, it leaves
+/// the pool's queue, and does not use a connection that a live caller waits for.
 pub(crate) async fn begun<DB: Database>(pool: &Pool<DB>) -> Result<Transaction<'static, DB>, sqlx::Error> {
     let connection = pool.acquire().await?;
     completed(Transaction::begin(connection, None)).await

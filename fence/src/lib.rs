@@ -54,9 +54,9 @@
 //! process may be paused for any time. So nothing in this crate deletes rows. A row has about 100 bytes. Deletion is
 //! safe in three cases:
 //!
-//! - The lock is in Redis or SQLite, whose tokens are not below the microseconds since 1970 at their acquisition. If every
-//!   process that acquires locks was started after some moment, and no older message with a fence is left, then the
-//!   rows below that moment can be deleted: `DELETE FROM distlock_fence WHERE token < 1790000000000000`. The other
+//! - The lock is in Redis or SQLite, whose tokens are not below the microseconds since 1970 at their acquisition. If
+//!   every process that acquires locks was started after some moment, and no older message with a fence is left, then
+//!   the rows below that moment can be deleted: `DELETE FROM distlock_fence WHERE token < 1790000000000000`. The other
 //!   stores count their tokens, so a number does not indicate the time.
 //! - All processes are stopped, and no message with a fence is left. Then the whole table can be emptied.
 //! - Each key belongs to one request that runs once, no process is paused for longer than its result is kept, and no

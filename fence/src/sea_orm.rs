@@ -1,7 +1,7 @@
 //! The connections of `sea-orm` for PostgreSQL, MySQL, MariaDB and SQLite, each of which is a pool of `sqlx`.
 //!
 //! `sea-orm` cannot begin a transaction on a connection that was acquired before. So on PostgreSQL and MySQL, a caller
-//! that is dropped while it waits for a connection keeps its place in the pool's queue, until `acquire_timeout` at most.
+//! that is dropped while it waits for a connection keeps its place in the pool's queue, for at most `acquire_timeout`.
 
 use std::error::Error;
 

@@ -274,8 +274,10 @@ impl Guard {
     /// A normal release is not a loss, so the future never becomes ready after it. If the section that holds the lock
     /// is dropped (by a timeout, an abort, a client that disconnects) or panics, the future becomes ready with
     /// [`LostReason::Released`](crate::LostReason::Released), because tasks that the section has spawned must not
-    /// continue without protection. A section is [`run`](crate::LockRequest::run) or an annotated function. A
-    /// [`reentrant`](crate::LockRequest::reentrant) guard reports the loss of the outer lock, even after its own release.
+    /// continue without protection. A section is [`run`](crate::LockRequest::run) or an annotated function.
+    ///
+    /// A [`reentrant`](crate::LockRequest::reentrant) guard reports the loss of the outer lock, even after its own
+    /// release.
     ///
     /// # Cancel safety
     /// Cancel-safe.

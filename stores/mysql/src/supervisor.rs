@@ -79,10 +79,11 @@ impl MysqlStore {
         let opts = self.config.for_a_connection(server).await?;
         let failed = |error| errors::of(&error, Phase::Connecting);
         let mut conn = Conn::new(opts).await.map_err(failed)?;
-        // Each statement is a separate transaction. It waits for a second for each table (`LOCK TABLES`, a backup, DDL),
-        // and for a second for a row. Without the first limit, it would be executed hours later, because the time that it
-        // compares with its deadline is that of its beginning. A transaction of several statements is open between two requests only if it has failed and its process stopped before it could end the
-        // transaction. MariaDB ends such a transaction (`idle_transaction_timeout`).
+        // Each statement is a separate transaction. It waits for a second for each table (`LOCK TABLES`, a backup,
+        // DDL), and for a second for a row. Without the first limit, it would be executed hours later, because the time
+        // that it compares with its deadline is that of its beginning. A transaction of several statements is open
+        // between two requests only if it has failed and its process stopped before it could end the transaction.
+        // MariaDB ends such a transaction (`idle_transaction_timeout`).
         let session = "SET SESSION autocommit = 1, lock_wait_timeout = 1, innodb_lock_wait_timeout = 1 \
                        /*M!100300 , idle_transaction_timeout = 5 */";
         conn.query_drop(session).await.map_err(failed)?;

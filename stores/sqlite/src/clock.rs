@@ -27,8 +27,8 @@ pub(super) fn boot() -> Result<String, StoreError> {
     kernels(Path::new(BOOT))
 }
 
-/// The id in this file, which must be the kernel's. LXC and systemd-nspawn mount a file with another id over it, so each
-/// container would take the leases of the others for those of an earlier start.
+/// The id in this file, which must be the kernel's. LXC and systemd-nspawn mount a file with another id over it, so
+/// each container would take the leases of the others for those of an earlier start.
 fn kernels(path: &Path) -> Result<String, StoreError> {
     let unreadable = |error| {
         let path = path.display();

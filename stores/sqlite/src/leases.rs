@@ -146,8 +146,8 @@ pub(super) fn acquire(
 }
 
 /// The first of this many consecutive fencing tokens. All keys share one counter, so no token is forgotten when the
-/// rows of its key are removed. The counter is never below the microseconds since 1970, so tokens rise even if the file or
-/// the counter's row is removed, or the file is restored from a copy.
+/// rows of its key are removed. The counter is never below the microseconds since 1970, so tokens rise even if the file
+/// or the counter's row is removed, or the file is restored from a copy.
 fn tokens(db: &Connection, count: u32) -> rusqlite::Result<Option<u64>> {
     if count == 0 {
         return Ok(None);

@@ -90,9 +90,7 @@ fn version(info: Option<&str>) -> Finding {
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
     let finding = |severity| Finding::new(severity, "version", format!("{name} {version}"));
     match major {
-        Some(..=5) => {
-            finding(Severity::Warning).remedy("distlock is tested on 6.0 and later: upgrade the server")
-        }
+        Some(..=5) => finding(Severity::Warning).remedy("distlock needs 6.2 or later: upgrade the server"),
         Some(6) => finding(Severity::Note)
             .remedy("from 7.0 on, a free lock is acquired by one plain command instead of a script"),
         _ => finding(Severity::Fine),

@@ -14,8 +14,8 @@ end
 
 -- Returns whether the marker belongs to this set. It does not if managers with another key prefix have set the marker,
 -- because their set has another name. Nor does it if the set belongs to an earlier marker. If it does belong to it:
--- * The set expires 500 ms after the marker, or with it if version 0.1.0 wrote both. While a slot is moved, its keys are
---   created one after the other, so either may be late by up to a second.
+-- * The set expires 500 ms after the marker, or with it if an earlier version wrote both. While a slot is moved, its
+--   keys are created one after the other, so either may be late by up to a second.
 -- * The last lease is not over, except for the rest of the millisecond in which the marker expires.
 local function is_paired(lock, members, now)
   local ends, left = redis.call('PTTL', lock), redis.call('PTTL', members)

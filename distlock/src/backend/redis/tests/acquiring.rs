@@ -112,7 +112,8 @@ fn a_key_of_another_type_is_the_wrong_kind_and_is_left_alone() {
     assert_eq!(server.run::<String>("TYPE k"), "list");
 }
 
-/// The marker of a lock may outlive its last lease by less than a millisecond. A writer waits, so that no reader may join.
+/// The marker of a lock may outlive its last lease by less than a millisecond. A writer waits, so that no reader may
+/// join.
 #[test]
 fn a_marker_whose_last_lease_has_ended_is_a_free_lock() {
     let server = TestServer::start(&[]);
@@ -127,6 +128,7 @@ fn a_marker_whose_last_lease_has_ended_is_a_free_lock() {
         let end = "local now = redis.call('TIME') \
                    local past = string.format('%.0f', now[1] * 1000000 + now[2] - 1) \
                    redis.call('ZADD', 'dl1:m:k', past, 'dl1:a:1') \
+                   redis.call('PEXPIRE', 'dl1:m:k', 501) \
                    redis.call('PEXPIRE', 'k', 1)";
         server.run_words::<()>(&["EVAL", end, "0"]);
         for token in [3, 4] {
