@@ -275,7 +275,8 @@ impl LockError {
     /// seconds, like the HTTP header `Retry-After`.
     ///
     /// For a busy lock: the remaining time of the holder's lease, rounded up. (A live holder renews its lease, or
-    /// releases the lock earlier.) If that time is unknown, or the server was unreachable for an acquisition: one second.
+    /// releases the lock earlier.) If that time is unknown, or the server was unreachable for an acquisition: one
+    /// second.
     ///
     /// ```
     /// use std::time::Duration;

@@ -141,9 +141,9 @@ impl LockManager {
     /// the new holder keeps it. `owner` is a token that [`inspect`](Self::inspect) or [`list`](Self::list) shows. It
     /// may be a token of another program.
     ///
-    /// A token names a lease, and sections of one process that follow each other may share a lease: tasks that wait for
-    /// the key, and sections of a lock that [lingers](crate::LockRequest::linger). If such a section has begun since the
-    /// owner was inspected, that section loses the lock.
+    /// A token names a lease, and sections of one process that follow each other may share a lease: tasks that wait
+    /// for the key, and sections of a lock that [lingers](crate::LockRequest::linger). If such a section has begun
+    /// since the owner was inspected, that section loses the lock.
     ///
     /// # Errors
     /// [`LockError::Unavailable`] if the server is unreachable; the lock may have been released nevertheless.
