@@ -28,9 +28,9 @@ const _: () = assert!(COMMAND_TIMEOUT.as_millis() < LATE_COMMANDS.as_millis());
 const NOT_AFTER: Duration = Duration::from_millis(2_500);
 /// After that, it waits for at most about a second for each lock that another session keeps: the global one, each
 /// table, the row, and the one for the commit (`lock_wait_timeout` and `innodb_lock_wait_timeout` in supervisor.rs,
-/// whose minimum on MySQL is a second). Two of these waits end before `LATE_COMMANDS`. If a statement that was given up waits
-/// for all, its lock may stay held until its lease expires: see docs/mysql.md. A `NOT_AFTER` that covers all of them
-/// would leave less than a second for the way to the server.
+/// whose minimum on MySQL is a second). Two of these waits end before `LATE_COMMANDS`. If a statement that was given up
+/// waits for all, its lock may stay held until its lease expires: see docs/mysql.md. A `NOT_AFTER` that covers all of
+/// them would leave less than a second for the way to the server.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const _: () = assert!(NOT_AFTER.as_millis() + 2 * LONGEST_WAIT.as_millis() < LATE_COMMANDS.as_millis());
 /// The pause between a conflict and the retry.
