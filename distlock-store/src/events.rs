@@ -326,7 +326,9 @@ impl Grant {
         self.made_at(clock::now().before(age))
     }
 
-    pub(crate) fn made_at(self, made: Time) -> Self {
+    /// The store made the grant at this time or later.
+    #[doc(hidden)]
+    pub fn made_at(self, made: Time) -> Self {
         Grant { made: Some(made), ..self }
     }
 }

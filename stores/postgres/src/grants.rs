@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use distlock_store::engine::Time;
 use distlock_store::kit::sync::Locked;
-use distlock_store::{Grant, Owner, StoreEvents, clock};
+use distlock_store::{Grant, Owner, StoreEvents};
 
 /// The entries that a sweep leaves, at most, before the next one.
 const SWEPT_AT_LEAST: usize = 1_024;
@@ -105,9 +105,7 @@ impl Grants {
         // The entry stays, because a later command may have put the owner into the queue again, and then there may be
         // another grant that was not heard of yet.
         let grant = match self.waiting.lock().owners.get(owner) {
-            Some(QueuedRequest { since, is_fenced: false, .. }) => {
-                Grant::new().at_most_old(clock::now().duration_since(*since))
-            }
+            Some(QueuedRequest { since, is_fenced: false, .. }) => Grant::new().made_at(*since),
             // For `None`: it no longer waits.
             Some(QueuedRequest { is_fenced: true, .. }) | None => Grant::new(),
         };
@@ -126,6 +124,7 @@ pub(super) fn unhex(word: &str) -> Option<String> {
 mod tests {
     use std::sync::Arc;
 
+    use distlock_store::clock;
     use distlock_store::engine::Report;
     use tokio::sync::{mpsc, watch};
 
@@ -182,7 +181,7 @@ mod tests {
         let Ok(Report::Granted { made: Some(made), .. }) = reports.try_recv() else {
             panic!("no grant of known age")
         };
-        assert!(made <= asked, "{made:?} after {asked:?}");
+        assert_eq!(made, asked);
     }
 
     /// A reply that was lost may have left a place with the shorter claim.
