@@ -8,7 +8,7 @@ use crate::time::Time;
 
 /// Now, on the suspend-proof clock.
 pub fn now() -> Time {
-    #[cfg(feature = "testing")]
+    #[cfg(any(test, feature = "testing"))]
     if let Some(now) = simulated::now() {
         return now;
     }
@@ -59,7 +59,7 @@ pub mod of_tokio {
 }
 
 /// The time of a simulated world.
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod simulated {
     use std::cell::Cell;
 
