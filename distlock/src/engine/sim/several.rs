@@ -9,7 +9,7 @@ use super::workload::State;
 use super::world::World;
 use crate::driver::shards::Effects;
 use crate::engine::{AcquirePurpose, Answer, Command, Context, Renewal, WaitLimit};
-use crate::protocol::{BatchReply, Failure, Time, mutated, op};
+use crate::protocol::{BatchReply, Failure, LockKind, Time, mutated, op};
 
 impl World {
     /// Makes the request `first` one for several keys, if the run has such requests.
@@ -24,7 +24,10 @@ impl World {
         keys.truncate(self.rng.usize(2..=keys.len()));
         keys.sort_unstable();
         let (group, mut members) = (self.groups.len(), Vec::new());
-        let kind = self.keys[keys[0]].used_for.kind(&mut self.rng);
+        let drawn = self.keys[keys[0]].used_for.kind(&mut self.rng);
+        // The oracle expects no readers of such a key.
+        let exclusive = keys.iter().any(|key| self.keys[*key].used_for == Use::Exclusive);
+        let kind = if exclusive { LockKind::Exclusive } else { drawn };
         for (place, key) in keys.into_iter().enumerate() {
             let mut request = self.requests[first].clone();
             (request.key, request.kind, request.group) = (key, kind, Some(group));
