@@ -107,7 +107,8 @@ Answered ==
       fit == {j \in DOMAIN c.in : Replied(j)}
   IN  \/ Line.code = "failed" /\ UNCHANGED vars
       \/ /\ Line.stale
-         /\ \/ fit = {} /\ UNCHANGED cl
+         \* The model may have dropped it together with the reply to a later command (Noticed).
+         /\ \/ UNCHANGED cl
             \/ \E j \in fit : cl' = [cl EXCEPT ![Line.p].in = Picked(@, DOMAIN @ \ {j})]
          /\ UNCHANGED <<srv, net, left, log>>
       \/ /\ Line.code /= "failed" /\ ~Line.stale
