@@ -111,6 +111,9 @@ Answered ==
          /\ \/ UNCHANGED cl
             \/ \E j \in fit : cl' = [cl EXCEPT ![Line.p].in = Picked(@, DOMAIN @ \ {j})]
          /\ UNCHANGED <<srv, net, left, log>>
+      \* The same, when the token is over: then a reply does not count as stale.
+      \/ /\ Line.cmd = "enter" /\ ~Line.stale /\ fit = {} /\ c.n /= Line.tn
+         /\ UNCHANGED vars
       \/ /\ Line.code /= "failed" /\ ~Line.stale
          /\ \E j \in fit : Noticed(Line.p, j)
          /\ UNCHANGED left
