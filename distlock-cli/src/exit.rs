@@ -154,6 +154,7 @@ mod tests {
         assert_eq!(Exit::of(&LockError::unavailable("k", "connection refused")), Exit::Unavailable);
         assert_eq!(Exit::of(&LockError::unavailable("k", "NOPERM no permissions")), Exit::NoPermission);
     }
+
     #[test]
     fn the_refusals_of_every_store_are_recognised() {
         for cause in [

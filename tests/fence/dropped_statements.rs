@@ -10,7 +10,7 @@ use distlock_fixtures::{BOUND, Direction, MariaDbServer, PostgresServer, Proxy};
 use sea_orm::{SqlxMySqlConnector, SqlxPostgresConnector};
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{Connection, MySqlPool, PgPool};
+use sqlx::{Connection, Database, MySqlPool, PgPool, Pool};
 use tokio::runtime::Handle;
 
 use crate::world::{World, mariadb_at, postgres_at};
@@ -130,40 +130,38 @@ async fn a_begin_that_is_dropped_leaves_no_transaction_with_sea_orm_on_mariadb()
 }
 
 /// Drops 50 transactions that wait for the only connection of the pool, which is in use.
-async fn begins_that_wait_for_a_connection_are_dropped(database: &impl FencedDatabase) {
+async fn a_begin_that_is_dropped_leaves_the_queue<DB: Database>(pool: Pool<DB>)
+where
+    Pool<DB>: FencedDatabase,
+{
+    let in_use = pool.acquire().await.unwrap();
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     for _ in 0..50 {
         let fence = Fence::new("k", 1);
-        let mut begun = pin!(FencedTransaction::begin(&fence, database));
+        let mut begun = pin!(FencedTransaction::begin(&fence, &pool));
         assert!(poll_fn(|context| Poll::Ready(begun.as_mut().poll(context).is_pending())).await);
     }
     assert!(
         tasks() <= before,
         "no task waits for the connection, and sends BEGIN before the next live caller"
     );
+    drop(in_use);
+    begin(pool).await;
 }
 
 #[tokio::test]
 async fn a_begin_that_is_dropped_leaves_the_queue_of_the_pool_on_postgres() {
     let (_, options) = postgres_at("read committed").await;
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(BOUND).connect_with(options);
-    let pool = pool.await.unwrap();
-    let in_use = pool.acquire().await.unwrap();
-    begins_that_wait_for_a_connection_are_dropped(&pool).await;
-    drop(in_use);
-    begin(pool).await;
+    a_begin_that_is_dropped_leaves_the_queue(pool.await.unwrap()).await;
 }
 
 #[tokio::test]
 async fn a_begin_that_is_dropped_leaves_the_queue_of_the_pool_on_mariadb() {
     let (_, options) = mariadb_at("REPEATABLE READ").await;
     let pool = MySqlPoolOptions::new().max_connections(1).acquire_timeout(BOUND).connect_with(options);
-    let pool = pool.await.unwrap();
-    let in_use = pool.acquire().await.unwrap();
-    begins_that_wait_for_a_connection_are_dropped(&pool).await;
-    drop(in_use);
-    begin(pool).await;
+    a_begin_that_is_dropped_leaves_the_queue(pool.await.unwrap()).await;
 }
 
 /// `sqlx` 0.8 loses count of the replies if it is dropped while it prepares a statement, and waits for one that never

@@ -154,6 +154,7 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(members_of(group), Members::Unknown);
     }
+
     #[test]
     fn a_process_with_a_name_of_any_bytes_lives() {
         let script = r"printf '\377) Z 1' >/proc/$$/comm; echo; read end";

@@ -306,6 +306,7 @@ mod tests {
         let ttl = |millis| Ttl::at_least(Duration::from_millis(millis), Time(0), Duration::ZERO).seconds;
         assert_eq!((ttl(1), ttl(1_000), ttl(1_001), ttl(30_000)), (3, 3, 4, 32));
     }
+
     #[test]
     fn an_add_that_a_full_server_refuses_reports_the_item_that_exists() {
         let failed = || Response::Failed("SERVER_ERROR out of memory storing object".to_owned());
