@@ -71,6 +71,7 @@ pub mod engine {
     pub use crate::lock_kind::{go_together, room};
     pub use crate::owner::{
         LIMITED_MARKER, MARK, Token, client_of, parse_owner, parse_token, shared_token_text, token_text,
+        with_token_text,
     };
     pub use crate::reply::{HolderRelease, SOMEBODY};
     pub use crate::time::{ServerTime, Time, drift};

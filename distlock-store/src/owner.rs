@@ -76,13 +76,18 @@ pub fn token_text(client: &str, token: Token) -> String {
     format!("{MARK}{client}:{token}")
 }
 
-/// The same, to be shared. Made on the stack and without formatting, because every acquisition needs one.
-pub fn shared_token_text(client: &str, token: Token) -> Arc<str> {
+/// Reads the same text. It is on the stack and not formatted, because every acquisition and every command needs one.
+pub fn with_token_text<R>(client: &str, token: Token, read: impl FnOnce(&str) -> R) -> R {
     let plain = token.linger().is_none().then(|| ShortText::of_token(client, token)).flatten();
     match plain.as_ref().and_then(ShortText::as_str) {
-        Some(text) => text.into(),
-        None => token_text(client, token).into(),
+        Some(text) => read(text),
+        None => read(&token_text(client, token)),
     }
+}
+
+/// The same, to be shared.
+pub fn shared_token_text(client: &str, token: Token) -> Arc<str> {
+    with_token_text(client, token, |text| text.into())
 }
 
 /// Text on the stack.

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::rules;
-use super::state::hashed::{AlreadyHashed, HashedKey, KeyHash};
+use super::state::hashed::{AlreadyHashed, HashedKey, KeyHash, KeyHasher};
 use super::state::{Env, KeyState, PendingRelease, PendingReleases, SpareQueue};
 use super::step::Step;
 use super::{EffectList, Outcome, Outstanding};
@@ -20,8 +20,7 @@ use distlock_store::kit::shrink::shrink;
 #[derive(Debug)]
 pub(crate) struct Machine<W> {
     env: Env,
-    /// Of the hashes of keys.
-    seed: u64,
+    hasher: KeyHasher,
     keys: HashMap<HashedKey, KeyState<W>, AlreadyHashed>,
     timers: BTreeSet<(Time, Arc<str>)>,
     pending: PendingReleases,
@@ -33,7 +32,7 @@ impl<W> Machine<W> {
         let env = Env::new(client, tuning, index, count, seed);
         Machine {
             env,
-            seed,
+            hasher: KeyHasher::new(seed),
             keys: HashMap::default(),
             timers: BTreeSet::new(),
             pending: PendingReleases::default(),
@@ -48,7 +47,7 @@ impl<W> Machine<W> {
     }
 
     fn hashed(&self, key: &Arc<str>) -> HashedKey {
-        HashedKey { key: key.clone(), hash: KeyHash::of(self.seed, key) }
+        HashedKey { key: key.clone(), hash: self.hasher.hash(key) }
     }
 
     fn state(&self, key: &Arc<str>) -> Option<&KeyState<W>> {
@@ -219,7 +218,7 @@ impl<W> Machine<W> {
         out: &mut EffectList<W>,
         event: impl FnOnce(&mut Step<'_, W>) -> R,
     ) -> R {
-        let hash = KeyHash::of(self.seed, key);
+        let hash = self.hasher.hash(key);
         self.step_hashed(now, (key, hash), out, event)
     }
 

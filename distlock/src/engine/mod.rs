@@ -44,5 +44,5 @@ pub(crate) use params::{
     ACQUIRE_RESEND_AFTER, CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM,
 };
 pub(crate) use request::{InBatch, KnownHolder, Outcome, Renewal, WaitLimit, Want};
-pub(crate) use state::hashed::KeyHash;
+pub(crate) use state::hashed::{KeyHash, KeyHasher};
 pub(crate) use step::Step;

@@ -28,7 +28,7 @@ mod waits;
 pub(crate) use account::{Account, HoldAccount, WaitAccount};
 pub(crate) use distlock_store::engine::{
     Escaping, Failure, GaveUp, LIMITED_MARKER, MARK, Met, ServerTime, Time, Token, Who, client_of, drift,
-    parse_owner, parse_token, shared_token_text, show_cause, token_text,
+    parse_owner, parse_token, shared_token_text, show_cause, token_text, with_token_text,
 };
 pub(crate) use distlock_store::{
     EarlierCommands, KEPT, LATE_COMMANDS, LockKind, Notifications, OwnerDetails, StoreError, StoredLock,

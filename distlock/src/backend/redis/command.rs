@@ -9,7 +9,7 @@ use redis::{Cmd, RedisWrite};
 use super::names::{Name, Names, Tag};
 use super::scripts::{Lua, SCRIPTS};
 use super::spare;
-use crate::backend::{AcquireMode, HoldNote, LockKind, MARK, Token, Tuning, Who, op};
+use crate::backend::{AcquireMode, HoldNote, LockKind, Token, Tuning, Who, op, token_text, with_token_text};
 use crate::protocol::records::{LONGEST_KEY, hold_record, process_record};
 
 /// So much is read of a value, and of a token in a queue or among several holders.
@@ -107,7 +107,7 @@ impl Wire {
         let lock = self.names.lock(key);
         let mut cmd = spare::command(7, 64 + lock.len() + self.client.len());
         cmd.arg("SET");
-        cmd.write_arg_fmt(lock);
+        lock.add_to(&mut cmd);
         self.token(&mut cmd, op.token);
         cmd.arg("NX").arg("GET").arg("PX").arg(millis(op.ttl));
         cmd
@@ -201,7 +201,7 @@ impl Wire {
             AcquireMode::PollAgain => "heldpoll",
         });
         word(&mut cmd, kind);
-        cmd.write_arg_fmt(self.names.channel(self.push_tag(key), ""));
+        self.names.channel(self.push_tag(key), "").add_to(&mut cmd);
         cmd
     }
 
@@ -214,7 +214,7 @@ impl Wire {
         owner: Option<&str>,
     ) -> Cmd {
         let mut cmd = self.on_queue(script_ref, &SCRIPTS.force, key);
-        cmd.write_arg_fmt(self.names.channel(self.push_tag(key), ""));
+        self.names.channel(self.push_tag(key), "").add_to(&mut cmd);
         cmd.arg(self.counts).arg(from.unwrap_or_default());
         if let Some(owner) = owner {
             cmd.arg(owner);
@@ -228,8 +228,8 @@ impl Wire {
         let tag = names.tag(key);
         let mut cmd = redis::cmd("EVAL");
         cmd.arg("return 1").arg(2);
-        cmd.write_arg_fmt(names.lock(key));
-        cmd.write_arg_fmt(names.queue(tag, key));
+        names.lock(key).add_to(&mut cmd);
+        names.queue(tag, key).add_to(&mut cmd);
         cmd
     }
 
@@ -267,7 +267,7 @@ impl Wire {
     /// Writes the part of a lease that other processes may read.
     pub(super) fn note(&self, note: &HoldNote) -> Cmd {
         let HoldNote { key, hold, ttl, value } = note;
-        let token = format!("{MARK}{}:{}", self.client, hold.token);
+        let token = token_text(&self.client, hold.token);
         let name = self.names.hold(self.names.tag(key), &token);
         self.set_record(name, &hold_record(*ttl, hold, value.as_deref()), *ttl)
     }
@@ -275,7 +275,7 @@ impl Wire {
     fn set_record(&self, name: Name<'_>, text: &str, ttl: Duration) -> Cmd {
         let mut cmd = Cmd::with_capacity(5, 32 + name.len() + text.len());
         cmd.arg("SET");
-        cmd.write_arg_fmt(name);
+        name.add_to(&mut cmd);
         cmd.arg(text).arg("PX").arg(millis(ttl));
         cmd
     }
@@ -283,7 +283,7 @@ impl Wire {
     /// The holder of a shared or limited lock that expires last.
     pub(super) fn last_member(&self, key: &str) -> Cmd {
         let mut cmd = redis::cmd("ZREVRANGE");
-        cmd.write_arg_fmt(self.names.members(self.names.tag(key), key));
+        self.names.members(self.names.tag(key), key).add_to(&mut cmd);
         cmd.arg(0).arg(0);
         cmd
     }
@@ -307,7 +307,7 @@ impl Wire {
         cmd.arg(millis(ttl));
         word(&mut cmd, kind);
         let first = batch.first().map_or("", |(key, _)| key);
-        cmd.write_arg_fmt(self.names.channel(self.push_tag(first), ""));
+        self.names.channel(self.push_tag(first), "").add_to(&mut cmd);
         for (_, op) in batch {
             self.token(&mut cmd, op.token);
         }
@@ -327,7 +327,9 @@ impl Wire {
     }
 
     fn token(&self, cmd: &mut Cmd, token: Token) {
-        cmd.write_arg_fmt(format_args!("{MARK}{}:{token}", self.client));
+        with_token_text(&self.client, token, |text| {
+            cmd.arg(text);
+        });
     }
 }
 
@@ -351,7 +353,7 @@ fn call(script_ref: ScriptRef, script: &Lua, keys: &[Name<'_>], room: usize) -> 
     let mut cmd = spare::command(16, verb.len() + body.len() + names + room);
     cmd.arg(verb).arg(body).arg(keys.len());
     for key in keys {
-        cmd.write_arg_fmt(key);
+        key.add_to(&mut cmd);
     }
     cmd
 }

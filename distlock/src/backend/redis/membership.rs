@@ -95,7 +95,7 @@ impl Exec {
         let mut commands = vec![info, redis::cmd("TIME")];
         for name in [names.run(), names.met(), names.longest_ttl(), names.fence(Tag::none())] {
             let mut get = redis::cmd("GET");
-            get.write_arg_fmt(name);
+            name.add_to(&mut get);
             commands.push(get);
         }
         let answers = self.ask_all(&link, commands).await?;
@@ -133,7 +133,7 @@ impl Exec {
         let mut cmd = redis::cmd("EVAL");
         cmd.arg(NOTE).arg(4);
         for name in [names.run(), names.met(), names.longest_ttl(), names.fence(Tag::none())] {
-            cmd.write_arg_fmt(name);
+            name.add_to(&mut cmd);
         }
         let mark = match note.mark {
             Mark::Count => "count",

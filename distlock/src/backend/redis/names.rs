@@ -5,7 +5,10 @@
 //! contains a hash tag puts all data into one slot anyway.
 
 use std::fmt;
+use std::io::Write;
 use std::sync::Arc;
+
+use redis::{Cmd, RedisWrite};
 
 use super::slots::{hash_tag, slot_of, tag_of};
 
@@ -61,6 +64,18 @@ impl fmt::Display for Name<'_> {
 }
 
 impl Name<'_> {
+    /// Adds it to a command. Without a tag, it is not formatted, which takes several times as many instructions.
+    pub(super) fn add_to(&self, cmd: &mut Cmd) {
+        if self.tag != Tag::none() {
+            return cmd.write_arg_fmt(self);
+        }
+        let mut arg = cmd.writer_for_next_arg();
+        for part in [self.prefix, self.part, self.key] {
+            // The command is in memory, so this does not fail.
+            arg.write_all(part.as_bytes()).ok();
+        }
+    }
+
     /// Its length, or a little more.
     pub(super) fn len(&self) -> usize {
         self.prefix.len() + self.part.len() + self.tag.0.map_or(0, |_| 8) + self.key.len()

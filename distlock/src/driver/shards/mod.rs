@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::alarm::Alarm;
 use crate::engine::{
-    Answer, Confirmation, Context, EffectList, KeyHash, Machine, Outcome, Outstanding, Step,
+    Answer, Confirmation, Context, EffectList, KeyHash, KeyHasher, Machine, Outcome, Outstanding, Step,
 };
 #[cfg(test)]
 use crate::lease_cell::LeaseCell;
@@ -48,9 +48,8 @@ impl<W> Effects<W> {
 #[derive(Debug)]
 pub(crate) struct Shards<W> {
     shards: Vec<Locked<Machine<W>>>,
-    /// The seed of the hash that spreads keys over shards. It differs in every process, and is the same in every run of
-    /// a simulation.
-    seed: u64,
+    /// Spreads keys over shards. Its seed differs in every process, and is the same in every run of a simulation.
+    hasher: KeyHasher,
     server_clock: Locked<ClockOffset>,
     /// Whether all replies are read from one clock, so that its steps can be detected.
     clocks: Clocks,
@@ -67,7 +66,7 @@ impl<W> Shards<W> {
             .collect();
         Shards {
             shards,
-            seed,
+            hasher: KeyHasher::new(seed),
             server_clock: Locked::new(ClockOffset::default()),
             clocks: tuning.clocks,
             alarm: Alarm::new(),
@@ -185,7 +184,7 @@ impl<W> Shards<W> {
     }
 
     fn shard(&self, key: &Arc<str>) -> (&Locked<Machine<W>>, KeyHash) {
-        let hash = KeyHash::of(self.seed, key);
+        let hash = self.hasher.hash(key);
         (&self.shards[hash.share_of(self.shards.len())], hash)
     }
 

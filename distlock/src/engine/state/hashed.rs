@@ -3,18 +3,30 @@
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// The hash of a key. Clients choose keys, so it depends on a seed that they do not know. Otherwise, they could choose
+/// Hashes keys. Clients choose keys, so the hash depends on a seed that they do not know. Otherwise, they could choose
 /// many keys with the same hash.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyHasher(DefaultHasher);
+
+impl KeyHasher {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut seeded = DefaultHasher::new();
+        seeded.write_u64(seed);
+        KeyHasher(seeded)
+    }
+
+    pub(crate) fn hash(&self, key: &str) -> KeyHash {
+        let mut hasher = self.0.clone();
+        hasher.write(key.as_bytes());
+        KeyHash(hasher.finish())
+    }
+}
+
+/// The hash of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u64);
 
 impl KeyHash {
-    pub(crate) fn of(seed: u64, key: &str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        (seed, key).hash(&mut hasher);
-        KeyHash(hasher.finish())
-    }
-
     /// Which of `count` shares of the keys it belongs to.
     pub(crate) fn share_of(self, count: usize) -> usize {
         let count = u64::try_from(count).unwrap_or(1);
