@@ -1,9 +1,10 @@
-//! Transactions that wait for the replies to others of this process, and are then sent as one.
+//! Transactions that arrive together, and are sent as one.
 //!
-//! For a member, a request costs more than the work of most transactions. So only a few transactions are sent at once
-//! on their own, and while they are in flight, the others are collected. etcd decides each inner transaction by its own
-//! comparisons, with the store as it was before the outer transaction. So a batch contains at most one transaction for
-//! each lock.
+//! For a member, a request costs more than the work of most transactions. So only a few transactions are sent on their
+//! own. While these are in flight, the sender sends all others that have arrived since it last ran as one, and waits
+//! for no reply: through a link that takes time, a wait for another reply would cost a round trip. etcd decides each
+//! inner transaction by its own comparisons, with the store as it was before the outer transaction. So a batch contains
+//! at most one transaction for each lock.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use etcd_client::{
     PutOptions, Txn, WatchFilterType, WatchOptions, WatchStream,
 };
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::batching::{Batcher, Batches, Route};
@@ -171,11 +172,18 @@ impl Link {
         }
     }
 
-    /// Sends the waiting transactions, one batch after the other. Never ends.
+    /// Sends the waiting transactions. No batch waits for the reply to another one. Never ends.
     pub(super) async fn send_batches(&self, mut batches: Batches) {
+        let mut in_flight = JoinSet::new();
         loop {
-            let (txn, replies) = batches.next().await.split();
-            replies.send(self.txn(txn).await);
+            tokio::select! {
+                batch = batches.next() => {
+                    let (link, (txn, replies)) = (self.clone(), batch.split());
+                    in_flight.spawn(async move { replies.send(link.txn(txn).await) });
+                }
+                // Removes the tasks that have ended.
+                Some(_) = in_flight.join_next() => {}
+            }
         }
     }
 

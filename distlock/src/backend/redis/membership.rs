@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisWrite, Value};
+use redis::Value;
 
 use super::exec::{Exec, failed};
 use super::link::Link;

@@ -207,6 +207,13 @@ impl Names {
 mod tests {
     use super::*;
 
+    fn as_argument(name: &Name<'_>) -> String {
+        let mut cmd = Cmd::new();
+        name.add_to(&mut cmd);
+        let text = String::from_utf8(cmd.get_packed_command()).unwrap();
+        text.strip_prefix(&format!("*1\r\n${}\r\n", name.to_string().len())).unwrap().trim_end().to_owned()
+    }
+
     #[test]
     fn in_a_cluster_everything_lies_in_the_slot_of_the_lock_whatever_the_braces() {
         for prefix in ["", "shop:", "a}b", "{shop}:", "x{y}{z"] {
@@ -232,6 +239,7 @@ mod tests {
                 let hold = names.hold(tag, "dl1:c:7");
                 for name in [queue, entries, names.members(tag, key), names.fence(tag), hold] {
                     assert_eq!(slot_of(&name.to_string(), ""), slot, "{name}");
+                    assert_eq!(as_argument(&name), name.to_string());
                     assert!(name.len() >= name.to_string().len());
                     assert!(name.to_string().starts_with(prefix));
                 }
@@ -246,6 +254,7 @@ mod tests {
         let record = names.process("web.01").to_string();
         assert_eq!(names.client_of_record(&record), Some("web.01"));
         assert_eq!(names.client_of_record("dl1:i:web.01"), None);
+        assert_eq!(as_argument(&names.process("web.01")), record);
         assert_eq!(names.lock(&Names::record_key("web.01")).to_string(), record);
     }
 
