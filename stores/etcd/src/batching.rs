@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use etcd_client::{Txn, TxnOp};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use super::errors::LinkError;
 use super::transactions::TxnReply;
@@ -52,10 +53,10 @@ pub(super) enum Route<'a> {
 }
 
 /// Transactions that are sent as one.
-pub(super) struct Batch(Vec<Queued>);
+struct Batch(Vec<Queued>);
 
 /// The callers that wait for the reply to a batch.
-pub(super) struct ReplySenders(Vec<oneshot::Sender<Result<TxnReply, LinkError>>>);
+struct ReplySenders(Vec<oneshot::Sender<Result<TxnReply, LinkError>>>);
 
 pub(super) fn batcher() -> (Batcher, Batches) {
     let (waiting, coming) = mpsc::unbounded_channel();
@@ -78,8 +79,28 @@ impl Batcher {
 }
 
 impl Batches {
+    /// Sends the waiting transactions with `send`, which returns the reply. No batch waits for the reply to another
+    /// one. Never ends.
+    pub(super) async fn send_by<F>(mut self, send: impl Fn(Txn) -> F)
+    where
+        F: Future<Output = Result<TxnReply, LinkError>> + Send + 'static,
+    {
+        let mut in_flight = JoinSet::new();
+        loop {
+            tokio::select! {
+                batch = self.next() => {
+                    let (txn, replies) = batch.split();
+                    let reply = send(txn);
+                    in_flight.spawn(async move { replies.send(reply.await) });
+                }
+                // Removes the tasks that have ended.
+                Some(_) = in_flight.join_next() => {}
+            }
+        }
+    }
+
     /// Waits for a transaction, and returns all that wait. Never ends if no caller is left.
-    pub(super) async fn next(&mut self) -> Batch {
+    async fn next(&mut self) -> Batch {
         loop {
             if self.left.is_empty() {
                 match self.coming.recv().await {
@@ -116,7 +137,7 @@ impl Batches {
 
 impl Batch {
     /// The batch to send, and the callers that wait for its reply.
-    pub(super) fn split(self) -> (Txn, ReplySenders) {
+    fn split(self) -> (Txn, ReplySenders) {
         let (inner, answers): (Vec<TxnOp>, _) =
             self.0.into_iter().map(|asked| (TxnOp::txn(asked.txn), asked.answer)).unzip();
         (Txn::new().and_then(inner), ReplySenders(answers))
@@ -125,7 +146,7 @@ impl Batch {
 
 impl ReplySenders {
     /// Passes the reply to all callers.
-    pub(super) fn send(self, reply: Result<TxnReply, LinkError>) {
+    fn send(self, reply: Result<TxnReply, LinkError>) {
         let count = self.0.len();
         let parts = reply.map(TxnReply::parts).and_then(|parts| match parts.len() {
             all if all == count => Ok(parts),
@@ -183,6 +204,29 @@ mod tests {
         assert_eq!(keys(&first)[..3], ["a", "b", "0"]);
         let second = batches.next().await;
         assert_eq!(keys(&second), ["a", "30", "31"]);
+    }
+
+    #[tokio::test]
+    async fn no_batch_waits_for_the_reply_to_another_one() {
+        let (batcher, batches) = batcher();
+        let _alone = all_permits(&batcher);
+        let (sent, mut sends) = mpsc::unbounded_channel();
+        let send = move |_| {
+            let (reply, replied) = oneshot::channel();
+            sent.send(reply).unwrap();
+            async { replied.await.unwrap() }
+        };
+        let sender = tokio::spawn(batches.send_by(send));
+        let mut first = ask(&batcher, "a");
+        let reply_to_first = sends.recv().await.unwrap();
+        let second = ask(&batcher, "b");
+        let failure = LinkError::later("the leader changed");
+        assert!(sends.recv().await.unwrap().send(Err(failure.clone())).is_ok());
+        assert!(second.await.unwrap().is_err());
+        assert!(first.try_recv().is_err(), "it has no reply");
+        assert!(reply_to_first.send(Err(failure)).is_ok());
+        assert!(first.await.unwrap().is_err());
+        sender.abort();
     }
 
     #[tokio::test]

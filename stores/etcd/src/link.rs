@@ -11,7 +11,6 @@ use etcd_client::{
     PutOptions, Txn, WatchFilterType, WatchOptions, WatchStream,
 };
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::batching::{Batcher, Batches, Route};
@@ -172,19 +171,13 @@ impl Link {
         }
     }
 
-    /// Sends the waiting transactions. No batch waits for the reply to another one. Never ends.
-    pub(super) async fn send_batches(&self, mut batches: Batches) {
-        let mut in_flight = JoinSet::new();
-        loop {
-            tokio::select! {
-                batch = batches.next() => {
-                    let (link, (txn, replies)) = (self.clone(), batch.split());
-                    in_flight.spawn(async move { replies.send(link.txn(txn).await) });
-                }
-                // Removes the tasks that have ended.
-                Some(_) = in_flight.join_next() => {}
-            }
-        }
+    /// Sends the waiting transactions. Never ends.
+    pub(super) async fn send_batches(&self, batches: Batches) {
+        let send = |txn| {
+            let link = self.clone();
+            async move { link.txn(txn).await }
+        };
+        batches.send_by(send).await
     }
 
     pub(super) async fn grant(&self, ttl: i64) -> Result<i64, LinkError> {
