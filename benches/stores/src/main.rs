@@ -33,7 +33,6 @@ mod zookeeper;
 use locks::Place;
 use report::Part;
 
-/// Every error ends the bench.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const PARTS: [&str; 7] = ["alone", "tasks", "hot", "processes", "kinds", "held", "far"];
@@ -64,11 +63,11 @@ async fn run(words: &[String]) -> Result<()> {
         !named || words.iter().any(|word| word == one)
     };
     let is_json = words.iter().any(|word| word == "--json");
-    let mut all = Vec::new();
+    let (mut all, mut failed) = (Vec::new(), Vec::new());
     for store in places::STORES.into_iter().filter(|store| wants(&places::STORES, store)) {
         let server = places::start(store).await?;
         for place in places::of(&server)? {
-            measure(&place, &|part| wants(&PARTS, part), is_json, &mut all).await?;
+            failed.extend(measure(&place, &|part| wants(&PARTS, part), is_json, &mut all).await?);
         }
     }
     let results = serde_json::Value::from(all.iter().map(Part::json).collect::<Vec<_>>());
@@ -79,30 +78,41 @@ async fn run(words: &[String]) -> Result<()> {
     } else {
         println!("\nThe same as JSON: {}", path.display());
     }
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(format!("not measured: {}", failed.join("; ")).into()) }
 }
 
+/// Returns the parts that failed, with their errors. A busy disk may make one fail, and the others are measured
+/// nevertheless.
 async fn measure(
     place: &Place<'_>,
     wants: &(dyn Fn(&str) -> bool + Sync),
     is_json: bool,
     all: &mut Vec<Part>,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     alone::warm_up(place).await?;
+    let mut failed = Vec::new();
     for name in PARTS.into_iter().filter(|name| wants(name) && place.parts.contains(name)) {
-        let parts = match name {
-            "alone" => vec![alone::alone(place).await?],
-            "tasks" => vec![alone::tasks(place).await?],
-            "hot" => vec![hot::hot(place).await?],
-            "processes" => vec![processes::processes(place).await?],
-            "kinds" => kinds::kinds(place).await?,
-            "far" => vec![far::far(place).await?],
-            _ => vec![held::held(place).await?],
-        };
-        if !is_json {
-            parts.iter().for_each(Part::print);
+        match figures(place, name).await {
+            Ok(parts) => {
+                if !is_json {
+                    parts.iter().for_each(Part::print);
+                }
+                all.extend(parts);
+            }
+            Err(error) => failed.push(format!("{}, {name}: {error}", place.name)),
         }
-        all.extend(parts);
     }
-    Ok(())
+    Ok(failed)
+}
+
+async fn figures(place: &Place<'_>, name: &str) -> Result<Vec<Part>> {
+    Ok(match name {
+        "alone" => vec![alone::alone(place).await?],
+        "tasks" => vec![alone::tasks(place).await?],
+        "hot" => vec![hot::hot(place).await?],
+        "processes" => vec![processes::processes(place).await?],
+        "kinds" => kinds::kinds(place).await?,
+        "far" => vec![far::far(place).await?],
+        _ => vec![held::held(place).await?],
+    })
 }
