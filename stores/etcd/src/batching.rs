@@ -16,7 +16,8 @@ use tokio::task::JoinSet;
 use super::errors::LinkError;
 use super::transactions::TxnReply;
 
-/// The number of requests that may be in flight before others wait. An idle program has no more than this at a time.
+/// The number of transactions that their callers may have in flight, each on its own. Further ones go through the
+/// sender. A program with few locks has no more than this at a time.
 const MOST_DIRECT: usize = 4;
 /// The maximum number of transactions in a batch. A server accepts 128 operations (`--max-txn-ops`): those of the outer
 /// transaction plus those of the longest inner one. While it executes them, it does nothing else.
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_go_alone_and_others_wait_until_one_of_them_is_answered() {
+    fn a_few_go_alone_and_others_through_the_sender_until_one_of_them_is_answered() {
         let (batcher, _batches) = batcher();
         let mut alone = all_permits(&batcher);
         assert!(alone.iter().all(|route| matches!(route, Route::Direct(..))));
