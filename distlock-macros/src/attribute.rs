@@ -28,7 +28,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
         (error, _) => {
             // The function is emitted nevertheless, so that the compiler does not report its callers, too.
             let krate = spec::krate(&args, &mut Errors::default());
-            let mut tokens = expand::unlocked(&function, &krate, &spec::variables(&args));
+            let mut tokens = expand::unlocked(&function, &krate, &spec::variables(&args, &function));
             tokens.extend(error.map(syn::Error::into_compile_error));
             tokens
         }

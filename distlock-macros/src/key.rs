@@ -19,10 +19,7 @@ impl spec::Names for Values {
     fn variable(&self, root: &str) -> Option<Ident> {
         let named = self.values.iter().map(|(name, _)| name).find(|name| name.unraw() == root);
         // The literal's span gives the name the hygiene of the place where the template was written.
-        Some(named.cloned().unwrap_or_else(|| match syn::parse_str::<Ident>(root) {
-            Ok(_) => Ident::new(root, self.template),
-            Err(_) => Ident::new_raw(root, self.template),
-        }))
+        Some(named.cloned().unwrap_or_else(|| spec::identifier(root, self.template)))
     }
 
     fn receiver(&self) -> Option<Ident> {
@@ -105,6 +102,11 @@ fn parse(input: ParseStream<'_>, krate: &mut TokenStream, errors: &mut Errors) -
         }
         let start = input.span();
         let name = input.call(Ident::parse_any).map_err(|_| diag::key_macro_argument(start))?;
+        let written = name.unraw().to_string();
+        if ["self", "Self", "super", "crate", "_"].contains(&written.as_str()) {
+            return Err(diag::key_macro_argument(start));
+        }
+        let name = spec::identifier(&written, name.span());
         input.parse::<Token![=]>().map_err(|_| diag::key_macro_argument(start))?;
         let value = input.parse()?;
         if values.iter().any(|(other, _)| *other == name) {

@@ -2,7 +2,7 @@
 //! documents both. This crate is an implementation detail: depend on `distlock`.
 //!
 //! An attribute goes through three steps. `args` and `item` read what was written; `spec` checks it and
-//! resolves the names in key templates (`template`, `duration` are its pure parts); `expand` writes the
+//! resolves the names in key templates (`template`, `duration`, `places` are its pure parts); `expand` writes the
 //! locked function and cannot fail. What is known about each option is in `options`, every message in `diag`.
 
 mod args;
@@ -13,6 +13,7 @@ mod expand;
 mod item;
 mod key;
 mod options;
+mod places;
 mod spec;
 mod template;
 

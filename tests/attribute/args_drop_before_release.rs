@@ -116,6 +116,40 @@ fn sync(
     Ok(())
 }
 
+/// A struct without fields, which a pattern of the same name leaves where it is.
+struct Marker;
+
+std::thread_local! {
+    static MARKED: std::cell::RefCell<Option<Witness>> = const { std::cell::RefCell::new(None) };
+}
+
+impl Drop for Marker {
+    fn drop(&mut self) {
+        drop(MARKED.take());
+    }
+}
+
+#[distributed_lock(key = "k", manager = manager)]
+async fn without_fields(manager: LockManager, Marker: Marker) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[allow(non_snake_case, unused_variables, reason = "that is what is tested")]
+#[distributed_lock(key = "k", manager = manager)]
+async fn upper_case(manager: LockManager, Tx: Witness, unused: Witness) -> Result<(), LockError> {
+    drop(unused);
+    tokio::task::yield_now().await;
+    Ok(())
+}
+
+#[allow(non_snake_case, reason = "that is what is tested")]
+#[distributed_lock(key = "k", manager = Tx.manager)]
+async fn upper_case_in_an_option(Tx: Witness, (X, _): (Witness, u8)) -> Result<(), LockError> {
+    tokio::task::yield_now().await;
+    X.log.add("body");
+    Ok(())
+}
+
 impl Witness {
     #[distributed_lock(key = "k", manager = self.manager)]
     async fn consumed(self) -> Result<(), LockError> {
@@ -158,6 +192,90 @@ async fn what_patterns_leave_behind() {
     by_ref(manager.clone(), Pair { first: witness("first"), _second: witness("second") }).await.unwrap();
     all_held(&log, 2);
     assert_eq!(log.entries()[0], "body second");
+}
+
+#[tokio::test]
+async fn structs_without_fields_and_upper_case_names() {
+    let (manager, log) = (LockManager::in_memory(), Log::default());
+    let witness = |name| Witness::new(&manager, &log, name);
+    MARKED.set(Some(witness("marker")));
+    without_fields(manager.clone(), Marker).await.unwrap();
+    upper_case(manager.clone(), witness("upper case"), witness("unused")).await.unwrap();
+    upper_case_in_an_option(witness("in an option"), (witness("x"), 1)).await.unwrap();
+    all_held(&log, 5);
+}
+
+/// The arguments of these are only used by options.
+mod only_in_options {
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+
+    impl Witness {
+        fn key(&self) -> &'static str {
+            self.log.add("key");
+            "k"
+        }
+
+        #[distributed_lock(key = "k", manager = self.manager)]
+        pub(super) fn receiver(self) -> impl Future<Output = Result<(), LockError>> {
+            async move { Ok(()) }
+        }
+    }
+
+    impl std::fmt::Display for Witness {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("k")
+        }
+    }
+
+    #[distributed_lock(key = audit.key(), manager = session.manager)]
+    pub(super) fn expressions(audit: Witness, session: Witness) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin(async move { Ok(()) })
+    }
+
+    #[distributed_lock(key = "<text>", manager = manager)]
+    pub(super) fn whole<'a>(text: Witness, manager: &'a LockManager) -> BoxFuture<'a, Result<(), LockError>> {
+        Box::pin(async move { Ok(()) })
+    }
+
+    #[distributed_lock(key = "<pair.first>", manager = pair.first.manager, when = !pair.first.name.is_empty())]
+    pub(super) fn a_part(pair: Pair) -> BoxFuture<'static, Result<(), LockError>> {
+        // The rest of it is gone already.
+        drop(pair._second);
+        Box::pin(async move { Ok(()) })
+    }
+
+    #[distributed_lock(keys = keys, manager = checked(&format!("{text}"), &manager))]
+    pub(super) fn an_iterator(
+        keys: impl Iterator<Item = &'static str> + Send + 'static,
+        text: Witness,
+        manager: LockManager,
+    ) -> BoxFuture<'static, Result<(), LockError>> {
+        Box::pin(async move { Ok(()) })
+    }
+
+    fn checked<'a>(text: &str, manager: &'a LockManager) -> &'a LockManager {
+        assert_eq!(text, "k");
+        manager
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_only_options_use_in_a_function_that_returns_a_future() {
+    let (manager, log) = (LockManager::in_memory(), Log::default());
+    let witness = |name| Witness::new(&manager, &log, name);
+    only_in_options::expressions(witness("audit"), witness("session")).await.unwrap();
+    only_in_options::whole(witness("text"), &manager).await.unwrap();
+    witness("self").receiver().await.unwrap();
+    only_in_options::an_iterator(["k"].into_iter(), witness("text"), manager.clone()).await.unwrap();
+    all_held(&log, 5);
+
+    let log = Log::default();
+    let witness = |name| Witness::new(&manager, &log, name);
+    let pair = Pair { first: witness("first"), _second: witness("second") };
+    only_in_options::a_part(pair).await.unwrap();
+    assert_eq!(log.entries(), ["second: free", "first: held"]);
 }
 
 #[tokio::test]

@@ -27,8 +27,9 @@ fn named_values_and_variables_in_scope() {
     assert_eq!(key!("order:<order.id>:<name>").unwrap().as_str(), "order:7:a%20b");
     assert_eq!(key!("<o.id>:<name:raw>", o = order, name = name).unwrap().as_str(), "7:a b");
     assert_eq!(order.key().unwrap().as_str(), "order:7");
-    let r#type = 3;
-    assert_eq!(key!("<type>").unwrap().as_str(), "3");
+    let (r#type, r#gen) = (3, 4);
+    assert_eq!(key!("<type>:<gen>").unwrap().as_str(), "3:4");
+    assert_eq!(key!("<type>:<gen>:<r#fn>", type = 1, gen = 2, r#fn = 3).unwrap().as_str(), "1:2:3");
     assert!(matches!(key!("<x>", x = ""), Err(LockError::InvalidKey { .. })));
 }
 

@@ -10,6 +10,7 @@ struct Item {
     id: u64,
     pair: (u32, &'static str),
     r#type: char,
+    r#gen: u8,
 }
 
 #[distributed_lock(key = "nightly-report", guard = guard)]
@@ -22,7 +23,10 @@ async fn arguments(user_id: u64, name: &str) -> Result<String, LockError> {
     Ok(guard.key().to_owned())
 }
 
-#[distributed_lock(key = "<item.id>:<item.pair.0>:<item.pair.1>:<item.type>:<pair.1>", guard = guard)]
+#[distributed_lock(
+    key = "<item.id>:<item.pair.0>:<item.pair.1>:<item.type>:<item.gen>:<pair.1>",
+    guard = guard
+)]
 async fn fields(item: &Item, pair: (u8, u8)) -> Result<String, LockError> {
     Ok(guard.key().to_owned())
 }
@@ -47,8 +51,8 @@ async fn text_arguments_and_fields() {
     locked(async {
         assert_eq!(constant().await.unwrap(), "nightly-report");
         assert_eq!(arguments(7, "ann").await.unwrap(), "order:7:ann");
-        let item = Item { id: 1, pair: (2, "three"), r#type: 'x' };
-        assert_eq!(fields(&item, (4, 5)).await.unwrap(), "1:2:three:x:5");
+        let item = Item { id: 1, pair: (2, "three"), r#type: 'x', r#gen: 9 };
+        assert_eq!(fields(&item, (4, 5)).await.unwrap(), "1:2:three:x:9:5");
         assert_eq!(literal_text(1, "a:b", "c".into()).await.unwrap(), "{user:1}:order <x> a:b-c");
         assert_eq!(raw_names(1, 2).await.unwrap(), "1:2");
         assert_eq!(constants::<3>("v").await.unwrap(), "3:v");

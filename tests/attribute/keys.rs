@@ -111,11 +111,45 @@ async fn an_iterator_is_used_up(
     Ok(guard.keys().count())
 }
 
+/// A method whose name begins with `into` takes its argument.
+#[distributed_lock(keys = ids.into_iter().map(|id| id.trim().to_owned()), guard = guard, manager = manager)]
+async fn a_collection_is_used_up(manager: &LockManager, _: u8, ids: Vec<String>) -> Result<usize, LockError> {
+    Ok(guard.keys().count())
+}
+
+#[distributed_lock(key = id.into_boxed_str().into_string(), guard = guard, manager = manager)]
+fn a_text_is_used_up(manager: &LockManager, id: String) -> Result<String, LockError> {
+    Ok(guard.key().to_owned())
+}
+
+#[distributed_lock(keys = ids.into_iter(), guard = guard, manager = manager)]
+fn a_collection_is_used_up_later(
+    manager: LockManager,
+    ids: Vec<String>,
+) -> impl Future<Output = Result<usize, LockError>> {
+    async move { Ok(guard.keys().count()) }
+}
+
+macro_rules! with_a_type_of_the_caller {
+    ($ids:ident: $ty:ty) => {
+        #[distributed_lock(keys = $ids, guard = guard)]
+        async fn with_a_type_of_the_caller($ids: $ty) -> Result<usize, LockError> {
+            Ok(guard.keys().count() + $ids.len())
+        }
+    };
+}
+
+with_a_type_of_the_caller!(ids: Vec<String>);
+
 #[tokio::test]
 async fn collections_and_iterators() {
     let manager = LockManager::in_memory();
     let ids = ["a", "b"].map(str::to_owned);
     let (count, kept) = a_collection_is_taken_by_reference(&manager, ids.to_vec()).await.unwrap();
     assert_eq!((count, kept), (2, ids.to_vec()));
-    assert_eq!(an_iterator_is_used_up(&manager, ids.into_iter()).await.unwrap(), 2);
+    assert_eq!(an_iterator_is_used_up(&manager, ids.clone().into_iter()).await.unwrap(), 2);
+    assert_eq!(a_collection_is_used_up(&manager, 1, ids.to_vec()).await.unwrap(), 2);
+    assert_eq!(a_collection_is_used_up_later(manager.clone(), ids.to_vec()).await.unwrap(), 2);
+    assert_eq!(a_text_is_used_up(&manager, "a".to_owned()).unwrap(), "a");
+    locked(async { assert_eq!(with_a_type_of_the_caller(ids.to_vec()).await.unwrap(), 4) }).await;
 }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use distlock::{LockError, LockManager, distributed_lock};
 
@@ -29,6 +30,32 @@ async fn temporaries_of_the_key_are_gone(text: &Mutex<String>) -> Result<(), Loc
 #[distributed_lock(key = Rc::new(String::from("k")).as_str(), manager = Rc::new(LockManager::current()?))]
 async fn non_send_temporaries() -> Result<(), LockError> {
     Ok(())
+}
+
+async fn later<T>(value: T) -> T {
+    tokio::task::yield_now().await;
+    value
+}
+
+const TTL: Duration = Duration::from_secs(10);
+
+#[distributed_lock(key = "k:<id>", ttl = later(TTL).await)]
+async fn an_option_that_awaits(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(
+    keys = [Rc::new(String::from("k")).as_str(), "k:<id>"],
+    ttl = *Rc::new(later(TTL).await),
+    wait = later(TTL).await
+)]
+async fn options_with_temporaries(id: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "k:<id>", when = *Rc::new(later(true).await), ttl = later(TTL).await)]
+fn a_returned_future(id: u64) -> impl Future<Output = Result<(), LockError>> + Send {
+    async move { Ok(()) }
 }
 
 #[distributed_lock(key = "k")]
@@ -70,6 +97,9 @@ async fn a_send_body_makes_a_send_future() {
         assert_send(temporaries_of_the_key_are_gone(&text)).await.unwrap();
         assert_send(non_send_temporaries()).await.unwrap();
         assert_send(generic(1)).await;
+        assert_send(an_option_that_awaits(1)).await.unwrap();
+        assert_send(options_with_temporaries(1)).await.unwrap();
+        a_returned_future(1).await.unwrap();
     })
     .await;
 }

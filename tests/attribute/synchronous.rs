@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use distlock::fence::blocking::FencedConnection;
+use distlock::fence::{Fence, FenceError};
 use distlock::{LockError, LockManager, distributed_lock};
 
 use crate::support::SHORT;
@@ -88,6 +90,46 @@ fn what_was_borrowed_can_be_returned() {
 #[distributed_lock(key = "k", manager = manager)]
 fn with_a_manager_for_threads(manager: &distlock::blocking::LockManager) -> Result<bool, LockError> {
     Ok(distlock::is_held_here("k"))
+}
+
+/// A database without statements.
+struct Connection;
+
+impl FencedConnection for Connection {
+    fn begin(&mut self, _: &Fence) -> Result<(), FenceError> {
+        Ok(())
+    }
+    fn fence(&mut self, _: &Fence) -> Result<(), FenceError> {
+        Ok(())
+    }
+    fn commit(&mut self, _: &Fence) -> Result<(), FenceError> {
+        Ok(())
+    }
+    fn roll_back(&mut self) {}
+    fn migrate(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(())
+    }
+}
+
+struct Shop {
+    locks: LockManager,
+    connection: std::sync::Mutex<Connection>,
+    sold: u64,
+}
+
+impl Shop {
+    #[distributed_lock(key = "k", manager = self.locks, transaction = _tx in self.connection)]
+    fn sell(&mut self, _: u8, count: u64, _unused: String) -> Result<u64, LockError> {
+        self.sold += count;
+        Ok(self.sold)
+    }
+}
+
+#[test]
+fn the_body_of_a_transaction_changes_other_fields() {
+    let connection = std::sync::Mutex::new(Connection);
+    let mut shop = Shop { locks: LockManager::in_memory(), connection, sold: 1 };
+    assert_eq!(shop.sell(0, 2, String::new()).unwrap(), 3);
 }
 
 #[test]

@@ -62,6 +62,24 @@ pub(crate) fn not_a_name(option: Opt, value: &Expr) -> Error {
     error_on(value, problem, format!("write `{}`", option.example()))
 }
 
+/// `token = id`, where `id` is an argument.
+pub(crate) fn hides_argument(option: Opt, name: &Ident) -> Error {
+    error(
+        name.span(),
+        format!("the variable of `{option}` hides the argument `{name}` from the body"),
+        "give one of the two another name",
+    )
+}
+
+/// `guard = lock, token = lock`
+pub(crate) fn same_variable(option: Opt, other: Opt, name: &Ident) -> Error {
+    error(
+        name.span(),
+        format!("`{option}` and `{other}` give the body the same variable `{name}`"),
+        "give one of the two another name",
+    )
+}
+
 /// `crate = distlock`
 pub(crate) fn relative_crate(value: &Expr) -> Error {
     let option = Opt::Crate;

@@ -148,12 +148,27 @@ impl Expansion<'_> {
     fn request(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
         let (keys, label, steps) = (self.keys(), self.label(), self.steps());
+        let evaluates_nothing = spec.evaluates_nothing();
         let start = match &spec.keys {
             Keys::One(_) => "ask",
             Keys::Many(_) | Keys::Iter(_) => "ask_for_all",
         };
         let start = Ident::new(start, Span::mixed_site());
-        let to = |manager: TokenStream| quote_spanned!(Span::mixed_site()=> #private::#start(#keys, #label, #manager) #steps);
+        let to = |manager: TokenStream| {
+            if evaluates_nothing {
+                return quote_spanned!(Span::mixed_site()=> #private::#start(#keys, #label, #manager) #(#steps)*);
+            }
+            // In statements of their own, so that the temporary values of one expression are not part of the future
+            // while the next one awaits.
+            quote_spanned! {Span::mixed_site()=>
+                {
+                    let __distlock_key = #keys;
+                    let __distlock_asked = #private::#start(__distlock_key, #label, #manager);
+                    #(let __distlock_asked = __distlock_asked #steps;)*
+                    __distlock_asked
+                }
+            }
+        };
         let bound = || to(quote_spanned!(Span::mixed_site()=> #private::Ok(__distlock_manager)));
         let request = match &spec.options.manager {
             Some(manager) => {
@@ -168,7 +183,7 @@ impl Expansion<'_> {
                     }
                 }
             }
-            None if spec.evaluates_nothing() => to(quote_spanned!(Span::mixed_site()=> #private::current())),
+            None if evaluates_nothing => to(quote_spanned!(Span::mixed_site()=> #private::current())),
             // Without a manager, no expression is evaluated.
             None => {
                 let request = bound();
@@ -205,7 +220,7 @@ impl Expansion<'_> {
     }
 
     /// The calls on the request.
-    fn steps(&self) -> TokenStream {
+    fn steps(&self) -> Vec<TokenStream> {
         let Expansion { private, spec, .. } = self;
         // Without `..`, so that this does not compile for a new option until it is used here, or listed as used
         // elsewhere.
@@ -232,10 +247,10 @@ impl Expansion<'_> {
             fence,
             transaction,
         } = &spec.options;
-        let mut steps = TokenStream::new();
+        let mut steps = Vec::new();
         let mut step = |name: &str, argument: Option<TokenStream>| {
             let name = Ident::new(name, Span::mixed_site());
-            steps.extend(quote_spanned!(Span::mixed_site()=> .#name(#argument)));
+            steps.push(quote_spanned!(Span::mixed_site()=> .#name(#argument)));
         };
         let amount = |amount: &Amount| self.amount(amount);
         if let Some(ttl) = ttl {

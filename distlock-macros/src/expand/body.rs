@@ -1,14 +1,15 @@
 //! The body, with everything that it is given.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{Attribute, Expr, FnArg};
 
 use super::Expansion;
 use super::tokens::{located_at, reference};
 use crate::item::{Argument, Leaf, Mention, Rebinding, Shape, conditions, leaves};
-use crate::spec::{Amount, Transaction};
+use crate::spec::{Amount, Transaction, member};
 
 impl Expansion<'_> {
     /// The body as a future. `given`: statements before everything else.
@@ -42,8 +43,9 @@ impl Expansion<'_> {
                     .as_ref()
                     .map(|place| quote_spanned!(Span::mixed_site()=> *#place = __distlock_run.outcome();));
                 quote_spanned! {Span::mixed_site()=>
+                    let __distlock_once = #request;
                     let __distlock_run = match
-                        #located::database(#database).#begin_once(__distlock_held, #request).await
+                        #located::database(#database).#begin_once(__distlock_held, __distlock_once).await
                     {
                         #private::Ok(__distlock_run) => __distlock_run,
                         #private::Err(__distlock_error) => return #private::Err(__distlock_error),
@@ -92,7 +94,8 @@ impl Expansion<'_> {
         let (located, on_lost) = (located_at(private.clone(), database.span()), self.on_lost());
         let (database, captures) = (reference(database), self.captures());
         let given = quote_spanned!(Span::mixed_site()=> __distlock_transaction);
-        let body = self.body();
+        // Without the captures, which the closure around it has made: each field is borrowed for itself.
+        let body = self.bare_body();
         let body = self.returning(
             |place| quote_spanned!(place=> |#given|),
             &quote_spanned! {Span::mixed_site()=>
@@ -161,9 +164,15 @@ impl Expansion<'_> {
     }
 
     /// The content of the body's future or closure.
-    pub(super) fn body(&self) -> TokenStream {
+    fn body(&self) -> TokenStream {
+        let (captures, body) = (self.captures(), self.bare_body());
+        quote!(#captures #body)
+    }
+
+    /// The same without the arguments that the body does not mention.
+    fn bare_body(&self) -> TokenStream {
         let Expansion { private, spec, .. } = self;
-        let (captures, rebindings) = (self.captures(), self.rebindings());
+        let rebindings = self.rebindings();
         let krate = &spec.krate;
         let guard = spec.options.guard.as_ref().map(
             |name| quote_spanned!(Span::mixed_site()=> let #name: &#krate::Held = #private::guard(__distlock_held);),
@@ -181,17 +190,15 @@ impl Expansion<'_> {
             }
             Shape::Sync | Shape::Async => self.function.body.stream(),
         };
-        // Generated braces with the span of the user's braces, so that lints about braces do not fire.
-        let mut block = Group::new(Delimiter::Brace, body);
-        block.set_span(Span::mixed_site().located_at(self.function.body.span()));
-        let block = TokenTree::Group(block);
+        // The edition of the braces decides when temporary values at their end drop. Without the parentheses, the
+        // compiler may call the braces unnecessary.
+        let (_, block) = self.as_written(&body);
         quote_spanned! {Span::mixed_site()=>
-            #captures
             #rebindings
             #guard
             #token
             #fence
-            #block
+            (#block)
         }
     }
 
@@ -207,14 +214,18 @@ impl Expansion<'_> {
             _ => None,
         };
         let mut captures = TokenStream::new();
-        let mut together: Vec<&Ident> = Vec::new();
-        let capture = |together: &mut Vec<&Ident>, attrs: &[Attribute], captures: &mut TokenStream| {
+        let mut together: Vec<TokenStream> = Vec::new();
+        let capture = |together: &mut Vec<TokenStream>, attrs: &[Attribute], captures: &mut TokenStream| {
             if !together.is_empty() {
-                captures.extend(quote_spanned! {Span::mixed_site()=>
-                    #(#attrs)*
-                    #[allow(clippy::used_underscore_binding)]
-                    let _ = (#(&#together,)*);
-                });
+                // Only where it is needed: a lint that is forbidden cannot be allowed.
+                let is_underscored = |tokens: &TokenStream| tokens.to_string().starts_with('_');
+                let allow = together
+                    .iter()
+                    .any(is_underscored)
+                    .then(|| quote_spanned!(Span::mixed_site()=> #[allow(clippy::used_underscore_binding)]));
+                captures.extend(
+                    quote_spanned!(Span::mixed_site()=> #(#attrs)* #allow let _ = (#(&#together,)*);),
+                );
             }
             together.clear();
         };
@@ -222,10 +233,10 @@ impl Expansion<'_> {
             match mention {
                 // An option has moved this argument already.
                 _ if self.spec.keys.moves(ident) => {}
-                Mention::Somewhere if attrs.is_empty() => together.push(ident),
+                Mention::Somewhere if attrs.is_empty() => together.push(ident.to_token_stream()),
                 Mention::Somewhere => {
                     capture(&mut together, &[], &mut captures);
-                    together.push(ident);
+                    together.push(ident.to_token_stream());
                     capture(&mut together, attrs, &mut captures);
                 }
                 // Bound by separate statements.
@@ -243,21 +254,43 @@ impl Expansion<'_> {
                 }
             }
         }
-        together.extend(&receiver);
+        if is_future {
+            together.extend(self.used_arguments());
+        }
+        together.extend(receiver.map(|receiver| receiver.to_token_stream()));
         capture(&mut together, &[], &mut captures);
         captures
+    }
+
+    /// The arguments that the options of a function that returns a future use, or the parts of them. The statements in
+    /// front of its block may have moved the rest.
+    fn used_arguments(&self) -> Vec<TokenStream> {
+        let Expansion { function, spec, .. } = self;
+        let arguments = function.bindings.iter().rev().filter(|binding| binding.moves);
+        let arguments = arguments.map(|binding| &binding.ident).chain(&function.receiver);
+        // Those that `#[async_trait]` has moved are captured as a whole.
+        let is_captured =
+            |argument: &Ident| function.arguments.iter().any(|captured| captured.ident == *argument);
+        let mut used = Vec::new();
+        for argument in arguments.filter(|argument| !is_captured(argument) && !spec.keys.moves(argument)) {
+            for place in spec.used.iter().filter(|place| argument.unraw() == place.root.as_str()) {
+                let fields = place.fields.iter().map(|field| member(field, Span::mixed_site()));
+                used.push(quote_spanned!(Span::mixed_site()=> #argument #(.#fields)*));
+            }
+        }
+        used
     }
 
     /// The values that the patterns of parameters do not bind drop in the body, after the parameters that are declared
     /// later.
     fn rebindings(&self) -> TokenStream {
-        let rebindings =
-            self.function.rebindings.iter().map(|Rebinding { ident, pat, mutability, attrs }| {
-                let taken_apart = pat
-                    .as_ref()
-                    .map(|pat| quote_spanned!(Span::mixed_site()=> #(#attrs)* let #pat = #ident;));
-                quote_spanned!(Span::mixed_site()=> #(#attrs)* let #mutability #ident = #ident; #taken_apart)
-            });
+        let rebindings = self.function.rebindings.iter();
+        let rebindings = rebindings.filter(|rebinding| !self.spec.keys.moves(&rebinding.ident));
+        let rebindings = rebindings.map(|Rebinding { ident, pat, mutability, attrs }| {
+            let taken_apart =
+                pat.as_ref().map(|pat| quote_spanned!(Span::mixed_site()=> #(#attrs)* let #pat = #ident;));
+            quote_spanned!(Span::mixed_site()=> #(#attrs)* let #mutability #ident = #ident; #taken_apart)
+        });
         quote!(#(#rebindings)*)
     }
 

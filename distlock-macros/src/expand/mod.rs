@@ -51,23 +51,24 @@ pub(crate) fn unlocked(function: &Function, krate: &TokenStream, variables: &Var
     let private = quote!(#krate::__private);
     let body = function.body.stream();
     let transaction = transaction.as_ref();
-    let mut names: Vec<_> = [guard, token, fence].into_iter().flatten().cloned().collect();
-    names.extend(transaction.map(|(name, _)| name.clone()));
-    let guard = guard.as_ref().map(|name| quote!(let #name: &#krate::Held = #private::placeholder();));
-    let token = token.as_ref().map(|name| quote!(let #name: #krate::FencingToken = #private::placeholder();));
-    let fence = fence.as_ref().map(|name| quote!(let #name: #krate::fence::Fence = #private::placeholder();));
+    let bind =
+        |name: &Ident, ty: TokenStream| quote!(let #name: #ty = #private::placeholder(); let _ = &#name;);
+    let guard = guard.as_ref().map(|name| bind(name, quote!(&#krate::Held)));
+    let token = token.as_ref().map(|name| bind(name, quote!(#krate::FencingToken)));
+    let fence = fence.as_ref().map(|name| bind(name, quote!(#krate::fence::Fence)));
     let transaction = transaction.map(|(name, database)| {
         let database = reference(database);
         let of = match function.shape {
             Shape::Sync => quote!(connection_of),
             Shape::Async | Shape::Future(_) => quote!(transaction_of),
         };
-        quote!(let #name = #private::#of(#database);)
+        quote!(let #name = #private::#of(#database); let _ = &#name;)
     });
+    let mut used = TokenStream::new();
     if let Some(FnArg::Receiver(receiver)) = function.sig.inputs.first() {
-        names.push(Ident::new("self", receiver.self_token.span));
+        let receiver = Ident::new("self", receiver.self_token.span);
+        used.extend(quote!(let _ = &#receiver;));
     }
-    let mut used = quote!(let _ = (#(&#names,)*););
     for input in &function.sig.inputs {
         if let FnArg::Typed(typed) = input {
             let mut names = Vec::new();

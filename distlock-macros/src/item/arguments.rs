@@ -8,7 +8,9 @@ use syn::ext::IdentExt as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, FnArg, Pat, PatIdent, Signature, Token};
 
+use super::patterns::may_bind;
 use super::{Argument, Function, MatchedAt, Mention, Rebinding, Renamed, Shape, bound_names, contains_ident};
+use crate::places::names_in_literal;
 
 /// The attributes that decide whether a parameter exists.
 pub(crate) fn conditions(attrs: &[Attribute]) -> Vec<Attribute> {
@@ -32,20 +34,23 @@ impl Function {
     /// it as unused. The search for mentions may be wrong: the body could still use such an argument.
     pub(crate) fn find_arguments(&mut self, values: impl Iterator<Item = TokenStream>) {
         let mut in_options = Words::default();
-        values.for_each(|value| in_options.read(value));
+        for value in values {
+            // `concat!("<", "id", ">")` is a template.
+            let is_joined = contains_ident(value.clone(), &|ident| ident == "concat");
+            in_options.read(value, if is_joined { words } else { names_in_literal });
+        }
         let mut in_body = Words::default();
-        in_body.read(self.body.stream());
+        in_body.read(self.body.stream(), words);
         let mention = |name: &Ident| {
             let name = name.unraw().to_string();
             let mentioned = name.starts_with('_') || in_options.has(&name) || in_body.has(&name);
             if mentioned { Mention::Somewhere } else { Mention::Nowhere }
         };
         for renamed in &mut self.renamed {
-            let mut names = Vec::new();
-            bound_names(&renamed.pat, &mut names);
+            let in_options = |name: &Ident| in_options.has(&name.unraw().to_string());
             renamed.place = match &renamed.pat {
                 Pat::Wild(_) => MatchedAt::Nowhere,
-                _ if names.iter().any(|name| in_options.has(&name.unraw().to_string())) => MatchedAt::InFront,
+                pat if may_bind(pat, in_options) => MatchedAt::InFront,
                 _ => MatchedAt::InBody,
             };
         }
@@ -168,6 +173,11 @@ impl VisitMut for WithoutMut<'_> {
     }
 }
 
+/// The words in the source of a literal.
+fn words(text: &str) -> Vec<String> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
+}
+
 /// The names that occur somewhere, also in literals, which may be format strings and key templates.
 #[derive(Default)]
 struct Words(HashSet<String>);
@@ -177,18 +187,14 @@ impl Words {
         self.0.contains(name)
     }
 
-    fn read(&mut self, tokens: TokenStream) {
+    fn read(&mut self, tokens: TokenStream, in_literal: fn(&str) -> Vec<String>) {
         for token in tokens {
             match token {
                 TokenTree::Ident(ident) => {
                     self.0.insert(ident.unraw().to_string());
                 }
-                TokenTree::Group(group) => self.read(group.stream()),
-                TokenTree::Literal(literal) => {
-                    let text = literal.to_string();
-                    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-                    self.0.extend(words.map(str::to_owned));
-                }
+                TokenTree::Group(group) => self.read(group.stream(), in_literal),
+                TokenTree::Literal(literal) => self.0.extend(in_literal(&literal.to_string())),
                 TokenTree::Punct(_) => {}
             }
         }

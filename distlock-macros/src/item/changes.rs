@@ -1,46 +1,54 @@
 //! Arguments that are changed before the `async` block that is locked: its options would use the new values.
 
+use syn::ext::IdentExt as _;
 use syn::visit_mut::{self, VisitMut};
-use syn::{BinOp, Expr, ExprAssign, ExprBinary, ExprMethodCall, ExprReference, Ident, Item, Stmt};
+use syn::{BinOp, Expr, ExprAssign, ExprBinary, ExprMethodCall, ExprReference, Ident, Item, Member, Stmt};
 
-/// The variables to which these statements assign, or that they may change in another way. A method may change only
-/// those variables that are `mutable`.
-pub(super) fn changed(statements: &[&Stmt], mutable: &[Ident]) -> Vec<Ident> {
-    let mut changes = Changes { mutable, names: Vec::new() };
+use crate::places::Place;
+
+/// The places to which these statements assign, or that they may change in another way, with their variables. A method
+/// may change only those variables that are `mutable`. A method of `self` itself does not count: most of them only read.
+pub(super) fn changed(statements: &[&Stmt], mutable: &[Ident]) -> Vec<(Ident, Place)> {
+    let mut changes = Changes { mutable, places: Vec::new() };
     statements.iter().for_each(|statement| changes.visit_stmt_mut(&mut (*statement).clone()));
-    changes.names
+    changes.places
 }
 
 struct Changes<'a> {
     mutable: &'a [Ident],
-    names: Vec<Ident>,
+    places: Vec<(Ident, Place)>,
 }
 
 impl VisitMut for Changes<'_> {
     fn visit_expr_assign_mut(&mut self, expr: &mut ExprAssign) {
         match &*expr.left {
-            Expr::Tuple(tuple) => self.names.extend(tuple.elems.iter().filter_map(variable).cloned()),
-            place => self.names.extend(variable(place).cloned()),
+            Expr::Tuple(tuple) => self.places.extend(tuple.elems.iter().filter_map(place)),
+            left => self.places.extend(place(left)),
         }
         visit_mut::visit_expr_assign_mut(self, expr);
     }
 
     fn visit_expr_binary_mut(&mut self, expr: &mut ExprBinary) {
         if assigns(&expr.op) {
-            self.names.extend(variable(&expr.left).cloned());
+            self.places.extend(place(&expr.left));
         }
         visit_mut::visit_expr_binary_mut(self, expr);
     }
 
     fn visit_expr_reference_mut(&mut self, expr: &mut ExprReference) {
         if expr.mutability.is_some() {
-            self.names.extend(variable(&expr.expr).cloned());
+            self.places.extend(place(&expr.expr));
         }
         visit_mut::visit_expr_reference_mut(self, expr);
     }
 
     fn visit_expr_method_call_mut(&mut self, expr: &mut ExprMethodCall) {
-        self.names.extend(variable(&expr.receiver).filter(|name| self.mutable.contains(name)).cloned());
+        if !only_reads(&expr.method) {
+            let may_change = |(name, place): &(Ident, Place)| {
+                self.mutable.contains(name) && (name != "self" || !place.fields.is_empty())
+            };
+            self.places.extend(place(&expr.receiver).filter(may_change));
+        }
         visit_mut::visit_expr_method_call_mut(self, expr);
     }
 
@@ -48,15 +56,32 @@ impl VisitMut for Changes<'_> {
     fn visit_item_mut(&mut self, _: &mut Item) {}
 }
 
-/// The variable that a place belongs to.
-fn variable(place: &Expr) -> Option<&Ident> {
-    match place {
-        Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
-        Expr::Field(field) => variable(&field.base),
-        Expr::Index(index) => variable(&index.expr),
-        Expr::Unary(unary) => variable(&unary.expr),
-        Expr::Paren(paren) => variable(&paren.expr),
-        Expr::Group(group) => variable(&group.expr),
+/// Whether methods of this name take `&self`, by convention.
+fn only_reads(method: &Ident) -> bool {
+    let name = method.to_string();
+    let is_prefixed = ["to_", "as_", "is_"].iter().any(|prefix| name.starts_with(prefix));
+    matches!(name.as_str(), "clone" | "len" | "iter") || is_prefixed && !name.contains("mut")
+}
+
+/// The place that an expression stands for, with its variable.
+fn place(expr: &Expr) -> Option<(Ident, Place)> {
+    match expr {
+        Expr::Path(path) if path.qself.is_none() => {
+            let name = path.path.get_ident()?;
+            Some((name.clone(), Place { root: name.unraw().to_string(), fields: Vec::new() }))
+        }
+        Expr::Field(field) => {
+            let (name, mut place) = place(&field.base)?;
+            place.fields.push(match &field.member {
+                Member::Named(name) => name.unraw().to_string(),
+                Member::Unnamed(index) => index.index.to_string(),
+            });
+            Some((name, place))
+        }
+        Expr::Index(index) => place(&index.expr),
+        Expr::Unary(unary) => place(&unary.expr),
+        Expr::Paren(paren) => place(&paren.expr),
+        Expr::Group(group) => place(&group.expr),
         _ => None,
     }
 }

@@ -9,9 +9,10 @@ use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::visit_mut::VisitMut as _;
-use syn::{Attribute, Expr, FnArg, Pat, ReturnType, Signature, Stmt, Token, Type, Visibility};
+use syn::{Attribute, Expr, FnArg, Pat, ReceiverKind, ReturnType, Signature, Stmt, Token, Type, Visibility};
 
 use crate::diag::{self, Errors};
+use crate::places::Place;
 
 mod arguments;
 mod changes;
@@ -110,7 +111,7 @@ pub(crate) enum Mention {
     Nowhere,
 }
 
-/// A parameter whose pattern leaves something behind (`_`, `..`) or borrows (`ref`).
+/// A parameter whose pattern leaves something behind (`_`, `..`, a unit struct) or borrows (`ref`).
 pub(crate) struct Renamed {
     /// The parameter's new name.
     pub(crate) ident: Ident,
@@ -317,22 +318,44 @@ impl Function {
         bound.into_iter().filter(|name| self.is_argument(name)).collect()
     }
 
-    /// The arguments that are changed before the `async` block, in which the options are evaluated.
-    pub(crate) fn changed_arguments(&self) -> Vec<Ident> {
+    /// The arguments that are changed before the `async` block, in which the options are evaluated, and their parts.
+    pub(crate) fn changed_arguments(&self) -> Vec<(Ident, Place)> {
         let Shape::Future(future) = &self.shape else { return Vec::new() };
-        let mutable = |binding: &&Binding| {
-            self.sig.inputs.iter().any(|input| {
-                matches!(input, FnArg::Typed(typed) if arguments::mutability(&typed.pat, &binding.ident).is_some())
-            })
-        };
-        let mutable: Vec<Ident> =
-            self.bindings.iter().filter(mutable).map(|binding| binding.ident.clone()).collect();
+        let mut mutable = Vec::new();
+        for input in &self.sig.inputs {
+            match input {
+                FnArg::Receiver(receiver) => {
+                    let is_reference = match &receiver.kind {
+                        ReceiverKind::Reference(_, _, mutability) => mutability.is_some(),
+                        ReceiverKind::Typed(_, ty) => is_mutable(ty),
+                        _ => false,
+                    };
+                    if is_reference || receiver.mutability.is_some() {
+                        mutable.extend(self.receiver.clone());
+                    }
+                }
+                FnArg::Typed(typed) => {
+                    let mut names = Vec::new();
+                    bound_names(&typed.pat, &mut names);
+                    names.retain(|name| {
+                        is_mutable(&typed.ty) || arguments::mutability(&typed.pat, name).is_some()
+                    });
+                    mutable.extend(names);
+                }
+            }
+        }
         let changed = changes::changed(&shape::in_front(&future.statements), &mutable);
-        changed.into_iter().filter(|name| self.is_argument(name)).collect()
+        changed.into_iter().filter(|(name, _)| self.is_argument(name)).collect()
     }
 
     fn is_argument(&self, name: &Ident) -> bool {
-        self.bindings.iter().any(|binding| binding.moves && binding.ident == *name)
+        self.receiver.as_ref() == Some(name)
+            || self.bindings.iter().any(|binding| binding.moves && binding.ident == *name)
+    }
+
+    /// Whether there is an argument or a constant of that name.
+    pub(crate) fn binds(&self, name: &Ident) -> bool {
+        self.bindings.iter().any(|binding| binding.ident.unraw() == name.unraw())
     }
 
     /// Takes patterns that do not move the whole argument out of the signature, as far as the attributes below allow.
@@ -387,6 +410,16 @@ pub(crate) fn contains_ident(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> boo
         TokenTree::Group(group) => contains_ident(group.stream(), wanted),
         _ => false,
     })
+}
+
+/// Whether a type is `&mut`.
+fn is_mutable(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(reference) => reference.mutability.is_some(),
+        Type::Paren(paren) => is_mutable(&paren.elem),
+        Type::Group(group) => is_mutable(&group.elem),
+        _ => false,
+    }
 }
 
 /// Whether a type is `()`.

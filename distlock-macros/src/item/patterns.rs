@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::visit_mut::{self, VisitMut};
-use syn::{FnArg, GenericParam, Pat, Signature, Type};
+use syn::{FnArg, GenericParam, Pat, PatIdent, Signature, Type};
 
 use super::{Binding, contains_ident};
 
@@ -14,36 +14,53 @@ pub(super) struct LeavesBehind(pub(super) bool);
 impl VisitMut for LeavesBehind {
     fn visit_pat_mut(&mut self, pat: &mut Pat) {
         match pat {
-            Pat::Wild(_) | Pat::Rest(_) => self.0 = true,
-            Pat::Ident(ident) if ident.by_ref.is_some() => self.0 = true,
+            Pat::Wild(_) | Pat::Rest(_) | Pat::Path(_) => self.0 = true,
+            Pat::Ident(ident) if ident.by_ref.is_some() || may_be_constant(ident) => self.0 = true,
             Pat::Struct(pat) if pat.rest.is_some() => self.0 = true,
             _ => visit_mut::visit_pat_mut(self, pat),
         }
     }
 }
 
-/// Collects the names that a pattern binds, each once.
-struct BoundNames<'a>(&'a mut Vec<Ident>);
+/// Whether a name in a pattern is upper-case, without `@` or `mut`. It probably is a constant or a unit struct, but it
+/// may be a variable.
+fn may_be_constant(pat: &PatIdent) -> bool {
+    pat.by_ref.is_none()
+        && pat.mutability.is_none()
+        && pat.subpat.is_none()
+        && pat.ident.unraw().to_string().starts_with(char::is_uppercase)
+}
 
-impl VisitMut for BoundNames<'_> {
-    fn visit_pat_mut(&mut self, pat: &mut Pat) {
-        // An upper-case name without `@` or `mut` is a constant or a unit struct.
-        if let Pat::Ident(pat) = pat {
-            let constant = pat.by_ref.is_none()
-                && pat.mutability.is_none()
-                && pat.subpat.is_none()
-                && pat.ident.unraw().to_string().starts_with(char::is_uppercase);
-            if !constant && !self.0.contains(&pat.ident) {
-                self.0.push(pat.ident.clone());
-            }
+/// Collects the names in a pattern, each once.
+#[derive(Default)]
+struct Names {
+    bound: Vec<Ident>,
+    constant: Vec<Ident>,
+}
+
+impl VisitMut for Names {
+    fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
+        let names = if may_be_constant(pat) { &mut self.constant } else { &mut self.bound };
+        if !names.contains(&pat.ident) {
+            names.push(pat.ident.clone());
         }
-        visit_mut::visit_pat_mut(self, pat);
+        visit_mut::visit_pat_ident_mut(self, pat);
     }
 }
 
-/// The names that a pattern binds.
+/// The names that a pattern binds, without those that may be constants.
 pub(crate) fn bound_names(pat: &Pat, names: &mut Vec<Ident>) {
-    BoundNames(names).visit_pat_mut(&mut pat.clone());
+    let mut found = Names::default();
+    found.visit_pat_mut(&mut pat.clone());
+    found.bound.retain(|name| !names.contains(name));
+    names.append(&mut found.bound);
+}
+
+/// Whether a pattern may bind a name that is wanted.
+pub(super) fn may_bind(pat: &Pat, wanted: impl Fn(&Ident) -> bool) -> bool {
+    let mut found = Names::default();
+    found.visit_pat_mut(&mut pat.clone());
+    found.bound.iter().chain(&found.constant).any(wanted)
 }
 
 /// The names that a function binds.

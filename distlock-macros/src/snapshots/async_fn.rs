@@ -45,12 +45,11 @@ async fn place_order(user_id: u64, cart: Cart) -> Result<Order, OrderError> {
                             Result<Order, OrderError>,
                         >();
                     }
-                    #[allow(clippy::used_underscore_binding)]
                     let _ = (&cart, &user_id);
-                    {
+                    ({
                         let order = cart.order()?;
                         Ok(order)
-                    }
+                    })
                 },
             )
             .await,

@@ -90,9 +90,9 @@ where
             let __distlock_body = ::distlock::__private::pin!(
                 ::distlock::__private::Some(async move { if false { return
                 ::distlock::__private::placeholder:: < Result < u64, OrderError > > (); }
-                #[allow(clippy::used_underscore_binding)] let _ = (& id, & __self,); {
+                #[allow(clippy::used_underscore_binding)] let _ = (& id, & __self,); ({
                 let __ret : Result < u64, OrderError > = { Ok(__self.id + id) };
-                #[allow(unreachable_code)] __ret } })
+                #[allow(unreachable_code)] __ret }) })
             );
             let __distlock_result = ::distlock::__private::hold(
                     __distlock_held,

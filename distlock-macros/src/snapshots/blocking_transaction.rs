@@ -47,7 +47,6 @@ fn place_order(&self, user_id: u64, outcome: &mut Outcome) -> Result<Order, Orde
         ::distlock::__private::hold_blocking(
             __distlock_held,
             move || {
-                #[allow(clippy::used_underscore_binding)]
                 let _ = (&outcome, &user_id, &self);
                 let (__distlock_result, __distlock_outcome) = ::distlock::__private::once_blocking(
                     &self.connections,
@@ -58,9 +57,7 @@ fn place_order(&self, user_id: u64, outcome: &mut Outcome) -> Result<Order, Orde
                     ),
                     |__distlock_transaction| -> Result<Order, OrderError> {
                         let tx = __distlock_transaction;
-                        #[allow(clippy::used_underscore_binding)]
-                        let _ = (&outcome, &user_id, &self);
-                        { self.order(tx, user_id) }
+                        ({ self.order(tx, user_id) })
                     },
                 );
                 if let ::distlock::__private::Some(__distlock_outcome) = __distlock_outcome {

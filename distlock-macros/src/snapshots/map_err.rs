@@ -23,7 +23,7 @@ async fn order() -> Result<u64, OrderError> {
                             Result<u64, OrderError>,
                         >();
                     }
-                    { Ok(1) }
+                    ({ Ok(1) })
                 },
             )
             .await,

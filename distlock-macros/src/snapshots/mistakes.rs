@@ -7,7 +7,7 @@ async fn order(user_id: u64, __distlock_arg1: (u8, u8)) -> Result<(), OrderError
     let (a, _) = __distlock_arg1;
     let _ = (&a,);
     let guard: &::distlock::Held = ::distlock::__private::placeholder();
-    let _ = (&guard,);
+    let _ = &guard;
     let _ = (&user_id,);
     guard.check()
 }

@@ -16,29 +16,32 @@ async fn order(id: u64) -> Result<(), OrderError> {
             ::distlock::__private::former_name();
             match ::distlock::__private::current() {
                 ::distlock::__private::Ok(__distlock_manager) => {
-                    ::distlock::__private::ask(
-                            match &format!("order:{}", id + 1) {
-                                __distlock_value => {
-                                    use ::distlock::__private::AnyKey as _;
-                                    ::distlock::__private::KeyOf(__distlock_value)
-                                        .key()
-                                        .inspect(|__distlock_key| {
-                                            ::distlock::__private::literal_placeholder(
-                                                &__distlock_manager,
-                                                "order",
-                                                __distlock_key,
-                                                &["id"],
-                                            );
-                                        })
-                                }
-                            },
-                            "order",
-                            ::distlock::__private::Ok(__distlock_manager),
-                        )
-                        .wait_forever()
-                        .no_renew()
-                        .warn_wait(::distlock::__private::millis(5000u64))
-                        .warn_hold(limit())
+                    let __distlock_key = match &format!("order:{}", id + 1) {
+                        __distlock_value => {
+                            use ::distlock::__private::AnyKey as _;
+                            ::distlock::__private::KeyOf(__distlock_value)
+                                .key()
+                                .inspect(|__distlock_key| {
+                                    ::distlock::__private::literal_placeholder(
+                                        &__distlock_manager,
+                                        "order",
+                                        __distlock_key,
+                                        &["id"],
+                                    );
+                                })
+                        }
+                    };
+                    let __distlock_asked = ::distlock::__private::ask(
+                        __distlock_key,
+                        "order",
+                        ::distlock::__private::Ok(__distlock_manager),
+                    );
+                    let __distlock_asked = __distlock_asked.wait_forever();
+                    let __distlock_asked = __distlock_asked.no_renew();
+                    let __distlock_asked = __distlock_asked
+                        .warn_wait(::distlock::__private::millis(5000u64));
+                    let __distlock_asked = __distlock_asked.warn_hold(limit());
+                    __distlock_asked
                 }
                 ::distlock::__private::Err(__distlock_error) => {
                     ::distlock::__private::ask_in_vain(__distlock_error)
@@ -58,9 +61,8 @@ async fn order(id: u64) -> Result<(), OrderError> {
                             Result<(), OrderError>,
                         >();
                     }
-                    #[allow(clippy::used_underscore_binding)]
                     let _ = (&id,);
-                    { Ok(()) }
+                    ({ Ok(()) })
                 },
             )
             .await,

@@ -30,7 +30,7 @@ async fn order() -> Result<Option<u64>, OrderError> {
         let __distlock_body = ::distlock::__private::pin!(
             ::distlock::__private::Some(async move { if false { return
             ::distlock::__private::placeholder:: < Result < Option < u64 >, OrderError >
-            > (); } { Ok(Some(1)) } })
+            > (); } ({ Ok(Some(1)) }) })
         );
         let __distlock_result = ::distlock::__private::hold(
                 __distlock_held,

@@ -27,7 +27,7 @@ async fn order() {
         let __distlock_held = __distlock_lock.held();
         let __distlock_body = ::distlock::__private::pin!(
             ::distlock::__private::Some(async move { if false { return
-            ::distlock::__private::placeholder:: < () > (); } {} })
+            ::distlock::__private::placeholder:: < () > (); } ({}) })
         );
         let __distlock_result = ::distlock::__private::hold(
                 __distlock_held,

@@ -58,13 +58,13 @@ async fn place_order(
             let _ = __distlock_asked.fourth_element().inside().no_future().no_stream();
         }
         let __distlock_body = ::distlock::__private::pin!(
-            ::distlock::__private::Some(async move {
-            #[allow(clippy::used_underscore_binding)] let _ = (& outcome, & b, & a, &
-            pool,); let __distlock_run = match ::distlock::__private::database(& pool)
-            .begin_once(__distlock_held,
+            ::distlock::__private::Some(async move { let _ = (& outcome, & b, & a, &
+            pool,); let __distlock_once =
             ::distlock::__private::Once::new(::distlock::__private::millis(86400000u64))
-            .arguments(& (& a, & b))). await { ::distlock::__private::Ok(__distlock_run)
-            => __distlock_run, ::distlock::__private::Err(__distlock_error) => return
+            .arguments(& (& a, & b)); let __distlock_run = match
+            ::distlock::__private::database(& pool).begin_once(__distlock_held,
+            __distlock_once). await { ::distlock::__private::Ok(__distlock_run) =>
+            __distlock_run, ::distlock::__private::Err(__distlock_error) => return
             ::distlock::__private::Err(__distlock_error), }; * outcome = __distlock_run
             .outcome(); let mut __distlock_open = match __distlock_run {
             ::distlock::__private::Run::First(__distlock_open) => __distlock_open,
@@ -73,8 +73,8 @@ async fn place_order(
             } }; let __distlock_transaction = __distlock_open.transaction(); let
             __distlock_value = async move { if false { return
             ::distlock::__private::placeholder:: < Result < Order, OrderError > > (); }
-            let tx = __distlock_transaction; #[allow(clippy::used_underscore_binding)]
-            let _ = (& outcome, & b, & a, & pool,); { order(tx, a, b). await } } . await;
+            let tx = __distlock_transaction; let _ = (& outcome, & b, & a, & pool,); ({
+            order(tx, a, b). await }) } . await;
             ::distlock::__private::Ok(::distlock::__private::Ended::Run(__distlock_open,
             __distlock_value)) })
         );

@@ -17,7 +17,7 @@ async fn order() -> impl Display {
     >(
         ::distlock::__private::section(
                 __distlock_entered,
-                async move { { String::new() } },
+                async move { ({ String::new() }) },
             )
             .await,
         |error| error.to_string(),

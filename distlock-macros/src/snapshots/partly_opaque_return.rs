@@ -23,7 +23,7 @@ async fn order() -> Result<impl Iterator<Item = u64>, OrderError> {
                             Result<_, OrderError>,
                         >();
                     }
-                    { Ok(0..3) }
+                    ({ Ok(0..3) })
                 },
             )
             .await,

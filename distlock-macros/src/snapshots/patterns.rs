@@ -43,7 +43,7 @@ async fn order(
             ::distlock::__private::Some(async move { if false { return
             ::distlock::__private::placeholder:: < Result < (), OrderError > > (); }
             #[allow(clippy::used_underscore_binding)] let _ = (& __distlock_arg2, & name,
-            & id,); { Ok(()) } })
+            & id,); ({ Ok(()) }) })
         );
         let __distlock_result = ::distlock::__private::hold(
                 __distlock_held,

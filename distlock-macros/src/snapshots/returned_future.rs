@@ -35,7 +35,7 @@ fn order(id: u64) -> impl Future<Output = Result<u64, OrderError>> + Send {
             let __distlock_body = ::distlock::__private::pin!(
                 ::distlock::__private::Some(async move { if false { return
                 ::distlock::__private::placeholder:: < Result < u64, OrderError > > (); }
-                { Ok(more) } })
+                let _ = (& id,); ({ Ok(more) }) })
             );
             let __distlock_result = ::distlock::__private::hold(
                     __distlock_held,

@@ -45,9 +45,8 @@ pub fn place_order(user_id: u64, cart: &mut Cart) -> Result<&mut Order, OrderErr
             ::distlock::__private::hold_blocking(
                 __distlock_held,
                 move || -> Result<&mut Order, OrderError> {
-                    #[allow(clippy::used_underscore_binding)]
                     let _ = (&cart, &user_id);
-                    { cart.order(user_id) }
+                    ({ cart.order(user_id) })
                 },
             ),
         )

@@ -30,7 +30,7 @@ fn place_order() -> Result<(), OrderError> {
         ::distlock::__private::Ok(
             ::distlock::__private::hold_blocking(
                 __distlock_held,
-                move || -> Result<(), OrderError> { { Ok(()) } },
+                move || -> Result<(), OrderError> { ({ Ok(()) }) },
             ),
         )
     };

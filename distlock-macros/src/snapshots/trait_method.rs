@@ -28,9 +28,8 @@ unsafe fn order(self: Arc<Self>) -> Result<u64, OrderError> {
             crate::reexported::distlock::__private::hold_blocking(
                 __distlock_held,
                 move || -> Result<u64, OrderError> {
-                    #[allow(clippy::used_underscore_binding)]
                     let _ = (&self,);
-                    { Ok(1) }
+                    ({ Ok(1) })
                 },
             ),
         )

@@ -51,19 +51,17 @@ async fn place_order(&self, user_id: u64) -> Result<Order, OrderError> {
             let _ = __distlock_asked.fourth_element().inside().no_future().no_stream();
         }
         let __distlock_body = ::distlock::__private::pin!(
-            ::distlock::__private::Some(async move {
-            #[allow(clippy::used_underscore_binding)] let _ = (& user_id, & self,); let
+            ::distlock::__private::Some(async move { let _ = (& user_id, & self,); let
             mut __distlock_open = match ::distlock::__private::database(& self.pool)
             .begin(__distlock_held). await { ::distlock::__private::Ok(__distlock_open)
             => __distlock_open, ::distlock::__private::Err(__distlock_error) => return
             ::distlock::__private::Err(__distlock_error), }; let __distlock_transaction =
             & mut * __distlock_open; let __distlock_value = async move { if false {
             return ::distlock::__private::placeholder:: < Result < Order, OrderError > >
-            (); } let tx = __distlock_transaction;
-            #[allow(clippy::used_underscore_binding)] let _ = (& user_id, & self,); let
+            (); } let tx = __distlock_transaction; let _ = (& user_id, & self,); let
             fence : ::distlock::fence::Fence =
-            ::distlock::__private::fence(__distlock_held); { self.order(tx, fence,
-            user_id). await } } . await;
+            ::distlock::__private::fence(__distlock_held); ({ self.order(tx, fence,
+            user_id). await }) } . await;
             ::distlock::__private::Ok(::distlock::__private::Ended::Run(__distlock_open,
             __distlock_value)) })
         );

@@ -10,14 +10,16 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
             if __distlock_when {
                 match ::distlock::__private::current() {
                     ::distlock::__private::Ok(__distlock_manager) => {
-                        ::distlock::__private::ask(
-                                ::distlock::__private::key(
-                                    &[::distlock::__private::Part::Text("order")],
-                                ),
-                                "order",
-                                ::distlock::__private::Ok(__distlock_manager),
-                            )
-                            .wait(patience)
+                        let __distlock_key = ::distlock::__private::key(
+                            &[::distlock::__private::Part::Text("order")],
+                        );
+                        let __distlock_asked = ::distlock::__private::ask(
+                            __distlock_key,
+                            "order",
+                            ::distlock::__private::Ok(__distlock_manager),
+                        );
+                        let __distlock_asked = __distlock_asked.wait(patience);
+                        __distlock_asked
                     }
                     ::distlock::__private::Err(__distlock_error) => {
                         ::distlock::__private::ask_in_vain(__distlock_error)
@@ -40,9 +42,8 @@ async fn order(amount: u64, patience: Duration) -> Result<(), OrderError> {
                             Result<(), OrderError>,
                         >();
                     }
-                    #[allow(clippy::used_underscore_binding)]
                     let _ = (&patience, &amount);
-                    { Ok(()) }
+                    ({ Ok(()) })
                 },
             )
             .await,

@@ -5,6 +5,7 @@ use crate::args::RawArgs;
 use crate::diag::{self, Errors};
 use crate::item::{Function, Shape};
 use crate::options::Opt;
+use syn::ext::IdentExt as _;
 use syn::{FnArg, Type};
 
 /// Reports options that exclude each other, or have no effect without each other.
@@ -16,6 +17,7 @@ pub(super) fn check(args: &RawArgs, function: &Function, options: &Options, erro
     check_transaction(args, function, options, errors);
     check_needs(args, errors);
     check_holds(args, options, errors);
+    check_variables(function, options, errors);
 }
 
 fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
@@ -137,6 +139,27 @@ fn is_transaction(ty: &Type) -> bool {
         Type::Reference(reference) => is_transaction(&reference.elem),
         Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Transaction"),
         _ => false,
+    }
+}
+
+/// The variables for the body hide arguments of the same names, and each other.
+fn check_variables(function: &Function, options: &Options, errors: &mut Errors) {
+    let transaction = options.transaction.as_ref().map(|transaction| &transaction.name);
+    let variables = [
+        (Opt::Guard, options.guard.as_ref()),
+        (Opt::Token, options.token.as_ref()),
+        (Opt::Fence, options.fence.as_ref()),
+        (Opt::Transaction, transaction),
+    ];
+    let variables: Vec<_> =
+        variables.into_iter().filter_map(|(option, name)| Some((option, name?))).collect();
+    for (index, (option, name)) in variables.iter().enumerate() {
+        let earlier = variables[..index].iter().find(|(_, other)| other.unraw() == name.unraw());
+        if function.binds(name) {
+            errors.push(diag::hides_argument(*option, name));
+        } else if let Some((other, _)) = earlier {
+            errors.push(diag::same_variable(*option, *other, name));
+        }
     }
 }
 

@@ -6,10 +6,10 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
-use syn::{Expr, ExprArray, LitStr, Member, Type, parse_quote};
+use syn::{Expr, ExprArray, LitStr, Type, parse_quote};
 
 use super::literal::{foreign_names, names_an_argument, template_literal};
-use super::{Key, Keys, Part, Value, is_literal, string, unwrapped};
+use super::{Key, Keys, Part, Value, is_literal, member, string, unwrapped};
 use crate::args::{Given, RawArgs};
 use crate::diag::{self, Errors};
 use crate::item::{Function, contains_ident};
@@ -87,7 +87,12 @@ fn is_collection(value: &Expr, function: &Function) -> bool {
     let Expr::Path(path) = value else { return false };
     let Some(name) = path.path.get_ident() else { return false };
     let binding = function.bindings.iter().find(|binding| binding.ident == *name);
-    match binding.and_then(|binding| binding.ty.as_ref()) {
+    let mut ty = binding.and_then(|binding| binding.ty.as_ref());
+    // `$ids: $ty` in a macro.
+    while let Some(Type::Group(group)) = ty {
+        ty = Some(&group.elem);
+    }
+    match ty {
         Some(Type::Array(_)) => true,
         Some(Type::Path(ty)) => ty.path.segments.last().is_some_and(|last| {
             let is_known =
@@ -267,22 +272,11 @@ fn value(placeholder: &Placeholder, literal: Span, names: &dyn Names) -> Option<
     // which would be the whole template.
     let span = Span::mixed_site().located_at(literal);
     for field in fields {
-        let member = match field.parse::<u32>() {
-            Ok(index) => Member::Unnamed(syn::Index { index, span }),
-            Err(_) => Member::Named(identifier(field, span)),
-        };
+        let member = member(field, span);
         expr.extend(quote!(.#member));
     }
     let generic = ty.as_ref().is_some_and(|ty| names.is_generic(ty));
     Some(Value { name, expr, ty, generic, place, rendering: *rendering })
-}
-
-/// A field's name, raw where it is a keyword.
-fn identifier(name: &str, span: Span) -> Ident {
-    match syn::parse_str::<Ident>(name) {
-        Ok(_) => Ident::new(name, span),
-        Err(_) => Ident::new_raw(name, span),
-    }
 }
 
 /// `{name}` in the text where `name` is an argument: meant as a placeholder.

@@ -1,14 +1,15 @@
 //! The validated attribute. All checks are done, so the expansion cannot fail.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
-use syn::{Expr, Lit, LitStr, Type, UnOp};
+use syn::{Expr, Lit, LitStr, Member, Type, UnOp};
 
 use crate::args::RawArgs;
 use crate::diag::{self, Errors};
 use crate::item::Function;
 use crate::options::Opt;
+use crate::places::{Place, places};
 use crate::template::Rendering;
 
 mod combinations;
@@ -30,6 +31,8 @@ pub(crate) struct LockSpec {
     pub(crate) label: Option<TokenStream>,
     /// The warnings that the compiler must show.
     pub(crate) warnings: Vec<(Warning, Span)>,
+    /// The places that the options use before the body runs.
+    pub(crate) used: Vec<Place>,
     /// Everything else.
     pub(crate) options: Options,
 }
@@ -138,7 +141,24 @@ pub(crate) enum Keys {
 impl Keys {
     /// Whether the request takes this variable.
     pub(crate) fn moves(&self, name: &Ident) -> bool {
-        matches!(self, Keys::Iter(Expr::Path(path)) if path.path.is_ident(name))
+        match self {
+            Keys::Iter(Expr::Path(path)) => path.path.is_ident(name),
+            Keys::Iter(expr) | Keys::One(Key::Expr(expr)) => is_converted(expr, name),
+            Keys::One(Key::Template(_)) | Keys::Many(_) => false,
+        }
+    }
+}
+
+/// `name.into_iter().map(..)`: by convention, methods whose names begin so take `self`.
+fn is_converted(expr: &Expr, name: &Ident) -> bool {
+    match expr {
+        Expr::MethodCall(call) => match &*call.receiver {
+            Expr::Path(path) if path.path.is_ident(name) => call.method.to_string().starts_with("into"),
+            receiver => is_converted(receiver, name),
+        },
+        Expr::Try(expr) => is_converted(&expr.expr, name),
+        Expr::Await(expr) => is_converted(&expr.base, name),
+        _ => false,
     }
 }
 
@@ -336,7 +356,8 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
     let former = args.former().iter().map(|place| (Warning::FormerName, *place));
     let literal = keys::literal_names(args, function).into_iter().map(|place| (Warning::LiteralName, place));
     let warnings = former.chain(literal).collect();
-    Some(LockSpec { krate, keys, label: label.or(template_label), warnings, options })
+    let used = used(args, &keys, precedes_body);
+    Some(LockSpec { krate, keys, label: label.or(template_label), warnings, used, options })
 }
 
 /// `key = "order:{}", user_id` means something if there is such an argument.
@@ -359,52 +380,44 @@ fn report_stray_names(args: &RawArgs, function: &Function, errors: &mut Errors) 
 
 /// `let id = id % 16; Box::pin(async move { .. })`: the key would have the new value.
 fn report_hidden_arguments(args: &RawArgs, function: &Function, keys: &Keys, errors: &mut Errors) {
-    let (hidden, changed) = (function.hidden_arguments(), function.changed_arguments());
-    let keys = match keys {
-        Keys::One(key) => std::slice::from_ref(key),
-        Keys::Many(keys) => keys,
-        Keys::Iter(_) => &[],
-    };
-    let parts = keys.iter().flat_map(|key| match key {
-        Key::Template(parts) => parts.as_slice(),
-        Key::Expr(_) => &[],
-    });
-    let is_placeholder = |name: &str, part: &Part| match part {
-        Part::Value(value) => value.name.split('.').next() == Some(name),
-        Part::Text(_) => false,
-    };
-    let is_used = |name: &&Ident| {
-        let name = name.unraw().to_string();
-        parts.clone().any(|part| is_placeholder(&name, part))
-            || args.iter().any(|given| uses_variable(given.value.to_token_stream(), &name))
-    };
+    let used = used(args, keys, |_| true);
+    let is_used = |name: &&Ident| used.iter().any(|place| name.unraw() == place.root.as_str());
+    let hidden = function.hidden_arguments();
     hidden.iter().filter(is_used).for_each(|name| errors.push(diag::hidden_argument(name)));
-    changed.iter().filter(is_used).for_each(|name| errors.push(diag::changed_argument(name)));
+    for (name, changed) in function.changed_arguments() {
+        if used.iter().any(|place| place.overlaps(&changed)) {
+            errors.push(diag::changed_argument(&name));
+        }
+    }
 }
 
-/// Whether an expression may use the variable, also in a format string. Not if a field or a method has this name.
-fn uses_variable(tokens: TokenStream, name: &str) -> bool {
-    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-    let is_punct = |index: Option<usize>, wanted| {
-        let token = index.and_then(|index| tokens.get(index));
-        matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == wanted)
+/// Whether an option is evaluated before the body, outside the body's future.
+fn precedes_body(option: Opt) -> bool {
+    use Opt::{Crate, Label, MapErr, OnError, Once, OnceOf, OnceOutcome, Transaction};
+    !matches!(option, Crate | Label | MapErr | OnError | Transaction | Once | OnceOf | OnceOutcome)
+}
+
+/// The places that the keys and the wanted options may use.
+fn used(args: &RawArgs, keys: &Keys, wanted: fn(Opt) -> bool) -> Vec<Place> {
+    let in_key = |key: &Key| match key {
+        Key::Template(parts) => {
+            let values = parts.iter().filter_map(|part| match part {
+                Part::Value(value) => Some(Place::named(&value.name)),
+                Part::Text(_) => None,
+            });
+            values.collect()
+        }
+        Key::Expr(expr) => places(expr.to_token_stream()),
     };
-    tokens.iter().enumerate().any(|(index, token)| match token {
-        TokenTree::Ident(ident) => {
-            // `..` is a range, and `::` a path.
-            let is_member = is_punct(index.checked_sub(1), '.') && !is_punct(index.checked_sub(2), '.');
-            let is_field = is_punct(Some(index + 1), ':') && !is_punct(Some(index + 2), ':');
-            ident.unraw() == name && !is_member && !is_field
-        }
-        TokenTree::Group(group) => uses_variable(group.stream(), name),
-        TokenTree::Literal(literal) => {
-            let text = literal.to_string();
-            let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-            let mut behind = text.split(['{', '<']).skip(1).filter_map(|text| text.strip_prefix(name));
-            behind.any(ends)
-        }
-        TokenTree::Punct(_) => false,
-    })
+    let mut used = match keys {
+        Keys::One(key) => in_key(key),
+        Keys::Many(keys) => keys.iter().flat_map(in_key).collect(),
+        Keys::Iter(expr) => places(expr.to_token_stream()),
+    };
+    let others = args.iter().filter(|given| !matches!(given.option, Opt::Key | Opt::Keys));
+    let others = others.filter(|given| wanted(given.option));
+    used.extend(others.flat_map(|given| places(given.value.to_token_stream())));
+    used
 }
 
 /// The names that the body may use because of the options.
@@ -416,16 +429,37 @@ pub(crate) struct Variables {
     pub(crate) transaction: Option<(Ident, Expr)>,
 }
 
-pub(crate) fn variables(args: &RawArgs) -> Variables {
+pub(crate) fn variables(args: &RawArgs, function: &Function) -> Variables {
     let errors = &mut Errors::default();
-    let mut variable = |option| args.get(option).and_then(|given| values::variable(given, errors));
+    // One that hides an argument has been reported.
+    let mut variable = |option| {
+        let name = args.get(option).and_then(|given| values::variable(given, errors));
+        name.filter(|name| !function.binds(name))
+    };
     Variables {
         guard: variable(Opt::Guard),
         token: variable(Opt::Token),
         fence: variable(Opt::Fence),
         transaction: args
             .get(Opt::Transaction)
-            .and_then(|given| Some((given.variable.clone()?, given.value.clone()))),
+            .and_then(|given| Some((given.variable.clone()?, given.value.clone())))
+            .filter(|(name, _)| !function.binds(name)),
+    }
+}
+
+/// A name as an identifier, raw where it is a keyword. syn does not know `gen`, which the edition 2024 reserves.
+pub(crate) fn identifier(name: &str, span: Span) -> Ident {
+    match syn::parse_str::<Ident>(name) {
+        Ok(_) if name != "gen" => Ident::new(name, span),
+        _ => Ident::new_raw(name, span),
+    }
+}
+
+/// A field's name, or its index.
+pub(crate) fn member(field: &str, span: Span) -> Member {
+    match field.parse::<u32>() {
+        Ok(index) => Member::Unnamed(syn::Index { index, span }),
+        Err(_) => Member::Named(identifier(field, span)),
     }
 }
 

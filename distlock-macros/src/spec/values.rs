@@ -10,7 +10,7 @@ use crate::diag::{self, Errors};
 use crate::duration;
 use crate::options::Opt;
 
-/// A duration: a literal is checked, an expression is checked at run time.
+/// A duration. A literal is checked here, and an expression is checked at run time.
 pub(super) fn amount(given: &Given, errors: &mut Errors) -> Option<Amount> {
     let value = unwrapped(&given.value);
     if let Some(text) = string(value) {

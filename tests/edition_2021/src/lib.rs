@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use distlock::{blocking, distributed_lock, LockError, LockManager};
+use distlock::{LockError, LockManager, blocking, distributed_lock};
 
 /// Expressions with temporary values, among them the guard of a mutex.
 #[derive(Debug)]
@@ -83,6 +83,55 @@ pub fn returned(id: u64, mut names: Vec<String>) -> impl Future<Output = Result<
     }
 }
 
+/// The names of dropped values.
+pub type Log = Mutex<Vec<&'static str>>;
+
+/// Records its name when it is dropped.
+#[derive(Debug)]
+pub struct Part<'a>(&'static str, &'a Log);
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(self.0);
+    }
+}
+
+impl Part<'_> {
+    fn value(&self) -> Result<u64, LockError> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+macro_rules! with_temporaries {
+    ($($(#[$attribute:meta])* ($($start:tt)*) $name:ident;)*) => {$(
+        /// A temporary value at the end of the body, which drops after the variables of the body.
+        $(#[$attribute])*
+        pub $($start)* $name(log: &Log) -> Result<u64, LockError> {
+            let _variable = Part("variable", log);
+            Part("temporary", log).value()
+        }
+    )*};
+}
+
+with_temporaries! {
+    (async fn) plain_temporaries;
+    #[distributed_lock(key = "k")]
+    (async fn) temporaries;
+    #[distributed_lock(key = "k", guard = _guard, on_busy = Ok(0))]
+    (async fn) temporaries_with_a_guard;
+    #[distributed_lock(key = "k", manager = LockManager::in_memory())]
+    (fn) temporaries_on_a_thread;
+}
+
+/// The same in a block that is returned.
+#[distributed_lock(key = "k")]
+pub fn temporaries_in_a_block(log: &Log) -> impl Future<Output = Result<u64, LockError>> + '_ {
+    async move {
+        let _variable = Part("variable", log);
+        Part("temporary", log).value()
+    }
+}
+
 /// A manager of threads.
 #[distributed_lock(manager = manager, key = "id:<id>")]
 pub fn with_blocking_manager(manager: &blocking::LockManager, id: u64) -> Result<u64, LockError> {
@@ -115,6 +164,25 @@ mod tests {
         let held = locks.lock("shop").acquire().await?;
         assert_eq!(shop.several(1).await?, 0);
         held.release().await?;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn temporaries_drop_as_without_the_attribute() -> Result<(), LockError> {
+        let expected = Log::default();
+        plain_temporaries(&expected).await?;
+        assert_eq!(expected.lock().ok().as_deref(), Some(&vec!["variable", "temporary"]));
+        let logs: [Log; 4] = Default::default();
+        let calls = async {
+            temporaries(&logs[0]).await?;
+            temporaries_with_a_guard(&logs[1]).await?;
+            temporaries_in_a_block(&logs[2]).await
+        };
+        distlock::with_manager(LockManager::in_memory(), calls).await?;
+        temporaries_on_a_thread(&logs[3])?;
+        for log in logs {
+            assert_eq!(log.into_inner().ok(), expected.lock().ok().as_deref().cloned());
+        }
         Ok(())
     }
 
