@@ -77,9 +77,9 @@ claim fences 'Behind the lock: no late commit, nothing twice, whatever dies when
     cargo test --locked -p distlock-fence-tests --test databases campaign
 claim faults 'No two holders under random faults of servers, links, clocks and clients' sections \
     cargo run --locked --release -p distlock-tests --bin soak -- --minutes "$minutes" --seed "$seed"
-claim referee 'The referee finds both controls out, and nothing in distlock on Redis' passed \
+claim referee 'The referee detects both controls, and nothing in distlock on Redis' passed \
     cargo test --locked -p distlock-referee
-claim control 'The judge of these faults finds overlaps where locks exclude nobody' sections \
+claim control 'The judge of these faults finds overlaps where locks exclude no process' sections \
     cargo run --locked --release -p distlock-tests --bin soak -- --sections 300 --seed "$seed" --store control
 
 printf '\n'

@@ -37,7 +37,7 @@ const HABITS: &[(&str, &str)] = &[
     ("has come in", "has acquired the lock"),
     ("belongs into", "belongs in"),
     ("so many", "this many; the number of"),
-    ("for so long", "for this time"),
+    ("for so long", "for this long"),
     ("nobody", "no process, no caller"),
     ("anybody", "any process, any client"),
     ("whoever", "the caller that, any process that"),

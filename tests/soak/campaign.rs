@@ -77,6 +77,7 @@ pub(crate) fn run(store: Store, length: Length, options: &Options) -> Outcome {
         clients: options.clients,
         tasks: options.tasks,
         long_percent: options.long_percent,
+        key_factor: options.key_factor,
     };
     let (mut judge, mut outcome) = (Judge::default(), Outcome::default());
     let mut left = length;

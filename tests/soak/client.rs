@@ -25,7 +25,7 @@ use crate::{
 
 /// The longest section, wait and release together. A task that takes longer hangs.
 const END: Duration = Duration::from_secs(40);
-/// A thread sleeps for this time. If it wakes up much later, the process was not scheduled.
+/// A thread sleeps for this long. If it wakes up much later, the process was not scheduled.
 const TICK: Duration = Duration::from_millis(10);
 const STALL: Duration = Duration::from_millis(30);
 /// The time limit to connect if servers are unreachable at the beginning.
@@ -58,9 +58,12 @@ impl Report {
 }
 
 pub(crate) fn main(words: &[String]) {
-    let [url, register, seed, tasks, long_percent, store] = words else { panic!("see the source") };
+    let [url, register, seed, tasks, long_percent, key_factor, store] = words else {
+        panic!("see the source")
+    };
     let (seed, tasks): (u64, u64) = (seed.parse().unwrap(), tasks.parse().unwrap());
-    let offer = Store::named(store).unwrap().offer(long_percent.parse().unwrap());
+    let (long_percent, key_factor) = (long_percent.parse().unwrap(), key_factor.parse().unwrap());
+    let offer = Store::named(store).unwrap().offer(long_percent, key_factor);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (report, writer) = Report::start();
     runtime.block_on(work(url, register, Rng::with_seed(seed), tasks, offer, report));

@@ -42,6 +42,7 @@ pub(crate) struct Recipe {
     pub(crate) clients: usize,
     pub(crate) tasks: usize,
     pub(crate) long_percent: u32,
+    pub(crate) key_factor: u32,
 }
 
 #[derive(Debug)]
@@ -167,9 +168,8 @@ impl Client {
 fn launch(recipe: &Recipe, at: usize, clock: &Clock, rng: &mut Rng, log: &Arc<Mutex<Log>>) -> Client {
     let url = &recipe.urls[at % recipe.urls.len()];
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let (seed, tasks, long) =
-        (rng.u64(..).to_string(), recipe.tasks.to_string(), recipe.long_percent.to_string());
-    command.args(["client", url, &recipe.register, &seed, &tasks, &long, recipe.store.name()]);
+    command.args(["client", url, &recipe.register, &rng.u64(..).to_string(), &recipe.tasks.to_string()]);
+    command.args([&recipe.long_percent.to_string(), &recipe.key_factor.to_string(), recipe.store.name()]);
     clock.clock.preload(&mut command);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let input = child.stdin.take().unwrap();

@@ -6,7 +6,7 @@ use crate::plan::Offer;
 
 pub(crate) const USAGE: &str = "soak [--minutes N | --seconds N | --sections N] [--seed N]
      [--store redis|sentinel|cluster|quorum|postgres|mysql|etcd|zookeeper|memcached|control|all]
-     [--clients N] [--tasks N] [--long PERCENT]";
+     [--clients N] [--tasks N] [--long PERCENT] [--keys TIMES]";
 
 /// The store of the locks. `--topology` is another name for `--store`, and `one` for `redis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +63,9 @@ impl Store {
     }
 
     /// The abilities of the store. Requests for other abilities are refused.
-    pub(crate) fn offer(self, long_percent: u32) -> Offer {
-        let all = Offer { shared: true, fenced: true, min_hold: true, linger: true, long_percent };
+    pub(crate) fn offer(self, long_percent: u32, key_factor: u32) -> Offer {
+        let all =
+            Offer { shared: true, fenced: true, min_hold: true, linger: true, long_percent, key_factor };
         match self {
             Store::Redis | Store::Sentinel | Store::Cluster | Store::Control => all,
             Store::Postgres | Store::MariaDb | Store::Etcd => all,
@@ -92,6 +93,7 @@ pub(crate) struct Options {
     pub(crate) clients: usize,
     pub(crate) tasks: usize,
     pub(crate) long_percent: u32,
+    pub(crate) key_factor: u32,
 }
 
 impl Options {
@@ -104,6 +106,7 @@ impl Options {
             clients: 4,
             tasks: 16,
             long_percent: 100,
+            key_factor: 1,
         };
         for pair in words.chunks(2) {
             let [option, value] = pair else { return Err(format!("`{}` has no value", pair[0])) };
@@ -117,6 +120,7 @@ impl Options {
                 "--clients" => options.clients = count()?,
                 "--tasks" => options.tasks = count()?,
                 "--long" => options.long_percent = u32::try_from(number()?).unwrap_or(u32::MAX),
+                "--keys" => options.key_factor = u32::try_from(number()?.max(1)).unwrap_or(u32::MAX),
                 "--store" | "--topology" if value == "all" => options.stores = all.clone().collect(),
                 "--store" | "--topology" => {
                     let store = Store::named(value).ok_or_else(|| format!("unknown store `{value}`"))?;
@@ -146,6 +150,8 @@ mod tests {
         let options = parse("--sections 500 --store one").unwrap();
         assert_eq!((options.length, options.stores), (Length::Sections(500), vec![Store::Redis]));
         assert_eq!(parse("--store all").unwrap().stores.len(), 9);
+        let options = parse("--long 2 --keys 8").unwrap();
+        assert_eq!((options.long_percent, options.key_factor), (2, 8));
     }
 
     #[test]

@@ -26,6 +26,16 @@ pub(crate) struct Offer {
     /// The percentage of the sections that would hold a key for long and that do so. The long ones limit the number of
     /// sections in a minute.
     pub(crate) long_percent: u32,
+    /// The number of keys, as a multiple of the usual one. With more keys, a key that a killed process has left blocks
+    /// fewer tasks, so there are more sections in a minute.
+    pub(crate) key_factor: u32,
+}
+
+impl Offer {
+    /// The number of one of the keys of a kind.
+    fn draw_key(self, rng: &mut Rng, usual: u32) -> u32 {
+        rng.u32(..usual * self.key_factor)
+    }
 }
 
 /// How the lock is acquired and released.
@@ -80,7 +90,7 @@ pub(crate) struct Plan {
     pub(crate) kind: Kind,
     pub(crate) keys: Vec<String>,
     /// The number in the key of an annotated function.
-    pub(crate) number: usize,
+    pub(crate) number: u32,
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     pub(crate) renews: bool,
@@ -124,17 +134,17 @@ impl Plan {
             pause: Duration::from_micros(rng.u64(..3_000)),
         };
         match rng.u32(..100) {
-            0..25 => plan.hot(rng),
-            25..40 => plan.cold(rng),
-            40..50 => plan.annotated(rng),
+            0..25 => plan.hot(rng, offer),
+            25..40 => plan.cold(rng, offer),
+            40..50 => plan.annotated(rng, offer),
             50..58 => plan.several(rng, offer, long),
-            58..66 if offer.min_hold && long => plan.kept(rng),
-            66..70 if offer.fenced && long => plan.office(rng),
+            58..66 if offer.min_hold && long => plan.kept(rng, offer),
+            66..70 if offer.fenced && long => plan.office(rng, offer),
             70..85 if offer.shared => plan.shared(rng, offer, long),
             85..95 if offer.shared => plan.limited(rng, offer, long),
-            95..100 if offer.linger => plan.lingering(rng),
+            95..100 if offer.linger => plan.lingering(rng, offer),
             // The store does not have the drawn ability.
-            _ => plan.cold(rng),
+            _ => plan.cold(rng, offer),
         }
         if plan.kind == Kind::Exclusive && plan.keys.len() == 1 && plan.form != Form::Leader {
             plan.fenced = offer.fenced && rng.u32(..100) < 60;
@@ -143,23 +153,23 @@ impl Plan {
     }
 
     /// Keys that all tasks want, with short sections.
-    fn hot(&mut self, rng: &mut Rng) {
-        self.keys = vec![format!("hot:{}", rng.u32(..2))];
+    fn hot(&mut self, rng: &mut Rng, offer: Offer) {
+        self.keys = vec![format!("hot:{}", offer.draw_key(rng, 2))];
         let longest = if rng.u32(..500) == 0 { 600_000 } else { 3_000 };
         self.work = Duration::from_micros(rng.u64(..longest));
         self.form = draw_form(rng);
     }
 
-    fn cold(&mut self, rng: &mut Rng) {
-        self.keys = vec![format!("cold:{}", rng.u32(..24))];
+    fn cold(&mut self, rng: &mut Rng, offer: Offer) {
+        self.keys = vec![format!("cold:{}", offer.draw_key(rng, 24))];
         self.form = draw_form(rng);
         if self.renews && rng.u32(..10) == 0 {
             self.max_hold = Some(self.ttl + Duration::from_millis(rng.u64(..500)));
         }
     }
 
-    fn annotated(&mut self, rng: &mut Rng) {
-        self.number = rng.usize(..6);
+    fn annotated(&mut self, rng: &mut Rng, offer: Offer) {
+        self.number = offer.draw_key(rng, 6);
         self.keys = vec![format!("attr:{}", self.number)];
         self.form = Form::Attribute;
         self.renews = true;
@@ -167,7 +177,7 @@ impl Plan {
 
     fn several(&mut self, rng: &mut Rng, offer: Offer, long: bool) {
         let count = rng.usize(2..=3);
-        let mut numbers: Vec<u32> = (0..6).collect();
+        let mut numbers: Vec<u32> = (0..6 * offer.key_factor).collect();
         rng.shuffle(&mut numbers);
         self.keys = numbers[..count].iter().map(|number| format!("part:{number}")).collect();
         self.work = self.work.min(Duration::from_millis(50));
@@ -179,8 +189,8 @@ impl Plan {
     }
 
     /// Keys that stay taken for a while, like those of scheduled jobs.
-    fn kept(&mut self, rng: &mut Rng) {
-        self.keys = vec![format!("kept:{}", rng.u32(..6))];
+    fn kept(&mut self, rng: &mut Rng, offer: Offer) {
+        self.keys = vec![format!("kept:{}", offer.draw_key(rng, 6))];
         self.form = draw_form(rng);
         self.keep(rng);
     }
@@ -192,8 +202,8 @@ impl Plan {
     }
 
     /// Leaders, who resign soon.
-    fn office(&mut self, rng: &mut Rng) {
-        self.keys = vec![format!("office:{}", rng.u32(..2))];
+    fn office(&mut self, rng: &mut Rng, offer: Offer) {
+        self.keys = vec![format!("office:{}", offer.draw_key(rng, 2))];
         self.form = Form::Leader;
         self.wait = Wait::Forever;
         self.renews = true;
@@ -201,14 +211,14 @@ impl Plan {
     }
 
     /// The process keeps an unused lock for a while.
-    fn lingering(&mut self, rng: &mut Rng) {
-        self.keys = vec![format!("linger:{}", rng.u32(..3))];
+    fn lingering(&mut self, rng: &mut Rng, offer: Offer) {
+        self.keys = vec![format!("linger:{}", offer.draw_key(rng, 3))];
         self.form = draw_form(rng);
         self.linger = Some(Duration::from_millis(rng.u64(10..300)));
     }
 
     fn shared(&mut self, rng: &mut Rng, offer: Offer, long: bool) {
-        self.keys = vec![format!("rw:{}", rng.u32(..3))];
+        self.keys = vec![format!("rw:{}", offer.draw_key(rng, 3))];
         self.form = draw_form(rng);
         if rng.u32(..4) > 0 {
             self.kind = Kind::Shared;
@@ -220,7 +230,7 @@ impl Plan {
 
     fn limited(&mut self, rng: &mut Rng, offer: Offer, long: bool) {
         let limit = rng.u32(1..=3);
-        self.keys = vec![format!("limit:{limit}:{}", rng.u32(..2))];
+        self.keys = vec![format!("limit:{limit}:{}", offer.draw_key(rng, 2))];
         self.form = draw_form(rng);
         self.kind = Kind::Limited(limit);
         if long {

@@ -256,7 +256,7 @@ struct Task<'a> {
     manager = task.worker.manager,
     guard = guard
 )]
-async fn annotated(number: usize, task: Task<'_>) -> Result<(), LockError> {
+async fn annotated(number: u32, task: Task<'_>) -> Result<(), LockError> {
     task.worker.hold(guard, task.plan, task.belief).await;
     Ok(())
 }
@@ -269,7 +269,7 @@ async fn annotated(number: usize, task: Task<'_>) -> Result<(), LockError> {
     guard = guard,
     token = token
 )]
-async fn fenced(number: usize, task: Task<'_>) -> Result<(), LockError> {
+async fn fenced(number: u32, task: Task<'_>) -> Result<(), LockError> {
     task.worker.hold(guard, task.plan, task.belief).await;
     assert_eq!(task.belief.token, Some(token.get()));
     Ok(())
