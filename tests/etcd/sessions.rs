@@ -1,8 +1,11 @@
 //! Locks live exactly as long as the session of their process.
 
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use distlock::LockEvent;
+use distlock::{Credentials, LockEvent, LockManager};
 use distlock_tests::{EtcdServers, Proxy, eventually};
 
 use crate::etcd::{LONG, process};
@@ -40,7 +43,7 @@ async fn a_cut_that_outlasts_the_session_costs_the_locks_and_nothing_else() {
     let servers = EtcdServers::one();
     let proxy = Proxy::to(&servers.address(0));
     let url = format!("etcd://{}?session_timeout=2s", proxy.address());
-    let manager = distlock::LockManager::connect(&url).await.unwrap();
+    let manager = LockManager::connect(&url).await.unwrap();
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
     let start = Instant::now();
     proxy.refuse();
@@ -110,4 +113,41 @@ async fn the_session_ends_with_the_manager() {
         let leases = servers.ctl(&["lease", "list"]);
         assert!(!leases.lines().skip(1).any(|line| !line.trim().is_empty()), "{way}: {leases}");
     }
+}
+
+/// The function that gives credentials panics once. The session continues over the next connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_of_the_program_when_it_connects_again_costs_no_lock() {
+    let servers = EtcdServers::one();
+    let proxy = Proxy::to(&servers.address(0));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = calls.clone();
+    let credentials = move || {
+        let panics = count.fetch_add(1, Ordering::SeqCst) == 1;
+        async move {
+            if panics {
+                resume_unwind(Box::new("the test says so"));
+            }
+            Ok::<_, std::io::Error>(Credentials::new("app", "s3cret"))
+        }
+    };
+    let url = format!("etcd://{}?session_timeout=60s", proxy.address());
+    let manager = LockManager::builder().url(url).credentials(credentials).connect().await.unwrap();
+    let guard = manager.lock("k").ttl(LONG).no_renew().acquire().await.unwrap();
+    let leases = servers.ctl(&["lease", "list"]);
+    let mut events = manager.events();
+    proxy.cut();
+    let mut causes = Vec::new();
+    loop {
+        match events.next().await.unwrap() {
+            LockEvent::Disconnected { cause, .. } => causes.push(cause.to_string()),
+            LockEvent::Connected { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 3, "{causes:?}");
+    assert_eq!(servers.ctl(&["lease", "list"]), leases, "the session is the same");
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+    servers.has_no_locks("distlock/");
 }

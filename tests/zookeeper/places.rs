@@ -8,9 +8,23 @@ use distlock::store::{Acquire, AcquireReply, LockStore, Owner, Queue, Release, R
 use distlock_tests::{ZooKeeperServers, eventually};
 use distlock_zookeeper::ZooKeeperStore;
 use tokio::sync::{mpsc, watch};
-use zookeeper_client::{Acl, AuthId, Client, Permission};
+use tokio::task::JoinHandle;
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::zookeeper::{LONG, process};
+
+/// The store itself, and the task that keeps its session.
+async fn store(servers: &ZooKeeperServers) -> (Arc<ZooKeeperStore>, JoinHandle<()>) {
+    let url = format!("{}?session_timeout=3600s", servers.url());
+    let store = Arc::new(ZooKeeperStore::new(&url, &ConnectionOptions::default()).unwrap());
+    let (reports, _ignored) = mpsc::unbounded_channel();
+    let (_wanted, is_wanted) = watch::channel(true);
+    let events = StoreEvents::new("c".into(), reports, Arc::new(AtomicUsize::new(0)), is_wanted);
+    let running = store.clone();
+    let task = tokio::spawn(async move { running.run(events).await });
+    eventually("it is connected", async || store.inspect("k").await.is_ok()).await;
+    (store, task)
+}
 
 /// A request that does not queue and finds the key taken deletes its place immediately. If that fails, the place still
 /// exists. The owner that asks again then uses this place, and not a second one, which would keep the key taken after
@@ -27,14 +41,7 @@ async fn an_owner_has_one_place_although_it_could_not_leave_it() {
         admin.set_acl(lock, &[Acl::new(permissions, AuthId::anyone())], None).await.unwrap();
     };
 
-    let store = Arc::new(ZooKeeperStore::new(&servers.url(), &ConnectionOptions::default()).unwrap());
-    let (reports, _ignored) = mpsc::unbounded_channel();
-    let (_wanted, is_wanted) = watch::channel(true);
-    let events = StoreEvents::new("c".into(), reports, Arc::new(AtomicUsize::new(0)), is_wanted);
-    let running = store.clone();
-    let task = tokio::spawn(async move { running.run(events).await });
-    eventually("it is connected", async || store.inspect("k").await.is_ok()).await;
-
+    let (store, task) = store(&servers).await;
     let owner = Owner::new("c", 1);
     let once = Acquire::new("k", &owner, LONG);
     let mut queued = once.clone();
@@ -52,5 +59,45 @@ async fn an_owner_has_one_place_although_it_could_not_leave_it() {
     let released = store.release(&Release::new("k", &owner)).await.unwrap();
     assert_eq!(released, ReleaseReply::Released);
     servers.has_no_locks("/distlock");
+    task.abort();
+}
+
+/// One of them belongs to a former session that the ensemble has not ended yet. If only that one were deleted, the
+/// other one would stay as long as its process.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_by_the_name_of_an_owner_ends_its_places_of_all_sessions() {
+    let servers = ZooKeeperServers::one();
+    let (store, task) = store(&servers).await;
+    let admin = Client::connect(&servers.address(0)).await.unwrap();
+    let lock = "/distlock/locks/k";
+    admin.mkdir(lock, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+    let place = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let owner = Owner::new("c", 1);
+    for (of, session) in [(owner.as_str(), "1a"), (owner.as_str(), "1b"), ("dl1:other:1", "1a")] {
+        admin.create(&format!("{lock}/{of}-{session}-"), b"", &place).await.unwrap();
+    }
+    let released = store.release(&Release::new("k", &owner)).await.unwrap();
+    assert_eq!(released, ReleaseReply::Released);
+    let left = servers.places("/distlock");
+    assert!(left.len() == 1 && left[0].contains("other"), "{left:?}");
+    assert_eq!(store.release(&Release::new("k", &owner)).await.unwrap(), ReleaseReply::NotHeld);
+    task.abort();
+}
+
+/// The error of a later command says that the command did nothing. The place exists nevertheless, and must be released.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_does_not_hide_a_place_that_was_created_before() {
+    let servers = ZooKeeperServers::one();
+    let (store, task) = store(&servers).await;
+    let mut request = Acquire::new("k", &Owner::new("c", 1), LONG);
+    request.fences = 1;
+    store.acquire(&request).await.unwrap();
+    let admin = Client::connect(&servers.address(0)).await.unwrap();
+    // The command that confirms the place writes to this node.
+    for node in admin.list_children("/distlock/sessions").await.unwrap() {
+        admin.delete(&format!("/distlock/sessions/{node}"), None).await.unwrap();
+    }
+    let error = store.acquire(&request).await.unwrap_err();
+    assert_eq!(format!("{:?}", error.kind), "Unknown", "{error}");
     task.abort();
 }

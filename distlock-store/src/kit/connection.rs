@@ -2,13 +2,14 @@
 
 use std::error::Error;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn, ready};
 use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
-
 use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use crate::limits::LATE_COMMANDS;
 
@@ -113,11 +114,23 @@ impl Provider {
         }))
     }
 
-    /// The credentials of the next connection.
+    /// The credentials of the next connection. A panic of the function is an error: it must not end the store's own
+    /// work, which keeps the session alive.
     #[must_use]
     pub fn ask(&self) -> Pin<Box<dyn Future<Output = Given> + Send>> {
-        (self.0)()
+        match contained(|| (self.0)()) {
+            Ok(mut given) => Box::pin(poll_fn(move |cx| {
+                contained(|| given.as_mut().poll(cx))
+                    .unwrap_or_else(|panicked| Poll::Ready(Err(panicked.into())))
+            })),
+            Err(panicked) => Box::pin(ready(Err(panicked.into()))),
+        }
     }
+}
+
+/// Returns what `work` returns, unless it panics. The panic hook has reported the message.
+fn contained<T>(work: impl FnOnce() -> T) -> Result<T, &'static str> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| "it panicked")
 }
 
 /// The source of user and password, for a store whose users have both.
@@ -475,5 +488,21 @@ mod tests {
         let options = TlsOptions::new().client_certificate_pem("c3rt", "s3cret").authority_file("/ca.pem");
         let text = format!("{options:?}");
         assert!(!text.contains("s3cret") && text.contains("/ca.pem"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_function_that_panics_has_failed() {
+        use std::panic::resume_unwind;
+        let at_once = Provider::new(|| -> std::future::Ready<Result<Credentials, String>> {
+            resume_unwind(Box::new("when it is called"))
+        });
+        let later = Provider::new(async || -> Result<Credentials, String> {
+            tokio::task::yield_now().await;
+            resume_unwind(Box::new("when it is polled"))
+        });
+        for provider in [at_once, later] {
+            let error = UserLogin::Asked(provider).ask("etcd").await.unwrap_err();
+            assert!(error.contains("`credentials` failed: it panicked"), "{error}");
+        }
     }
 }

@@ -82,6 +82,10 @@ impl LinkError {
     fn of_status(status: &Status, place: &str, all: &str) -> LinkError {
         let words = status_text(status);
         let message = status.message();
+        if status.source().is_some() {
+            // These are not etcd's words: the connection failed, and the command may have arrived.
+            return LinkError::unknown(format!("{place} gave no answer that counts ({words})"));
+        }
         match status.code() {
             Code::PermissionDenied => LinkError::refused(format!(
                 "{place} refuses the user: give a role of it read and write permission on the keys that begin \
@@ -105,22 +109,25 @@ impl LinkError {
                 lease_is_gone: true,
                 ..LinkError::later(format!("the session with {place} has ended ({words})"))
             },
+            // If the quota was reached after the member had checked it, the transaction was executed nevertheless.
             Code::ResourceExhausted if message.contains("space exceeded") => LinkError {
                 connection: Connection::GoesOn,
-                ..LinkError::later(format!(
+                ..LinkError::unknown(format!(
                     "{place} takes no more data: compact and defragment it, raise its --quota-backend-bytes, then \
                      `etcdctl alarm disarm` ({words})"
                 ))
             },
-            Code::ResourceExhausted => LinkError {
-                connection: Connection::GoesOn,
-                ..LinkError::later(format!("{place} is overloaded ({words})"))
-            },
-            Code::Unimplemented | Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
-                LinkError::refused(format!(
-                    "{place} does not take what distlock sends: etcd 3.4 or later is needed ({words})"
-                ))
+            Code::ResourceExhausted => {
+                let text = format!("{place} is overloaded ({words})");
+                let error = match message.contains("too many requests") {
+                    true => LinkError::later(text),
+                    false => LinkError::unknown(text),
+                };
+                LinkError { connection: Connection::GoesOn, ..error }
             }
+            Code::Unimplemented | Code::InvalidArgument | Code::FailedPrecondition => LinkError::refused(
+                format!("{place} does not take what distlock sends: etcd 3.4 or later is needed ({words})"),
+            ),
             _ => LinkError::unknown(format!("{place} gave no answer that counts ({words})")),
         }
     }
@@ -173,8 +180,10 @@ mod tests {
             (Code::InvalidArgument, "etcdserver: revision of auth store is old", Failure::Later, IsReplaced),
             (Code::Unauthenticated, "etcdserver: invalid auth token", Failure::Later, IsReplaced),
             (Code::NotFound, "etcdserver: requested lease not found", Failure::Later, IsReplaced),
-            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", Failure::Later, GoesOn),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", Failure::Unknown, GoesOn),
             (Code::ResourceExhausted, "etcdserver: too many requests", Failure::Later, GoesOn),
+            (Code::ResourceExhausted, "grpc: the received message is too large", Failure::Unknown, GoesOn),
+            (Code::OutOfRange, "decoded message length too large", Failure::Unknown, IsReplaced),
             (Code::Unavailable, "etcdserver: request timed out", Failure::Unknown, IsReplaced),
             (Code::Unavailable, "etcdserver: no leader", Failure::Unknown, IsReplaced),
             (Code::Unavailable, "etcdserver: leader changed", Failure::Unknown, IsReplaced),
@@ -186,6 +195,20 @@ mod tests {
             let text = error.store.to_string();
             assert!(text.contains(words), "the server's own words: {text}");
             assert!(text.contains("etcd at h:2379"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_failure_of_the_connection_says_nothing_about_the_command() {
+        for code in [Code::ResourceExhausted, Code::PermissionDenied, Code::Unimplemented] {
+            let mut status = Status::new(code, "h2 protocol error: too many requests");
+            status.set_source(std::sync::Arc::new(std::io::Error::other("ENHANCE_YOUR_CALM")));
+            let error = LinkError::from(&ClientError::GRpcStatus(status), "h", "r/");
+            assert_eq!(
+                (error.store.kind, error.connection),
+                (Failure::Unknown, Connection::IsReplaced),
+                "{code}"
+            );
         }
     }
 

@@ -88,7 +88,7 @@ impl EtcdStore {
     }
 
     fn linked(&self) -> Result<Link, StoreError> {
-        let link = self.link.lock().clone();
+        let link = self.link.lock().clone().filter(|link| !link.has_failed());
         link.ok_or_else(|| StoreError::not_sent(format!("not connected to {}", self.config.describe())))
     }
 
@@ -202,24 +202,40 @@ impl EtcdStore {
         Ok(Tried::Answered(AcquireReply::Busy(seen.busy(behind).unwrap_or_else(Busy::by_somebody))))
     }
 
-    /// Keeps the place of an owner of this process taken for this time.
-    async fn keep(&self, key: &Arc<str>, owner: &str, time: Duration) -> Result<ReleaseReply, StoreError> {
+    /// Keeps the place of an owner of this process taken for this long. `None`: the time is over already.
+    async fn keep(
+        &self,
+        key: &Arc<str>,
+        owner: &str,
+        time: Duration,
+    ) -> Result<Option<ReleaseReply>, StoreError> {
         let (link, names, seat) = (self.linked()?, &self.config.names, self.seat(key, owner));
         // This lease lasts for that time, because no task renews it.
         let lease = link.grant(transactions::lease_ttl(time)).await.map_err(|error| error.store)?;
         let mut kind = LockKind::Exclusive;
         loop {
             let txn = transactions::keep(&link.epoch, &seat, kind, lease);
-            // Not in a batch. It is refused if its lease has ended, and the whole batch would be refused with it.
-            let answer = self.ask(&link, txn).await?;
+            let Some(answer) = link.txn_with_lease(txn).await? else { return Ok(None) };
             match self.counts(&link, transactions::left(&answer, &link.epoch, names))? {
-                Left::Done => return Ok(ReleaseReply::Released),
+                Left::Done => return Ok(Some(ReleaseReply::Released)),
                 // Once is enough, because a place does not change its kind.
                 Left::Found(Some(found)) if found.lease == link.epoch.lease && found.kind != kind => {
                     kind = found.kind;
                 }
-                Left::Found(_) => return Ok(ReleaseReply::NotHeld),
+                Left::Found(_) => return Ok(Some(ReleaseReply::NotHeld)),
             }
+        }
+    }
+
+    /// Ends the place of an owner.
+    async fn leave(&self, key: &Arc<str>, owner: &str) -> Result<ReleaseReply, StoreError> {
+        let (link, seat) = (self.linked()?, self.seat(key, owner));
+        let answer = self.ask_of(&link, key, transactions::leave(&link.epoch, &seat)).await?;
+        match self.counts(&link, transactions::left(&answer, &link.epoch, &self.config.names))? {
+            Left::Done => Ok(ReleaseReply::Released),
+            // It may belong to another session. Or its owner has taken it over, or has handed it over and no process
+            // took it. (Boxed, because callers poll this on threads with small stacks.)
+            Left::Found(_) => Box::pin(self.evict_owner(key, owner)).await,
         }
     }
 }
@@ -328,19 +344,13 @@ impl LockStore for EtcdStore {
             return Ok(released(self.evict(&request.key, |seen| kept(seen).into_iter().collect()).await?));
         }
         self.waiting.lock().goes(&request.key, owner);
-        let released = match request.keep {
+        let kept = match request.keep {
             Some(time) => self.keep(&request.key, owner, time).await?,
-            None => {
-                let (link, seat) = (self.linked()?, self.seat(&request.key, owner));
-                let txn = transactions::leave(&link.epoch, &seat);
-                let answer = self.ask_of(&link, &request.key, txn).await?;
-                match self.counts(&link, transactions::left(&answer, &link.epoch, &self.config.names))? {
-                    Left::Done => ReleaseReply::Released,
-                    // It may belong to another session. Or its owner has taken it over, or has handed it over and no
-                    // process took it. (Boxed, because callers poll this on threads with small stacks.)
-                    Left::Found(_) => Box::pin(self.evict_owner(&request.key, owner)).await?,
-                }
-            }
+            None => None,
+        };
+        let released = match kept {
+            Some(reply) => reply,
+            None => self.leave(&request.key, owner).await?,
         };
         self.taken_over.lock().forget(&request.key, owner);
         Ok(released)

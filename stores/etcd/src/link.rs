@@ -4,11 +4,12 @@
 //! from the others. So it gets one member at a time, and [`supervisor`](super::supervisor) replaces it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use etcd_client::{
-    Client, ConnectOptions, Error as ClientError, LeaseGrantOptions, LeaseKeepAliveStream, LeaseKeeper,
-    PutOptions, Txn, WatchFilterType, WatchOptions, WatchStream,
+    Client, ConnectOptions, Error as ClientError, KvClient, LeaseGrantOptions, LeaseKeepAliveStream,
+    LeaseKeeper, PutOptions, Txn, WatchFilterType, WatchOptions, WatchStream,
 };
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -19,10 +20,15 @@ use super::errors::{Connection, LinkError, needs_no_login};
 use super::keys::session_value;
 use super::tls;
 use super::transactions::{Epoch, TxnReply};
+use distlock_store::StoreError;
 
 /// How often the connection is pinged while nothing is in flight. Servers close connections that are pinged more often
 /// than every 5 s (`--grpc-keepalive-min-time`).
 const PING_INTERVAL: Duration = Duration::from_secs(6);
+
+/// The largest accepted message, in bytes. The client's own limit is 4 MiB, and the message about the end of a session
+/// with about 40 000 places is larger.
+const LARGEST_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// A connection with which commands can be sent.
 #[derive(Clone)]
@@ -32,6 +38,8 @@ pub(super) struct Link {
     batcher: Batcher,
     /// The channel for errors of the connection.
     reporter: mpsc::UnboundedSender<LinkError>,
+    /// An error was reported, so the connection will be replaced.
+    has_failed: Arc<AtomicBool>,
 }
 
 /// The member of the current connection.
@@ -77,6 +85,10 @@ impl Member {
         Ok(Member { client, place, all, response_timeout: config.response_timeout })
     }
 
+    fn kv(&self) -> KvClient {
+        self.client.kv_client().max_decoding_message_size(LARGEST_MESSAGE)
+    }
+
     /// Awaits a reply, with a time-out.
     pub(super) async fn answer<T>(
         &self,
@@ -114,7 +126,7 @@ impl Member {
 
     /// Writes the session's key. After that, commands of earlier connections are no longer executed.
     pub(super) async fn begin(&self, name: String, lease: i64) -> Result<Epoch, LinkError> {
-        let mut client = self.client.kv_client();
+        let mut client = self.kv();
         let put = client.put(&*name, session_value(), Some(PutOptions::new().with_lease(lease)));
         let written = self.answer(put).await?;
         let revision =
@@ -124,7 +136,7 @@ impl Member {
 
     /// Watches every key of this program that is deleted from now on.
     pub(super) async fn watch(&self) -> Result<Watch, LinkError> {
-        let mut client = self.client.watch_client();
+        let mut client = self.client.watch_client().max_decoding_message_size(LARGEST_MESSAGE);
         let options = WatchOptions::new().with_prefix().with_filters([WatchFilterType::NoPut]);
         let stream = self.answer(client.watch(&*self.all, Some(options))).await?;
         let mut watch = Watch { stream, member: self.clone() };
@@ -147,15 +159,29 @@ impl Member {
         batcher: Batcher,
         reporter: mpsc::UnboundedSender<LinkError>,
     ) -> Link {
-        Link { member: self, epoch, batcher, reporter }
+        Link { member: self, epoch, batcher, reporter, has_failed: Arc::default() }
     }
 }
 
 impl Link {
     pub(super) async fn txn(&self, txn: Txn) -> Result<TxnReply, LinkError> {
-        let mut client = self.member.client.kv_client();
-        let answer = self.member.answer(client.txn(txn)).await;
-        answer.map(|answer| TxnReply::from(&answer)).inspect_err(|error| self.report(error))
+        self.send(txn).await.inspect_err(|error| self.report(error))
+    }
+
+    /// Sends a transaction that gives a place a separate lease. `None`: that lease has ended, and nothing was done.
+    /// Never in a batch, which would be refused with it.
+    pub(super) async fn txn_with_lease(&self, txn: Txn) -> Result<Option<TxnReply>, StoreError> {
+        match self.send(txn).await {
+            // It is not the lease of the session, whose end is not reported here.
+            Err(error) if error.lease_is_gone => Ok(None),
+            answer => answer.map(Some).inspect_err(|error| self.report(error)).map_err(|error| error.store),
+        }
+    }
+
+    async fn send(&self, txn: Txn) -> Result<TxnReply, LinkError> {
+        let mut client = self.member.kv();
+        let answer = self.member.answer(client.txn(txn)).await?;
+        Ok(TxnReply::from(&answer))
     }
 
     /// Sends a transaction for one lock, in a batch if many are in flight.
@@ -189,9 +215,16 @@ impl Link {
         self.member.revoke(self.epoch.lease).await
     }
 
+    /// Whether the connection will be replaced. Until then, a release must not be sent over it: it could overtake the
+    /// acquisition without a reply that it undoes.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
     /// Reports a failure of the connection.
     pub(super) fn report(&self, error: &LinkError) {
         if error.connection == Connection::IsReplaced {
+            self.has_failed.store(true, Ordering::Release);
             // The supervisor may have dropped the connection already.
             drop(self.reporter.send(error.clone()));
         }
@@ -238,7 +271,7 @@ pub(super) struct KeepAlive {
 /// The result of a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beat {
-    /// The lease lasts for this time, counted from before the heartbeat was sent.
+    /// The lease lasts for this long, counted from before the heartbeat was sent.
     Alive(Duration),
     /// There was an election meanwhile, so the member that replied may no longer have been the leader.
     Undecided,
@@ -261,7 +294,7 @@ impl KeepAlive {
             let text = format!("the session with {} has ended: its lease is gone", member.place);
             return Err(LinkError { lease_is_gone: true, ..LinkError::later(text) });
         };
-        let mut client = member.client.kv_client();
+        let mut client = member.kv();
         let read = member.answer(client.get(&*self.epoch.name, None)).await?;
         if read.kvs().first().map(|kv| kv.mod_revision()) != Some(self.epoch.revision) {
             return Err(member.unexpected("the key of the session was written or deleted by another program"));
@@ -279,4 +312,28 @@ impl KeepAlive {
 pub(super) fn lasting(ttl: i64) -> Option<Duration> {
     let seconds = u32::try_from(ttl.max(0)).unwrap_or(u32::MAX);
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EtcdStore;
+    use crate::batching::batcher;
+    use distlock_store::kit::connection::ConnectionOptions;
+
+    #[tokio::test]
+    async fn nothing_is_sent_over_a_connection_that_will_be_replaced() {
+        let store = EtcdStore::new("etcd://127.0.0.1:1", &ConnectionOptions::default()).unwrap();
+        // The client connects with the first command.
+        let member = Member::connect(&store.config, "127.0.0.1:1").await.unwrap();
+        let epoch = Epoch { name: String::new(), revision: 1, lease: 1 };
+        let (reporter, mut reported) = mpsc::unbounded_channel();
+        let link = member.into_link(epoch, batcher().0, reporter);
+        *store.link.lock() = Some(link.clone());
+        let replaced = LinkError::unknown("no answer");
+        link.report(&LinkError { connection: Connection::GoesOn, ..replaced.clone() });
+        assert!(store.linked().is_ok() && reported.try_recv().is_err());
+        link.report(&replaced);
+        assert!(store.linked().is_err() && reported.try_recv().is_ok());
+    }
 }

@@ -15,8 +15,11 @@ impl EtcdStore {
         let (link, names, seat) = (self.linked()?, &self.config.names, self.seat(key, owner.as_str()));
         // This lease lasts for that time, because no task renews it.
         let lease = link.grant(transactions::lease_ttl(*ttl)).await.map_err(|error| error.store)?;
-        // Not in a batch. It is refused if its lease has ended, and the whole batch would be refused with it.
-        let answer = self.ask(&link, transactions::hand_over(&link.epoch, &seat, lease)).await?;
+        let txn = transactions::hand_over(&link.epoch, &seat, lease);
+        let Some(answer) = link.txn_with_lease(txn).await? else {
+            let describe = self.config.describe();
+            return Err(StoreError::later(format!("{describe}: the ticket had ended before it was written")));
+        };
         let left = self.counts(&link, transactions::left(&answer, &link.epoch, names))?;
         // The place no longer belongs to this process. If it must be released nevertheless, it is found by its owner.
         self.taken_over.lock().forget(key, owner.as_str());

@@ -190,7 +190,7 @@ pub(super) fn replace(epoch: &Epoch, seen: &Place, seat: &Seat) -> Txn {
     Txn::new().when([epoch.is_ours(), is_as_seen]).and_then([put]).or_else([epoch.look()])
 }
 
-/// Deletes places of any owners. Each is deleted only if it has not changed since it was read.
+/// Deletes places of any owner. Each is deleted only if it has not changed since it was read.
 pub(super) fn evict(epoch: &Epoch, places: &[Place]) -> Txn {
     let each = places.iter().map(|place| {
         let is_as_seen = Compare::mod_revision(&*place.name, CompareOp::Equal, place.mod_revision);

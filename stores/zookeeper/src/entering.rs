@@ -44,7 +44,7 @@ impl ZooKeeperStore {
         };
         let name = PlaceName::of(&prefix, request.kind, sequence, sequence.into_i64());
         self.places.lock().stands(key, owner, link.session, &name);
-        if name.number > LAST_NUMBER {
+        if !(0..=LAST_NUMBER).contains(&name.number) {
             return self.is_used_up(link, request, &lock).await;
         }
         let (names, parent) = listed.map_err(|error| self.error(&lock, &error))?;

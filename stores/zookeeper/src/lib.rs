@@ -29,15 +29,15 @@ use tokio::sync::Notify;
 use zookeeper_client::{Client, Error, Stat};
 
 use config::Config;
+use distlock_store::engine::Failure;
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
-    Abilities, Ability, Acquire, AcquireReply, Fencing, Finding, LeaseRule, List, LockKind, LockStore, Owner,
+    Abilities, Ability, Acquire, AcquireReply, Fencing, Finding, LeaseRule, List, LockKind, LockStore,
     Publish, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents,
     StoredLock, StoredPage, Waiting,
 };
 use errors::Location;
-use names::PlaceName;
 use places::{Came, Known, Left, Places};
 use queue::QueueState;
 use session::Session;
@@ -150,7 +150,7 @@ impl ZooKeeperStore {
         }
     }
 
-    /// Deletes the place of an owner, wherever it is in the queue. Returns whether there was one.
+    /// Deletes the places of an owner, wherever they are in the queue. Returns whether there was one.
     async fn give_up(&self, link: &Link, request: &Release) -> Result<bool, StoreError> {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
         let known = self.places.lock().goes(key, owner, link.session);
@@ -161,17 +161,31 @@ impl ZooKeeperStore {
                 self.hand_on(link, &name.path(&lock)).await
             }
             Some(Left { name, .. }) => self.delete(link, &name.path(&lock)).await,
-            None => match self.find(link, owner, &lock).await? {
-                Some(name) => self.delete(link, &name.path(&lock)).await,
-                None => Ok(false),
-            },
+            None => {
+                // It may have one place in this session, and another one in a former session that has not ended yet.
+                let (seen, mut ended) = (self.list_now(link, &lock).await?, false);
+                for place in seen.places.iter().filter(|place| place.owner() == owner.as_str()) {
+                    ended |= self.delete(link, &place.path(&lock)).await?;
+                }
+                Ok(ended)
+            }
         }
     }
 
-    /// The place of an owner, if it has one, in any session of any process.
-    async fn find(&self, link: &Link, owner: &Owner, lock: &str) -> Result<Option<PlaceName>, StoreError> {
-        let seen = self.list_now(link, lock).await?;
-        Ok(seen.places.into_iter().find(|place| place.owner() == owner.as_str()))
+    /// Requests a place, several times if the queue changes.
+    async fn try_acquire(&self, link: &Link, request: &Acquire) -> Result<AcquireReply, StoreError> {
+        for _ in 0..MOST_ATTEMPTS {
+            let known = self.places.lock().known(&request.key, &request.owner, link.session);
+            let tried = match known {
+                Known::Nothing => self.enter(link, request).await?,
+                Known::Asked | Known::Stands(_) => self.ask_again(link, request).await?,
+            };
+            if let Tried::Answered(reply) = tried {
+                return Ok(reply);
+            }
+        }
+        let lock = self.config.names.lock(&request.key);
+        Err(StoreError::later(format!("{}: `{lock}` changes faster than distlock can ask", self.describe())))
     }
 }
 
@@ -211,18 +225,14 @@ impl LockStore for ZooKeeperStore {
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let link = self.linked()?;
-        for _ in 0..MOST_ATTEMPTS {
-            let known = self.places.lock().known(&request.key, &request.owner, link.session);
-            let tried = match known {
-                Known::Nothing => self.enter(&link, request).await?,
-                Known::Asked | Known::Stands(_) => self.ask_again(&link, request).await?,
-            };
-            if let Tried::Answered(reply) = tried {
-                return Ok(reply);
-            }
-        }
-        let lock = self.config.names.lock(&request.key);
-        Err(StoreError::later(format!("{}: `{lock}` changes faster than distlock can ask", self.describe())))
+        let error = match self.try_acquire(&link, request).await {
+            Ok(reply) => return Ok(reply),
+            Err(error) => error,
+        };
+        // A place that was created before still exists, although the last command did nothing.
+        let known = self.places.lock().known(&request.key, &request.owner, link.session);
+        let is_hidden = error.kind == Failure::Later && known != Known::Nothing;
+        Err(if is_hidden { StoreError::unknown(error) } else { error })
     }
 
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
@@ -331,12 +341,10 @@ impl LockStore for ZooKeeperStore {
 
     async fn run(&self, events: StoreEvents) {
         events.wanted().await;
-        // After a panic, `run` is called again, and the session has ended with the first call.
+        // After a panic, `run` is called again. The session has ended with the first call, and the manager knows that.
         *self.link.lock() = None;
         self.tickets.lock().clear();
-        if self.places.lock().clear() {
-            events.session_lost();
-        }
+        let _some_were_left: bool = self.places.lock().clear();
         tokio::select! {
             () = self.supervise(&events) => {}
             () = self.closed.notified() => {}

@@ -15,6 +15,9 @@ use distlock_store::LockKind;
 const SHARED: &str = ".shared";
 const LIMITED: &str = ".max";
 
+/// The server numbers places in 32 bits. After the largest number, it continues with the smallest one.
+const NUMBERS: i64 = 1 << 32;
+
 /// The parent of all nodes of a program. It begins with `/` and does not end with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Names {
@@ -87,14 +90,15 @@ impl PlaceName {
 
     /// The place by which another owner replaces this one.
     pub(super) fn taken_over(&self, owner: &str, session: i64) -> PlaceName {
-        let number = self.name.rsplit_once('-').map_or("", |(_, number)| number);
+        let number = split(&self.name).map_or("", |(_, number)| number);
         PlaceName::of(&PlaceName::prefix(owner, session, self.kind), self.kind, number, self.number)
     }
 
     /// `None`: not a name of distlock.
     pub(super) fn read(name: String) -> Option<PlaceName> {
-        let (before, number) = name.rsplit_once('-')?;
-        let number = number.parse().ok()?;
+        let (before, number) = split(&name)?;
+        let number: i64 = number.parse().ok()?;
+        let number = if number < 0 { number + NUMBERS } else { number };
         let (_, session) = before.rsplit_once('-')?;
         // An unknown kind excludes all others.
         let limit = session.split_once(LIMITED).and_then(|(_, limit)| limit.parse().ok());
@@ -108,7 +112,7 @@ impl PlaceName {
 
     /// The owner of the place.
     pub(super) fn owner(&self) -> &str {
-        let without_number = self.name.rsplit_once('-').map_or("", |(before, _)| before);
+        let without_number = split(&self.name).map_or("", |(before, _)| before);
         without_number.rsplit_once('-').map_or("", |(owner, _)| owner)
     }
 
@@ -122,6 +126,13 @@ impl PlaceName {
     pub(super) fn path(&self, lock: &str) -> String {
         format!("{lock}/{}", self.name)
     }
+}
+
+/// The name of a place without its number, and the number.
+fn split(name: &str) -> Option<(&str, &str)> {
+    let (before, _) = name.rsplit_once('-')?;
+    let before = before.strip_suffix('-').unwrap_or(before);
+    Some((before, name.get(before.len() + 1..)?))
 }
 
 /// The key of a lock as one part of a path, with no character that ZooKeeper refuses.
@@ -184,6 +195,17 @@ mod tests {
             let place = PlaceName::read(format!("o-{session}-0000000001")).unwrap();
             assert_eq!((place.kind, place.number), (LockKind::Exclusive, 1), "{session}");
         }
+    }
+
+    /// The server counts in 32 bits, with a sign.
+    #[test]
+    fn a_number_below_zero_is_younger_than_all_others() {
+        let place = |number| PlaceName::read(format!("o-1f.shared-{number}")).unwrap();
+        let (last, next, after) = (place("2147483647"), place("-2147483648"), place("-2147483647"));
+        assert!(last.number < next.number && next.number < after.number, "{next:?} {after:?}");
+        assert_eq!((next.owner(), next.kind), ("o", LockKind::Shared));
+        let name = PlaceName::read(next.taken_over("p", 0x2).name).unwrap();
+        assert_eq!((name.owner(), name.number), ("p", next.number));
     }
 
     #[test]

@@ -315,6 +315,11 @@ impl<S: LockStore> StoreBackend<S> {
             tokio::spawn(command::dispatch(started, self.lanes.clone(), self.start.clone()));
             self.io_thread.get_or_init(Handle::current);
         }
+        // The store has panicked. No task keeps that session alive, and heartbeats of the next one say nothing about
+        // its leases.
+        if self.translator.session().is_some_and(|session| session.has_begun()) {
+            self.session_lost(clock::now(), &*events);
+        }
         let _closes = CloseWhenDropped(&self);
         let (reports, receiver) = Reports::new(&self);
         tokio::select! {

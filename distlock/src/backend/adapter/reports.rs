@@ -9,7 +9,7 @@ use super::StoreBackend;
 use super::translate::Translator;
 use crate::backend::{Events, Failure, LinkEvent, Push, PushHint, ServerTime, parse_token};
 use distlock_store::clock;
-use distlock_store::engine::Report;
+use distlock_store::engine::{Report, Time};
 use distlock_store::{EarlierCommands, LockStore, Notifications, StoreError, StoreEvents};
 
 /// The store's report about its connection.
@@ -95,8 +95,7 @@ impl<S: LockStore> StoreBackend<S> {
                 let now = clock::now();
                 // It was over before this was noticed: holders may know already.
                 if session.has_begun() && session.is_over(now) {
-                    session.lose(now);
-                    events.session_lost();
+                    self.session_lost(now, events);
                 }
                 session.answered(sent, timeout);
                 if !session.is_over(now) {
@@ -104,15 +103,17 @@ impl<S: LockStore> StoreBackend<S> {
                     unannounced.into_iter().for_each(|earlier| self.announce(earlier, events));
                 }
             }
-            Report::SessionLost { at } => {
-                let Some(session) = self.translator.session() else { return };
-                session.lose(at);
-                events.session_lost();
-            }
+            Report::SessionLost { at } => self.session_lost(at, events),
             Report::Released { .. } | Report::Granted { .. } => {
                 let _others: Option<()> = pass_on(&self.translator, report, events);
             }
         }
+    }
+
+    pub(super) fn session_lost(&self, at: Time, events: &dyn Events) {
+        let Some(session) = self.translator.session() else { return };
+        session.lose(at);
+        events.session_lost();
     }
 
     fn is_up(&self, earlier: EarlierCommands, events: &dyn Events) {
@@ -161,7 +162,7 @@ impl<S: LockStore> StoreBackend<S> {
     }
 }
 
-/// Tells the engine, unless the report is about keys or owners of other clients.
+/// Passes a report to the engine, unless it is about keys or owners of other clients.
 fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option<()> {
     match hint {
         Report::Released { key } => events.notice(PushHint::Free { key: translator.logical(&key)? }),

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use super::StoreBackend;
 use crate::backend::ConnectOn;
@@ -203,6 +204,7 @@ struct Rig {
     script: Script,
     events: StoreEvents,
     record: Arc<Record>,
+    work: JoinHandle<()>,
 }
 
 impl Rig {
@@ -211,9 +213,17 @@ impl Rig {
         let (store, mut script) = scripted(abilities);
         let backend = StoreBackend::new(store, "c".into(), "p:".into(), ConnectOn::Start);
         let record = Arc::new(Record::default());
-        tokio::spawn(backend.clone().run(record.clone()));
+        let work = tokio::spawn(backend.clone().run(record.clone()));
         let events = script.events().await;
-        Rig { backend, script, events, record }
+        Rig { backend, script, events, record, work }
+    }
+
+    /// As after a panic of the store.
+    async fn work_begins_again(&mut self) {
+        self.work.abort();
+        assert!((&mut self.work).await.unwrap_err().is_cancelled());
+        self.work = tokio::spawn(self.backend.clone().run(self.record.clone()));
+        self.events = self.script.events().await;
     }
 
     async fn up(abilities: Abilities) -> Rig {
@@ -235,7 +245,7 @@ impl Rig {
         std::mem::take(&mut *self.record.0.lock())
     }
 
-    fn send<O: SendTo>(&self, key: &str, op: O) -> tokio::task::JoinHandle<OpResult<O::Reply>> {
+    fn send<O: SendTo>(&self, key: &str, op: O) -> JoinHandle<OpResult<O::Reply>> {
         let sending = op.send_to(&*self.backend, &key.into());
         tokio::spawn(async move {
             match sending {

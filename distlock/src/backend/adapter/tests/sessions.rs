@@ -70,3 +70,22 @@ async fn a_session_whose_deadline_has_passed_is_lost_although_its_heartbeat_come
     assert_eq!(rig.told(), [Told::SessionLost]);
     assert!(session.is_over(clock::now()), "it counts from the next heartbeat on");
 }
+
+/// No task keeps the former session alive, and the heartbeats of the next one do not count for its locks.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_lost_when_the_store_panics() {
+    let mut rig = Rig::down(with_session()).await;
+    let session = rig.backend.tuning().leases.session().unwrap().clone();
+    rig.work_begins_again().await;
+    assert_eq!(rig.told(), [], "no session had begun");
+    rig.events.up(EarlierCommands::Ended);
+    rig.events.heartbeat().answered(TIMEOUT);
+    rig.script.is_quiet().await;
+    rig.told();
+    rig.work_begins_again().await;
+    assert_eq!(rig.told(), [Told::SessionLost]);
+    assert!(session.is_over(clock::now()));
+    rig.events.heartbeat().answered(TIMEOUT);
+    rig.script.is_quiet().await;
+    assert!(!session.is_over(clock::now()), "the next session");
+}
