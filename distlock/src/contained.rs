@@ -3,9 +3,11 @@
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 /// A panic that was caught. The panic hook has reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,5 +48,60 @@ pub(crate) fn poll_contained<T>(
         Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
         Ok(Poll::Pending) => Poll::Pending,
         Err(panicked) => Poll::Ready(Err(panicked)),
+    }
+}
+
+/// Awaits an event that one of our own tasks causes. If the waker of this caller panics, that task, and other callers
+/// that await the same event, do not notice it.
+pub(crate) async fn with_contained_waker<T>(event: impl Future<Output = T>) -> T {
+    let mut event = pin!(event);
+    poll_fn(|cx| {
+        let waker = Waker::from(Arc::new(ContainedWaker(cx.waker().clone())));
+        event.as_mut().poll(&mut Context::from_waker(&waker))
+    })
+    .await
+}
+
+struct ContainedWaker(Waker);
+
+impl Wake for ContainedWaker {
+    fn wake(self: Arc<Self>) {
+        // Its drop may panic, too.
+        drop(contained(move || self.0.wake_by_ref()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::simulation::wakes::Wakes;
+
+    struct Panicking;
+
+    impl Wake for Panicking {
+        fn wake(self: Arc<Self>) {
+            panic!("the waker panics on purpose");
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_disturbs_neither_the_sender_nor_the_other_receivers() {
+        let sender = watch::Sender::new(false);
+        let changed = |mut receiver: watch::Receiver<bool>| async move {
+            drop(receiver.wait_for(|changed| *changed).await);
+        };
+        let wakes = Wakes::default();
+        let all: Vec<_> = (0..64)
+            .map(|number| {
+                let waker = if number % 2 == 0 { Waker::from(Arc::new(Panicking)) } else { wakes.waker() };
+                let mut waiting = Box::pin(with_contained_waker(changed(sender.subscribe())));
+                assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                waiting
+            })
+            .collect();
+        sender.send_replace(true);
+        assert_eq!(wakes.count(), all.len() / 2);
     }
 }

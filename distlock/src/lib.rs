@@ -5,7 +5,7 @@
 //!
 //! #[distributed_lock(key = "order:<user_id>", ttl = "10s", wait = "3s")]
 //! async fn place_order(user_id: u64, cart: Vec<String>) -> Result<usize, LockError> {
-//!     Ok(cart.len()) // one at a time per user, in all processes together
+//!     Ok(cart.len()) // one at a time per user, across all processes
 //! }
 //!
 //! #[tokio::main(flavor = "current_thread")]
@@ -84,7 +84,7 @@
 //!   even if the machine was suspended. (This does not hold for a virtual machine that is paused from outside or
 //!   restored from a snapshot. Its clocks are paused, too, so only the fencing token detects the loss.)
 //! - [`LockRequest::run`] and the attribute stop an async body at its next await point when the lease is lost.
-//! - Nothing runs unlocked: busy, unreachable, misconfigured are errors.
+//! - The body never starts without the lock: busy, unreachable, misconfigured are errors.
 //! - Dropping anything at any time is safe.
 //!
 //! # What it does not

@@ -36,7 +36,7 @@ pub(crate) enum LinkChange<'a> {
 pub(crate) enum LinkStart {
     /// No outage: the first attempt succeeded.
     AtOnce,
-    /// Attempts that failed for this time. There has never been a link.
+    /// Attempts that failed for this long. There has never been a link.
     AtLast(Duration),
     /// The time without a link.
     Again(Duration),

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use distlock::{LockManager, Retry};
-use distlock_tests::{Backend, eventually, until_waiting};
+use distlock_tests::{Backend, RedisServer, eventually, until_waiting};
 
 use super::{LONG, SOON, subscriber};
 
@@ -40,6 +40,39 @@ impl Wake for PanickingTwice {
     fn wake(self: Arc<Self>) {
         panic_any(PanicsWhenDropped);
     }
+}
+
+/// The manager's thread gets the replies of several servers, and wakes the caller.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waker_that_panics_does_not_end_a_quorum() {
+    let servers = [(); 3].map(|()| RedisServer::start());
+    let urls = servers.each_ref().map(RedisServer::url);
+    replies_wake_a_waker_that_panics(&LockManager::builder().quorum(urls).connect().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waker_that_panics_does_not_end_the_confirmations_of_replicas() {
+    let server = RedisServer::options().arguments(&["--repl-diskless-sync-delay", "0"]).start();
+    let of = format!("127.0.0.1 {}", server.port());
+    let _replica = RedisServer::options().arguments(&["--replicaof", &of]).start();
+    let builder = LockManager::builder().url(server.url()).replicas(1);
+    let manager = builder.connect().await.unwrap();
+    eventually("the replica follows", async || manager.lock("k").acquire().await.is_ok()).await;
+    replies_wake_a_waker_that_panics(&manager).await;
+}
+
+async fn replies_wake_a_waker_that_panics(manager: &LockManager) {
+    subscriber::start();
+    let requests = (0..20).map(|number| {
+        let mut request = Box::pin(manager.lock(format!("{number}")).ttl(LONG).acquire());
+        drop(poll_with(Panicking, request.as_mut()));
+        request
+    });
+    for request in requests.collect::<Vec<_>>() {
+        let guard = tokio::time::timeout(SOON, request).await.expect("it is answered").unwrap();
+        guard.release().await.unwrap();
+    }
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
 }
 
 fn poll_with<F: Future>(waker: impl Wake + Send + Sync + 'static, future: Pin<&mut F>) -> Poll<F::Output> {

@@ -59,7 +59,8 @@ pub(crate) struct Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        if let Some(core) = self.core.upgrade() {
+        // In a fork, the mutex may be locked by a thread that does not exist here.
+        if let Some(core) = self.core.upgrade().filter(|core| !core.is_forked()) {
             core.long_lasting.entries().all.remove(&self.number);
         }
     }
@@ -88,7 +89,7 @@ impl LongLasting {
 }
 
 impl Core {
-    /// Warns when `what` lasts for longer than `limit`, then after twice that time, and so on.
+    /// Warns when `what` lasts for longer than `limit`, then after twice that time, and so on. Not called in a fork.
     pub(crate) fn watch_long(self: &Arc<Self>, what: Lasting, limit: Duration) -> Watched {
         let since = clock::now();
         let limit = limit.max(SHORTEST_LOOK);

@@ -44,7 +44,10 @@ pub(crate) struct Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        self.core.myself.change(&self.lease, |published| published.value = None);
+        // In a fork, the mutex may be locked by a thread that does not exist here.
+        if !self.core.is_forked() {
+            self.core.myself.change(&self.lease, |published| published.value = None);
+        }
     }
 }
 

@@ -100,11 +100,13 @@ impl<W> Machine<W> {
     pub(crate) fn link(&mut self, now: Time, event: &LinkEvent, out: &mut EffectList<W>) {
         match event {
             LinkEvent::Down { cause } => {
-                self.env.link.down = Some(cause.clone());
+                let was_down = self.env.link.down.replace(cause.clone()).is_some();
                 self.env.link.pushes = Notifications::Off;
                 #[cfg(test)]
                 self.env.record_link(now);
-                self.each(now, out, |step| {
+                // After another failed attempt to connect, only the reason is new.
+                let is_affected = |state: &KeyState<W>| !was_down || state.attempt.is_some();
+                self.each_of(now, is_affected, out, |step| {
                     step.lingers_no_longer();
                     step.attempt_lost_link(cause);
                 });
@@ -268,9 +270,21 @@ impl<W> Machine<W> {
         self.keys.capacity()
     }
 
-    /// Handles the same event on every key, in an order that does not depend on the map.
+    /// Handles the same event on every key.
     pub(crate) fn each(&mut self, now: Time, out: &mut EffectList<W>, event: impl Fn(&mut Step<'_, W>)) {
-        let mut keys: Vec<Arc<str>> = self.keys.keys().map(|hashed| hashed.key.clone()).collect();
+        self.each_of(now, |_| true, out, event);
+    }
+
+    /// Handles the same event on some keys, in an order that does not depend on the map.
+    fn each_of(
+        &mut self,
+        now: Time,
+        is_affected: impl Fn(&KeyState<W>) -> bool,
+        out: &mut EffectList<W>,
+        event: impl Fn(&mut Step<'_, W>),
+    ) {
+        let affected = self.keys.iter().filter(|(_, state)| is_affected(state));
+        let mut keys: Vec<Arc<str>> = affected.map(|(hashed, _)| hashed.key.clone()).collect();
         keys.sort_unstable();
         for key in keys {
             self.step(now, &key, out, &event);

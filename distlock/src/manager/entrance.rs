@@ -189,9 +189,9 @@ impl LockManager {
         LockRequest::new(self.0.clone(), key.into_lock_key().map(Keys::One))
     }
 
-    /// A request for the lock that was [handed over](crate::Guard::hand_over) with this ticket. It waits for no other
-    /// holder, whatever its `wait`: if the lease of the ticket still exists, this process gets the lock, and otherwise
-    /// the request fails. The lock is never free in between, and waiters keep their places.
+    /// A request for the lock that was [handed over](crate::Guard::hand_over) with this ticket. It does not wait
+    /// for another holder, whatever its `wait` is. This process gets the lock if the lease of the ticket still exists.
+    /// Otherwise, the request fails. The lock is never free in between, and waiters keep their places.
     ///
     /// The request has the ttl of the guard that was handed over, and is [`fenced`](LockRequest::fenced) if that guard
     /// was. Its fencing token is larger. All other options are those of a new request.

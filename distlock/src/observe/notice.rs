@@ -54,6 +54,12 @@ pub(crate) enum Notice<'a> {
     NoMap {
         cause: &'a dyn Display,
     },
+    /// The function that maps announced addresses has panicked.
+    NotMapped {
+        host: &'a str,
+        port: u16,
+        error: &'a dyn Display,
+    },
     /// The kernel may still send what a connection had not sent when it was closed.
     UnsentDataKept,
     /// The first failure to renew the credentials of a connection, and those after it.
@@ -87,7 +93,7 @@ impl Notice<'_> {
             Notice::Evicts { .. }
             | Notice::NoPushes { .. }
             | Notice::CredentialsNotRenewed { before: Failures::None, .. } => Severity::Warning,
-            Notice::CertificatesNotRead { .. } => Severity::Warning,
+            Notice::CertificatesNotRead { .. } | Notice::NotMapped { .. } => Severity::Warning,
             Notice::LinkLost { .. }
             | Notice::NoLink { .. }
             | Notice::PlainHandshake { .. }
@@ -128,6 +134,9 @@ impl Display for Notice<'_> {
             Notice::GrantNotConfirmed { error } => write!(f, "a grant was not confirmed: {error}"),
             Notice::NoSentinelNews { sentinel, error } => {
                 write!(f, "no news from the sentinel at {sentinel}: {error}")
+            }
+            Notice::NotMapped { host, port, error } => {
+                write!(f, "`address_map` failed for {host}:{port} ({error}): the announced address is used")
             }
             Notice::UnsentDataKept => f.write_str("could not discard the unsent data of a connection"),
             Notice::CredentialsNotRenewed { error, before: Failures::None } => write!(

@@ -126,7 +126,7 @@ pub(crate) struct Renew {
     pub(crate) token: Token,
     pub(crate) kind: LockKind,
     pub(crate) ttl: Duration,
-    /// The process hands the lock over: the lease must last for this time without the process.
+    /// The process hands the lock over: the lease must last for this long without the process.
     pub(crate) last: bool,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct CurrentHolder {
     pub(crate) text: Arc<str>,
     /// Waiters are notified when it releases. If they are not, the first waiter polls.
     pub(crate) hands_over: bool,
-    /// It may keep the lock for this time after its section, and releases it when another process requests it.
+    /// It may keep the lock for this long after its section, and releases it when another process requests it.
     pub(crate) linger: Option<Duration>,
 }
 

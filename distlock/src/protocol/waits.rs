@@ -1,8 +1,8 @@
 //! The requests of a holder that wait inside its section, as it publishes them next to its lock.
 //!
-//! They follow the text that a leader publishes, and the number of the lease to which they belong. Anyone with write
-//! access to the store can write such a text, so a reader takes a text that it does not understand for that of a
-//! leader.
+//! They come after the text that a leader publishes, and after the number of the lease to which they belong. Anyone
+//! with write access to the store can write such a text, so a reader takes a text that it does not understand for that
+//! of a leader.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -188,7 +188,8 @@ impl LockRequest {
         let limit = self.warn_wait.or(self.manager.defaults().warn_wait)?;
         let key = self.first_key().map(|key| key.shared().clone()).unwrap_or_default();
         let wait = Lasting::Wait { label: self.label.clone(), key };
-        Some(self.manager.core().watch_long(wait, limit))
+        let core = self.manager.core();
+        (!core.is_forked()).then(|| core.watch_long(wait, limit))
     }
 
     fn begin(&self, now: Time) -> FirstStep {

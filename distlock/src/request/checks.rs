@@ -10,7 +10,7 @@ use crate::key::LockKey;
 use crate::ttl::valid_ttl;
 use distlock_store::engine::Time;
 
-/// Other processes may have to wait for this time although no section uses the lock.
+/// Other processes may have to wait for this long although no section uses the lock.
 const LONGEST_LINGER: Duration = Duration::from_secs(10);
 const SHORTEST_LINGER: Duration = Duration::from_millis(1);
 

@@ -16,7 +16,8 @@ impl LockRequest {
     /// deadlock with this one. If one fails, the keys acquired so far are released.
     pub(super) async fn in_order(&self, keys: &[LockKey], want: &Want) -> Result<Guard, LockError> {
         let mut guard: Option<Guard> = None;
-        let mut rest = keys;
+        let names: Vec<Arc<str>> = keys.iter().map(|key| key.shared().clone()).collect();
+        let (mut rest, mut names) = (keys, names.as_slice());
         // Until all keys are acquired they are renewed, and no other time limit applies.
         let mut collecting = Want {
             renewal: Renewal::Keep,
@@ -35,9 +36,10 @@ impl LockRequest {
                 Some(Ok(nested)) => (vec![nested], None),
                 Some(Err(error)) => (Vec::new(), Some(error)),
                 None if collecting.unavailable_after.is_zero() => (Vec::new(), Some(too_slow(key))),
-                None => self.ask_for_some(rest, &collecting).await,
+                None => self.ask_for_some(rest, names, &collecting).await,
             };
             rest = rest.get(next.len()..).unwrap_or_default();
+            names = names.get(next.len()..).unwrap_or_default();
             for next in next {
                 match &mut guard {
                     Some(guard) => guard.join(next),
@@ -61,17 +63,21 @@ impl LockRequest {
     }
 
     /// Acquires the first of `keys`, and with it as many of the next ones as one command can; or returns why
-    /// the key after those was not acquired.
-    async fn ask_for_some(&self, keys: &[LockKey], want: &Want) -> (Vec<Guard>, Option<LockError>) {
+    /// the key after those was not acquired. `names`: of the same keys.
+    async fn ask_for_some(
+        &self,
+        keys: &[LockKey],
+        names: &[Arc<str>],
+        want: &Want,
+    ) -> (Vec<Guard>, Option<LockError>) {
         if let (Some(error), Some(key)) = (self.manager.core().refusal(), keys.first()) {
             let error = LockError::Unavailable { key: key.clone(), source: error.source };
             return (Vec::new(), Some(error));
         }
-        let nested = keys.iter().position(|key| self.enter_again(key).is_some());
-        let mut names: Vec<Arc<str>> = keys.iter().map(|key| key.shared().clone()).collect();
-        names.truncate(nested.unwrap_or(keys.len()));
-        names.truncate(self.manager.core().backend.acquires_all(&names).max(1));
-        let (lease_handles, outcome) = driver::acquire_all(self.manager.alive(), &names, want).await;
+        let most = self.manager.core().backend.acquires_all(names).max(1);
+        let free = keys.iter().take(most).take_while(|key| self.enter_again(key).is_none()).count();
+        let names = names.get(..free).unwrap_or_default();
+        let (lease_handles, outcome) = driver::acquire_all(self.manager.alive(), names, want).await;
         let error = keys.get(lease_handles.len()).zip(outcome);
         let error = error.map(|(key, outcome)| error_of(outcome, key.clone(), self.kind));
         (lease_handles.into_iter().map(Guard::new).collect(), error)

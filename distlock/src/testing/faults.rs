@@ -24,7 +24,8 @@ pub fn fail_next(manager: &LockManager, key: impl AsRef<str>, fault: Fault) {
     manager.core().faults.add(key.as_ref(), fault);
 }
 
-/// How many faults of [`fail_next`] have not happened yet. Zero at the end of a test that has used all of them.
+/// How many faults of [`fail_next`] have not happened yet. It is zero at the end of a test if all of them have
+/// happened.
 ///
 /// ```
 /// use distlock::testing::{Fault, fail_next, planned};

@@ -22,7 +22,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 pub(super) struct MemberRelease {
     pub(super) key: Arc<str>,
     pub(super) token: Token,
-    /// The round that left it.
+    /// The round that left this data on the server.
     pub(super) round: u64,
     /// When to send the release.
     pub(super) at: When,

@@ -31,16 +31,17 @@ impl Events for MemberEvents {
         let at = self.at;
         match event {
             LinkEvent::Up { earlier, pushes } => {
-                let (sent, origin, inbox) = (clock::now(), self.node.origin(), self.inbox.clone());
+                let (node, inbox) = (Arc::clone(&self.node), self.inbox.clone());
+                let (sent, origin) = (clock::now(), node.origin());
                 tokio::spawn(async move {
-                    let input = match origin.await {
+                    match origin.await {
                         Ok(origin) => {
                             let link = NewLink { sent, earlier, pushes, origin };
-                            Input::Joined { node: at, link }
+                            drop(inbox.send(Input::Joined { node: at, link }));
                         }
-                        Err(cause) => Input::Left { node: at, cause },
-                    };
-                    drop(inbox.send(input));
+                        // It is asked again when it is connected again.
+                        Err(cause) => node.give_up(cause),
+                    }
                 });
             }
             LinkEvent::Down { cause } => self.tell(Input::Left { node: at, cause }),

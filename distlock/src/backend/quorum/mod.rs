@@ -86,6 +86,7 @@ use super::{
     Notifications, OpResult, Others, Push, ReleaseReply, RenewReply, Sending, StoreError, StoredLock,
     StoredLocks, Tuning, op,
 };
+use crate::contained::with_contained_waker;
 use crate::error::LockError;
 use coordinator::Coordinator;
 use distlock_store::engine::Time;
@@ -105,9 +106,8 @@ pub(crate) struct QuorumBackend {
     longest_ttl: Duration,
     /// `true` while a majority is connected.
     up: Arc<AtomicBool>,
-    inbox: mpsc::UnboundedSender<Input>,
-    /// The other end of `inbox`. [`Backend::run`] takes it.
-    outbox: Locked<Option<mpsc::UnboundedReceiver<Input>>>,
+    /// Of the last call of [`Backend::run`]. After a panic, replies to its commands must not reach the next call.
+    inbox: Locked<mpsc::UnboundedSender<Input>>,
 }
 
 /// The input of the coordinator.
@@ -141,15 +141,13 @@ impl QuorumBackend {
         let names = configs.iter().map(RedisConfig::at).collect();
         let nodes: Result<Vec<_>, ConfigError> =
             configs.into_iter().map(|config| RedisBackend::new(config.into_member())).collect();
-        let (inbox, outbox) = mpsc::unbounded_channel();
         Ok(Arc::new(QuorumBackend {
             nodes: nodes?,
             names,
             prefix,
             longest_ttl,
             up: Arc::default(),
-            inbox,
-            outbox: Locked::new(Some(outbox)),
+            inbox: Locked::new(mpsc::unbounded_channel().0),
         }))
     }
 
@@ -165,11 +163,15 @@ impl QuorumBackend {
         StoreError::new(Failure::NotSent, format!("not connected to a majority of {}", self.names.join(", ")))
     }
 
-    fn submit<T>(&self, input: impl FnOnce(oneshot::Sender<T>) -> Input) -> oneshot::Receiver<T> {
+    fn submit<T: Send + 'static>(
+        &self,
+        input: impl FnOnce(oneshot::Sender<OpResult<T>>) -> Input,
+    ) -> BoxFuture<OpResult<T>> {
         let (reply, receiver) = oneshot::channel();
+        let inbox = self.inbox.lock().clone();
         // If the coordinator has ended, the receiver of the reply notices it.
-        drop(self.inbox.send(input(reply)));
-        receiver
+        drop(inbox.send(input(reply)));
+        Box::pin(async move { with_contained_waker(receiver).await.unwrap_or_else(|_| Err(ended())) })
     }
 
     /// Executes an operation, if a majority is connected.
@@ -180,8 +182,7 @@ impl QuorumBackend {
         if !self.up.load(Ordering::Acquire) {
             return Sending::Ready(Err(self.not_up()));
         }
-        let receiver = self.submit(input);
-        Sending::Pending(Box::pin(async move { receiver.await.unwrap_or_else(|_| Err(ended())) }))
+        Sending::Pending(self.submit(input))
     }
 }
 
@@ -253,16 +254,12 @@ impl Backend for QuorumBackend {
             let error = self.not_up();
             return BatchPart::all(count, Box::pin(async move { fail_all(count, &error) }));
         }
-        let submit = |(key, op)| self.submit(|reply| Input::Renew { key, op, reply });
-        let receivers: Vec<_> = batch.into_iter().map(submit).collect();
-        let results = async move {
-            let mut results = Vec::with_capacity(receivers.len());
-            for receiver in receivers {
-                results.push(receiver.await.unwrap_or_else(|_| Err(ended())));
-            }
-            results
+        // Each in its own part, because a renewal that is not decided yet must not delay the others.
+        let submit = |(place, (key, op))| {
+            let result = self.submit(|reply| Input::Renew { key, op, reply });
+            BatchPart { places: vec![place], results: Box::pin(async move { vec![result.await] }) }
         };
-        BatchPart::all(count, Box::pin(results))
+        batch.into_iter().enumerate().map(submit).collect()
     }
 
     /// The holder is the token that a majority reports.
@@ -378,17 +375,19 @@ impl Backend for QuorumBackend {
 
     fn run(self: Arc<Self>, events: Arc<dyn Events>) -> BoxFuture<()> {
         Box::pin(async move {
-            let outbox = self.outbox.lock().take();
-            let Some(outbox) = outbox else { return };
+            let (inbox, outbox) = mpsc::unbounded_channel();
+            self.up.store(false, Ordering::Release);
+            let former = std::mem::replace(&mut *self.inbox.lock(), inbox.clone());
+            drop(former);
             // The tasks end when this future is dropped.
             let mut nodes = JoinSet::new();
             for (at, node) in self.nodes.iter().enumerate() {
-                let (inbox, events) = (self.inbox.clone(), Arc::clone(&events));
+                let (inbox, events) = (inbox.clone(), Arc::clone(&events));
                 let member_events = Arc::new(MemberEvents { at, node: node.clone(), inbox, events });
                 nodes.spawn(node.clone().run(member_events));
             }
             let coordinator = Coordinator::new(self.names.clone(), self.longest_ttl, fastrand::u64(..));
-            Worker::new(&self, coordinator, events).work(outbox).await;
+            Worker::new(&self, coordinator, events, inbox).work(outbox).await;
         })
     }
 

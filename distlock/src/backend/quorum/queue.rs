@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::super::Token;
 use crate::protocol::{Time, mutated};
 
-/// If a server has not replied for this time, no round waits for its vote, and no waiter waits in its queue.
+/// If a server has not replied for this long, no round waits for its vote, and no waiter waits in its queue.
 pub(super) const SILENT_AFTER: Duration = Duration::from_millis(200);
 /// If a key was found busy within this time, other processes are assumed to want it.
 const WANTED_FOR: Duration = Duration::from_secs(1);

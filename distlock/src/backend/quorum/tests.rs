@@ -1,8 +1,12 @@
 //! Tests of a quorum of real servers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::QuorumBackend;
+use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_server::{TestServer, wait_until};
+use crate::backend::{Backend, Events, LinkEvent, LockKind, Push, Sending, Token, op};
 use crate::{LockError, LockManager};
 
 const TTL: Duration = Duration::from_secs(2);
@@ -400,5 +404,60 @@ async fn the_longest_ttl_is_noted_on_the_servers() {
     drop(servers.manager().await.lock("k2").acquire().await.unwrap());
     for server in &servers.0 {
         assert_eq!(server.run::<u64>("GET dl1:run:ttl"), 60_000);
+    }
+}
+
+/// Ignores what is reported.
+struct Deaf;
+
+impl Events for Deaf {
+    fn link(&self, _: LinkEvent) {}
+
+    fn push(&self, _: Push) {}
+}
+
+/// After a panic, the driver calls `run` again.
+#[tokio::test]
+async fn a_quorum_can_be_run_again() {
+    let servers = Servers::start(3);
+    let configs = servers.urls().iter().map(|url| RedisConfig::new(url, "a").unwrap()).collect();
+    let quorum = QuorumBackend::new(configs, TTL).unwrap();
+    for run in 1..=2 {
+        let working = async {
+            let set = op::TryAcquire { token: Token(run), ttl: TTL };
+            let key: Arc<str> = format!("k{run}").into();
+            eventually("the key is acquired", async || match quorum.send_acquire(&key, set.into()) {
+                Sending::Ready(result) => result.is_ok(),
+                Sending::Pending(result) => result.await.is_ok(),
+            })
+            .await;
+            // A renewal that is not decided yet delays no other one.
+            let kind = LockKind::Exclusive;
+            let renew = op::Renew { token: Token(run), kind, ttl: TTL, last: false };
+            assert_eq!(quorum.send_renew_all(vec![(key.clone(), renew), (key, renew)]).len(), 2);
+        };
+        tokio::select! {
+            () = quorum.clone().run(Arc::new(Deaf)) => unreachable!("a backend runs without end"),
+            () = working => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refused_the_first_question_is_asked_again() {
+    let servers = Servers::start(3);
+    servers.0[0].run::<()>("ACL SETUSER default -time");
+    let manager = LockManager::builder().quorum(servers.urls()).default_ttl(TTL).connect_lazy().unwrap();
+    let error = manager.lock("k").wait(LONG).acquire().await.unwrap_err();
+    assert!(error.to_string().contains("+time"), "{error}");
+    servers.0[0].run::<()>("ACL SETUSER default +time");
+    eventually("the server is asked again", async || manager.lock("k").try_acquire().await.is_ok()).await;
+}
+
+async fn eventually(what: &str, happens: impl AsyncFn() -> bool) {
+    let began = Instant::now();
+    while !happens().await {
+        assert!(began.elapsed() < LONG, "{what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

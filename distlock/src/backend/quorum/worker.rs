@@ -34,6 +34,7 @@ pub(super) struct Worker<'a> {
     quorum: &'a QuorumBackend,
     coordinator: Coordinator,
     events: Arc<dyn Events>,
+    inbox: mpsc::UnboundedSender<Input>,
     requesters: Requesters,
 }
 
@@ -42,8 +43,9 @@ impl Worker<'_> {
         quorum: &QuorumBackend,
         coordinator: Coordinator,
         events: Arc<dyn Events>,
+        inbox: mpsc::UnboundedSender<Input>,
     ) -> Worker<'_> {
-        Worker { quorum, coordinator, events, requesters: Requesters::default() }
+        Worker { quorum, coordinator, events, inbox, requesters: Requesters::default() }
     }
 
     pub(super) async fn work(&mut self, mut outbox: mpsc::UnboundedReceiver<Input>) {
@@ -115,8 +117,7 @@ impl Worker<'_> {
                     Effect::Push(push) => self.events.push(push),
                     Effect::Probe { node: at } => {
                         if let Some(node) = self.quorum.nodes.get(at) {
-                            let (sent, origin, inbox) =
-                                (clock::now(), node.origin(), self.quorum.inbox.clone());
+                            let (sent, origin, inbox) = (clock::now(), node.origin(), self.inbox.clone());
                             tokio::spawn(async move {
                                 // A fault of the server shows elsewhere.
                                 if let Ok(origin) = origin.await {
@@ -141,7 +142,7 @@ impl Worker<'_> {
         match first_poll(&mut future).await {
             Poll::Ready(result) => self.coordinator.noted(now(), at, &note, Writing::of(&result)),
             Poll::Pending => {
-                let inbox = self.quorum.inbox.clone();
+                let inbox = self.inbox.clone();
                 tokio::spawn(async move {
                     let writing = Writing::of(&future.await);
                     // This fails only when the coordinator has ended together with the manager.
@@ -192,7 +193,7 @@ impl Worker<'_> {
                     }
                 }
                 Poll::Pending => {
-                    let inbox = self.quorum.inbox.clone();
+                    let inbox = self.inbox.clone();
                     tokio::spawn(async move {
                         for answer in answers(sent, future.await) {
                             drop(inbox.send(Input::Answer { node, answer }));
@@ -217,7 +218,7 @@ impl Worker<'_> {
         match first_poll(&mut future).await {
             Poll::Ready(result) => self.coordinator.answered(now(), node, answer(result)),
             Poll::Pending => {
-                let inbox = self.quorum.inbox.clone();
+                let inbox = self.inbox.clone();
                 tokio::spawn(async move {
                     let answer = answer(future.await);
                     // This fails only when the coordinator has ended together with the manager.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::contained::contained;
+use crate::observe::{Notice, notice};
 use distlock_store::kit::connection::AddressMap;
 
 /// The address of one server.
@@ -15,9 +17,14 @@ pub(super) enum Address {
 
 impl Address {
     /// The address of another server that is reached in the same way, from the address that was announced for
-    /// it.
+    /// it. The map is foreign code. If it panics, this is the announced address.
     pub(super) fn beside(&self, host: &str, port: u16, map: Option<&AddressMap>) -> Address {
-        let mapped = map.and_then(|map| map.of(host, port));
+        let mapped = map.and_then(|map| {
+            contained(|| map.of(host, port)).unwrap_or_else(|panicked| {
+                notice(Notice::NotMapped { host, port, error: &panicked });
+                None
+            })
+        });
         let (host, port) = mapped.unwrap_or_else(|| (host.to_owned(), port));
         match self {
             Address::Tls { .. } => Address::Tls { host, port },

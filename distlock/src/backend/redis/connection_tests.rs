@@ -173,6 +173,16 @@ fn the_nodes_that_a_cluster_announces_are_reached_where_the_map_says() {
 }
 
 #[test]
+fn the_announced_addresses_are_used_if_the_map_panics() {
+    let (guarded, cluster) = (Guarded::start(), Cluster::start());
+    let map = AddressMap::new(|_, _| panic!("the map panics on purpose"));
+    let options = ConnectionOptions { address_map: Some(map), ..ConnectionOptions::default() };
+    Rig::start(RedisConfig::with(&guarded.url(), "a", &options).unwrap()).wait_until_up();
+    let config = RedisConfig::with(&cluster.url(), "a", &options).unwrap();
+    Rig::run(ClusterBackend::new(config).unwrap()).wait_until_up();
+}
+
+#[test]
 fn connecting_takes_no_longer_than_it_may_wherever_nobody_answers() {
     // Its backlog accepts connections, and it never replies.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

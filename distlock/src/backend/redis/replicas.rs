@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Pipeline, RedisError, ServerError, Value, cmd};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::config::RedisConfig;
@@ -28,8 +28,8 @@ use super::link::{self, Driver, Link};
 use super::stream::{Liveness, Stream};
 use super::{errors, info};
 use crate::backend::{Failure, OpResult, StoreError};
+use crate::contained::with_contained_waker;
 use distlock_store::kit::backoff::Backoff;
-use distlock_store::kit::sync::Locked;
 
 /// The longest pause between two attempts to connect within one round.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -47,7 +47,8 @@ pub(super) struct Replicas {
     /// How long one round may take on the server.
     limit: Duration,
     ask: mpsc::UnboundedSender<ConfirmationSender>,
-    asked: Locked<Option<mpsc::UnboundedReceiver<ConfirmationSender>>>,
+    /// Locked as long as [`Replicas::serve`] runs.
+    asked: Mutex<mpsc::UnboundedReceiver<ConfirmationSender>>,
 }
 
 /// A connection used only for confirmations.
@@ -61,7 +62,7 @@ impl Replicas {
     /// `None`: no confirmations are configured.
     pub(super) fn new(config: &RedisConfig) -> Option<Replicas> {
         let (ask, asked) = mpsc::unbounded_channel();
-        let asked = Locked::new(Some(asked));
+        let asked = Mutex::new(asked);
         (config.replicas > 0).then(|| Replicas {
             count: config.replicas,
             // To the server, zero means "no limit".
@@ -107,7 +108,7 @@ impl Replicas {
         if self.ask.send(ask).is_err() {
             return ended();
         }
-        answer.await.unwrap_or_else(|_| ended())?;
+        with_contained_waker(answer).await.unwrap_or_else(|_| ended())?;
         // Otherwise the confirmation may come from another server than the one that `link` leads to.
         if link.liveness.has_ended() {
             return Err(errors::found(
@@ -125,8 +126,7 @@ impl Replicas {
         mark: &str,
         at: impl Fn() -> Option<Endpoint> + Send + Sync,
     ) {
-        let asked = self.asked.lock().take();
-        let Some(mut asked) = asked else { return };
+        let mut asked = self.asked.lock().await;
         let mut pipeline = Pipeline::new();
         pipeline.cmd("SET").arg(mark).arg("").arg("PX").arg(MARK_TTL.as_millis());
         pipeline.cmd("DEL").arg(mark);

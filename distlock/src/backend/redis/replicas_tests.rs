@@ -401,3 +401,15 @@ fn a_fail_over_loses_no_lock_that_was_confirmed() {
     });
     assert_eq!(guarded.servers[0].run::<String>("GET k"), "dl1:a:0");
 }
+
+/// After a panic, the driver calls `run` again.
+#[test]
+fn replicas_confirm_after_a_second_run() {
+    let trio = Trio::start();
+    let rig = trio.rig("a", 2, LONG);
+    let backend = Arc::clone(&rig.backend);
+    drop(rig);
+    let rig = Rig::run(backend);
+    rig.wait_until_up();
+    assert!(matches!(rig.send("k", set(1)), Ok(AcquireReply::Acquired { .. })));
+}

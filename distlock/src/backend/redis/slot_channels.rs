@@ -14,7 +14,7 @@ use distlock_store::kit::sync::Locked;
 
 /// The most channels on one node. Each takes 440 bytes there, for every client.
 const MOST_CHANNELS: usize = 256;
-/// If there are this many, channels of slots in which this process has not waited for this time are dropped.
+/// If there are this many, channels of slots in which this process has not waited for this long are dropped.
 const UNUSED_AFTER: Duration = Duration::from_secs(60);
 
 /// The channels on one node.

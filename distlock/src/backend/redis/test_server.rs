@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle, Thread};
@@ -14,7 +15,9 @@ use tokio::sync::oneshot;
 
 use super::test_operations::SendTo;
 use super::{RedisBackend, RedisConfig};
-use crate::backend::{Backend, EarlierCommands, Events, LinkEvent, Notifications, OpResult, Push, Sending};
+use crate::backend::{
+    Backend, EarlierCommands, Events, LinkEvent, Notifications, OpResult, Push, PushHint, Sending, Who,
+};
 
 /// A bound for every wait, much longer than any wait that succeeds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -111,12 +114,15 @@ pub(super) fn let_pass(time: Duration) {
 pub(super) enum Seen {
     Link(LinkEvent),
     Push(Push),
+    Hint(PushHint),
 }
 
 #[derive(Default)]
 pub(super) struct Recorder {
     seen: Mutex<Vec<Seen>>,
     more: Condvar,
+    /// The next time that it is asked who this process is, it panics.
+    panics: AtomicBool,
 }
 
 impl Recorder {
@@ -133,6 +139,15 @@ impl Events for Recorder {
 
     fn push(&self, push: Push) {
         self.record(Seen::Push(push));
+    }
+
+    fn notice(&self, hint: PushHint) {
+        self.record(Seen::Hint(hint));
+    }
+
+    fn who(&self) -> Option<Who> {
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "a task of the backend panics on purpose");
+        None
     }
 }
 
@@ -160,7 +175,16 @@ impl Rig {
 
 impl<B: Backend> Rig<B> {
     pub(super) fn run(backend: Arc<B>) -> Rig<B> {
-        let events = Arc::new(Recorder::default());
+        Rig::report_to(Recorder::default(), backend)
+    }
+
+    /// The task that introduces this process panics once.
+    pub(super) fn run_with_a_panic(backend: Arc<B>) -> Rig<B> {
+        Rig::report_to(Recorder { panics: AtomicBool::new(true), ..Recorder::default() }, backend)
+    }
+
+    fn report_to(events: Recorder, backend: Arc<B>) -> Rig<B> {
+        let events = Arc::new(events);
         let (stop, stopped) = oneshot::channel();
         let run = Arc::clone(&backend).run(Arc::clone(&events) as Arc<dyn Events>);
         let thread = thread::spawn(move || {
@@ -226,7 +250,7 @@ impl<B: Backend> Rig<B> {
     pub(super) fn wait_for_push(&self) -> Push {
         self.wait_for("push", |seen| match seen {
             Seen::Push(push) => Some(push.clone()),
-            Seen::Link(_) => None,
+            Seen::Link(_) | Seen::Hint(_) => None,
         })
     }
 

@@ -51,7 +51,7 @@ const MEASURED: Costs =
 /// The work of the processes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
-    /// All processes want the same key, again as soon as they have released it.
+    /// All processes want the same key. Each process requests it again as soon as it has released it.
     OneKey,
     /// Each runs sections of keys drawn at random, with a pause after each.
     Sections { keys: usize, pause: u64 },

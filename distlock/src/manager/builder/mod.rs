@@ -411,7 +411,7 @@ impl LockManagerBuilder {
     /// acquire it. 5 ms if not set.
     ///
     /// While processes queue for a key, each release hands it to the next one, so a client that only polls would never
-    /// find it free. Therefore, once in every 100 ms, at varying points, the key stays free for this time (once in 200
+    /// find it free. Therefore, once in every 100 ms, at varying points, the key stays free for this long (once in 200
     /// ms if it is 10 ms or longer). A key that is contended only for a moment is hardly affected. For a key that is
     /// busy all the time, 5 ms in 100 ms cost about 4 % of its sections, and the next waiter waits longer by this time.
     /// [`Duration::ZERO`] turns the gaps off, for deployments in which every client uses this crate. At most 50 ms.

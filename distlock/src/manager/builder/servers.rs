@@ -129,8 +129,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// How servers are verified, and the client certificate, for a URL with TLS. These options take precedence over the
-    /// URL.
+    /// For a URL with TLS: how servers are verified, and which certificate the client presents. These options take
+    /// precedence over the URL.
     ///
     /// ```
     /// use distlock::{LockManager, TlsOptions};
@@ -150,7 +150,7 @@ impl LockManagerBuilder {
 
     /// Replaces the addresses that sentinels and cluster nodes announce by addresses that this process can reach, for
     /// NAT, port forwarding and containers. `map` gets the announced host and port. `None` keeps the announced address.
-    /// Addresses in the URL are not mapped.
+    /// Addresses in the URL are not mapped. If `map` panics, there is a warning, and the announced address is kept.
     ///
     /// ```
     /// use distlock::LockManager;

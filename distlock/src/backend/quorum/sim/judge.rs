@@ -6,7 +6,7 @@ use crate::backend::{Token, parse_owner, token_text};
 use crate::protocol::Time;
 use crate::simulation::Notice;
 
-/// A lock that was held for this time without a fault is on every reachable server.
+/// A lock that was held for this long without a fault is on every reachable server.
 const WIDE: u64 = 1_500 * MILLI;
 /// The longest time of a request for a lock without faults.
 const ASKING: u64 = 300 * MILLI;

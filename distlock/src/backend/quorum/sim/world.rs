@@ -119,7 +119,7 @@ impl DerefMut for World {
     }
 }
 
-/// After the last request, the judge waits for this time before it searches for locks that were not released.
+/// After the last request, the judge waits for this long before it searches for locks that were not released.
 const AFTER: u64 = 20 * SECOND;
 
 /// Every server is probed within this time.

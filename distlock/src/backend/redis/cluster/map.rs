@@ -174,16 +174,19 @@ impl Map {
         self.nodes.get(usize::from(number))
     }
 
-    /// The slots whose owners differ.
+    /// The slots whose owners differ. A node that has ended differs from a later one with its address.
     pub(super) fn changes<'a>(&'a self, other: &'a Map) -> impl Iterator<Item = u16> + 'a {
-        let address = |map: &'a Map, slot| map.owner(slot).map(|node| &node.address);
-        (0..SLOTS).filter(move |slot| address(self, *slot) != address(other, *slot))
+        let node = |map: &'a Map, slot| map.owner(slot).map(Arc::as_ptr);
+        (0..SLOTS).filter(move |slot| node(self, *slot) != node(other, *slot))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Tuning;
+    use crate::backend::redis::command::Wire;
+    use crate::backend::redis::names::Names;
 
     fn at(port: u16) -> Address {
         Address::Tcp { host: "10.0.0.1".to_owned(), port }
@@ -239,5 +242,14 @@ mod tests {
         assert_eq!(view.masters(), HashSet::from([nat.clone()]));
         assert_eq!(view.members, HashSet::from([nat.clone(), other]));
         assert_eq!(redirected(&at(9), "77 10.0.0.1:7000", Some(&map)), Some((77, nat)));
+    }
+
+    #[test]
+    fn the_node_that_follows_one_that_has_ended_is_another_one() {
+        let wire = Arc::new(Wire::new(Names::clustered(String::new()), "a".into(), &Tuning::default()));
+        let [ended, next] = [(); 2].map(|()| Arc::new(Node::new(at(7000), wire.clone())));
+        let before = Map::empty().with(7, &ended);
+        assert_eq!(Map::empty().with(7, &next).changes(&before).collect::<Vec<_>>(), [7]);
+        assert_eq!(Map::empty().with(7, &ended).changes(&before).count(), 0);
     }
 }

@@ -20,8 +20,8 @@
 //!   since the previous `Up`. A command that was sent to a replaced master can no longer take effect, because the data
 //!   of that master is discarded when it returns as a replica.
 //! - Slots went from one master to another: `Up` is reported, too, because the server times of two nodes must not be
-//!   compared. Since nothing was lost, it is reported at most once a second. In between, the first push for such a slot
-//!   causes it.
+//!   compared. Since nothing was lost, it is reported at most once a second. Until then, a push for such a slot is only
+//!   a hint, after which the waiter asks.
 //! - No master is reachable: `Down`.
 //!
 //! Unlike on a single server, a step of one node's clock is not detected. The tuning of the engine says that times come
@@ -30,7 +30,7 @@
 //! Grants are pushed by SPUBLISH to a channel in the lock's slot, if the nodes know it (see `slot_channels`), and
 //! otherwise by PUBLISH, which reaches the subscribers on every node. Each process subscribes on every master, because
 //! a push is immediate only on the node that makes it, and drops the copies from the other nodes. Each push names the
-//! node that made the grant. If the map says that another node serves the slot, an `Up` comes before the push.
+//! node that made the grant. If the map says that another node serves the slot, the push is only a hint.
 
 mod all_nodes;
 mod batch;
@@ -162,6 +162,16 @@ impl ClusterShared {
         Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// A new supervisor begins. After a panic of the last one, its nodes have ended.
+    fn begin(&self) {
+        self.change_map(|_| Map::empty());
+        let mut nodes = self.nodes.lock();
+        self.ended.store(false, Ordering::SeqCst);
+        let former = std::mem::take(&mut *nodes);
+        drop(nodes);
+        drop(former);
+    }
+
     /// Replaces the map by the result of `change`. Remembers the slots whose node changed.
     fn change_map(&self, change: impl FnOnce(&Map) -> Map) {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
@@ -171,15 +181,16 @@ impl ClusterShared {
             return;
         }
         *map = Arc::new(new);
-        drop(map);
+        // Before a push from the new node can find the new map.
         self.moved.lock().extend(changes);
+        drop(map);
         self.changed.notify_one();
     }
 
-    /// The node at `address`. If it is new, a supervisor starts to keep a link to it.
+    /// The node at `address`. If it is new, or the last one has ended, a supervisor starts to keep a link to it.
     fn node(&self, address: &Address) -> Arc<Node> {
         let mut nodes = self.nodes.lock();
-        if let Some(node) = nodes.get(address) {
+        if let Some(node) = nodes.get(address).filter(|node| !node.has_ended()) {
             return Arc::clone(node);
         }
         let node = Arc::new(Node::new(address.clone(), Arc::clone(&self.wire)));

@@ -12,6 +12,7 @@ use crate::backend::redis::exec::Exec;
 use crate::backend::redis::link::Link;
 use crate::backend::redis::slot_channels::SlotChannels;
 use crate::backend::{Failure, StoreError};
+use crate::contained::with_contained_waker;
 
 /// A node that receives commands.
 #[derive(Debug)]
@@ -108,8 +109,8 @@ impl Node {
     pub(super) async fn link_soon(&self) -> Result<Arc<Link>, StoreError> {
         let mut state = self.state.subscribe();
         let before = state.borrow().failures;
-        let found =
-            state.wait_for(|state| state.link.is_some() || state.ended || state.failures > before).await;
+        let is_over = |state: &State| state.link.is_some() || state.ended || state.failures > before;
+        let found = with_contained_waker(state.wait_for(is_over)).await;
         let link = found.ok().and_then(|state| state.link.clone());
         link.ok_or_else(|| self.not_connected())
     }

@@ -1,12 +1,12 @@
 //! The requirements for a connection.
 
-use super::{enter, leave, persist, set};
+use super::{enter, granted, leave, persist, set};
 
 use crate::backend::redis::slots::{slot_of, tag_of};
 use crate::backend::redis::test_cluster::Cluster;
 use crate::backend::redis::test_server::{Rig, TestServer};
 use crate::backend::redis::{ClusterBackend, RedisConfig};
-use crate::backend::{AcquireMode, AcquireReply, EarlierCommands, Failure, Push, Token};
+use crate::backend::{AcquireMode, AcquireReply, EarlierCommands, Failure};
 
 #[test]
 fn a_server_by_itself_is_refused_with_the_scheme_to_use() {
@@ -61,7 +61,7 @@ fn a_few_privileges_more_than_on_one_server_are_enough() {
     cluster.end_to_move(slot, 0, 1);
     persist(&a, &free, &leave(3));
     persist(&a, &key, &leave(1));
-    assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(2), .. }));
+    granted(&b, 2);
     b.send(&key, leave(2)).unwrap();
 }
 

@@ -1,12 +1,14 @@
 //! Lost nodes and connections.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{enter, leave, persist, renew, set};
+use super::{enter, granted, leave, persist, renew, set};
 
 use crate::backend::redis::test_cluster::{Cluster, MASTERS, REPLICA};
-use crate::backend::redis::test_server::{LONG, Seen, TestServer, wait_until};
+use crate::backend::redis::test_server::{LONG, Rig, Seen, TestServer, wait_until};
+use crate::backend::redis::{ClusterBackend, RedisConfig};
 use crate::backend::{
     AcquireMode, AcquireReply, EarlierCommands, Failure, LinkEvent, Notifications, Push, ReleaseReply,
     RenewReply, Token,
@@ -36,7 +38,7 @@ fn a_killed_master_is_replaced_by_its_replica_and_the_others_serve_on() {
     });
     assert!(matches!(b.send(&lost, enter(3, AcquireMode::WaitAgain, 0)), Ok(AcquireReply::Busy { .. })));
     a.send(&lost, leave(1)).unwrap();
-    assert!(matches!(b.wait_for_push(), Push::Grant { token: Token(3), .. }));
+    granted(&b, 3);
     b.send(&lost, leave(3)).unwrap();
     // Each master finds out separately that every slot is served again, and refuses all commands until then.
     let (reply, _) = persist(&a, &other, &leave(2));
@@ -181,4 +183,28 @@ fn while_a_master_is_gone_for_good_the_others_are_asked_seldom_for_the_map() {
         eprintln!("full coverage {coverage}: {asked} questions in 6 s");
         assert!(asked <= 36, "{asked}");
     }
+}
+
+#[test]
+fn a_node_is_connected_again_after_a_panic_of_the_task_that_keeps_its_link() {
+    let cluster = Cluster::start();
+    let config = RedisConfig::new(&cluster.url(), "a").unwrap();
+    let rig = Rig::run_with_a_panic(ClusterBackend::new(config).unwrap());
+    rig.wait_until_up();
+    for (token, at) in (1..).zip(0..MASTERS) {
+        persist(&rig, &cluster.key_at(at), &set(token));
+    }
+}
+
+/// After a panic, the driver calls `run` again.
+#[test]
+fn a_cluster_can_be_run_again() {
+    let cluster = Cluster::start();
+    let rig = cluster.rig("a");
+    rig.send(&cluster.key_at(0), set(1)).unwrap();
+    let backend = Arc::clone(&rig.backend);
+    drop(rig);
+    let rig = Rig::run(backend);
+    rig.wait_until_up();
+    assert_eq!(rig.send(&cluster.key_at(0), leave(1)).unwrap(), ReleaseReply::Released { gap: false });
 }

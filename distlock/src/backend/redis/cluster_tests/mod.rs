@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::backend::redis::ClusterBackend;
 use crate::backend::redis::test_operations::SendTo;
 use crate::backend::redis::test_server::{LONG, Rig, Seen, TestServer};
-use crate::backend::{AcquireMode, Failure, LockKind, Push, Token, op};
+use crate::backend::{AcquireMode, Failure, LockKind, Push, PushHint, Token, op};
 
 /// Longer than any fail-over takes here.
 const TTL: Duration = Duration::from_secs(60);
@@ -72,8 +72,8 @@ fn persist<O: SendTo<ClusterBackend> + Copy>(
 /// After readers, other pushes arrive before the grant.
 fn granted(rig: &Rig<ClusterBackend>, token: u64) {
     let granted = rig.wait_for("grant", |seen| match seen {
-        Seen::Push(Push::Grant { token, .. }) => Some(*token),
-        Seen::Push(Push::Gap { .. } | Push::Wanted { .. }) | Seen::Link(_) => None,
+        Seen::Push(Push::Grant { token, .. }) | Seen::Hint(PushHint::Unproven { token, .. }) => Some(*token),
+        Seen::Push(Push::Gap { .. } | Push::Wanted { .. }) | Seen::Link(_) | Seen::Hint(_) => None,
     });
     assert_eq!(granted, Token(token));
 }

@@ -407,7 +407,7 @@ impl Drop for EndOnDrop {
 }
 
 impl Socket {
-    /// Pending: bytes are left, and the socket wakes the waker when it accepts more. Or the socket is broken.
+    /// Pending if bytes are left (the socket wakes the waker when it accepts more), or if the socket is broken.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.try_write(cx)) {
             Ok(()) => Poll::Ready(()),

@@ -59,6 +59,13 @@ impl RedisBackend {
         Box::pin(async move { exec.origin(link?).await })
     }
 
+    /// Replaces the link, if there is one.
+    pub(crate) fn give_up(&self, cause: StoreError) {
+        if let Some(link) = self.shared.link() {
+            link.give_up(cause);
+        }
+    }
+
     /// Writes a note on the server for other processes. The first poll fixes its place among other commands.
     pub(crate) fn note(&self, note: ServerNote) -> BoxFuture<Result<(), StoreError>> {
         let (exec, link) = (Arc::clone(&self.shared.exec), self.shared.link_or_connect());

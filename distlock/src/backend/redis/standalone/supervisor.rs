@@ -9,7 +9,7 @@ use redis::Cmd;
 use super::ServerShared;
 use crate::backend::redis::command::Wire;
 use crate::backend::redis::config::{Address, RedisConfig, ServerLocation};
-use crate::backend::redis::endpoint::{Connects, Endpoint};
+use crate::backend::redis::endpoint::{Connects, Endpoint, EndpointState};
 use crate::backend::redis::errors;
 use crate::backend::redis::handshake::Role;
 use crate::backend::redis::push::{self, Listener};
@@ -178,6 +178,9 @@ impl Listener for Supervisor {
 }
 
 pub(super) async fn run(shared: Arc<ServerShared>, events: Arc<dyn Events>) {
+    // After a panic of an earlier call, its connections have ended.
+    *shared.state.lock() = EndpointState::default();
+    shared.tried.send_replace(false);
     let supervisor = Arc::new(Supervisor { shared, events });
     let ask = async {
         if let Some(sentinels) = supervisor.sentinels.clone() {

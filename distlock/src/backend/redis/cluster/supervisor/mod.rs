@@ -20,7 +20,9 @@ use super::recent_pushes::RecentPushes;
 use crate::backend::redis::config::Address;
 use crate::backend::redis::push::{self, Listener};
 use crate::backend::redis::{errors, supervisor};
-use crate::backend::{EarlierCommands, Events, Failure, LinkEvent, Notifications, Push, StoreError};
+use crate::backend::{
+    EarlierCommands, Events, Failure, LinkEvent, Notifications, Push, PushHint, StoreError,
+};
 use crate::observe::{Notice, notice};
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::kit::sync::Locked;
@@ -87,6 +89,7 @@ pub(super) async fn run(shared: Arc<ClusterShared>, events: Arc<dyn Events>) {
         tried: watch::Sender::new(false),
         recent_pushes: Locked::default(),
     });
+    supervisor.begin();
     let _end = EndOnDrop(&supervisor.shared);
     // This fails only without a sender, and the sender is part of `supervisor`.
     drop(supervisor.wanted.subscribe().wait_for(|wanted| *wanted).await);
@@ -99,9 +102,9 @@ struct EndOnDrop<'a>(&'a ClusterShared);
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::SeqCst);
-        for node in self.0.nodes.lock().values() {
-            node.end();
-        }
+        let nodes: Vec<_> = self.0.nodes.lock().values().cloned().collect();
+        // The mutex is not held, because this wakes callers.
+        nodes.iter().for_each(|node| node.end());
     }
 }
 
@@ -226,7 +229,11 @@ impl Supervisor {
     /// Keeps the map up to date. The map of independent servers comes from the URL.
     async fn discover(&self) {
         if let Some(shards) = &self.shards {
-            return self.change_map(|_| shards.map(|address| self.node(address)));
+            loop {
+                let map = shards.map(|address| self.node(address));
+                self.change_map(|_| map);
+                self.refresh.notified().await;
+            }
         }
         let mut schedule = Schedule::default();
         let mut backoff = Backoff::default();
@@ -289,13 +296,11 @@ impl Supervisor {
             return;
         }
         *idle = None;
-        nodes.retain(|_, node| {
-            let keep = serves(node) || node.link().is_some_and(|link| link.in_flight() > 0);
-            if !keep {
-                node.end();
-            }
-            keep
-        });
+        let is_needed = |node: &Node| serves(node) || node.link().is_some_and(|link| link.in_flight() > 0);
+        let retired: Vec<_> = nodes.extract_if(|_, node| !is_needed(node)).collect();
+        drop(nodes);
+        // The mutex is not held, because this wakes callers.
+        retired.iter().for_each(|(_, node)| node.end());
     }
 
     /// Reads the view of one node, or the newest view of several.
@@ -321,7 +326,7 @@ impl Supervisor {
         if self.shards.is_none() && !self.recent_pushes.lock().is_new(&push) {
             return;
         }
-        if let Push::Grant { key, .. } = &push {
+        if let Push::Grant { key, token, .. } = &push {
             let slot = self.wire.names.slot(key);
             let owner = self.map().owner(slot).and_then(|node| node.exec.name());
             let stranger = matches!((owner.as_deref(), from), (Some(owner), Some(from)) if owner != from);
@@ -329,8 +334,9 @@ impl Supervisor {
                 self.refresh.notify_one();
             }
             let moved = self.moved.lock().contains(&slot);
-            if (stranger || moved) && self.reported.lock().up {
-                self.report_up();
+            if stranger || moved {
+                // Until the next `Up`, the engine may have a time of the old node, and must not compare it with this.
+                return self.events.notice(PushHint::Unproven { key: Arc::clone(key), token: *token });
             }
         }
         self.events.push(push);

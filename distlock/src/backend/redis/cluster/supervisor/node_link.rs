@@ -130,6 +130,8 @@ impl LinkOwner for NodeLink {
 
     fn ended(&self) {
         self.node.end();
+        // After a panic of its task, the next map has another node with this address.
+        self.supervisor.refresh.notify_one();
     }
 }
 
