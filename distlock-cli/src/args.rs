@@ -204,7 +204,7 @@ pub(crate) struct Child {
 pub(crate) struct Leader {
     /// The name of the office
     pub(crate) office: String,
-    /// How long the lease lasts: there is no leader for this time if this machine crashes
+    /// How long the lease lasts: there is no leader for this long if this machine crashes
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub(crate) ttl: Span,
     /// How long to wait for each term, or `forever`

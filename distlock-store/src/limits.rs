@@ -5,7 +5,7 @@ use std::time::Duration;
 /// 5 s. If a command was given up, or its future has ended with [`StoreError::unknown`](super::StoreError::unknown),
 /// the command is executed within this time, or never. The manager also gives a command up after this time.
 ///
-/// Time-outs of a store are shorter. Let the compiler say so:
+/// The time-outs of a store must be shorter. Let the compiler check this:
 ///
 /// ```
 /// use std::time::Duration;

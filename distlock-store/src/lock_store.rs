@@ -412,7 +412,7 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Called when the manager has ended, because it was shut down, or because its last handle was dropped. It is
-    /// called at most once, when none of its locks is held. Every release was answered, unless its reply has been
+    /// called at most once, when the manager holds no lock. Every release was answered, unless its reply has been
     /// missing for a second: its future may still be polled during `close` and after it. No lock is acquired after
     /// that. Remove remaining data from the server here, for example a session that others would wait for.
     ///

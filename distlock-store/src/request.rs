@@ -225,7 +225,7 @@ pub struct Release {
     /// The owner of the lease or of the place in the queue. It may belong to another process: see
     /// [`LockStore::release`](super::LockStore::release).
     pub owner: Owner,
-    /// The lease ends, but [`KEPT`](super::KEPT) holds the key (for a shared or limited lock: the place) for this time.
+    /// The lease ends, but [`KEPT`](super::KEPT) holds the key (for a shared or limited lock: the place) for this long.
     /// In multiples of the store's granularity.
     pub keep: Option<Duration>,
 }

@@ -35,7 +35,7 @@ const LONGEST_HEADERS: Duration = Duration::from_secs(5);
 /// The time limit from the headers of a request to the beginning of the response. A release may wait while the store is
 /// unreachable.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
-/// A connection is closed if its client takes in none of a response for this time.
+/// A connection is closed if its client takes in none of a response for this long.
 const LONGEST_WRITE: Duration = Duration::from_secs(30);
 /// The largest number of open connections, because the store needs file descriptors, too.
 const MOST_CONNECTIONS: usize = 128;

@@ -125,7 +125,7 @@ impl Connection {
         (connection.clone(), Driver { connection, reader, response_timeout })
     }
 
-    /// The expiry that makes an item last at least for this time, if it is written from now on.
+    /// The expiry that makes an item last at least for this long, if it is written from now on.
     pub(super) fn lasting(&self, time: Duration) -> Result<Ttl, StoreError> {
         let now = clock::now();
         let behind = self.queue.lock().clock.behind(now);
@@ -263,7 +263,7 @@ async fn write_all(connection: &Connection) -> io::Result<()> {
     }
 }
 
-/// Runs until a reply has been missing for this time, without any data from the server.
+/// Runs until a reply has been missing for this long, without any data from the server.
 async fn silence(connection: &Connection, response_timeout: Duration) {
     loop {
         let since = {

@@ -33,7 +33,7 @@ pub(super) struct Statements {
     pub(super) replace_again: String,
     /// key, not_after.
     pub(super) force_release: String,
-    /// key, not_after. Ends a free row now whose end is in the future, because the clock was set back.
+    /// key, not_after. Ends at once a free row whose end is in the future because the clock was set back.
     pub(super) end_now: String,
     /// key. Always returns one row: the server's clock, the holder, and the remaining time of its lease.
     pub(super) look: String,

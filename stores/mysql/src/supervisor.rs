@@ -20,7 +20,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// A connection that lasted this long counts as stable.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
-/// Connections that were unused for this time are closed, except one.
+/// Connections that were unused for this long are closed, except one.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 /// The pause before the next attempt after the server has refused a connection.
 const PAUSE_AFTER_REFUSAL: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use distlock_store::{Grant, Owner, StoreEvents};
 
 /// The entries that a sweep leaves, at most, before the next one.
 const SWEPT_AT_LEAST: usize = 1_024;
-/// An owner that has not asked for this time no longer waits: its place in the queue has ended long ago. It held the
+/// An owner that has not asked for this long no longer waits: its place in the queue has ended long ago. It held the
 /// lock, and lost it without a release.
 const NO_LONGER_WAITS: Duration = Duration::from_secs(60);
 

@@ -1,6 +1,6 @@
-//! The clock for leases: the kernel's time since its start. All processes of the machine read the same time, no user
-//! can set it, and it continues while the machine sleeps. It restarts with the machine, so a lease also contains the id
-//! of this start, and ends with it.
+//! The clock for leases: the kernel's time since boot. All processes of the machine read the same time, no user can set
+//! it, and it continues while the machine sleeps. It restarts with the machine, so a lease also contains the boot id,
+//! and ends with this boot.
 
 use std::fs;
 use std::path::Path;

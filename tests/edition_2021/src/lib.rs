@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use distlock::{LockError, LockManager, blocking, distributed_lock};
+use distlock::{blocking, distributed_lock, LockError, LockManager};
 
 /// Expressions with temporary values, among them the guard of a mutex.
 #[derive(Debug)]

@@ -68,7 +68,7 @@ pub struct Bounds {
     /// The `min_hold` of the first process.
     pub min_hold: Tick,
     pub client_kill: ClientKill,
-    /// A process releases the lock after it has held it for this time.
+    /// A process releases the lock after it has held it for this long.
     pub longest_hold: Tick,
     /// No process may wait longer than this.
     pub longest_wait: Tick,

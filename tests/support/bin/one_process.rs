@@ -63,6 +63,8 @@ struct InHand<W> {
     /// Its lock was acquired, and it was not polled since then.
     acquired: Pin<Box<W>>,
     never_polled: Pin<Box<dyn Future<Output = LockError>>>,
+    /// Was polled.
+    lost: Pin<Box<dyn Future<Output = LockError>>>,
     held: Held,
 }
 
@@ -75,7 +77,7 @@ fn forked(url: &str) {
         std::thread::spawn(move || {
             while !stop.load(Ordering::SeqCst) {
                 for n in 0..50 {
-                    manager.lock(format!("busy{n}")).run(|_| ()).unwrap();
+                    manager.lock(format!("busy{n}")).warn_hold(LONG).run(|_| ()).unwrap();
                 }
             }
         })
@@ -91,7 +93,7 @@ fn forked(url: &str) {
 }
 
 fn fork_once(manager: &LockManager, then: fn()) {
-    let lock = |key: &str| manager.lock(key).ttl(Duration::from_secs(3)).acquire().unwrap();
+    let lock = |key: &str| manager.lock(key).ttl(Duration::from_secs(3)).warn_hold(LONG).acquire().unwrap();
     let guards = [lock("a"), lock("b"), lock("c")];
     let asynchronous = distlock::LockManager::from(manager.clone());
     let mut waiting = Box::pin(asynchronous.lock("a").wait(LONG).acquire());
@@ -101,8 +103,11 @@ fn fork_once(manager: &LockManager, then: fn()) {
     assert!(poll_once(acquired.as_mut()).is_pending());
     before.release().unwrap();
     let never_polled: Pin<Box<dyn Future<Output = LockError>>> = Box::pin(guards[0].lost());
+    let mut lost: Pin<Box<dyn Future<Output = LockError>>> = Box::pin(guards[1].lost());
+    assert!(poll_once(lost.as_mut()).is_pending());
     let section = manager.lock("section").run(|held| {
-        let in_hand = InHand { manager: manager.clone(), guards, waiting, acquired, never_polled, held };
+        let in_hand =
+            InHand { manager: manager.clone(), guards, waiting, acquired, never_polled, lost, held };
         match fork::fork().unwrap() {
             Fork::Child => {
                 watch_out();
@@ -156,7 +161,8 @@ fn is_told<T: std::fmt::Debug>(result: Result<T, LockError>) {
 }
 
 fn in_the_child<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand: InHand<W>) {
-    let InHand { manager, guards: [a, b, c], mut waiting, mut acquired, mut never_polled, held } = in_hand;
+    let InHand { manager, guards: [a, b, c], mut waiting, mut acquired, mut never_polled, mut lost, held } =
+        in_hand;
     let began = Instant::now();
     is_told(manager.lock("free").wait(LONG).acquire());
     is_told(manager.lock("free").try_acquire());
@@ -177,7 +183,8 @@ fn in_the_child<W: Future<Output = Result<distlock::Guard, LockError>>>(in_hand:
     drop((waiting, acquired));
     assert!(poll_once(never_polled.as_mut()).is_ready(), "a hold is believed in the child");
     assert_eq!(manager.shutdown(LONG).held, 0);
-    drop((c, held, never_polled, manager));
+    assert!(poll_once(lost.as_mut()).is_ready(), "a wait for a loss goes on in the child");
+    drop((c, held, never_polled, lost, manager));
     assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
 }
 
