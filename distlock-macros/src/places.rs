@@ -25,7 +25,7 @@ impl Place {
     }
 }
 
-/// The places that an expression may use, also in format strings and in templates. Names of fields and methods are none.
+/// The places that an expression may use, also in format strings and templates. Names of fields and methods are none.
 pub(crate) fn places(tokens: TokenStream) -> Vec<Place> {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let is_punct = |index: Option<usize>, wanted| {

@@ -280,10 +280,10 @@ pub trait OnceConnection: FencedConnection {
     /// [`FenceError::NotCommitted`]
     fn find(&mut self, fence: &Fence) -> Result<Option<Stored>, FenceError>;
 
-    /// Stores a result for this time. It replaces an older result.
+    /// Stores a result for this long. It replaces an older result.
     ///
     /// # Errors
-    /// [`FenceError::NotCommitted`]
+    /// [`FenceError::NotCommitted`]; [`FenceError::OutcomeUnknown`] if the transaction has already ended.
     fn store(&mut self, fence: &Fence, stored: &Stored, keep: std::time::Duration) -> Result<(), FenceError>;
 
     /// Deletes expired results, and returns their number.

@@ -16,9 +16,12 @@ pub(crate) struct Completed<T: 'static> {
 
 /// Begins a transaction on a connection of the pool. If this is dropped while it waits for the connection, it leaves
 /// the pool's queue, and does not use a connection that a live caller waits for.
-pub(crate) async fn begun<DB: Database>(pool: &Pool<DB>) -> Result<Transaction<'static, DB>, sqlx::Error> {
+pub(crate) async fn begun<DB: Database>(
+    pool: &Pool<DB>,
+    begin: Option<&'static str>,
+) -> Result<Transaction<'static, DB>, sqlx::Error> {
     let connection = pool.acquire().await?;
-    completed(Transaction::begin(connection, None)).await
+    completed(Transaction::begin(connection, begin.map(Into::into))).await
 }
 
 /// Begins a transaction. If `sqlx` 0.8 is dropped while it waits for the reply to BEGIN, the pool gets the connection

@@ -8,13 +8,14 @@ use diesel::result::DatabaseErrorKind::{
     CheckViolation, ExclusionViolation, ForeignKeyViolation, NotNullViolation, RestrictViolation,
     SerializationFailure, UniqueViolation,
 };
-use diesel::result::{Error, QueryResult};
+use diesel::result::Error;
 use diesel::sql_types::BigInt;
 #[cfg(feature = "once")]
 use diesel::sql_types::{Binary, Nullable, Text};
 
+use crate::{Fence, FenceError};
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres"))]
-use crate::{Fence, FenceError, NOT_HELD, same_database::asserted};
+use crate::{NOT_HELD, same_database::asserted};
 
 /// A row with a token.
 #[derive(Debug, QueryableByName)]
@@ -69,12 +70,13 @@ pub(crate) fn of_assertion(fence: &Fence, error: Error) -> FenceError {
 }
 
 /// Whether the next commit ends the transaction itself, and not a savepoint that the body has left behind (a panic that
-/// it caught, a future that it dropped).
-pub(crate) fn is_outermost(status: &TransactionManagerStatus) -> QueryResult<()> {
-    match status.transaction_depth()?.map(NonZeroU32::get) {
+/// it caught, a future that it dropped). If the transaction has already ended, its statements may have been committed.
+pub(crate) fn is_outermost(status: &TransactionManagerStatus, fence: &Fence) -> Result<(), FenceError> {
+    let depth = status.transaction_depth().map_err(|error| FenceError::not_committed(fence, error))?;
+    match depth.map(NonZeroU32::get) {
         Some(1) => Ok(()),
-        Some(_) => Err(Error::AlreadyInTransaction),
-        None => Err(Error::NotInTransaction),
+        Some(_) => Err(FenceError::not_committed(fence, Error::AlreadyInTransaction)),
+        None => Err(FenceError::outcome_unknown(fence, Error::NotInTransaction)),
     }
 }
 
@@ -82,7 +84,8 @@ pub(crate) fn is_outermost(status: &TransactionManagerStatus) -> QueryResult<()>
 /// the connection were a parameter.
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-sqlite"))]
 macro_rules! fenced_connection {
-    ($connection:ty, make: $make:expr, still_good: $still_good:expr, once: $once:expr) => {
+    ($connection:ty, make: $make:expr, still_good: $still_good:expr, mark: $mark:expr, once: $once:expr,
+     still_open: $still_open:expr) => {
         impl crate::blocking::FencedConnection for $connection {
             fn begin(&mut self, fence: &Fence) -> Result<(), FenceError> {
                 let failed = |error| FenceError::not_committed(fence, error);
@@ -95,6 +98,10 @@ macro_rules! fenced_connection {
 
             fn fence(&mut self, fence: &Fence) -> Result<(), FenceError> {
                 let failed = |error| FenceError::not_committed(fence, error);
+                let mark: Option<&str> = $mark;
+                if let Some(statement) = mark {
+                    self.batch_execute(statement).map_err(failed)?;
+                }
                 let raise = sql_query(statements::CHECK).bind::<Text, _>(fence.key());
                 let raise = raise.bind::<BigInt, _>(signed(fence)?);
                 if raise.get_result::<Row>(self).optional().map_err(failed)?.is_some() {
@@ -107,7 +114,7 @@ macro_rules! fenced_connection {
 
             fn commit(&mut self, fence: &Fence) -> Result<(), FenceError> {
                 let failed = |error| FenceError::not_committed(fence, error);
-                is_outermost(AnsiTransactionManager::transaction_manager_status_mut(self)).map_err(failed)?;
+                is_outermost(AnsiTransactionManager::transaction_manager_status_mut(self), fence)?;
                 let still_good: Option<&str> = $still_good;
                 if let Some(statement) = still_good {
                     self.batch_execute(statement).map_err(failed)?;
@@ -142,6 +149,13 @@ macro_rules! fenced_connection {
                 stored: &crate::Stored,
                 keep: std::time::Duration,
             ) -> Result<(), FenceError> {
+                let still_open: Option<&str> = $still_open;
+                if let Some(statement) = still_open {
+                    // It would end a savepoint that the body has left behind.
+                    is_outermost(AnsiTransactionManager::transaction_manager_status_mut(self), fence)?;
+                    let open = self.batch_execute(statement);
+                    open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
+                }
                 let store = sql_query($once.store)
                     .bind::<Text, _>(fence.key())
                     .bind::<Text, _>(&stored.result)
@@ -180,7 +194,9 @@ mod blocking {
         diesel::PgConnection,
         make: statements::MAKE_IN_POSTGRES,
         still_good: Some(statements::STILL_GOOD),
-        once: crate::once_statements::POSTGRES
+        mark: None,
+        once: crate::once_statements::POSTGRES,
+        still_open: None
     );
     #[cfg(feature = "diesel-postgres")]
     impl crate::blocking::AssertHeld for diesel::PgConnection {
@@ -195,6 +211,8 @@ mod blocking {
         diesel::SqliteConnection,
         make: crate::schema::SQLITE,
         still_good: None,
-        once: crate::once_statements::SQLITE
+        mark: Some(statements::MARK),
+        once: crate::once_statements::SQLITE,
+        still_open: Some(statements::STILL_OPEN)
     );
 }

@@ -281,13 +281,16 @@ async fn check(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<(), 
 }
 
 async fn commit(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<(), FenceError> {
-    let still_good = match is_outermost(Transactions::transaction_manager_status_mut(connection)) {
-        Ok(()) => connection.batch_execute(statements::STILL_GOOD).await,
+    let still_good = match is_outermost(Transactions::transaction_manager_status_mut(connection), fence) {
+        Ok(()) => {
+            let still_good = connection.batch_execute(statements::STILL_GOOD).await;
+            still_good.map_err(|error| FenceError::not_committed(fence, error))
+        }
         left_behind => left_behind,
     };
-    if let Err(error) = still_good {
+    if still_good.is_err() {
         drop(roll_back(connection).await);
-        return Err(FenceError::not_committed(fence, error));
+        return still_good;
     }
     Transactions::commit_transaction(connection)
         .await

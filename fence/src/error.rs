@@ -9,6 +9,14 @@ use crate::Fence;
 /// The largest result that `once` stores, in bytes of JSON.
 pub const MAX_RESULT: usize = 64 * 1024;
 
+/// Whether PostgreSQL has refused to commit, by the SQLSTATE of an error that does not end the session. A pooler sends
+/// such an error, too, if its connection to the server has broken, maybe after the commit: class 08. 40003 says that
+/// the outcome is unknown.
+#[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
+pub(crate) fn is_refused_by_postgres(sqlstate: &str) -> bool {
+    !sqlstate.starts_with("08") && sqlstate != "40003"
+}
+
 /// Why a fenced transaction was not committed, or that its outcome is unknown.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -38,10 +46,13 @@ pub enum FenceError {
     },
     /// The commit was sent, but its reply was lost. The transaction may have been committed or not. Check the data
     /// before you do the work again.
+    ///
+    /// On MySQL and SQLite also: the transaction ended before the commit, because the body has hidden an error. The
+    /// statements after this error may have been committed.
     OutcomeUnknown {
         /// The key.
         key: String,
-        /// How the reply was lost.
+        /// How the reply was lost, or that there is no transaction.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// The stored run of this key had other arguments, so the key was used for another operation. Nothing was run.
@@ -135,10 +146,9 @@ impl fmt::Display for FenceError {
             FenceError::NotCommitted { key, source } => {
                 write!(f, "`{key}`: the transaction was not committed: {source}")
             }
-            FenceError::OutcomeUnknown { key, source } => write!(
-                f,
-                "`{key}`: the answer to the commit was lost, so it may have been committed or not: {source}"
-            ),
+            FenceError::OutcomeUnknown { key, source } => {
+                write!(f, "`{key}`: it is not known whether the transaction was committed: {source}")
+            }
             FenceError::OtherArguments { key } => write!(
                 f,
                 "`{key}`: an earlier run with this key had other arguments; use a new key for another request"
@@ -164,6 +174,24 @@ impl Error for FenceError {
             FenceError::NotCommitted { source, .. }
             | FenceError::OutcomeUnknown { source, .. }
             | FenceError::Unreadable { source, .. } => Some(&**source),
+        }
+    }
+}
+
+#[cfg(all(test, any(feature = "sqlx-postgres", feature = "tokio-postgres")))]
+mod tests {
+    #[test]
+    fn a_broken_connection_behind_a_pooler_is_no_refusal_of_a_commit() {
+        for (sqlstate, is_refused) in [
+            ("40001", true),
+            ("23505", true),
+            ("3B001", true),
+            // Odyssey; PgBouncer up to 1.15; any server that has lost the outcome.
+            ("08006", false),
+            ("08P01", false),
+            ("40003", false),
+        ] {
+            assert_eq!(super::is_refused_by_postgres(sqlstate), is_refused, "{sqlstate}");
         }
     }
 }

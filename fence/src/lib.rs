@@ -69,7 +69,7 @@
 //!       SELECT 1 FROM distlock_once
 //!       WHERE distlock_once.key = distlock_fence.key
 //!       AND distlock_once.token >= distlock_fence.token
-//!       AND distlock_once.expires <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+//!       AND distlock_once.expires <= (extract(epoch FROM statement_timestamp()) * 1000)::bigint
 //!   );
 //!   ```
 //!
@@ -81,8 +81,9 @@
 //! The check is the first statement of the transaction, so the body reads no data that is older than the check. On
 //! PostgreSQL, a transaction at `REPEATABLE READ` or `SERIALIZABLE` fails with SQLSTATE 40001
 //! ([`FenceError::NotCommitted`]) if it had to wait for another transaction of its key. It can be retried. At
-//! `READ COMMITTED`, it continues after the wait. On MySQL, it continues at every level. SQLite has one writer at a
-//! time. A transaction that waits for longer than the pool's `busy_timeout` fails.
+//! `READ COMMITTED`, it continues after the wait. On MySQL, it continues at every level, but do not use `once` at
+//! `SERIALIZABLE`: two first runs of different keys may deadlock there, and one of them fails. SQLite has one writer at
+//! a time. A transaction that waits for longer than the pool's `busy_timeout` fails.
 
 #[cfg(any(feature = "deadpool-postgres", feature = "mysql-async", feature = "__sea-orm"))]
 mod begun;

@@ -7,6 +7,8 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Error, Pool, TxOpts};
 
 use crate::begun::Begun;
+#[cfg(feature = "once")]
+use crate::once_statements::{MYSQL, millis};
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
 /// A transaction of `mysql_async`: the argument of a section's body. (With the lifetime in the type, the compiler could
@@ -39,10 +41,11 @@ impl FencedDatabase for Pool {
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
-        let token = signed(fence)?;
-        let key = fence.key().as_bytes();
-        transaction.exec_drop(statements::RAISE_IN_MYSQL, (key, token)).await.map_err(failed)?;
-        let newest = transaction.exec_first::<i64, _, _>(statements::NEWEST_IN_MYSQL, (key,)).await;
+        let (key, token) = (fence.key(), signed(fence)?);
+        let raise = statements::raise_and_mark_in_mysql(key, token);
+        transaction.query_drop(raise).await.map_err(failed)?;
+        let newest =
+            transaction.exec_first::<i64, _, _>(statements::NEWEST_IN_MYSQL, (key.as_bytes(),)).await;
         match newest.map_err(failed)? {
             Some(newest) if newest > token => Err(FenceError::stale(fence, newest.unsigned_abs())),
             Some(_) => Ok(()),
@@ -50,13 +53,10 @@ impl FencedDatabase for Pool {
         }
     }
 
-    async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        transaction
-            .0
-            .0
-            .commit()
-            .await
-            .map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
+    async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        // Dropped, it is rolled back by the pool, which then has no effect.
+        let committed = transaction.query_drop(statements::COMMIT_IF_OPEN_IN_MYSQL).await;
+        committed.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {
@@ -73,7 +73,8 @@ impl FencedDatabase for Pool {
 impl crate::OnceDatabase for Pool {
     async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
         let connection = self.get_conn().await;
-        find(&mut connection.map_err(|error| FenceError::not_committed(fence, error))?, fence).await
+        let mut connection = connection.map_err(|error| FenceError::not_committed(fence, error))?;
+        find(&mut connection, MYSQL.find_committed, fence).await
     }
 
     async fn find_in(
@@ -81,7 +82,7 @@ impl crate::OnceDatabase for Pool {
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> Result<Option<crate::Stored>, FenceError> {
-        find(&mut transaction.0.0, fence).await
+        find(&mut transaction.0.0, MYSQL.find, fence).await
     }
 
     async fn store(
@@ -90,23 +91,28 @@ impl crate::OnceDatabase for Pool {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
-        let (key, token, keep) =
-            (fence.key().as_bytes(), signed(fence)?, crate::once_statements::millis(keep));
+        let open = transaction.query_drop(statements::STILL_OPEN).await;
+        open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
+        let (key, token, keep) = (fence.key().as_bytes(), signed(fence)?, millis(keep));
         let row = (key, &stored.result, &stored.arguments, token, keep);
-        let store = transaction.exec_drop(crate::once_statements::MYSQL.store, row).await;
+        let store = transaction.exec_drop(MYSQL.store, row).await;
         store.map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn prune(&self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
         let mut connection = self.get_conn().await?;
-        connection.query_drop(crate::once_statements::MYSQL.prune).await?;
+        connection.query_drop(MYSQL.prune).await?;
         Ok(connection.affected_rows())
     }
 }
 
 #[cfg(feature = "once")]
-async fn find(queryable: &mut impl Queryable, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
-    let find = queryable.exec_first(crate::once_statements::MYSQL.find, (fence.key().as_bytes(),)).await;
+async fn find(
+    queryable: &mut impl Queryable,
+    statement: &str,
+    fence: &Fence,
+) -> Result<Option<crate::Stored>, FenceError> {
+    let find = queryable.exec_first(statement, (fence.key().as_bytes(),)).await;
     let row: Option<(String, Option<Vec<u8>>)> =
         find.map_err(|error| FenceError::not_committed(fence, error))?;
     Ok(row.map(|(result, arguments)| crate::Stored { result, arguments }))

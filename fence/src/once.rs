@@ -31,10 +31,10 @@ pub trait OnceDatabase: FencedDatabase {
         fence: &Fence,
     ) -> impl Future<Output = Result<Option<Stored>, FenceError>> + Send;
 
-    /// Stores a result for this time. It replaces an older result.
+    /// Stores a result for this long. It replaces an older result.
     ///
     /// # Errors
-    /// [`FenceError::NotCommitted`]
+    /// [`FenceError::NotCommitted`]; [`FenceError::OutcomeUnknown`] if the transaction has already ended.
     fn store(
         transaction: &mut Self::Transaction,
         fence: &Fence,
@@ -134,7 +134,7 @@ impl<D: FencedDatabase, T> Run<D, T> {
 }
 
 impl Once {
-    /// Keeps the result for this time, by the clock of the database. It is counted in milliseconds.
+    /// Keeps the result for this long, by the clock of the database. It is counted in milliseconds.
     #[must_use]
     pub fn new(keep: Duration) -> Self {
         Once { keep, arguments: None }

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) struct OnceStatements {
     /// The result and the arguments of a key, unless they have expired.
     pub(crate) find: &'static str,
+    /// The same outside a transaction. It must not read a result that is not committed.
+    pub(crate) find_committed: &'static str,
     /// Key, result, arguments, token, and the time in milliseconds. It replaces an older result.
     pub(crate) store: &'static str,
     /// Deletes expired results.
@@ -15,10 +17,14 @@ pub(crate) struct OnceStatements {
 #[allow(unused_macro_rules, reason = "each database needs one of them")]
 macro_rules! once_statements {
     (key: $key:literal, parameter: $first:literal, parameters: $parameters:literal, now: $now:literal,
-     $store:literal $behind:literal) => {
+     committed: $committed:literal, $store:literal $behind:literal) => {
         OnceStatements {
             find: concat!(
                 "SELECT result, arguments FROM distlock_once WHERE ", $key, " = ", $first, " AND expires > ", $now
+            ),
+            find_committed: concat!(
+                "SELECT result, arguments FROM distlock_once WHERE ", $key, " = ", $first, " AND expires > ", $now,
+                $committed
             ),
             store: concat!(
                 $store, " INTO distlock_once (", $key, ", result, arguments, token, expires) VALUES (", $parameters,
@@ -33,27 +39,31 @@ macro_rules! once_statements {
             parameter: "$1",
             parameters: "$1, $2, $3, $4, $5",
             now: $now,
+            committed: "",
             "INSERT" " ON CONFLICT (key) DO UPDATE SET result = excluded.result, arguments = excluded.arguments, \
                       token = excluded.token, expires = excluded.expires"
         )
     };
 }
 
+/// `clock_timestamp()` changes within a statement, so `prune` would read the whole table instead of the index.
 #[cfg(feature = "__postgres")]
 pub(crate) const POSTGRES: OnceStatements =
-    once_statements!(standard, now: "(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+    once_statements!(standard, now: "(extract(epoch FROM statement_timestamp()) * 1000)::bigint");
 
 #[cfg(feature = "__sqlite")]
 pub(crate) const SQLITE: OnceStatements =
     once_statements!(standard, now: "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)");
 
-/// Not from `NOW()`: a local time in the hour that a time zone repeats stands for two moments.
+/// Not from `NOW()`: a local time in the hour that a time zone repeats stands for two moments. At READ UNCOMMITTED,
+/// only a locking read waits for the end of a transaction that has stored a result. (MariaDB does not know FOR SHARE.)
 #[cfg(feature = "__mysql")]
 pub(crate) const MYSQL: OnceStatements = once_statements!(
     key: "`key`",
     parameter: "?",
     parameters: "?, ?, ?, ?, ?",
     now: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
+    committed: " LOCK IN SHARE MODE",
     "REPLACE" ""
 );
 

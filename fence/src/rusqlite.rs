@@ -52,6 +52,9 @@ impl crate::blocking::OnceConnection for Connection {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
+        if self.is_autocommit() {
+            return Err(FenceError::outcome_unknown(fence, "no transaction is active"));
+        }
         let (key, token, keep) = (fence.key(), signed(fence)?, crate::once_statements::millis(keep));
         let row = params![key, stored.result, stored.arguments, token, keep];
         let store = self.execute(crate::once_statements::SQLITE.store, row);
@@ -63,7 +66,10 @@ impl crate::blocking::OnceConnection for Connection {
     }
 }
 
-/// Whether SQLite has refused to commit. After an I/O error it is not known whether the commit has reached the disk.
+/// Whether SQLite has refused to commit. After an I/O error it is not known whether the commit has reached the disk. An
+/// error without a code of its own says that the transaction had ended before. Then later statements may have been
+/// committed.
 fn is_refusal(error: &Error) -> bool {
-    matches!(error, Error::SqliteFailure(error, _) if error.code != ErrorCode::SystemIoFailure)
+    let code = error.sqlite_error_code();
+    code.is_some_and(|code| !matches!(code, ErrorCode::Unknown | ErrorCode::SystemIoFailure))
 }

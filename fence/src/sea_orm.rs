@@ -43,12 +43,15 @@ impl FencedDatabase for DatabaseConnection {
         let (transaction, key) = (&transaction.0, key(&transaction.0, fence));
         let newest = match transaction.get_database_backend() {
             DbBackend::MySql => {
-                let raise = statement(transaction, statements::RAISE_IN_MYSQL, [key.clone(), token.into()]);
-                transaction.execute(raise).await.map_err(failed)?;
+                let raise = statements::raise_and_mark_in_mysql(fence.key(), token);
+                transaction.execute_unprepared(&raise).await.map_err(failed)?;
                 let newest = statement(transaction, statements::NEWEST_IN_MYSQL, [key]);
                 transaction.query_one(newest).await
             }
-            DbBackend::Postgres | DbBackend::Sqlite => {
+            backend @ (DbBackend::Postgres | DbBackend::Sqlite) => {
+                if backend == DbBackend::Sqlite {
+                    transaction.execute_unprepared(statements::MARK).await.map_err(failed)?;
+                }
                 let raise = statement(transaction, statements::CHECK, [key.clone(), token.into()]);
                 match transaction.query_one(raise).await {
                     Ok(None) => {
@@ -67,15 +70,19 @@ impl FencedDatabase for DatabaseConnection {
 
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let backend = transaction.get_database_backend();
-        if backend == DbBackend::Postgres {
-            let still_good = transaction.execute_unprepared(statements::STILL_GOOD).await;
-            still_good.map_err(|error| FenceError::not_committed(fence, error))?;
-        }
-        transaction
-            .0
-            .commit()
-            .await
-            .map_err(|error| FenceError::of_commit(fence, is_refusal(backend, &error), error))
+        let committed = match backend {
+            DbBackend::Postgres => {
+                let still_good = transaction.execute_unprepared(statements::STILL_GOOD).await;
+                still_good.map_err(|error| FenceError::not_committed(fence, error))?;
+                transaction.0.commit().await
+            }
+            // Dropped, it sends ROLLBACK, which then has no effect.
+            DbBackend::MySql => {
+                transaction.execute_unprepared(statements::COMMIT_IF_OPEN_IN_MYSQL).await.map(drop)
+            }
+            DbBackend::Sqlite => transaction.0.commit().await,
+        };
+        committed.map_err(|error| FenceError::of_commit(fence, is_refusal(backend, &error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {
@@ -115,7 +122,7 @@ impl crate::AssertHeld for DatabaseConnection {
 #[cfg(feature = "once")]
 impl crate::OnceDatabase for DatabaseConnection {
     async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
-        find(self, fence).await
+        find(self, once(self).find_committed, fence).await
     }
 
     async fn find_in(
@@ -123,7 +130,7 @@ impl crate::OnceDatabase for DatabaseConnection {
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> Result<Option<crate::Stored>, FenceError> {
-        find(&transaction.0, fence).await
+        find(&transaction.0, once(&transaction.0).find, fence).await
     }
 
     async fn store(
@@ -132,6 +139,10 @@ impl crate::OnceDatabase for DatabaseConnection {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
+        if transaction.get_database_backend() != DbBackend::Postgres {
+            let open = transaction.execute_unprepared(statements::STILL_OPEN).await;
+            open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
+        }
         let row = [
             key(&transaction.0, fence),
             stored.result.as_str().into(),
@@ -149,8 +160,12 @@ impl crate::OnceDatabase for DatabaseConnection {
 }
 
 #[cfg(feature = "once")]
-async fn find(database: &impl ConnectionTrait, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
-    let find = statement(database, once(database).find, [key(database, fence)]);
+async fn find(
+    database: &impl ConnectionTrait,
+    find: &str,
+    fence: &Fence,
+) -> Result<Option<crate::Stored>, FenceError> {
+    let find = statement(database, find, [key(database, fence)]);
     let stored = async {
         let Some(row) = database.query_one(find).await? else { return Ok(None) };
         Ok(Some(crate::Stored {
@@ -184,7 +199,10 @@ fn statement<const N: usize>(database: &impl ConnectionTrait, sql: &str, values:
 
 /// Whether the database has refused to commit.
 fn is_refusal(backend: DbBackend, error: &DbErr) -> bool {
-    let DbErr::Query(RuntimeErr::SqlxError(error)) = error else { return false };
+    let (DbErr::Query(RuntimeErr::SqlxError(error)) | DbErr::Exec(RuntimeErr::SqlxError(error))) = error
+    else {
+        return false;
+    };
     match backend {
         #[cfg(feature = "sea-orm-mysql")]
         DbBackend::MySql => crate::sqlx_mysql::is_refusal(error),

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use sqlx::{MySql, MySqlConnection, MySqlPool, Transaction};
+use sqlx::{Executor, MySql, MySqlConnection, MySqlPool, Transaction};
 
 use crate::completed::begun;
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
@@ -12,7 +12,8 @@ impl FencedDatabase for MySqlPool {
     type Transaction = Transaction<'static, MySql>;
 
     async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
-        begun(self).await.map_err(|error| FenceError::not_committed(fence, error))
+        let begun = begun(self, Some(statements::BEGIN_MARKED_IN_MYSQL)).await;
+        begun.map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
@@ -26,8 +27,10 @@ impl FencedDatabase for MySqlPool {
         if newest > token { Err(FenceError::stale(fence, newest.unsigned_abs())) } else { Ok(()) }
     }
 
-    async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        transaction.commit().await.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
+    async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        // Dropped, it sends ROLLBACK, which then has no effect.
+        let committed = (&mut *transaction).execute(statements::COMMIT_IF_OPEN_IN_MYSQL).await;
+        committed.map(drop).map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {

@@ -3,6 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
+use sqlx::Executor;
+
+#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
+use crate::statements;
 use crate::{Fence, FenceError, OnceDatabase, Stored, once_statements, signed};
 
 type Row = (String, Option<Vec<u8>>);
@@ -12,12 +16,12 @@ fn stored(found: Result<Option<Row>, sqlx::Error>, fence: &Fence) -> Result<Opti
     Ok(row.map(|(result, arguments)| Stored { result, arguments }))
 }
 
-/// `key`: as the column has it.
+/// `key`: as the column has it. `still_open`: fails if the transaction has ended.
 macro_rules! once_database {
-    ($pool:ty, $key:expr, $statements:expr) => {
+    ($pool:ty, $key:expr, $statements:expr, still_open: $still_open:expr) => {
         impl OnceDatabase for $pool {
             async fn find(&self, fence: &Fence) -> Result<Option<Stored>, FenceError> {
-                let query = sqlx::query_as($statements.find).bind($key(fence));
+                let query = sqlx::query_as($statements.find_committed).bind($key(fence));
                 stored(query.fetch_optional(self).await, fence)
             }
 
@@ -36,6 +40,11 @@ macro_rules! once_database {
                 stored: &Stored,
                 keep: Duration,
             ) -> Result<(), FenceError> {
+                let still_open: Option<&str> = $still_open;
+                if let Some(statement) = still_open {
+                    let open = (&mut **transaction).execute(statement).await;
+                    open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
+                }
                 let query = sqlx::query($statements.store).bind($key(fence)).bind(&stored.result);
                 let query = query.bind(stored.arguments.as_deref()).bind(signed(fence)?);
                 match query.bind(once_statements::millis(keep)).execute(&mut **transaction).await {
@@ -52,10 +61,10 @@ macro_rules! once_database {
 }
 
 #[cfg(feature = "sqlx-postgres")]
-once_database!(sqlx::PgPool, Fence::key, once_statements::POSTGRES);
+once_database!(sqlx::PgPool, Fence::key, once_statements::POSTGRES, still_open: None);
 
 #[cfg(feature = "sqlx-sqlite")]
-once_database!(sqlx::SqlitePool, Fence::key, once_statements::SQLITE);
+once_database!(sqlx::SqlitePool, Fence::key, once_statements::SQLITE, still_open: Some(statements::STILL_OPEN));
 
 /// The column is binary.
 #[cfg(feature = "sqlx-mysql")]
@@ -64,4 +73,4 @@ fn bytes(fence: &Fence) -> &[u8] {
 }
 
 #[cfg(feature = "sqlx-mysql")]
-once_database!(sqlx::MySqlPool, bytes, once_statements::MYSQL);
+once_database!(sqlx::MySqlPool, bytes, once_statements::MYSQL, still_open: Some(statements::STILL_OPEN));

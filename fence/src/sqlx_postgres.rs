@@ -8,6 +8,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use crate::completed::begun;
+use crate::error::is_refused_by_postgres;
 use crate::same_database::asserted;
 use crate::sqlx_check::check;
 use crate::{AssertHeld, Fence, FenceError, FencedDatabase, signed, statements};
@@ -17,7 +18,7 @@ impl FencedDatabase for PgPool {
     type Transaction = Transaction<'static, Postgres>;
 
     async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
-        begun(self).await.map_err(|error| FenceError::not_committed(fence, error))
+        begun(self, None).await.map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
@@ -67,5 +68,5 @@ pub(crate) fn of_assertion(fence: &Fence, error: sqlx::Error) -> FenceError {
 /// Whether the server has refused to commit. With FATAL it ends the connection, maybe after it has committed.
 pub(crate) fn is_refusal(error: &sqlx::Error) -> bool {
     let refused = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
-    refused.is_some_and(|error| error.severity() == PgSeverity::Error)
+    refused.is_some_and(|error| error.severity() == PgSeverity::Error && is_refused_by_postgres(error.code()))
 }

@@ -2,11 +2,13 @@
 
 use std::error::Error;
 
-use sqlx::{Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{Executor, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use crate::sqlx_check::check;
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
+/// SQLITE_ERROR: the transaction had ended before, and later statements may have been committed.
+const NO_TRANSACTION: i32 = 1;
 /// SQLITE_IOERR: whether the commit has reached the disk is not known.
 const IO_ERROR: i32 = 10;
 
@@ -19,6 +21,8 @@ impl FencedDatabase for SqlitePool {
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        let marked = (&mut **transaction).execute(statements::MARK).await;
+        marked.map_err(|error| FenceError::not_committed(fence, error))?;
         check!(transaction, fence)
     }
 
@@ -40,5 +44,5 @@ impl FencedDatabase for SqlitePool {
 /// Whether SQLite has refused to commit. The lower byte of its codes says which kind of error it is.
 pub(crate) fn is_refusal(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok());
-    code.is_some_and(|code| code & 0xff != IO_ERROR)
+    code.is_some_and(|code| !matches!(code & 0xff, NO_TRANSACTION | IO_ERROR))
 }

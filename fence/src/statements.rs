@@ -23,16 +23,47 @@ pub(crate) const COMMIT_IF_GOOD: &str = "SAVEPOINT still_good; COMMIT";
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) const COMMIT_AND_BEGIN: &str = "SAVEPOINT still_good; COMMIT; BEGIN";
 
-/// Makes the table. Two that do so at the same time would disturb each other, in spite of IF NOT EXISTS: statements
-/// that are sent together are one transaction, which keeps the advisory lock.
+/// On MySQL and SQLite, some errors roll back the whole transaction, and what a body executes then is committed at
+/// once. The rollback also removes this savepoint, without which a result is not stored, and MySQL does not commit.
+/// (SQLite then refuses a COMMIT anyway.)
+#[cfg(any(feature = "diesel-sqlite", feature = "sqlx-sqlite", feature = "__sea-orm"))]
+pub(crate) const MARK: &str = "SAVEPOINT still_open";
+
+/// Fails if the mark is gone.
+#[cfg(all(feature = "once", any(feature = "__mysql", feature = "diesel-sqlite", feature = "sqlx-sqlite")))]
+pub(crate) const STILL_OPEN: &str = "RELEASE SAVEPOINT still_open; SAVEPOINT still_open";
+
+/// Begins with the mark, by one message.
+#[cfg(feature = "sqlx-mysql")]
+pub(crate) const BEGIN_MARKED_IN_MYSQL: &str = "BEGIN; SAVEPOINT still_open";
+
+/// The server commits only if the mark is there.
+#[cfg(feature = "__mysql")]
+pub(crate) const COMMIT_IF_OPEN_IN_MYSQL: &str = "RELEASE SAVEPOINT still_open; COMMIT";
+
+/// Makes the tables. If they exist, it needs no right to create tables, which CREATE TABLE IF NOT EXISTS does. Two that
+/// make them at the same time would disturb each other, so the statement keeps an advisory lock.
 #[cfg(feature = "__postgres")]
-pub(crate) const MAKE_IN_POSTGRES: &str =
-    concat!("SELECT pg_advisory_xact_lock(hashtext('distlock_fence')); ", include_str!("sql/postgres.sql"));
+pub(crate) const MAKE_IN_POSTGRES: &str = concat!(
+    "DO $$ BEGIN IF to_regclass('distlock_fence') IS NULL OR to_regclass('distlock_once') IS NULL \
+     OR to_regclass('distlock_once_expires') IS NULL THEN \
+     PERFORM pg_advisory_xact_lock(hashtext('distlock_fence')); ",
+    include_str!("sql/postgres.sql"),
+    " END IF; END $$"
+);
 
 /// Stores the larger token. VALUES() is deprecated by MySQL, but MariaDB knows nothing else.
 #[cfg(feature = "__mysql")]
 pub(crate) const RAISE_IN_MYSQL: &str = "INSERT INTO distlock_fence (`key`, token) VALUES (?, ?) \
                                          ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))";
+
+/// The same with the mark, as one text for one message, which cannot be prepared.
+#[cfg(any(feature = "mysql-async", feature = "__sea-orm"))]
+pub(crate) fn raise_and_mark_in_mysql(key: &str, token: i64) -> String {
+    let key: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let raise = RAISE_IN_MYSQL.replacen('?', &format!("x'{key}'"), 1).replacen('?', &token.to_string(), 1);
+    format!("{raise}; SAVEPOINT still_open")
+}
 
 /// The token of a key as it is committed now, not in the snapshot of the transaction.
 #[cfg(feature = "__mysql")]

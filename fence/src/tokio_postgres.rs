@@ -38,6 +38,7 @@ use tokio_postgres::error::{Severity, SqlState};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Transaction};
 
+use crate::error::is_refused_by_postgres;
 #[cfg(feature = "once")]
 use crate::once_statements::{POSTGRES, millis};
 use crate::same_database::asserted;
@@ -228,5 +229,7 @@ pub(crate) async fn store(
 
 /// Whether the server has refused to commit. With FATAL it ends the connection, maybe after it has committed.
 fn is_refusal(error: &Error) -> bool {
-    error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
+    error.as_db_error().is_some_and(|error| {
+        error.parsed_severity() == Some(Severity::Error) && is_refused_by_postgres(error.code().code())
+    })
 }

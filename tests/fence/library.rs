@@ -66,7 +66,7 @@ pub(crate) enum Step {
     Write,
     /// Increments a counter, by a read and a write.
     CountUp,
-    /// Executes a statement that fails.
+    /// Executes a statement that fails. On MySQL and SQLite, the transaction ends.
     Fail,
 }
 
@@ -85,6 +85,8 @@ pub(crate) enum End {
     DoAndWrite(Box<dyn FnOnce() + Send>),
     /// Executes a statement that fails, and hides the error.
     HideAFailure,
+    /// The same, and writes again.
+    HideAFailureAndWrite,
 }
 
 impl Plan {
@@ -105,10 +107,10 @@ impl Plan {
         self.before.take().into_iter().chain([Step::Write])
     }
 
-    /// The step that comes last.
-    pub(crate) async fn written(self) -> Result<Option<Step>, Failure> {
+    /// The steps that come last.
+    pub(crate) async fn written(self) -> Result<&'static [Step], Failure> {
         match self.end {
-            End::Commit => Ok(None),
+            End::Commit => Ok(&[]),
             End::Refuse => Err(Failure::Refused),
             End::Panic => panic!("the body"),
             End::Hang(written) => {
@@ -117,13 +119,14 @@ impl Plan {
             }
             End::Do(what) => {
                 what();
-                Ok(None)
+                Ok(&[])
             }
             End::DoAndWrite(what) => {
                 what();
-                Ok(Some(Step::Write))
+                Ok(&[Step::Write])
             }
-            End::HideAFailure => Ok(Some(Step::Fail)),
+            End::HideAFailure => Ok(&[Step::Fail]),
+            End::HideAFailureAndWrite => Ok(&[Step::Fail, Step::Write]),
         }
     }
 
@@ -134,7 +137,7 @@ impl Plan {
         mut step: impl FnMut(Step) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         runtime.block_on(self.begun()).try_for_each(&mut step)?;
-        runtime.block_on(self.written())?.map_or(Ok(()), step)
+        runtime.block_on(self.written())?.iter().copied().try_for_each(step)
     }
 }
 
@@ -145,7 +148,7 @@ macro_rules! follow {
         for $step in $plan.begun().await {
             $do.await?;
         }
-        if let Some($step) = $plan.written().await? {
+        for &$step in $plan.written().await? {
             $do.await?;
         }
         Ok::<_, Failure>(())

@@ -1,15 +1,19 @@
-//! Migrations of sqlx under a lock, with sqlx's own lock switched off. Instances that start at the same time migrate
-//! once, even if a pooler gives each transaction of the lock another connection. (Migrations of sqlx themselves do not
-//! work through such a pooler, because the names of prepared statements collide.)
+//! The tables of fences for a role that may not create them. Migrations of sqlx under a lock, with sqlx's own lock
+//! switched off. Instances that start at the same time migrate once, even if a pooler gives each transaction of the
+//! lock another connection. (Migrations of sqlx themselves do not work through such a pooler, because the names of
+//! prepared statements collide.)
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use distlock::LockManager;
+use distlock_fence::{Fence, FenceError};
 use distlock_fixtures::{PgBouncer, PostgresServer};
 use sqlx::PgPool;
 use sqlx::migrate::Migrator;
 use tokio::task::JoinSet;
+
+use crate::world::postgres_at;
 
 /// Two steps, each of which fails if it is executed twice.
 fn steps(folder: &Path) {
@@ -55,4 +59,20 @@ async fn four_instances_migrate_once_with_the_lock_behind_a_pooler() {
     let pooler = PgBouncer::to(&server);
     let locks = format!("{}?listen=off", pooler.url());
     four_instances_migrate_once(&server, &locks, &server.url()).await;
+}
+
+/// A program calls `migrate` at every start, with a role that has the rights of the book.
+#[tokio::test]
+async fn the_tables_that_exist_need_no_right_to_make_them() {
+    let (owner, options) = postgres_at("read committed").await;
+    let writer = "REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+                  CREATE ROLE fence_writer;
+                  GRANT SELECT, INSERT, UPDATE ON distlock_fence TO fence_writer";
+    sqlx::raw_sql(writer).execute(&owner).await.unwrap();
+    let pool = PgPool::connect_with(options.options([("role", "fence_writer")])).await.unwrap();
+    distlock_fence::migrate(&pool).await.unwrap();
+    distlock_fence::transaction(&Fence::new("k", 1), &pool, async |_| Ok::<_, FenceError>(())).await.unwrap();
+    sqlx::raw_sql("DROP TABLE distlock_once").execute(&owner).await.unwrap();
+    let error = distlock_fence::migrate(&pool).await.unwrap_err();
+    assert!(error.to_string().contains("permission denied"), "{error}");
 }

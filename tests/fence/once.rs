@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use distlock_fence::{Fence, FenceError, MAX_RESULT, Once, Outcome};
+use distlock_fence::{Fence, FenceError, FencedDatabase, MAX_RESULT, Once, OnceDatabase, Outcome, Stored};
+use sea_orm::SqlxMySqlConnector;
+use sqlx::{MySqlPool, PgPool};
 
 use crate::libraries::On;
 use crate::libraries::asynchronous::{deadpool_postgres, diesel_async, diesel_async_singly, tokio_postgres};
@@ -11,7 +13,7 @@ use crate::libraries::pools::{
     mysql_async_on_mariadb, sea_orm_on_mariadb, sea_orm_on_postgres, sea_orm_on_sqlite, sqlx_at,
 };
 use crate::library::{Failure, Library, OnceLibrary, Plan};
-use crate::world::{World, mariadb_at, postgres_at, sqlite};
+use crate::world::{World, mariadb_at, mariadb_url, postgres_at, sqlite};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -141,13 +143,68 @@ async fn many_at_once_run_once<L: OnceLibrary>(library: &L) {
     }
 }
 
+/// A result is stored and rolled back, at a level at which others may read it in between.
+async fn a_result_that_is_rolled_back_is_no_result<L: OnceLibrary<Observer = MySqlPool>>(library: &L) {
+    let (pool, request, fence) = (library.observer(), Once::new(DAY), Fence::new("k", 1));
+    let mut first = FencedDatabase::begin(pool, &fence).await.unwrap();
+    let stored = Stored { result: "1".to_owned(), arguments: None };
+    MySqlPool::store(&mut first, &fence, &stored, DAY).await.unwrap();
+
+    let (copy, its) = (library.clone(), fence.clone());
+    let second = tokio::spawn(async move { run(&copy, &its, &request).await });
+    let reads = "SELECT count(*) FROM information_schema.processlist \
+                 WHERE db = DATABASE() AND command <> 'Sleep' AND info LIKE 'SELECT result%'";
+    while !second.is_finished() && sqlx::query_scalar::<_, i64>(reads).fetch_one(pool).await.unwrap() == 0 {
+        tokio::task::yield_now().await;
+    }
+    MySqlPool::roll_back(first).await;
+    assert_eq!(second.await.unwrap().unwrap(), (1, Outcome::FirstRun));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_is_rolled_back_is_no_result_with_sqlx() {
+    let (library, _its) = observed(mariadb_at("READ UNCOMMITTED")).await;
+    a_result_that_is_rolled_back_is_no_result(&library).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_is_rolled_back_is_no_result_with_sea_orm() {
+    let (pool, _its) = mariadb_at("READ UNCOMMITTED").await;
+    let library = On::new(SqlxMySqlConnector::from_sqlx_mysql_pool(pool.clone()), pool);
+    a_result_that_is_rolled_back_is_no_result(&library).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_is_rolled_back_is_no_result_with_mysql_async() {
+    let (pool, options) = mariadb_at("READ UNCOMMITTED").await;
+    let url = mysql_async::Opts::from_url(&mariadb_url(&options)).unwrap();
+    let level = "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED";
+    let options = mysql_async::OptsBuilder::from_opts(url).setup(vec![level]);
+    a_result_that_is_rolled_back_is_no_result(&On::new(mysql_async::Pool::new(options), pool)).await;
+}
+
+/// The planner reads the whole table only if it must.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn expired_results_on_postgres_are_found_by_their_index() {
+    let (pool, options) = postgres_at("read committed").await;
+    let unwilling = PgPool::connect_with(options.options([("enable_seqscan", "off")])).await.unwrap();
+    let scans = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'distlock_once_expires'";
+    let is_used = async {
+        // The server reports its scans with a delay.
+        while sqlx::query_scalar::<_, i64>(scans).fetch_one(&pool).await.unwrap() == 0 {
+            distlock_fence::prune(&unwilling).await.unwrap();
+        }
+    };
+    tokio::time::timeout(distlock_fixtures::BOUND, is_used).await.expect("the index is used");
+}
+
 const BOOK: &str = include_str!("../../docs/book/src/with-a-database.md");
 
 /// The statement of the book that deletes fences of expired results, with the time and the column of a database.
 fn deletion(time: &str, key: &str) -> String {
     let (_, statement) = BOOK.split_once("```sql\nDELETE FROM distlock_fence WHERE").unwrap();
     let (statement, _) = statement.split_once("```").unwrap();
-    let on_postgres = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let on_postgres = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
     assert!(BOOK.contains(&format!("| `{time}` |")) && BOOK.contains(key), "{time}, {key}");
     assert_eq!((statement.matches(on_postgres).count(), statement.matches(".key").count()), (1, 2));
     let statement = statement.replace(on_postgres, time).replace(".key", &format!(".{key}"));
@@ -191,7 +248,7 @@ macro_rules! deletes_fences {
 
 deletes_fences! {
     fences_of_expired_results_on_postgres: postgres_at("read committed"),
-        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint", "key";
+        "(extract(epoch FROM statement_timestamp()) * 1000)::bigint", "key";
     fences_of_expired_results_on_mariadb: mariadb_at("REPEATABLE READ"),
         "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000", "`key`";
     fences_of_expired_results_on_sqlite: sqlite(),

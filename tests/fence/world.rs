@@ -39,13 +39,20 @@ pub(crate) mod sql {
                                         WHERE datname = current_database() AND wait_event_type = 'Lock'";
     }
 
+    /// The statements for SQLite.
+    pub(crate) mod sqlite {
+        pub(crate) use super::{READ, SET, WAITS, WRITE, WRITTEN};
+        pub(crate) const FAIL: &str = "INSERT OR ROLLBACK INTO counter VALUES ('k', 1)";
+    }
+
     /// The statements for MySQL.
     pub(crate) mod mysql {
         pub(crate) const WRITE: &str = "INSERT INTO done (name, token) VALUES (?, ?)";
         pub(crate) const WRITTEN: &str = "SELECT token FROM done WHERE name = ? ORDER BY id";
         pub(crate) const READ: &str = "SELECT n FROM counter WHERE name = ?";
         pub(crate) const SET: &str = "UPDATE counter SET n = ? WHERE name = ?";
-        pub(crate) const FAIL: &str = super::FAIL;
+        /// Waits for another transaction, for a deadlock.
+        pub(crate) const FAIL: &str = "UPDATE counter SET n = 1 WHERE name = 'other'";
         pub(crate) const WAITS: &str = "SELECT count(*) FROM information_schema.processlist \
                                         WHERE db = DATABASE() AND info LIKE 'INSERT INTO distlock_fence%'";
     }
@@ -97,7 +104,7 @@ macro_rules! world {
 
 world!(PgPool, sql::postgres);
 world!(MySqlPool, sql::mysql);
-world!(SqlitePool, sql);
+world!(SqlitePool, sql::sqlite);
 
 /// A separate database on the shared PostgreSQL server, with this isolation level.
 pub(crate) async fn postgres_at(level: &str) -> (PgPool, PgConnectOptions) {

@@ -140,3 +140,16 @@ async fn a_role_whose_transactions_are_isolated_otherwise_or_read_only_is_told_w
         manager.lock("k").acquire().await.unwrap().release().await.unwrap();
     }
 }
+
+/// With this setting, a backslash in a literal has another meaning.
+#[tokio::test]
+async fn a_text_is_published_under_the_same_key_whatever_a_backslash_means() {
+    let server = PostgresServer::shared();
+    let schema = PostgresServer::unused_schema();
+    let url = format!("{}?options=-c%20standard_conforming_strings%3Doff", server.url());
+    let candidate = manager(&url, &schema).await.leader("office").value("10.0.0.7:80");
+    candidate.run(async |_| ()).await.unwrap();
+    let published =
+        format!("SELECT FROM {schema}.holder_1 WHERE key = decode('ff', 'hex') || 'office'::bytea");
+    assert_eq!(server.rows(&published).await.len(), 1);
+}

@@ -70,3 +70,22 @@ async fn fifty_thousand_rows_of_old_keys_are_removed_by_one_pass() {
     held.check().unwrap();
     held.release().await.unwrap();
 }
+
+/// The text of a key whose row was removed, and that of one that is held.
+#[tokio::test]
+async fn a_published_text_is_removed_after_the_row_of_its_key() {
+    let server = PostgresServer::shared();
+    let schema = PostgresServer::unused_schema();
+    let manager = manager(&server.url(), &schema).await;
+    let held = manager.lock("held").acquire().await.unwrap();
+    let publish = format!(
+        "INSERT INTO {schema}.holder_1 SELECT decode('ff', 'hex') || key, 'dl1:x:1' || chr(10) || 'text', 'infinity'
+            FROM (VALUES ('held'::bytea), ('removed')) AS published (key)"
+    );
+    server.run(&publish).await;
+    let texts = format!("SELECT substring(key FROM 2) FROM {schema}.holder_1");
+    eventually("one text is left", async || server.rows(&texts).await.len() == 1).await;
+    let left: Vec<u8> = server.rows(&texts).await[0].get(0);
+    assert_eq!(left, b"held");
+    held.release().await.unwrap();
+}

@@ -7,7 +7,7 @@ use syn::{BinOp, Expr, ExprAssign, ExprBinary, ExprMethodCall, ExprReference, Id
 use crate::places::Place;
 
 /// The places to which these statements assign, or that they may change in another way, with their variables. A method
-/// may change only those variables that are `mutable`. A method of `self` itself does not count: most of them only read.
+/// may change only those variables that are `mutable`. A method of `self` itself does not count: most only read.
 pub(super) fn changed(statements: &[&Stmt], mutable: &[Ident]) -> Vec<(Ident, Place)> {
     let mut changes = Changes { mutable, places: Vec::new() };
     statements.iter().for_each(|statement| changes.visit_stmt_mut(&mut (*statement).clone()));

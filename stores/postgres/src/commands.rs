@@ -57,7 +57,7 @@ const LIST: &str = "\
 /// The pages follow the primary key. Every acquisition and renewal would have to write an index on `expires`; without
 /// it, they write no index (HOT). The lock on the row of floor_1 lets one process at a time remove rows. The same
 /// transaction raises the floor, and make_row_1 waits for that before it reads the floor. The rows that dead processes
-/// left in the other tables are removed with the first page.
+/// left in the other tables, and the texts of keys that have no row, are removed with the first page.
 const PRUNE: &str = "\
     WITH turn AS MATERIALIZED (SELECT FROM @.floor_1 WHERE clock_timestamp() < $1 FOR UPDATE SKIP LOCKED), \
     page AS MATERIALIZED (\
@@ -71,22 +71,25 @@ const PRUNE: &str = "\
     waiters AS (DELETE FROM @.waiter_1 WHERE $2 = '' AND EXISTS (SELECT FROM turn) \
         AND dies < statement_timestamp() - interval '1 hour'), \
     holders AS (DELETE FROM @.holder_1 WHERE $2 = '' AND EXISTS (SELECT FROM turn) \
-        AND expires < statement_timestamp() - interval '1 hour') \
+        AND expires < statement_timestamp() - interval '1 hour'), \
+    texts AS (DELETE FROM @.holder_1 h WHERE $2 = '' AND EXISTS (SELECT FROM turn) AND h.key >= decode('ff', 'hex') \
+        AND NOT EXISTS (SELECT FROM @.lock_1 l WHERE l.key = substring(h.key FROM 2))) \
     SELECT (SELECT key FROM page ORDER BY key OFFSET $3 - 1)";
 
 /// The text of a holder is a row of holder_1 under a key that no lock can have, because the key is not valid text. So
-/// no administrator has to create another table. It stays until the next holder of the key publishes.
+/// no administrator has to create another table. It stays until the next holder of the key publishes, or until the row
+/// of the key is removed. (A literal `'\\xff'` would depend on `standard_conforming_strings`.)
 const PUBLISH: &str = "\
     WITH held AS MATERIALIZED (SELECT FROM @.lock_1 WHERE key = $2 AND owner = $3 AND clock_timestamp() < $1 \
         FOR NO KEY UPDATE), \
-    gone AS (DELETE FROM @.holder_1 WHERE key = '\\xff'::bytea || $2 AND owner <> $4 AND EXISTS (SELECT FROM held)), \
+    gone AS (DELETE FROM @.holder_1 WHERE key = decode('ff', 'hex') || $2 AND owner <> $4 AND EXISTS (SELECT FROM held)), \
     kept AS (INSERT INTO @.holder_1 (key, owner, expires) \
-        SELECT '\\xff'::bytea || $2, $4, 'infinity' WHERE EXISTS (SELECT FROM held) ON CONFLICT DO NOTHING) \
+        SELECT decode('ff', 'hex') || $2, $4, 'infinity' WHERE EXISTS (SELECT FROM held) ON CONFLICT DO NOTHING) \
     SELECT EXISTS (SELECT FROM held)";
 
 /// The owner and a line end come before the text.
 const UNPUBLISH: &str = "\
-    WITH gone AS (DELETE FROM @.holder_1 WHERE key = '\\xff'::bytea || $2 AND left(owner, length($3) + 1) = $3 || chr(10) \
+    WITH gone AS (DELETE FROM @.holder_1 WHERE key = decode('ff', 'hex') || $2 AND left(owner, length($3) + 1) = $3 || chr(10) \
         AND clock_timestamp() < $1 RETURNING 1) \
     SELECT EXISTS (SELECT FROM gone)";
 
@@ -108,7 +111,7 @@ const REPLACE: &str = "\
         CASE WHEN clock_timestamp() < $1 THEN 'free' ELSE 'late' END)";
 
 const PUBLISHED: &str = "\
-    SELECT owner FROM @.holder_1 WHERE key = '\\xff'::bytea || $2 AND clock_timestamp() < $1";
+    SELECT owner FROM @.holder_1 WHERE key = decode('ff', 'hex') || $2 AND clock_timestamp() < $1";
 
 const CONNECTIONS: &str = "\
     SELECT DISTINCT application_name FROM pg_catalog.pg_stat_activity \

@@ -75,7 +75,7 @@ struct Counter {
 }
 
 macro_rules! diesel_on {
-    ($connection:ty, $observer:ty, $step:ident, $first:expr) => {
+    ($connection:ty, $observer:ty, $step:ident, $sql:ident, $first:expr) => {
         impl Idle<$connection> {
             fn connection(&self) -> $connection {
                 self.used().unwrap_or_else(|| {
@@ -127,18 +127,19 @@ macro_rules! diesel_on {
                     let set = diesel::sql_query(sql::SET).bind::<BigInt, _>(number + 1).bind::<Text, _>(key);
                     set.execute(connection)?;
                 }
-                Step::Fail => assert!(connection.batch_execute(sql::FAIL).is_err()),
+                Step::Fail => assert!(connection.batch_execute(sql::$sql::FAIL).is_err()),
             }
             Ok(())
         }
     };
 }
 
-diesel_on!(PgConnection, PgPool, step_on_postgres, "SELECT 1");
+diesel_on!(PgConnection, PgPool, step_on_postgres, postgres, "SELECT 1");
 diesel_on!(
     SqliteConnection,
     SqlitePool,
     step_on_sqlite,
+    sqlite,
     format!("PRAGMA busy_timeout = {}", distlock_fixtures::BOUND.as_millis())
 );
 
@@ -251,7 +252,7 @@ fn rusqlite_step(tx: &rusqlite::Connection, fence: &Fence, step: Step) -> Result
             let number: i64 = tx.query_row(sql::READ, [fence.key()], |row| row.get(0))?;
             tx.execute(sql::SET, params![number + 1, fence.key()])?;
         }
-        Step::Fail => assert!(tx.execute_batch(sql::FAIL).is_err()),
+        Step::Fail => assert!(tx.execute_batch(sql::sqlite::FAIL).is_err()),
     }
     Ok(())
 }

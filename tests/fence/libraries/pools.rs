@@ -102,9 +102,10 @@ pub(crate) async fn sea_orm_on_sqlite() -> (On<DatabaseConnection, SqlitePool>, 
 impl Steps for DatabaseConnection {
     async fn step(tx: &mut DatabaseTransaction, fence: &Fence, step: Step) -> Result<(), Failure> {
         let backend = tx.get_database_backend();
-        let [write, read, set] = match backend {
-            DbBackend::MySql => [sql::mysql::WRITE, sql::mysql::READ, sql::mysql::SET],
-            DbBackend::Postgres | DbBackend::Sqlite => [sql::WRITE, sql::READ, sql::SET],
+        let [write, read, set, fail] = match backend {
+            DbBackend::MySql => [sql::mysql::WRITE, sql::mysql::READ, sql::mysql::SET, sql::mysql::FAIL],
+            DbBackend::Postgres => [sql::WRITE, sql::READ, sql::SET, sql::FAIL],
+            DbBackend::Sqlite => [sql::WRITE, sql::READ, sql::SET, sql::sqlite::FAIL],
         };
         let with = |sql: &str, values: Vec<Value>| Statement::from_sql_and_values(backend, sql, values);
         match step {
@@ -117,7 +118,7 @@ impl Steps for DatabaseConnection {
                 let number: i64 = number.try_get("", "n")?;
                 tx.execute(with(set, vec![(number + 1).into(), fence.key().into()])).await?;
             }
-            Step::Fail => assert!(tx.execute_unprepared(sql::FAIL).await.is_err()),
+            Step::Fail => assert!(tx.execute_unprepared(fail).await.is_err()),
         }
         Ok(())
     }
