@@ -412,22 +412,23 @@ pub(crate) fn contains_ident(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> boo
     })
 }
 
+/// A type without the parentheses around it, and without the invisible group that a `macro_rules` macro makes.
+fn bare(mut ty: &Type) -> &Type {
+    loop {
+        ty = match ty {
+            Type::Paren(paren) => &paren.elem,
+            Type::Group(group) => &group.elem,
+            _ => return ty,
+        };
+    }
+}
+
 /// Whether a type is `&mut`.
 fn is_mutable(ty: &Type) -> bool {
-    match ty {
-        Type::Reference(reference) => reference.mutability.is_some(),
-        Type::Paren(paren) => is_mutable(&paren.elem),
-        Type::Group(group) => is_mutable(&group.elem),
-        _ => false,
-    }
+    matches!(bare(ty), Type::Reference(reference) if reference.mutability.is_some())
 }
 
 /// Whether a type is `()`.
 fn is_unit(ty: &Type) -> bool {
-    match ty {
-        Type::Tuple(tuple) => tuple.elems.is_empty(),
-        Type::Paren(paren) => is_unit(&paren.elem),
-        Type::Group(group) => is_unit(&group.elem),
-        _ => false,
-    }
+    matches!(bare(ty), Type::Tuple(tuple) if tuple.elems.is_empty())
 }

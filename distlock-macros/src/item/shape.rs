@@ -6,10 +6,10 @@ use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::{Block, Expr, ExprAsync, Ident, Pat, ReturnType, Signature, Stmt, Token, Type, TypeParamBound};
 
-use super::bound_names;
 use super::lazy::{self, Lazy};
 use super::returns;
 use super::{FutureShape, Shape};
+use super::{bare, bound_names};
 use crate::diag::{self, Errors};
 
 /// Finds out how a function's value comes about, and refuses one that is still to be worked on when it has returned.
@@ -59,9 +59,7 @@ enum Returned {
 }
 
 fn returned(ty: &Type) -> Returned {
-    match ty {
-        Type::Group(group) => returned(&group.elem),
-        Type::Paren(paren) => returned(&paren.elem),
+    match bare(ty) {
         Type::ImplTrait(ty) => returned_by_bounds(&ty.bounds),
         Type::TraitObject(ty) => returned_by_bounds(&ty.bounds),
         Type::Path(path) => {

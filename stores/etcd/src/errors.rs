@@ -119,10 +119,8 @@ impl LinkError {
             },
             Code::ResourceExhausted => {
                 let text = format!("{place} is overloaded ({words})");
-                let error = match message.contains("too many requests") {
-                    true => LinkError::later(text),
-                    false => LinkError::unknown(text),
-                };
+                let is_refused = message.contains("too many requests");
+                let error = if is_refused { LinkError::later(text) } else { LinkError::unknown(text) };
                 LinkError { connection: Connection::GoesOn, ..error }
             }
             Code::Unimplemented | Code::InvalidArgument | Code::FailedPrecondition => LinkError::refused(

@@ -344,7 +344,7 @@ impl LockStore for ZooKeeperStore {
         // After a panic, `run` is called again. The session has ended with the first call, and the manager knows that.
         *self.link.lock() = None;
         self.tickets.lock().clear();
-        let _some_were_left: bool = self.places.lock().clear();
+        self.places.lock().clear();
         tokio::select! {
             () = self.supervise(&events) => {}
             () = self.closed.notified() => {}
@@ -355,7 +355,7 @@ impl LockStore for ZooKeeperStore {
 
     async fn close(&self) {
         let link = self.link.lock().take();
-        let _some_were_left: bool = self.places.lock().clear();
+        self.places.lock().clear();
         self.closed.notify_one();
         let (left_tickets, Some(link)) = (self.tickets.lock().leave(), link) else { return };
         if left_tickets {

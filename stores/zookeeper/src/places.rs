@@ -131,10 +131,10 @@ impl Places {
         }
     }
 
-    /// The session is over, and all its places are gone. Returns whether there were any.
-    pub(super) fn clear(&mut self) -> bool {
+    /// The session is over, and all its places are gone.
+    pub(super) fn clear(&mut self) {
         self.watch_nothing();
-        !std::mem::take(&mut self.owners).is_empty()
+        self.owners = HashMap::new();
     }
 
     fn set(&mut self, key: &Arc<str>, owner: &Owner, entry: OwnPlace) {
@@ -198,7 +198,10 @@ mod tests {
         let watch = || tokio::spawn(std::future::pending::<()>());
         for end in [
             |places: &mut Places, key: &Arc<str>, owner: &Owner| drop(places.goes(key, owner, SESSION)),
-            |places: &mut Places, _: &Arc<str>, _: &Owner| assert!(places.clear()),
+            |places: &mut Places, _: &Arc<str>, _: &Owner| {
+                assert!(!places.owners.is_empty());
+                places.clear();
+            },
             |places: &mut Places, _: &Arc<str>, _: &Owner| places.watch_nothing(),
             |places: &mut Places, key: &Arc<str>, owner: &Owner| places.asks(key, owner, SESSION),
             |places: &mut Places, key: &Arc<str>, owner: &Owner| places.comes(key, owner, Came::InTurn),
@@ -213,7 +216,7 @@ mod tests {
             assert!(!places.is_awaited(&key, &owner));
             second.abort();
             drop(second.await);
-            let _some_were_left: bool = places.clear();
+            places.clear();
         }
         let task = watch();
         places.awaits(&key, &owner, task.abort_handle());

@@ -21,7 +21,7 @@ impl ZooKeeperStore {
                 Ok(session) => {
                     backoff = Backoff::default();
                     let cause = self.serve(session, events).await;
-                    let _had_some: bool = self.places.lock().clear();
+                    self.places.lock().clear();
                     // If the session still exists on the server, it ends now: the tasks of the tickets no longer keep
                     // its client.
                     self.tickets.lock().clear();
