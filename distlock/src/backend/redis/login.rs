@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ProtocolVersion, RedisConnectionInfo, RedisResult, Value, cmd};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::errors::CredentialsFrom;
@@ -124,19 +123,9 @@ impl Login {
     }
 }
 
-/// Runs in a separate task, so a panic of the function ends only that task.
 async fn given_by(provider: &Provider) -> io::Result<Credentials> {
-    let provider = provider.clone();
-    // Ends when this future is dropped.
-    let mut task = JoinSet::new();
-    task.spawn(async move { provider.ask().await });
-    match task.join_next().await {
-        Some(Ok(Ok(credentials))) => Ok(credentials),
-        Some(Ok(Err(error))) => {
-            Err(io::Error::other(format!("the function that gives credentials failed: {error}")))
-        }
-        Some(Err(_)) | None => Err(io::Error::other("the function that gives credentials panicked")),
-    }
+    let given = provider.ask().await;
+    given.map_err(|error| io::Error::other(format!("the function that gives credentials failed: {error}")))
 }
 
 /// After three quarters of their lifetime.
