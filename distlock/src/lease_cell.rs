@@ -206,9 +206,12 @@ impl LeaseCell {
         self.shorten(now, cap);
     }
 
-    /// The requester has noticed the grant. No effect if the engine has given the hold up before; then the
-    /// state says so, too.
-    pub(crate) fn claim(&self) {
+    /// The requester has noticed the grant. No effect if the engine has given the hold up before, or the hold has ended
+    /// by `now`; then the state says so, too.
+    pub(crate) fn claim(&self, now: Time) {
+        if !matches!(self.state(now), CellState::Until(_)) {
+            return;
+        }
         let _ = self.claim.compare_exchange(UNCLAIMED, CLAIMED, Ordering::AcqRel, Ordering::Acquire);
     }
 

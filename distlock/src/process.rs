@@ -50,6 +50,12 @@ impl Process {
     }
 }
 
+impl Default for Process {
+    fn default() -> Self {
+        Process::current()
+    }
+}
+
 /// The reply of every operation in a forked process.
 pub(crate) fn forked() -> StoreError {
     StoreError::new(

@@ -78,7 +78,7 @@ impl PendingAcquire {
         if let AcquireResult::Acquired(lease_handle) = &answered
             && noticed_grants_are_claimed()
         {
-            lease_handle.cell.claim();
+            lease_handle.cell.claim(clock::now());
         }
         answered
     }

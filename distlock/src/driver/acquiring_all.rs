@@ -130,7 +130,7 @@ impl AcquiringAll {
             };
             match answer {
                 AcquireResult::Acquired(lease_handle) => {
-                    lease_handle.cell.claim();
+                    lease_handle.cell.claim(clock::now());
                     self.acquired.push(lease_handle);
                 }
                 AcquireResult::Not(Outcome::Skipped) => return Poll::Ready(None),

@@ -79,17 +79,16 @@ impl<T> AnswerReceiver<T> {
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, NoAnswer>> {
-        if let Some(answer) = self.now() {
-            return Poll::Ready(answer);
-        }
         // A waker is neither cloned nor dropped while the mutex is held, because it is foreign code.
         let waker = cx.waker().clone();
-        let before = match &mut *self.0.lock() {
-            State::Awaited(known) => known.replace(waker),
-            // It has arrived since then, and is taken below.
-            State::Given(_) | State::Over => Some(waker),
-        };
-        drop(before);
+        let mut state = self.0.lock();
+        if let State::Awaited(known) = &mut *state {
+            let former = known.replace(waker);
+            drop(state);
+            drop(former);
+            return Poll::Pending;
+        }
+        drop(state);
         self.now().map_or(Poll::Pending, Poll::Ready)
     }
 

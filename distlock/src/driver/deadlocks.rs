@@ -45,7 +45,9 @@ impl Core {
             let leases: BTreeSet<_> = cells.iter().map(|cell| (cell.key.clone(), cell.token)).collect();
             self.note_wait(record, &leases);
             changed.extend(leases.iter().cloned());
-            self.nested_waits.published(*number, leases);
+            let left = self.nested_waits.published(*number, leases);
+            self.forget_wait(*number, &left);
+            changed.extend(left);
         }
         let began = clock::now();
         for lease in changed {

@@ -59,7 +59,7 @@ impl Core {
 
     /// Whether no command is in flight and no release is pending.
     pub(crate) fn is_idle(&self) -> bool {
-        self.handed_over.load(Ordering::SeqCst) == 0 && self.engine.outstanding().pending_releases == 0
+        self.handed_over.load(Ordering::SeqCst) == 0 && self.engine.unconfirmed_releases() == 0
     }
 
     /// Notifies the backend, once, that the manager ends, and awaits it for at most `d`. Call this when no lock is
@@ -89,7 +89,7 @@ impl Core {
     pub(crate) fn unconfirmed(&self) -> usize {
         // Read first. A release whose reply is a failure is pending before it no longer counts here.
         let unanswered = self.unanswered_releases.load(Ordering::SeqCst);
-        unanswered + self.engine.outstanding().pending_releases
+        unanswered + self.engine.unconfirmed_releases()
     }
 
     /// Blocks this thread until the commands that no caller awaits have replies, but not beyond `until`.

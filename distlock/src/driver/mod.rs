@@ -248,8 +248,9 @@ impl Core {
             Effect::Done(requester, outcome) => Self::complete(requester, outcome),
             Effect::Lost(cell, reason) => {
                 self.myself.count_lost();
-                self.report_lost(&cell, reason);
+                // First, because observers may be slow, and a body must not run on for that time.
                 cell.notify();
+                self.report_lost(&cell, reason);
             }
             Effect::NotTaken { cell, after } => {
                 self.observers.tell(&Happened::NotTaken { lock: Lock::of(&cell), after });

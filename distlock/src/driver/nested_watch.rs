@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
@@ -79,13 +79,9 @@ pub(super) struct Due {
 }
 
 impl NestedWaits {
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock()
-    }
-
     /// The requests that are due, the longest overdue first, and the leases whose records are outdated.
     pub(super) fn due(&self, now: Time) -> (Vec<Due>, BTreeSet<Lease>) {
-        let entries = &mut *self.entries();
+        let entries = &mut *self.entries.lock();
         let due = entries.all.iter_mut().filter(|(_, entry)| entry.next_look <= now);
         let mut due: Vec<(&u64, &mut Entry)> = due.collect();
         due.sort_by_key(|(_, entry)| entry.next_look);
@@ -93,32 +89,29 @@ impl NestedWaits {
         (due.collect(), std::mem::take(&mut entries.outdated))
     }
 
-    /// From now on, the request is published next to these leases.
-    pub(super) fn published(&self, number: u64, leases: BTreeSet<Lease>) {
-        let entries = &mut *self.entries();
+    /// From now on, the request is published next to these leases. Returns those that it is no longer published next
+    /// to, because the section has ended, or has lost its lock.
+    pub(super) fn published(&self, number: u64, leases: BTreeSet<Lease>) -> BTreeSet<Lease> {
+        let entries = &mut *self.entries.lock();
         match entries.all.get_mut(&number) {
-            Some(entry) => {
-                let before = std::mem::replace(&mut entry.published, leases);
-                // A section around it has ended, or has lost its lock.
-                entries.outdated.extend(before.difference(&entry.published).cloned());
-            }
+            Some(entry) => &std::mem::replace(&mut entry.published, leases) - &entry.published,
             // It has ended meanwhile.
-            None => entries.outdated.extend(leases),
+            None => leases,
         }
     }
 
     /// A record could not be written or removed, so the next look retries it.
     pub(super) fn is_outdated(&self, lease: Lease) {
-        self.entries().outdated.insert(lease);
+        self.entries.lock().outdated.insert(lease);
     }
 
     pub(super) fn is_waiting(&self, number: u64) -> bool {
-        self.entries().all.contains_key(&number)
+        self.entries.lock().all.contains_key(&number)
     }
 
     /// Judges the result of a look for a request. Returns a deadlock if it is certain.
     pub(super) fn judge(&self, number: u64, found: Option<Deadlock>) -> Option<Deadlock> {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let entry = entries.all.get_mut(&number)?;
         let is_new = match (&entry.suspected, &found) {
             (Some(first), Some(found)) => !found.is_same(first),
@@ -136,7 +129,7 @@ impl NestedWaits {
 
     /// The time until the next look. `None`: no request waits and no record is outdated, so the task ends.
     fn pause(&self, now: Time) -> Option<Duration> {
-        let entries = &mut *self.entries();
+        let entries = &mut *self.entries.lock();
         let next = entries.all.values().map(|entry| entry.next_look.duration_since(now)).min();
         let next = next.or_else(|| (!entries.outdated.is_empty()).then_some(PUBLISHED_AFTER));
         entries.is_looked_after = next.is_some();
@@ -171,7 +164,7 @@ impl Core {
         let (next_look, pause) = (since.after(PUBLISHED_AFTER), PUBLISHED_AFTER);
         let (published, began, suspected) = (BTreeSet::new(), None, None);
         let entry = Entry { wait, key, ticket, since, next_look, pause, began, published, suspected };
-        let mut entries = self.nested_waits.entries();
+        let mut entries = self.nested_waits.entries.lock();
         let number = entries.next;
         entries.next += 1;
         entries.all.insert(number, entry);
@@ -184,7 +177,7 @@ impl Core {
     }
 
     pub(super) fn nested_wait_ends(&self, number: u64) {
-        let mut entries = self.nested_waits.entries();
+        let mut entries = self.nested_waits.entries.lock();
         let Some(entry) = entries.all.remove(&number) else { return };
         if entry.published.is_empty() {
             return;
@@ -212,12 +205,12 @@ impl Core {
 
     /// The keys for which requests wait inside sections.
     pub(crate) fn nested_keys(&self) -> BTreeSet<Arc<str>> {
-        self.nested_waits.entries().all.values().map(|entry| entry.key.clone()).collect()
+        self.nested_waits.entries.lock().all.values().map(|entry| entry.key.clone()).collect()
     }
 
     /// The key and the ticket of a request that still waits.
     pub(super) fn nested_request(&self, number: u64) -> Option<(Arc<str>, Ticket)> {
-        let entries = self.nested_waits.entries();
+        let entries = self.nested_waits.entries.lock();
         entries.all.get(&number).map(|entry| (entry.key.clone(), entry.ticket))
     }
 }

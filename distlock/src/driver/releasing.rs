@@ -223,7 +223,9 @@ impl Extending<'_> {
             CellState::Until(_) | CellState::Released => otherwise,
         };
         if !held {
-            return lost(Err(Failed::Lost(LostReason::Expired)));
+            let released = cell.state(clock::now()) == CellState::Released;
+            let reason = if released { LostReason::Released } else { LostReason::Expired };
+            return lost(Err(Failed::Lost(reason)));
         }
         confirmed(awaited.confirmation().await).and_then(|()| lost(Ok(())))
     }

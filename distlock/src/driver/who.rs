@@ -1,8 +1,8 @@
 //! The record of this process for operators.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
@@ -52,12 +52,8 @@ impl Drop for Published {
 }
 
 impl Myself {
-    fn published(&self) -> MutexGuard<'_, PublishedTexts> {
-        self.published.lock()
-    }
-
     fn change(&self, lease: &Lease, change: impl FnOnce(&mut PublishedText)) {
-        let mut published = self.published();
+        let mut published = self.published.lock();
         let text = published.entry(lease.clone()).or_default();
         change(text);
         if text.value.is_none() && text.waits.is_empty() {
@@ -97,7 +93,7 @@ impl Core {
 
     fn note(&self, key: &Arc<str>, token: Token, ttl: Duration) -> Option<HoldNote> {
         let hold = self.account(key)?.holds.into_iter().find(|hold| hold.token == token)?;
-        let published = self.myself.published();
+        let published = self.myself.published.lock();
         let text = published.get(&(key.clone(), token));
         let text = text.and_then(|text| with_waits(text.value.as_deref(), token, &text.waits));
         Some(HoldNote { key: key.clone(), hold, ttl, value: text.map(Arc::from) })
@@ -130,9 +126,17 @@ impl Core {
         }
     }
 
+    /// The sections that hold these leases are no longer around this request.
+    pub(super) fn forget_wait(&self, number: u64, leases: &BTreeSet<Lease>) {
+        for lease in leases {
+            self.myself.change(lease, |published| published.waits.retain(|wait| wait.number != number));
+        }
+    }
+
     /// The requests that now wait inside the section that holds this lease.
     pub(super) fn own_waits(&self, lease: &Lease) -> Vec<WaitRecord> {
-        let noted = self.myself.published().get(lease).map(|text| text.waits.clone()).unwrap_or_default();
+        let noted =
+            self.myself.published.lock().get(lease).map(|text| text.waits.clone()).unwrap_or_default();
         let beat = clock::now().0;
         let waiting = noted.into_iter().filter(|wait| self.nested_waits.is_waiting(wait.number));
         waiting.map(|wait| WaitRecord { beat, ..wait }).collect()

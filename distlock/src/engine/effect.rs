@@ -218,13 +218,6 @@ pub(crate) enum ReleaseStarted {
     WasLost(LostReason),
 }
 
-/// What still has to end before the manager is idle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outstanding {
-    pub(crate) holds: usize,
-    pub(crate) pending_releases: usize,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

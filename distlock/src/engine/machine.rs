@@ -8,7 +8,7 @@ use super::rules;
 use super::state::hashed::{AlreadyHashed, HashedKey, KeyHash, KeyHasher};
 use super::state::{Env, KeyState, PendingRelease, PendingReleases, SpareQueue};
 use super::step::Step;
-use super::{EffectList, Outcome, Outstanding};
+use super::{EffectList, Outcome};
 use crate::error::LostReason;
 #[cfg(test)]
 use crate::lease_cell::LeaseCell;
@@ -81,9 +81,9 @@ impl<W> Machine<W> {
         self.state(key)?.account(key, now)
     }
 
-    pub(crate) fn outstanding(&self) -> Outstanding {
-        let holds = self.keys.values().flat_map(|state| &state.leases).map(|lease| lease.holders.len()).sum();
-        Outstanding { holds, pending_releases: self.pending.len() }
+    /// The number of releases that the server has not confirmed.
+    pub(crate) fn unconfirmed_releases(&self) -> usize {
+        self.pending.len()
     }
 
     /// No task of this process waits for the key or holds it, and no other process is known to want it.
@@ -254,7 +254,7 @@ impl<W> Machine<W> {
             shrink(&mut self.keys);
             return result;
         }
-        if let Some(due) = state.timers(&self.env.link).next()
+        if let Some(due) = state.next_due(&self.env.link)
             && state.timer.is_none_or(|timer| due < timer)
         {
             if let Some(old) = state.timer.replace(due) {

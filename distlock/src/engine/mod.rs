@@ -36,8 +36,8 @@ mod step;
 mod tests;
 
 pub(crate) use effect::{
-    AcquirePurpose, Answer, Command, Confirmation, Context, Effect, EffectList, Outstanding, Queueing,
-    ReleasePurpose, ReleaseStarted, RenewPurpose, Telling,
+    AcquirePurpose, Answer, Command, Confirmation, Context, Effect, EffectList, Queueing, ReleasePurpose,
+    ReleaseStarted, RenewPurpose, Telling,
 };
 pub(crate) use machine::Machine;
 pub(crate) use params::{

@@ -223,19 +223,22 @@ impl<W> Step<'_, W> {
 
 /// The state of a key, twice: with absolute times, to be compared, and with the times as the line has them.
 fn state_of<W>(state: &KeyState<W>, client: &Arc<str>, now: Time) -> (String, String) {
-    let (mut phase, mut token, mut until, mut fence) = ("idle", None, now, None);
+    let (mut phase, mut token, mut until, mut section) = ("idle", None, now, None);
     if let Some(lease) = state.leases.first() {
-        let holder = lease.holders.first();
-        phase = if holder.is_some() { "held" } else { "linger" };
-        (token, fence) = (Some(lease.grant.token), holder.and_then(|holder| holder.cell.fence));
+        section = lease.holders.first().map(|holder| (holder.cell.ticket, holder.cell.fence.unwrap_or(0)));
+        phase = if section.is_some() { "held" } else { "linger" };
+        token = Some(lease.grant.token);
         until = lease.holders.iter().map(|holder| holder.until).min().unwrap_or(lease.grant.deadline);
     } else if let Some(attempt) = &state.attempt {
         (phase, token) = ("wait", Some(attempt.token));
     }
     let token = token.map(|token| shared_token_text(client, token));
-    let (token, fence) = (token.as_deref().unwrap_or_default(), fence.unwrap_or(0));
+    let token = token.as_deref().unwrap_or_default();
+    let (ticket, fence) = section.map_or((0, 0), |(ticket, fence)| (ticket.0, fence));
+    let inside: usize = state.leases.iter().map(|lease| lease.holders.len()).sum();
     let mut absolute = String::new();
-    let rest = format!(r#""ph":"{phase}","tok":"{token}","fence":{fence}"#);
+    let rest =
+        format!(r#""ph":"{phase}","tok":"{token}","fence":{fence},"section":{ticket},"inside":{inside}"#);
     write!(absolute, "{rest}{}", if phase == "held" || phase == "linger" { until.0 } else { 0 })
         .unwrap_or_default();
     let left = until.duration_since(now).as_micros();

@@ -114,7 +114,7 @@ fn loom_a_hold_that_was_given_up_is_noticed_as_lost() {
     loom::model(|| {
         let cell = cell();
         let holder = beside(&cell, |cell| {
-            cell.claim();
+            cell.claim(EARLY);
             cell.state(EARLY)
         });
         cell.lose(EARLY, LostReason::Taken);

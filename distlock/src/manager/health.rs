@@ -6,6 +6,7 @@ use super::LockManager;
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::observe::Events;
+use crate::process;
 use crate::protocol::Notifications;
 use distlock_store::Finding;
 
@@ -81,9 +82,20 @@ impl LockManager {
     #[must_use]
     pub fn health(&self) -> Health {
         let core = self.core();
+        // In a fork, a mutex may be locked by a thread that does not exist here.
+        if core.is_forked() {
+            return Health {
+                connected: false,
+                lasted: Duration::ZERO,
+                last_answer: None,
+                pushes: false,
+                cause: Some(process::forked().to_string()),
+                closed: true,
+            };
+        }
         let look = core.vitals.look();
         Health {
-            connected: look.up && !core.is_forked(),
+            connected: look.up,
             lasted: look.lasted,
             last_answer: look.answered,
             pushes: look.up && look.pushes == Notifications::On,

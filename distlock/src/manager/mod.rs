@@ -38,7 +38,8 @@ pub use schemes::register;
 /// this process holds or waits for.
 ///
 /// A program has one manager, or one for each deployment that it uses. Clones share everything. When the last clone,
-/// request and guard is dropped, the I/O thread finishes pending work (for at most a second) and ends.
+/// request and guard is dropped, the I/O thread finishes pending work (for at most a second), closes the store (for at
+/// most another second), and ends.
 ///
 /// # At the end of the process
 /// A guard that is dropped is released in the background, and a process that ends does not finish its background work.

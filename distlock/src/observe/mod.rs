@@ -24,6 +24,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::contained::contained;
+use crate::process::Process;
 pub(crate) use event::{Behind, Event, LeaderStep, Lock, ReleaseOutcome};
 pub(crate) use notice::{Failures, Notice};
 use stream::Readers;
@@ -50,6 +51,7 @@ pub(crate) struct Observers {
     readers: Arc<Readers>,
     /// The counter of sections, for tests.
     counts: counts::Counter,
+    made_in: Process,
 }
 
 impl Observers {
@@ -90,6 +92,10 @@ impl Observers {
     }
 
     pub(crate) fn tell(&self, event: &Event<'_>) {
+        // In a fork, a mutex of an observer may be locked by a thread that does not exist here.
+        if self.made_in.is_another() {
+            return;
+        }
         for observer in &self.all {
             // The panic hook has reported it; the other observers get the event nevertheless.
             drop(contained(|| observer.event(event)));

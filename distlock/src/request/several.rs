@@ -56,7 +56,9 @@ impl LockRequest {
             }
         }
         let guard = guard.ok_or_else(|| LockError::key("there are no keys to lock"))?;
-        if want.renewal == Renewal::Never || want.max_hold.is_some() || want.min_hold.is_some() {
+        let begins = want.renewal == Renewal::Never || want.max_hold.is_some() || want.min_hold.is_some();
+        // If a lock was lost while the others were awaited, no body runs, so `min_hold` must not keep them.
+        if begins && guard.check_here().is_ok() {
             guard.begin(want);
         }
         Ok(guard)

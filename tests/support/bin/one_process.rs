@@ -71,6 +71,8 @@ struct InHand<W> {
 /// Forks during sections of another thread, so that mutexes of the library may be locked at that moment.
 fn forked(url: &str) {
     let manager = LockManager::connect(url).unwrap();
+    // The channel has a mutex, too.
+    let _events = manager.events();
     let stop = Arc::new(AtomicBool::new(false));
     let busy = {
         let (manager, stop) = (manager.clone(), stop.clone());

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::alarm::Alarm;
-use crate::engine::{
-    Answer, Confirmation, Context, EffectList, KeyHash, KeyHasher, Machine, Outcome, Outstanding, Step,
-};
+use crate::engine::{Answer, Confirmation, Context, EffectList, KeyHash, KeyHasher, Machine, Outcome, Step};
 #[cfg(test)]
 use crate::lease_cell::LeaseCell;
 #[cfg(test)]
@@ -135,15 +133,9 @@ impl<W> Shards<W> {
         self.on_every_machine(|machine, out| machine.refuse(now, &Outcome::Closed, out))
     }
 
-    /// The numbers of holds, and of releases that the server has not confirmed yet.
-    pub(crate) fn outstanding(&self) -> Outstanding {
-        let mut sum = Outstanding::default();
-        for shard in &self.shards {
-            let one = shard.lock().outstanding();
-            sum.holds += one.holds;
-            sum.pending_releases += one.pending_releases;
-        }
-        sum
+    /// The number of releases that the server has not confirmed.
+    pub(crate) fn unconfirmed_releases(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().unconfirmed_releases()).sum()
     }
 
     /// The releases that the server has not confirmed.

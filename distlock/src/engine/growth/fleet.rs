@@ -388,7 +388,7 @@ impl Fleet {
     }
 
     fn acquired(&mut self, task: usize, cell: Arc<LeaseCell>) {
-        cell.claim();
+        cell.claim(local(self.kernel.now));
         let Task { process, key, kind, asked, .. } = self.tasks[task];
         assert!(self.inside[key].enters(kind), "process {process} is in a section of k{key} beside another");
         if self.counting {

@@ -271,7 +271,7 @@ impl World {
                     self.requests[index].picked_up = true;
                     self.requests[index].in_hand_since = self.now;
                     if !driven {
-                        cell.claim();
+                        cell.claim(self.clients[c].clock.at(self.now));
                     }
                     return self.one_of_several_was_acquired(c, index, group);
                 }
@@ -334,7 +334,7 @@ impl World {
         if let Some(cell) = self.requests[index].cell()
             && !self.is_driven(c)
         {
-            cell.claim();
+            cell.claim(self.clients[c].clock.at(self.now));
         }
         self.begin_body(c, index);
     }

@@ -1,10 +1,10 @@
 //! The state of one key in one process: its waiters, its attempt and its leases.
 
 use super::attempt::Attempt;
+use super::earlier;
 use super::few::Few;
 use super::lease::Lease;
 use super::link::LinkStatus;
-use super::timers::{Timer, Timers, earlier};
 use super::waiters::Waiters;
 use crate::engine::rules;
 use crate::protocol::{LockKind, Time, Token};
@@ -73,25 +73,22 @@ impl<W> KeyState<W> {
         self.attempt.as_ref().and_then(|attempt| attempt.silent)
     }
 
-    /// All timers of this key.
-    pub(crate) fn timers(&self, link: &LinkStatus) -> Timers {
-        let mut timers = Timers::default();
-        if let Some(attempt) = &self.attempt {
-            timers.set(Timer::AcquireRetry, attempt.phase.ask_at());
-            timers.set(Timer::AcquireResend, attempt.resend_at(link));
-        }
+    /// When the first timer of this key is due. It is computed from the state after every event, so no timer can be
+    /// forgotten or outdated. A time too far away to be represented counts as not set.
+    pub(crate) fn next_due(&self, link: &LinkStatus) -> Option<Time> {
+        let attempt = self.attempt.as_ref();
+        let retry = attempt.and_then(|attempt| attempt.phase.ask_at());
+        let resend = attempt.and_then(|attempt| attempt.resend_at(link));
         let (mut end, mut renewal, mut linger) = (None, None, None);
         for lease in &self.leases {
             linger = earlier(linger, lease.lingers_until);
             end = earlier(end, lease.first_end());
             renewal = earlier(renewal, lease.renew_at);
         }
-        timers.set(Timer::LeaseEnd, end);
-        timers.set(Timer::LingerEnd, linger.filter(|_| rules::lingering_ends_in_time()));
-        timers.set(Timer::Renewal, renewal.filter(|_| !link.is_down()));
+        let linger = linger.filter(|_| rules::lingering_ends_in_time());
+        let renewal = renewal.filter(|_| !link.is_down());
         let ends = self.waiters.ends(self.silent());
-        timers.set(Timer::WaitEnd, ends.wait);
-        timers.set(Timer::ReachEnd, ends.unavailable_after);
-        timers
+        let timers = [retry, resend, end, linger, renewal, ends.wait, ends.unavailable_after];
+        timers.into_iter().flatten().min().filter(|due| *due < Time::MAX)
     }
 }

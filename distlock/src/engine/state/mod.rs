@@ -13,7 +13,6 @@ mod linger;
 mod link;
 pub(super) mod pending;
 pub(super) mod releases;
-mod timers;
 pub(super) mod waiters;
 
 pub(super) use attempt::{Attempt, BatchRole, Phase, QueuedReport};
@@ -26,3 +25,9 @@ pub(super) use linger::Linger;
 pub(super) use pending::{LONGEST_RETRY_PAUSE, PendingRelease, PendingReleases};
 pub(super) use releases::Sends;
 pub(super) use waiters::{SpareQueue, Waiter};
+
+use crate::protocol::Time;
+
+fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    a.into_iter().chain(b).min()
+}

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::timers::earlier;
+use super::earlier;
 use crate::protocol::{Time, Token, When};
 
 /// The pause before the first repetition of a release while the link is up. It doubles with every failure …
@@ -17,7 +17,7 @@ const MAX_PAUSE_DOUBLINGS: u32 = 6;
 /// In the end, and from the beginning for one that the server refuses.
 pub(crate) const LONGEST_RETRY_PAUSE: Duration = FIRST_RETRY_PAUSE.saturating_mul(1 << MAX_PAUSE_DOUBLINGS);
 /// The most pending releases in one machine. Above that, the one that is due first is given up: its lock ends
-/// with its ttl.
+/// with its ttl. A lock that ends with a session is never given up. There are only as many as were held.
 pub(crate) const MAX_PENDING_RELEASES: usize = 2048;
 
 #[derive(Clone, Debug)]
@@ -86,7 +86,8 @@ impl PendingReleases {
             Some(known) => known.merged_with(release),
             None => release,
         };
-        if self.all.len() >= MAX_PENDING_RELEASES
+        if merged.until.is_some()
+            && self.all.len() >= MAX_PENDING_RELEASES
             && let Some((_, token, key)) = self.by_due.pop_first()
         {
             self.all.remove(&(token, key));

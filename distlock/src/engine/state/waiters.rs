@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use super::timers::earlier;
+use super::earlier;
 use crate::engine::{WaitLimit, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::Time;

@@ -162,6 +162,7 @@ impl<W> Step<'_, W> {
                 attempt.silent = None;
                 attempt.cause = None;
                 attempt.refusals = 0;
+                attempt.late_since = None;
                 attempt.entered = None;
                 attempt.queued_times =
                     server_time.filter(|_| queueing == Queueing::May).map(|server_time| (server_time, sent));
@@ -254,9 +255,9 @@ impl<W> Step<'_, W> {
             self.complete(waiter, unavailable.clone());
         }
         let mut next = self.attempt_for_first()?;
-        let handoffs_began = attempt.late_since.unwrap_or(self.now);
-        next.late_since = Some(handoffs_began);
-        next.silent = Some(handoffs_began);
+        let late_since = attempt.late_since.unwrap_or(self.now);
+        next.late_since = Some(late_since);
+        next.silent = Some(late_since);
         next.cause = Some(cause);
         self.ask(&mut next);
         Some(Box::new(next))
@@ -308,7 +309,7 @@ impl<W> Step<'_, W> {
         let heartbeat = rules::heartbeat(attempt.claim);
         let heartbeat = heartbeat - self.env.jitter(heartbeat / 5);
         let expiry = match remaining {
-            Remaining::For(left) => left + self.env.jitter(EXPIRY_JITTER),
+            Remaining::For(left) => left.saturating_add(self.env.jitter(EXPIRY_JITTER)),
             Remaining::Forever | Remaining::Unknown => heartbeat,
         };
         let wait = if !rules::holders_may_let_go_early() {

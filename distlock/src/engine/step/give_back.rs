@@ -37,14 +37,22 @@ impl<W> Step<'_, W> {
 
     /// The same, but the key stays taken until `keep_until`.
     pub(super) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
-        let (handoffs_began, deadline, ends) = (None, None, Ends::Other);
-        self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest, ends });
+        self.undo(token, longest, keep_until, None);
     }
 
     /// The same for a token that may be queued.
     pub(super) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
-        let handoffs_began = rules::mark_of_a_cancellation();
-        let (keep_until, deadline, ends) = (None, None, Ends::Other);
+        self.undo(token, longest, None, rules::mark_of_a_cancellation());
+    }
+
+    fn undo(
+        &mut self,
+        token: Token,
+        longest: Duration,
+        keep_until: Option<Time>,
+        handoffs_began: Option<ServerTime>,
+    ) {
+        let (deadline, ends) = (None, Ends::Other);
         self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest, ends });
     }
 

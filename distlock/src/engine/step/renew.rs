@@ -49,14 +49,11 @@ impl<W> Step<'_, W> {
         if lease.last_renewal {
             return false;
         }
-        let kind = lease.grant.kind;
         let Some(holder) = lease.holder(cell.ticket) else { return false };
         if holder.renewal == Renewal::Keep && rules::extensions_are_remembered() {
             holder.ttl = holder.ttl.max(ttl);
         }
-        lease.grant.longest = lease.grant.longest.max(ttl);
-        let (token, ticket) = (cell.token, Some(cell.ticket));
-        self.send_renew(ticket, op::Renew { token, kind, ttl, last: false });
+        self.send_renew(cell.token, Some(cell.ticket), ttl);
         true
     }
 
@@ -66,14 +63,12 @@ impl<W> Step<'_, W> {
     pub(crate) fn renew_last(&mut self, cell: &LeaseCell) -> Option<Duration> {
         let now = self.now;
         let lease = self.state.lease(cell.token)?;
-        let (kind, ttl) = (lease.grant.kind, lease.holder(cell.ticket)?.ttl);
+        let ttl = lease.holder(cell.ticket)?.ttl;
         lease.last_renewal = true;
         lease.plan_renewal(now);
         // An earlier renewal may come to the store after this one: its "not held" says nothing.
         lease.grant.asked = now;
-        lease.grant.longest = lease.grant.longest.max(ttl);
-        let (token, ticket) = (cell.token, Some(cell.ticket));
-        self.send_renew(ticket, op::Renew { token, kind, ttl, last: true });
+        self.send_renew(cell.token, Some(cell.ticket), ttl);
         Some(ttl)
     }
 
@@ -88,17 +83,18 @@ impl<W> Step<'_, W> {
                 continue;
             };
             lease.plan_retry(now, ttl);
-            if !lease.is_worth_renewing() {
-                continue;
+            if lease.is_worth_renewing() {
+                let token = lease.grant.token;
+                self.send_renew(token, None, ttl);
             }
-            lease.grant.longest = lease.grant.longest.max(ttl);
-            let (token, kind) = (lease.grant.token, lease.grant.kind);
-            self.send_renew(None, op::Renew { token, kind, ttl, last: false });
         }
     }
 
-    fn send_renew(&mut self, ticket: Option<Ticket>, op: op::Renew) {
-        self.send(op.token, Command::Renew(RenewPurpose { ticket, ttl: op.ttl }, op));
+    fn send_renew(&mut self, token: Token, ticket: Option<Ticket>, ttl: Duration) {
+        let Some(lease) = self.state.lease(token) else { return };
+        lease.grant.longest = lease.grant.longest.max(ttl);
+        let op = op::Renew { token, kind: lease.grant.kind, ttl, last: lease.last_renewal };
+        self.send(token, Command::Renew(RenewPurpose { ticket, ttl }, op));
     }
 
     /// Renews all leases now, because the known state of them may be wrong.
@@ -119,10 +115,8 @@ impl<W> Step<'_, W> {
             if lease.last_renewal {
                 continue;
             }
-            let ttl = lease.renewal_ttl().unwrap_or(SHORTEST_TTL);
-            lease.grant.longest = lease.grant.longest.max(ttl);
-            let (token, kind) = (lease.grant.token, lease.grant.kind);
-            self.send_renew(None, op::Renew { token, kind, ttl, last: false });
+            let (token, ttl) = (lease.grant.token, lease.renewal_ttl().unwrap_or(SHORTEST_TTL));
+            self.send_renew(token, None, ttl);
         }
     }
 

@@ -100,6 +100,33 @@ fn a_server_that_is_always_too_slow_is_out_of_reach() {
     assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
 }
 
+/// Two late replies, with minutes of timely ones between them, do not make a server that is always too slow.
+#[test]
+fn a_reply_that_comes_in_time_ends_the_time_of_late_ones() {
+    let mut desk = Desk::new();
+    desk.acquire(0, Want { ttl: ms(50), ..want() });
+    let late = |desk: &mut Desk| {
+        let (context, _) = desk.next();
+        desk.pass(ms(60));
+        desk.fresh(context);
+        // Released, and asked for again.
+        desk.next_leave();
+    };
+    late(&mut desk);
+    let (context, _) = desk.next();
+    desk.busy(context);
+    let begin = desk.now;
+    while desk.now.duration_since(begin) < Duration::from_secs(60) {
+        desk.sleep();
+        let (context, ..) = desk.next_enter();
+        desk.busy(context);
+    }
+    desk.sleep();
+    late(&mut desk);
+    desk.timer();
+    desk.nobody_is_done();
+}
+
 #[test]
 fn a_plain_attempt_that_finds_the_lock_ours_asks_since_when() {
     let mut desk = Desk::new();

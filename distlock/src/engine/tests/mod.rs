@@ -299,7 +299,7 @@ impl Desk {
     /// The requester has noticed the grant.
     fn acquired(&mut self) -> Arc<LeaseCell> {
         let cell = self.unclaimed();
-        cell.claim();
+        cell.claim(self.now);
         cell
     }
 

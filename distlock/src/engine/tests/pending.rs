@@ -1,6 +1,8 @@
 //! Releases that the server has not confirmed: one for each token, with pauses, for a limited time.
 
 use super::*;
+use crate::backend::LeaseEnds;
+use crate::backend::session::Session;
 use crate::engine::state::pending::MAX_PENDING_RELEASES;
 use crate::protocol::LockKind;
 use crate::protocol::op::Ends;
@@ -120,6 +122,21 @@ fn there_are_never_more_than_can_be_remembered() {
     assert_eq!(left.len(), MAX_PENDING_RELEASES);
     // The releases of the locks that end first were given up.
     assert!(left.iter().all(|(_, token)| token.0 >= 1_100));
+}
+
+/// Such a lock does not end by itself.
+#[test]
+fn no_release_of_a_lock_that_ends_with_a_session_is_given_up() {
+    let session = Arc::new(Session::default());
+    let leases = LeaseEnds::WithSession(session.clone());
+    let mut desk = Desk::with(&Tuning { leases, ..Tuning::default() });
+    session.answered(desk.now, Duration::from_secs(3_600));
+    desk.down();
+    for number in 0..MAX_PENDING_RELEASES + 100 {
+        desk.grant(Token(1_000 + u64::try_from(number).unwrap()), desk.server_time(), None);
+        answer_all(&mut desk, Failure::NotSent);
+    }
+    assert_eq!(desk.engine.pending_releases().len(), MAX_PENDING_RELEASES + 100);
 }
 
 #[test]

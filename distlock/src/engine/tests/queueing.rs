@@ -154,3 +154,18 @@ fn a_silent_server_is_out_of_reach_for_those_behind_a_waiter_of_another_kind_too
     assert!(matches!(desk.outcome(), (1, Outcome::Unavailable(_))));
     assert_eq!(desk.now.duration_since(start), ms(3_000));
 }
+
+/// A store may say so of a holder that never expires.
+#[test]
+fn a_holder_that_remains_for_ever_is_asked_about_at_every_heartbeat() {
+    let mut desk = Desk::new();
+    desk.acquire(0, want());
+    let (context, _) = desk.next();
+    desk.busy(context);
+    let (context, ..) = desk.next_enter();
+    let (server_time, remaining) = (Some(desk.server_time()), Remaining::For(Duration::MAX));
+    let holder = "dl1:other:1".into();
+    desk.answer(context, Ok(AcquireReply::Busy { server_time, holder, remaining, front: false }));
+    desk.sleep();
+    desk.next_enter();
+}

@@ -37,7 +37,7 @@ fn handed_on(desk: &mut Desk, kind: LockKind) -> Arc<LeaseCell> {
     desk.fresh(context);
     let (_, outcome) = desk.outcome();
     let Outcome::Acquired(first) = outcome else { panic!("{outcome:?}") };
-    first.claim();
+    first.claim(desk.now);
     desk.acquire(1, Want { kind, ttl: ms(600), ..want() });
     desk.release(&first);
     desk.unclaimed()
@@ -72,7 +72,7 @@ fn on_a_longer_lease_it_is_renewed_once_it_was_noticed() {
         }
         desk.quiet();
         desk.now = noticed;
-        cell.claim();
+        cell.claim(noticed);
         desk.sleep();
         let (context, command) = desk.next();
         assert!(matches!(command, Command::Renew(..)), "after {late} ms");
@@ -158,7 +158,7 @@ fn noticed_in_time_it_is_renewed() {
         }
         desk.quiet();
         desk.now = noticed;
-        cell.claim();
+        cell.claim(noticed);
         desk.sleep();
         assert!(matches!(desk.next().1, Command::Renew(..)), "after {late} ms");
         desk.until(&cell);

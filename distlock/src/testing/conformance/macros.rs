@@ -193,6 +193,7 @@ macro_rules! __conformance {
         $crate::__conformance!(@tests $fixture min_hold:
             min_hold_keeps_the_key_after_the_release min_hold_keeps_the_key_after_a_drop
             min_hold_outlives_a_loss_by_max_hold min_hold_outlives_a_shutdown min_hold_counts_from_the_guard
+            min_hold_keeps_no_key_of_a_collection_that_was_lost
             a_key_that_is_kept_is_freed_by_force
         );
     };
@@ -319,6 +320,7 @@ macro_rules! __conformance {
         $crate::__conformance!(@tests $fixture deadlocks:
             two_that_wait_for_each_other_are_seen_by_both three_that_wait_in_a_circle_are_seen_by_all
             who_waits_for_a_slow_holder_is_in_no_deadlock_and_its_record_ends_with_the_wait
+            a_request_that_leaves_the_section_around_it_is_recorded_there_no_longer
             the_youngest_request_ends_and_the_other_one_gets_its_lock
         );
     };

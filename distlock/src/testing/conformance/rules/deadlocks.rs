@@ -154,6 +154,36 @@ pub async fn who_waits_for_a_slow_holder_is_in_no_deadlock_and_its_record_ends_w
     }
 }
 
+/// A request that is polled first inside `b`, inside `a`, and then waits on in `a` alone.
+pub async fn a_request_that_leaves_the_section_around_it_is_recorded_there_no_longer(place: Place) {
+    let (slow, one, observer) = (place.manager().await, place.manager().await, place.manager().await);
+    let busy = slow.lock("c").ttl(LONG).acquire().await.unwrap();
+    let is_recorded = async |key: &str| {
+        let holder = observer.core().holder(&Arc::from(key)).await.ok().flatten();
+        holder.is_some_and(|holder| !holder.waits.is_empty())
+    };
+    let outer = one.lock("a").ttl(LONG).run(async |_| {
+        let mut waiting = Box::pin(one.lock("c").ttl(LONG).wait(LONG).acquire());
+        let inner = one.lock("b").ttl(LONG).run(async |_| {
+            tokio::select! {
+                _ = &mut waiting => panic!("`c` is held"),
+                _ = eventually("it is recorded", async || is_recorded("a").await && is_recorded("b").await) => {}
+            }
+        });
+        inner.await.unwrap();
+        tokio::select! {
+            _ = &mut waiting => panic!("`c` is held"),
+            _ = eventually("it is no longer recorded", async || !is_recorded("a").await) => {}
+        }
+        busy.release().await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+    });
+    outer.await.unwrap();
+    for key in ["a", "b", "c"] {
+        place.is_clean(key).await;
+    }
+}
+
 /// A manager as another process has it, which ends the youngest request.
 async fn breaking(place: &Place) -> LockManager {
     place.builder().break_deadlocks(true).connect().await.unwrap()

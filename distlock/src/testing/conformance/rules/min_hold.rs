@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::lease::{SHORT, assert_lost};
 use super::several_keys::{LONG, while_the_second_is_awaited};
 use crate::testing::conformance::Place;
-use crate::testing::eventually;
+use crate::testing::{BOUND, eventually};
 
 pub async fn min_hold_keeps_the_key_after_the_release(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
@@ -73,6 +73,25 @@ pub async fn min_hold_counts_from_the_guard(place: Place) {
     for key in ["a", "b"] {
         other.lock(key).wait(LONG).acquire().await.unwrap().release().await.unwrap();
         assert!(start.elapsed() >= short / 2, "{key} was free after {:?}", start.elapsed());
+    }
+}
+
+/// One key is lost while the next one is awaited. No body runs, so the other key is not kept.
+pub async fn min_hold_keeps_no_key_of_a_collection_that_was_lost(place: Place) {
+    let (one, holder) = (place.manager().await, place.manager().await);
+    let busy = holder.lock("b").acquire().await.unwrap();
+    let request = one.lock_all(["a", "b"]).min_hold(LONG).wait(LONG);
+    let waiter = tokio::spawn(request.acquire());
+    place.until_waiting(&holder, &one, "b", 1).await;
+    holder.force_release("a").await.unwrap();
+    busy.release().await.unwrap();
+    // It continues, and acquires both.
+    let guard = tokio::time::timeout(BOUND, waiter).await.expect("`b` is not kept").unwrap().unwrap();
+    guard.check().unwrap();
+    drop(guard);
+    for key in ["a", "b"] {
+        holder.force_release(key).await.unwrap();
+        place.is_clean(key).await;
     }
 }
 
