@@ -2,14 +2,14 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
-use syn::LitStr;
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
+use syn::{Expr, LitStr};
 
 use super::Expansion;
 use super::tokens::{located_at, method, reference};
 use crate::item::MatchedAt;
-use crate::spec::{Amount, Key, Keys, Options, Part, Release, Wait, Warning};
+use crate::spec::{Amount, Key, Keys, Options, Part, ReleaseReply, Wait, Warning};
 use crate::template::Rendering;
 
 /// How the lock is acquired.
@@ -247,69 +247,50 @@ impl Expansion<'_> {
             fence,
             transaction,
         } = &spec.options;
-        let mut steps = Vec::new();
-        let mut step = |name: &str, argument: Option<TokenStream>| {
-            let name = Ident::new(name, Span::mixed_site());
-            steps.push(quote_spanned!(Span::mixed_site()=> .#name(#argument)));
-        };
-        let amount = |amount: &Amount| self.amount(amount);
-        if let Some(ttl) = ttl {
-            step("ttl", Some(amount(ttl)));
-        }
-        match wait {
-            Wait::Default => {}
-            Wait::No => step("no_wait", None),
-            Wait::Forever => step("wait_forever", None),
-            Wait::For(wait) => step("wait", Some(amount(wait))),
+        let wait = match wait {
+            Wait::Default => None,
+            Wait::No => Some(("no_wait", None)),
+            Wait::Forever => Some(("wait_forever", None)),
+            Wait::For(wait) => Some(("wait", Some(self.amount(wait)))),
             Wait::Retries { times, delay } => {
                 let delay = delay.as_ref().map(|delay| {
-                    let delay = amount(delay);
+                    let delay = self.amount(delay);
                     quote_spanned!(Span::mixed_site()=> .delay(#delay))
                 });
-                step(
+                Some((
                     "retry",
                     Some(quote_spanned!(Span::mixed_site()=> #private::Retry::times(#times)#delay)),
-                );
+                ))
             }
-        }
-        if !*renew {
-            step("no_renew", None);
-        }
-        if let Some(max) = max_hold {
-            step("max_hold", Some(amount(max)));
-        }
-        if let Some(min) = min_hold {
-            step("min_hold", Some(amount(min)));
-        }
-        if *shared {
-            step("shared", None);
-        }
-        if let Some(max) = max_holders {
-            step("max_holders", Some(max.to_token_stream()));
-        }
-        if *reentrant {
-            step("reentrant", None);
-        }
-        if let Some(release) = release {
-            let release = match release {
-                Release::Confirmed => quote_spanned!(Span::mixed_site()=> #private::Release::Confirmed),
-                Release::Background => quote_spanned!(Span::mixed_site()=> #private::Release::Background),
-            };
-            step("release", Some(release));
-        }
-        if let Some(limit) = warn_wait {
-            step("warn_wait", Some(amount(limit)));
-        }
-        if let Some(limit) = warn_hold {
-            step("warn_hold", Some(amount(limit)));
-        }
-        if let Some(linger) = linger {
-            step("linger", Some(amount(linger)));
-        }
-        if token.is_some() || fence.is_some() || transaction.is_some() {
-            step("fenced", None);
-        }
-        steps
+        };
+        let release = release.map(|release| match release {
+            ReleaseReply::Confirmed => quote_spanned!(Span::mixed_site()=> #private::Release::Confirmed),
+            ReleaseReply::Background => quote_spanned!(Span::mixed_site()=> #private::Release::Background),
+        });
+        let amount = |amount: &Option<Amount>| amount.as_ref().map(|amount| self.amount(amount));
+        let given = |name, argument: Option<TokenStream>| argument.map(|argument| (name, Some(argument)));
+        let flag = |name, is_set: bool| is_set.then_some((name, None));
+        // The expressions are evaluated in this order.
+        let steps = [
+            given("ttl", amount(ttl)),
+            wait,
+            flag("no_renew", !renew),
+            given("max_hold", amount(max_hold)),
+            given("min_hold", amount(min_hold)),
+            flag("shared", *shared),
+            given("max_holders", max_holders.as_ref().map(Expr::to_token_stream)),
+            flag("reentrant", *reentrant),
+            given("release", release),
+            given("warn_wait", amount(warn_wait)),
+            given("warn_hold", amount(warn_hold)),
+            given("linger", amount(linger)),
+            flag("fenced", token.is_some() || fence.is_some() || transaction.is_some()),
+        ];
+        let step = |(name, argument)| {
+            let name = Ident::new(name, Span::mixed_site());
+            quote_spanned!(Span::mixed_site()=> .#name(#argument))
+        };
+        steps.into_iter().flatten().map(step).collect()
     }
 
     fn on_busy(&self) -> Option<TokenStream> {

@@ -47,6 +47,7 @@ pub(crate) enum Warning {
 }
 
 /// The options that have a default.
+#[derive(Default)]
 pub(crate) struct Options {
     /// The manager, unless it is the current one.
     pub(crate) manager: Option<Expr>,
@@ -75,7 +76,7 @@ pub(crate) struct Options {
     /// The reaction to the loss of the lease.
     pub(crate) on_lost: OnLost,
     /// Whether the reply to the release is awaited; `None`: the manager's setting.
-    pub(crate) release: Option<Release>,
+    pub(crate) release: Option<ReleaseReply>,
     /// A longer wait is reported.
     pub(crate) warn_wait: Option<Amount>,
     /// A longer hold is reported.
@@ -203,8 +204,10 @@ pub(crate) enum Amount {
 }
 
 /// How to wait for a busy lock.
+#[derive(Default)]
 pub(crate) enum Wait {
     /// The manager's setting.
+    #[default]
     Default,
     /// One attempt.
     No,
@@ -222,8 +225,10 @@ pub(crate) enum Wait {
 }
 
 /// How a lock error reaches the caller.
+#[derive(Default)]
 pub(crate) enum Route {
     /// `From<LockError>` for the error of the function's `Result`.
+    #[default]
     From,
     /// `map_err`
     MapErr(Expr),
@@ -232,11 +237,12 @@ pub(crate) enum Route {
 }
 
 /// The reaction to the loss of the lease.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OnLost {
     /// The body is dropped.
     Cancel,
     /// The body continues.
+    #[default]
     Continue,
     /// The body continues; its `Ok` becomes an error.
     Error,
@@ -244,10 +250,10 @@ pub(crate) enum OnLost {
 
 /// Whether the reply to the release is awaited.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Release {
-    /// It is.
+pub(crate) enum ReleaseReply {
+    /// The caller awaits the store's reply.
     Confirmed,
-    /// It is not.
+    /// The release runs in the background.
     Background,
 }
 
@@ -275,29 +281,8 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
     report_stray_names(args, function, errors);
     let keys = keys::keys(args, function, errors);
     let (mut label, mut wait, mut retries, mut delay) = (None, Wait::Default, None, None);
-    let mut options = Options {
-        manager: None,
-        when: None,
-        ttl: None,
-        wait: Wait::Default,
-        renew: true,
-        max_hold: None,
-        min_hold: None,
-        shared: false,
-        max_holders: None,
-        reentrant: false,
-        on_busy: None,
-        route: Route::From,
-        on_lost: outcome::default_on_lost(function),
-        release: None,
-        warn_wait: None,
-        warn_hold: None,
-        linger: None,
-        guard: None,
-        token: None,
-        fence: None,
-        transaction: None,
-    };
+    let mut options =
+        Options { renew: true, on_lost: outcome::default_on_lost(function), ..Options::default() };
     let mut once = None;
     for given in args.iter() {
         // Without `_`, so that this does not compile for a new option in the table until it is handled here.

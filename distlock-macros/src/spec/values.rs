@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use quote::ToTokens as _;
 use syn::{Expr, ExprLit, Lit};
 
-use super::{Amount, Release, Wait, is_literal, string, unwrapped};
+use super::{Amount, ReleaseReply, Wait, is_literal, string, unwrapped};
 use crate::args::Given;
 use crate::diag::{self, Errors};
 use crate::duration;
@@ -74,10 +74,10 @@ pub(super) fn linger(given: &Given, errors: &mut Errors) -> Option<Amount> {
 }
 
 /// `release = ..`
-pub(super) fn release(given: &Given, errors: &mut Errors) -> Option<Release> {
+pub(super) fn release(given: &Given, errors: &mut Errors) -> Option<ReleaseReply> {
     match word(given, &["confirmed", "background"], errors) {
-        Some("confirmed") => Some(Release::Confirmed),
-        Some("background") => Some(Release::Background),
+        Some("confirmed") => Some(ReleaseReply::Confirmed),
+        Some("background") => Some(ReleaseReply::Background),
         _ => None,
     }
 }
