@@ -16,7 +16,43 @@ use crate::protocol::{Failure, Fences, ServerTime, Time, mutated};
 /// How far ahead of the server's clock a pushed fencing token may be to be believed.
 const FENCES_AHEAD: Duration = Duration::from_secs(60);
 
+/// Rules that hold unless a test breaks them by the fault behind `unless`.
+macro_rules! rules {
+    ($($(#[$doc:meta])* $rule:ident unless $fault:ident;)*) => {
+        $($(#[$doc])* pub(super) fn $rule() -> bool { !mutated!($fault) })*
+    };
+}
+
 // Replies and their order.
+
+rules! {
+    /// If the server found the lock free although we hold it, the lock was lost in between.
+    fresh_while_held_is_a_loss unless AcquiredWhileHeldTakenAsAlreadyHeld;
+
+    /// The process that takes a lease over finds it.
+    leases_that_are_handed_over_stay unless HandedOverReleased;
+
+    /// A late grant or reply does not release a lease that was handed over.
+    handed_over_leases_are_remembered unless HandedOverForgotten;
+
+    /// After its last renewal, no task of this process gets a lease: it is handed over, or released.
+    leases_leave_with_their_last_renewal unless LastRenewalPassedOn;
+
+    /// An acquisition that was applied late and that no request wants is released.
+    late_answers_are_compensated unless LateAnswerNotCompensated;
+
+    /// An acquisition whose lease had run out when its reply came is released.
+    leases_that_come_too_late_are_compensated unless TooLateNotCompensated;
+
+    /// The queue entry of an attempt is removed if the key holds another kind of lock.
+    wrong_kind_is_compensated unless WrongKindLeavesEntry;
+
+    /// If a command for several keys missed a key, its effects on the keys after that one are released.
+    followers_are_compensated unless FollowerNotCompensated;
+
+    /// A queue entry that no request wants is removed.
+    queue_entries_are_cancelled unless QueuedNotCancelled;
+}
 
 /// A reply to an older command says nothing once a newer command has been answered.
 pub(super) fn is_stale(seq: u64, seen: u64) -> bool {
@@ -29,51 +65,6 @@ pub(super) fn is_about_an_earlier_lease(sent: Time, asked: Time) -> bool {
     sent < asked && !mutated!(OldRefusalBelieved)
 }
 
-/// If the server found the lock free although we hold it, the lock was lost in between.
-pub(super) fn fresh_while_held_is_a_loss() -> bool {
-    !mutated!(AcquiredWhileHeldTakenAsAlreadyHeld)
-}
-
-/// The process that takes a lease over finds it.
-pub(super) fn leases_that_are_handed_over_stay() -> bool {
-    !mutated!(HandedOverReleased)
-}
-
-/// A late grant or reply does not release a lease that was handed over.
-pub(super) fn handed_over_leases_are_remembered() -> bool {
-    !mutated!(HandedOverForgotten)
-}
-
-/// After its last renewal, no task of this process gets a lease: it is handed over, or released.
-pub(super) fn leases_leave_with_their_last_renewal() -> bool {
-    !mutated!(LastRenewalPassedOn)
-}
-
-/// An acquisition that was applied late and that no request wants is released.
-pub(super) fn late_answers_are_compensated() -> bool {
-    !mutated!(LateAnswerNotCompensated)
-}
-
-/// An acquisition whose lease had run out when its reply came is released.
-pub(super) fn leases_that_come_too_late_are_compensated() -> bool {
-    !mutated!(TooLateNotCompensated)
-}
-
-/// The queue entry of an attempt is removed if the key holds another kind of lock.
-pub(super) fn wrong_kind_is_compensated() -> bool {
-    !mutated!(WrongKindLeavesEntry)
-}
-
-/// If a command for several keys missed a key, its effects on the keys after that one are released.
-pub(super) fn followers_are_compensated() -> bool {
-    !mutated!(FollowerNotCompensated)
-}
-
-/// A queue entry that no request wants is removed.
-pub(super) fn queue_entries_are_cancelled() -> bool {
-    !mutated!(QueuedNotCancelled)
-}
-
 /// After a temporary refusal the server is asked again. Only a permanent refusal ends the wait.
 pub(super) fn ends_the_wait(failure: Failure) -> bool {
     failure == Failure::Refused || (failure == Failure::Later && mutated!(LaterDismissesWaiters))
@@ -81,14 +72,29 @@ pub(super) fn ends_the_wait(failure: Failure) -> bool {
 
 // Deadlines.
 
+rules! {
+    /// A grant counts from the time when it was made, not from the arrival of its push.
+    grants_are_counted_from_when_they_were_made unless GrantDeadlineFromReceipt;
+
+    /// What we know about the server's clock is forgotten when the link breaks.
+    clock_is_forgotten_with_the_link unless PairKeptOverReconnect;
+
+    /// Leases end earlier by the amount that the server's clock was set forward.
+    steps_shorten_leases unless StepIgnored;
+
+    /// After a clock step every lease is renewed at once, to learn how long it lasts.
+    steps_are_followed_by_renewals unless NoRenewalAfterStep;
+
+    /// A holder without renewal ends with its own ttl, even on a lease that lasts longer.
+    ends_with_its_own_ttl unless NoRenewTakesWholeLease;
+
+    /// Renewals for other holders of the same lease do not extend a holder without renewal.
+    others_renewals_do_not_count unless NoRenewExtendedByOthers;
+}
+
 /// A lease counts from the instant before its command was sent.
 pub(super) fn counted_from(sent: Time, now: Time) -> Time {
     if mutated!(DeadlineFromReceipt) { now } else { sent }
-}
-
-/// A grant counts from the time when it was made, not from the arrival of its push.
-pub(super) fn grants_are_counted_from_when_they_were_made() -> bool {
-    !mutated!(GrantDeadlineFromReceipt)
 }
 
 /// How long after `known` a grant was made, in microseconds. `None`: it was made before, so the push is
@@ -106,38 +112,13 @@ pub(super) fn fence_is_plausible(fence: Option<u64>, granted: ServerTime, fences
     fences == Fences::OfTheStore || fence.is_none_or(|fence| fence <= latest) || mutated!(FarFenceBelieved)
 }
 
-/// What we know about the server's clock is forgotten when the link breaks.
-pub(super) fn clock_is_forgotten_with_the_link() -> bool {
-    !mutated!(PairKeptOverReconnect)
-}
-
 /// A grant whose time lies in the future shows that the server's clock was set.
 pub(super) fn is_from_the_future(granted: Time, now: Time) -> bool {
     granted > now && !mutated!(PairKeptOverReconnect)
 }
 
-/// Leases end earlier by the amount that the server's clock was set forward.
-pub(super) fn steps_shorten_leases() -> bool {
-    !mutated!(StepIgnored)
-}
-
-/// After a clock step every lease is renewed at once, to learn how long it lasts.
-pub(super) fn steps_are_followed_by_renewals() -> bool {
-    !mutated!(NoRenewalAfterStep)
-}
-
 pub(super) fn max_hold(want: &Want) -> Option<Duration> {
     want.max_hold.filter(|_| !mutated!(MaxHoldIgnored))
-}
-
-/// A holder without renewal ends with its own ttl, even on a lease that lasts longer.
-pub(super) fn ends_with_its_own_ttl() -> bool {
-    !mutated!(NoRenewTakesWholeLease)
-}
-
-/// Renewals for other holders of the same lease do not extend a holder without renewal.
-pub(super) fn others_renewals_do_not_count() -> bool {
-    !mutated!(NoRenewExtendedByOthers)
 }
 
 /// The queue entry of an earlier command, with its shorter claim, stays until the newest command is applied,
@@ -148,9 +129,12 @@ pub(super) fn certain_claim(standing: Option<Duration>, claim: Duration) -> Dura
 
 // Tokens.
 
-/// A token is never used twice.
-pub(super) fn tokens_are_new() -> bool {
-    !mutated!(TokenReused)
+rules! {
+    /// A token is never used twice.
+    tokens_are_new unless TokenReused;
+
+    /// A grant that no request of this process waits for is released.
+    unknown_grants_are_given_back unless UnknownPushIgnored;
 }
 
 /// Any of several commands may be the one that was applied, so only the smallest number of fencing tokens is
@@ -173,23 +157,25 @@ pub(super) fn answered_before_the_grant(seen: u64) -> u64 {
     if mutated!(GrantForgetsOldReplies) { 0 } else { seen }
 }
 
-/// A grant that no request of this process waits for is released.
-pub(super) fn unknown_grants_are_given_back() -> bool {
-    !mutated!(UnknownPushIgnored)
-}
-
 // Sending acquire commands.
 
-/// A key behind the first of a command for several keys never sends a command of its own: that command might
-/// acquire it before the keys in front of it are held.
-pub(super) fn followers_do_not_ask() -> bool {
-    !mutated!(FollowerAsks)
-}
+rules! {
+    /// A key behind the first of a command for several keys never sends a command of its own: that command might
+    /// acquire it before the keys in front of it are held.
+    followers_do_not_ask unless FollowerAsks;
 
-/// A key behind the first of a command for several keys is left out if a take-over stops its attempt. Otherwise its
-/// request would wait for the key alone, although the keys in front of it may not be held.
-pub(super) fn followers_end_with_their_attempt() -> bool {
-    !mutated!(FollowerWaitsAlone)
+    /// A key behind the first of a command for several keys is left out if a take-over stops its attempt. Otherwise its
+    /// request would wait for the key alone, although the keys in front of it may not be held.
+    followers_end_with_their_attempt unless FollowerWaitsAlone;
+
+    /// An attempt with another token that is in progress keeps its token.
+    attempts_are_kept unless AttemptOverwritten;
+
+    /// A waiter asks earlier than when the holder's lease runs out, because the holder may release before.
+    holders_may_let_go_early unless TimerIsRemainingOnly;
+
+    /// After a new subscription every waiter asks again: pushes may have been missed before it.
+    new_subscriptions_are_followed_by_a_look unless NoRecheckAfterResubscription;
 }
 
 /// Whether a request asks even if this process has just left the key free for plain pollers. A take-over finds no free
@@ -203,52 +189,46 @@ pub(super) fn replaces_after_a_pause(holder: Option<Arc<str>>) -> Option<Arc<str
     holder.filter(|_| !mutated!(TakeOverAcquires))
 }
 
-/// An attempt with another token that is in progress keeps its token.
-pub(super) fn attempts_are_kept() -> bool {
-    !mutated!(AttemptOverwritten)
-}
-
 /// A waiter asks again before a grant to it would end: within four fifths of the claim.
 pub(super) fn heartbeat(claim: Duration) -> Duration {
     let fifths = if mutated!(HeartbeatLongerThanClaim) { 10 } else { 4 };
     claim * fifths / 5
 }
 
-/// A waiter asks earlier than when the holder's lease runs out, because the holder may release before.
-pub(super) fn holders_may_let_go_early() -> bool {
-    !mutated!(TimerIsRemainingOnly)
-}
-
-/// After a new subscription every waiter asks again: pushes may have been missed before it.
-pub(super) fn new_subscriptions_are_followed_by_a_look() -> bool {
-    !mutated!(NoRecheckAfterResubscription)
-}
-
 // Waiting in this process.
+
+rules! {
+    /// Only requests that the attempt serves end with a reply that is final. Readers do not get a lock that the readers
+    /// of another prefix have, but writers behind them may wait for it. A store that refuses a take-over may grant
+    /// locks.
+    a_final_reply_ends_the_served_only unless FinalReplyEndsAll;
+
+    /// A server that does not reply is reported as unavailable, not as busy.
+    silence_is_told_from_refusal unless BusyForUnavailable;
+
+    /// Requests that do not wait learn at once that the lock is busy.
+    impatient_are_dismissed unless ImpatientNotDismissed;
+
+    /// A lease is handed on only if it lasts long enough for the next holder.
+    leases_handed_on_must_last unless ShortLeaseHandedOn;
+
+    /// A lease whose release was sent is never handed on.
+    leases_end_with_their_release unless HandOnAfterRelease;
+
+    /// A lost lease is never handed on.
+    leases_end_with_their_loss unless HandOnAfterLoss;
+
+    /// After a loss, the waiters of this process continue to wait.
+    waiters_are_served_after_a_loss unless NoServeAfterLoss;
+}
 
 pub(super) fn max_waiters(want: &Want) -> Option<u32> {
     want.max_waiters.filter(|_| !mutated!(MaxWaitersIgnored))
 }
 
-/// Only requests that the attempt serves end with a reply that is final. Readers do not get a lock that the readers of
-/// another prefix have, but writers behind them may wait for it. A store that refuses a take-over may grant locks.
-pub(super) fn a_final_reply_ends_the_served_only() -> bool {
-    !mutated!(FinalReplyEndsAll)
-}
-
-/// A server that does not reply is reported as unavailable, not as busy.
-pub(super) fn silence_is_told_from_refusal() -> bool {
-    !mutated!(BusyForUnavailable)
-}
-
 /// A request for several keys that has some of them has been answered: it may have had no time left for the next one.
 pub(super) fn has_had_a_reply(collection: Option<&KeyCollection>) -> bool {
     collection.is_some_and(KeyCollection::has_begun) && !mutated!(SilenceOfOneKeyCounts)
-}
-
-/// Requests that do not wait learn at once that the lock is busy.
-pub(super) fn impatient_are_dismissed() -> bool {
-    !mutated!(ImpatientNotDismissed)
 }
 
 /// A process hands a lease on among its own tasks for a short time only, because other processes may wait.
@@ -267,32 +247,26 @@ pub(super) fn readers_may_join_though_contended(entered: Time, door: Door, now: 
     (all_are_there && now < entered.after(CONTENDED_JOIN_TIME)) || mutated!(JoinedThoughContended)
 }
 
-/// A lease is handed on only if it lasts long enough for the next holder.
-pub(super) fn leases_handed_on_must_last() -> bool {
-    !mutated!(ShortLeaseHandedOn)
-}
-
-/// A lease whose release was sent is never handed on.
-pub(super) fn leases_end_with_their_release() -> bool {
-    !mutated!(HandOnAfterRelease)
-}
-
-/// A lost lease is never handed on.
-pub(super) fn leases_end_with_their_loss() -> bool {
-    !mutated!(HandOnAfterLoss)
-}
-
-/// After a loss, the waiters of this process continue to wait.
-pub(super) fn waiters_are_served_after_a_loss() -> bool {
-    !mutated!(NoServeAfterLoss)
-}
-
 /// The token of a leader's lease names the term, so no other holder had the lease before.
 pub(super) fn takes_former_leases(want: &Want) -> bool {
     !want.own_lease || mutated!(TermOnFormerLease)
 }
 
 // Lingering.
+
+rules! {
+    /// A lease that lingers is released when its time is over.
+    lingering_ends_in_time unless LingeringEndForgotten;
+
+    /// A lease lingers only while this process gets the pushes that report that others want it.
+    lingering_takes_pushes unless LingersWithoutPushes;
+
+    /// A lease that lingers is released when another client wants it.
+    wanted_leases_are_given_back unless WantedIgnored;
+
+    /// If it is wanted while it is in use, it does not linger afterwards.
+    wanted_during_a_section_is_remembered unless WantedForgotten;
+}
 
 /// After this time the process gives up a lease that may stay for `linger`, so that it is gone in time although timers
 /// are late.
@@ -320,30 +294,10 @@ pub(super) fn fences_after_lingering(left: Range<u64>) -> Range<u64> {
     if mutated!(FenceUsedAgain) { left.start.saturating_sub(1)..left.end } else { left }
 }
 
-/// A lease that lingers is released when its time is over.
-pub(super) fn lingering_ends_in_time() -> bool {
-    !mutated!(LingeringEndForgotten)
-}
-
 /// If a lease that lingers is not released in time, its process may be late by more than a quarter of a second: the
 /// waiter asks again after that.
 pub(super) fn late_keepers_are_asked(planned: u32, most: u32) -> bool {
     planned < if mutated!(LateKeeperLeftAlone) { most - 2 } else { most }
-}
-
-/// A lease lingers only while this process gets the pushes that report that others want it.
-pub(super) fn lingering_takes_pushes() -> bool {
-    !mutated!(LingersWithoutPushes)
-}
-
-/// A lease that lingers is released when another client wants it.
-pub(super) fn wanted_leases_are_given_back() -> bool {
-    !mutated!(WantedIgnored)
-}
-
-/// If it is wanted while it is in use, it does not linger afterwards.
-pub(super) fn wanted_during_a_section_is_remembered() -> bool {
-    !mutated!(WantedForgotten)
 }
 
 /// Clients may have asked the former holder of a lock that was taken over, and not learn that it is ours now.
@@ -357,6 +311,20 @@ pub(super) fn lingers_after_a_wait(linger: Linger) -> Linger {
 }
 
 // Renewing.
+
+rules! {
+    /// Holders that come and go may bring a renewal forward but never postpone it.
+    renewals_are_never_put_off unless ReadersPutOffRenewal;
+
+    /// Later renewals use the ttl of an extension if that is longer.
+    extensions_are_remembered unless ExtensionForgotten;
+
+    /// A renewal that the server answers with "not held" is a loss.
+    refused_renewals_are_losses unless ForceReleaseNotReported;
+
+    /// A renewal that failed (no conclusive reply) is not a loss.
+    failed_renewals_are_no_losses unless IoErrorReportedAsLost;
+}
 
 /// A lease is renewed only once its requester has noticed the grant.
 pub(super) fn is_noticed(cell: &LeaseCell) -> bool {
@@ -376,46 +344,27 @@ pub(super) fn first_renewal_after(ttl: Duration) -> Duration {
     if mutated!(GrantRenewedLate) { ttl / 3 } else { soon }
 }
 
-/// Holders that come and go may bring a renewal forward but never postpone it.
-pub(super) fn renewals_are_never_put_off() -> bool {
-    !mutated!(ReadersPutOffRenewal)
-}
-
-/// Later renewals use the ttl of an extension if that is longer.
-pub(super) fn extensions_are_remembered() -> bool {
-    !mutated!(ExtensionForgotten)
-}
-
-/// A renewal that the server answers with "not held" is a loss.
-pub(super) fn refused_renewals_are_losses() -> bool {
-    !mutated!(ForceReleaseNotReported)
-}
-
-/// A renewal that failed (no conclusive reply) is not a loss.
-pub(super) fn failed_renewals_are_no_losses() -> bool {
-    !mutated!(IoErrorReportedAsLost)
-}
-
 // Releasing.
 
-/// A lease that ends with the session is released by this process when its ttl is over.
-pub(super) fn leases_of_sessions_are_ended() -> bool {
-    !mutated!(SessionLeaseLeftToItself)
-}
+rules! {
+    /// A lease that ends with the session is released by this process when its ttl is over.
+    leases_of_sessions_are_ended unless SessionLeaseLeftToItself;
 
-/// A lost lease that was not taken away may still be ours on the server, so it is released.
-pub(super) fn lost_leases_are_given_back() -> bool {
-    !mutated!(LostLeaseNotReleased)
-}
+    /// A lost lease that was not taken away may still be ours on the server, so it is released.
+    lost_leases_are_given_back unless LostLeaseNotReleased;
 
-/// `min_hold` applies even if the hold was lost.
-pub(super) fn min_hold_outlives_a_loss() -> bool {
-    !mutated!(MinHoldDroppedAtLoss)
-}
+    /// `min_hold` applies even if the hold was lost.
+    min_hold_outlives_a_loss unless MinHoldDroppedAtLoss;
 
-/// A release that failed, or that an earlier command may overtake, is sent again.
-pub(super) fn releases_are_repeated() -> bool {
-    !mutated!(NoCompensationAfterLinkChange)
+    /// A release that failed, or that an earlier command may overtake, is sent again.
+    releases_are_repeated unless NoCompensationAfterLinkChange;
+
+    /// The I/O thread may send a release of a token before the caller's thread has sent that of the token's lease.
+    /// Then the latter finds nothing, and that is no loss.
+    repeated_releases_are_remembered unless OvertakingForgotten;
+
+    /// If a release without `min_hold` overtakes the one that asks for it, the key is kept nevertheless.
+    min_hold_survives_overtaking unless MinHoldOvertaken;
 }
 
 /// A release is repeated until nothing of its lease can be left, for every error of the server.
@@ -430,17 +379,6 @@ pub(super) fn is_given_up(failure: Failure, sends: u32) -> bool {
 pub(super) fn refused_release_is_a_loss(sends: Sends, deadline: Option<Time>, now: Time) -> bool {
     let in_time = deadline.is_some_and(|deadline| now < deadline) || mutated!(LateRefusalReported);
     in_time && (sends == Sends::Once || mutated!(ResentReleaseReported))
-}
-
-/// The I/O thread may send a release of a token before the caller's thread has sent that of the token's lease.
-/// Then the latter finds nothing, and that is no loss.
-pub(super) fn repeated_releases_are_remembered() -> bool {
-    !mutated!(OvertakingForgotten)
-}
-
-/// If a release without `min_hold` overtakes the one that asks for it, the key is kept nevertheless.
-pub(super) fn min_hold_survives_overtaking() -> bool {
-    !mutated!(MinHoldOvertaken)
 }
 
 /// A token that may be queued is cancelled wherever its entry is in the queue. (The fault belongs to the
