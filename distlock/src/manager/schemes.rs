@@ -42,18 +42,22 @@ struct Scheme {
     open: fn() -> Option<Opener>,
 }
 
-/// `None` if the feature is switched off.
-macro_rules! built_with {
-    ($feature:literal, $open:expr) => {
-        || {
-            #[cfg(feature = $feature)]
-            {
-                Some($open)
-            }
-            #[cfg(not(feature = $feature))]
-            {
-                None
-            }
+/// A scheme that needs this feature.
+macro_rules! scheme {
+    ($feature:literal, $names:expr, $open:expr) => {
+        Scheme {
+            names: $names,
+            feature: Some($feature),
+            open: || {
+                #[cfg(feature = $feature)]
+                {
+                    Some($open)
+                }
+                #[cfg(not(feature = $feature))]
+                {
+                    None
+                }
+            },
         }
     };
 }
@@ -61,42 +65,14 @@ macro_rules! built_with {
 /// All schemes that come with this crate. To add a store, add a line.
 const SCHEMES: &[Scheme] = &[
     Scheme { names: &["memory"], feature: None, open: || Some(Opener::Manager(open_memory)) },
-    Scheme { names: REDIS, feature: Some("redis"), open: built_with!("redis", Opener::Manager(open_redis)) },
-    Scheme {
-        names: REDIS_OVER_TLS,
-        feature: Some("tls"),
-        open: built_with!("tls", Opener::Manager(open_redis)),
-    },
-    Scheme {
-        names: &["etcd", "etcds"],
-        feature: Some("etcd"),
-        open: built_with!("etcd", store(distlock_etcd::EtcdStore::new)),
-    },
-    Scheme {
-        names: &["memcached"],
-        feature: Some("memcached"),
-        open: built_with!("memcached", store(distlock_memcached::MemcachedStore::new)),
-    },
-    Scheme {
-        names: &["mysql", "mariadb"],
-        feature: Some("mysql"),
-        open: built_with!("mysql", store(distlock_mysql::MysqlStore::new)),
-    },
-    Scheme {
-        names: &["zookeeper"],
-        feature: Some("zookeeper"),
-        open: built_with!("zookeeper", store(distlock_zookeeper::ZooKeeperStore::new)),
-    },
-    Scheme {
-        names: &["postgres", "postgresql"],
-        feature: Some("postgres"),
-        open: built_with!("postgres", store(distlock_postgres::PostgresStore::new)),
-    },
-    Scheme {
-        names: &["sqlite"],
-        feature: Some("sqlite"),
-        open: built_with!("sqlite", store(distlock_sqlite::SqliteStore::new)),
-    },
+    scheme!("redis", REDIS, Opener::Manager(open_redis)),
+    scheme!("tls", REDIS_OVER_TLS, Opener::Manager(open_redis)),
+    scheme!("etcd", &["etcd", "etcds"], store(distlock_etcd::EtcdStore::new)),
+    scheme!("memcached", &["memcached"], store(distlock_memcached::MemcachedStore::new)),
+    scheme!("mysql", &["mysql", "mariadb"], store(distlock_mysql::MysqlStore::new)),
+    scheme!("zookeeper", &["zookeeper"], store(distlock_zookeeper::ZooKeeperStore::new)),
+    scheme!("postgres", &["postgres", "postgresql"], store(distlock_postgres::PostgresStore::new)),
+    scheme!("sqlite", &["sqlite"], store(distlock_sqlite::SqliteStore::new)),
 ];
 
 /// Schemes without a host, which may be written without `//`.
