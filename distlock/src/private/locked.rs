@@ -15,7 +15,7 @@ use crate::section::{OnLost, Section};
 
 /// A lock that is being acquired, and its place. It is behind a trait, because for each annotated function the compiler
 /// proves that every part of the future can be sent, and finds out how it is dropped.
-pub struct Entered(Box<dyn Around + Send + Sync>);
+pub struct Entered(Box<dyn AroundBody + Send + Sync>);
 
 impl fmt::Debug for Entered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,7 +28,7 @@ impl fmt::Debug for Entered {
 #[inline(never)]
 pub fn enter(asked: Asked, on_lost: OnLost) -> Entered {
     let slot = Slot::new();
-    Entered(Box::new(Place { entry: Entry::begin(&slot, asked, on_lost), slot }))
+    Entered(Box::new(Place { state: LockedState::begin(&slot, asked, on_lost), slot }))
 }
 
 /// Acquires, runs the body, drops the rest of it, and releases.
@@ -44,7 +44,7 @@ pub fn section_in<'a, F: Future>(
     on_lost: OnLost,
     body: Pin<&'a mut Option<F>>,
 ) -> LockedIn<'a, F> {
-    LockedIn { place: Place { entry: Entry::begin(slot, asked, on_lost), slot }, body, result: None }
+    LockedIn { place: Place { state: LockedState::begin(slot, asked, on_lost), slot }, body, result: None }
 }
 
 pin_project! {
@@ -117,7 +117,7 @@ impl<F: Future> Future for LockedIn<'_, F> {
 }
 
 fn poll<F: Future>(
-    around: &mut dyn Around,
+    around: &mut dyn AroundBody,
     mut body: Pin<&mut Option<F>>,
     result: &mut Option<Result<F::Output, LockError>>,
     cx: &mut Context<'_>,
@@ -141,7 +141,7 @@ fn poll<F: Future>(
 }
 
 /// What happens around a body.
-trait Around {
+trait AroundBody {
     /// Polls the body, which says whether it has completed, once the lock is held. Returns the error that came first.
     fn poll(
         &mut self,
@@ -158,44 +158,44 @@ trait Around {
 
 /// A lock with its slot, or with a reference to it.
 struct Place<S> {
-    entry: Entry,
+    state: LockedState,
     slot: S,
 }
 
-impl<S: Borrow<Slot>> Around for Place<S> {
+impl<S: Borrow<Slot>> AroundBody for Place<S> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         body: &mut dyn FnMut(&mut Context<'_>) -> bool,
     ) -> Option<LockError> {
-        self.entry.poll(self.slot.borrow(), cx, body)
+        self.state.poll(self.slot.borrow(), cx, body)
     }
 
     fn leave(&mut self, drop_body: &mut dyn FnMut()) {
-        self.entry.leave(drop_body);
+        self.state.leave(drop_body);
     }
 
     fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.entry.poll_release(self.slot.borrow(), cx)
+        self.state.poll_release(self.slot.borrow(), cx)
     }
 }
 
 /// The part that does not depend on the body's type, so that it is compiled only once.
-struct Entry {
+struct LockedState {
     on_lost: OnLost,
-    stage: Stage,
+    stage: LockedStage,
 }
 
-enum Stage {
+enum LockedStage {
     Acquiring(Acquisition),
     /// `None`: without a lock.
     Inside(Option<Section>),
     Releasing(Releasing),
 }
 
-impl Entry {
+impl LockedState {
     fn begin(slot: &Slot, asked: Asked, on_lost: OnLost) -> Self {
-        Entry { on_lost, stage: Stage::Acquiring(slot.begin(asked)) }
+        LockedState { on_lost, stage: LockedStage::Acquiring(slot.begin(asked)) }
     }
 
     #[inline(never)]
@@ -205,37 +205,37 @@ impl Entry {
         cx: &mut Context<'_>,
         body: &mut dyn FnMut(&mut Context<'_>) -> bool,
     ) -> Option<LockError> {
-        if let Stage::Acquiring(acquisition) = &mut self.stage {
+        if let LockedStage::Acquiring(acquisition) = &mut self.stage {
             match acquisition.poll(slot, cx) {
                 Poll::Pending => return None,
                 Poll::Ready(Err(error)) => return Some(error),
                 Poll::Ready(Ok(())) => {}
             }
-            self.stage = Stage::Inside(Section::of(slot.held(), self.on_lost));
+            self.stage = LockedStage::Inside(Section::of(slot.held(), self.on_lost));
         }
         match &mut self.stage {
-            Stage::Inside(section) => Section::poll_any(section, cx, body),
-            Stage::Acquiring(_) | Stage::Releasing(_) => None,
+            LockedStage::Inside(section) => Section::poll_any(section, cx, body),
+            LockedStage::Acquiring(_) | LockedStage::Releasing(_) => None,
         }
     }
 
     fn leave(&mut self, drop_body: &mut dyn FnMut()) {
         match &mut self.stage {
-            Stage::Inside(section) => Section::leave(section, drop_body),
-            Stage::Acquiring(_) | Stage::Releasing(_) => drop_body(),
+            LockedStage::Inside(section) => Section::leave(section, drop_body),
+            LockedStage::Acquiring(_) | LockedStage::Releasing(_) => drop_body(),
         }
     }
 
     #[inline(never)]
     fn poll_release(&mut self, slot: &Slot, cx: &mut Context<'_>) -> Poll<()> {
-        if !matches!(self.stage, Stage::Releasing(_)) {
+        if !matches!(self.stage, LockedStage::Releasing(_)) {
             // The body's section ends before its lock.
-            self.stage = Stage::Inside(None);
-            self.stage = Stage::Releasing(slot.release());
+            self.stage = LockedStage::Inside(None);
+            self.stage = LockedStage::Releasing(slot.release());
         }
         match &mut self.stage {
-            Stage::Releasing(releasing) => Pin::new(releasing).poll(cx),
-            Stage::Acquiring(_) | Stage::Inside(_) => Poll::Ready(()),
+            LockedStage::Releasing(releasing) => Pin::new(releasing).poll(cx),
+            LockedStage::Acquiring(_) | LockedStage::Inside(_) => Poll::Ready(()),
         }
     }
 }
