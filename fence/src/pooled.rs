@@ -14,7 +14,7 @@ pub struct Pooled<M: Manager> {
 }
 
 impl<M: Manager> Pooled<M> {
-    /// From now on with a transaction.
+    /// Dropping it from now on closes the connection, because a transaction may be open.
     pub(crate) fn new(object: Object<M>) -> Self {
         Pooled { object: Some(object) }
     }
