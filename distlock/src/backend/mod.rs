@@ -70,7 +70,7 @@ pub(crate) enum Others {
     None,
     /// The store knows: [`Backend::list`].
     Listed,
-    /// From no holder.
+    /// The store cannot list locks, so other clients' locks are unknown.
     Unknown,
 }
 
@@ -202,25 +202,13 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
             return Box::pin(std::future::ready(Err(refusal)));
         }
         // One that is lost comes with the next renewal.
-        let noted = self.note_holds(&mut std::iter::once(note));
-        Box::pin(async move {
-            if let Some(noted) = noted {
-                noted.await;
-            }
-            Ok(())
-        })
+        finished(self.note_holds(&mut std::iter::once(note)))
     }
 
     /// Removes what this client has published with a lease, whether or not it still holds it. The note is that of the
     /// lease, without a value.
     fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
-        let noted = self.note_holds(&mut std::iter::once(note));
-        Box::pin(async move {
-            if let Some(noted) = noted {
-                noted.await;
-            }
-            Ok(())
-        })
+        finished(self.note_holds(&mut std::iter::once(note)))
     }
 
     /// Examines the store for risks and causes of slowness. A backend that cannot examine its store returns a finding
@@ -284,6 +272,16 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// The prefix of every key on the server.
     fn prefix(&self) -> &str;
+}
+
+/// Success, once this has been written.
+fn finished(writing: Option<BoxFuture<()>>) -> BoxFuture<Result<(), StoreError>> {
+    Box::pin(async move {
+        if let Some(writing) = writing {
+            writing.await;
+        }
+        Ok(())
+    })
 }
 
 /// The finding of a store that cannot be examined.

@@ -6,7 +6,7 @@ pub(crate) mod server;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use once_cell::sync::OnceCell;
@@ -55,20 +55,8 @@ impl MemoryStore {
         ServerTime(self.wall_at_start.saturating_add(u64::try_from(elapsed.as_micros()).unwrap_or(0)))
     }
 
-    fn server(&self) -> MutexGuard<'_, ModelServer> {
-        self.server.lock()
-    }
-
-    fn receivers(&self) -> MutexGuard<'_, Vec<Receiver>> {
-        self.receivers.lock()
-    }
-
-    fn values(&self) -> MutexGuard<'_, Values> {
-        self.values.lock()
-    }
-
     fn receiver(&self, client: &Arc<str>) -> Option<Arc<dyn Events>> {
-        self.receivers().iter().find(|(name, _)| name == client)?.1.upgrade()
+        self.receivers.lock().iter().find(|(name, _)| name == client)?.1.upgrade()
     }
 }
 
@@ -83,7 +71,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(client: &Arc<str>, prefix: String, store: Arc<MemoryStore>) -> Arc<Self> {
-        store.server().subscribe(client);
+        store.server.lock().subscribe(client);
         Arc::new(Memory { client: client.clone(), prefix, store, events: OnceCell::new() })
     }
 
@@ -92,16 +80,12 @@ impl Memory {
     pub(crate) fn deliver_to(&self, events: &Arc<impl Events + 'static>) {
         let events: Arc<dyn Events> = events.clone();
         self.events.get_or_init(|| Arc::downgrade(&events));
-        self.store.receivers().push((self.client.clone(), Arc::downgrade(&events)));
+        self.store.receivers.lock().push((self.client.clone(), Arc::downgrade(&events)));
         events.link(LinkEvent::Up { earlier: EarlierCommands::Ended, pushes: Notifications::On });
     }
 
     fn now(&self) -> ServerTime {
         self.store.now()
-    }
-
-    fn server(&self) -> MutexGuard<'_, ModelServer> {
-        self.store.server()
     }
 
     fn deliver(&self, notes: Vec<Note>) {
@@ -121,14 +105,14 @@ impl Memory {
     }
 
     fn renew(&self, key: &Arc<str>, op: &op::Renew) -> RenewReply {
-        self.server().renew(self.now(), &self.sender(key), op)
+        self.store.server.lock().renew(self.now(), &self.sender(key), op)
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.server().unsubscribe(&self.client);
-        self.store.receivers().retain(|(client, _)| *client != self.client);
+        self.store.server.lock().unsubscribe(&self.client);
+        self.store.receivers.lock().retain(|(client, _)| *client != self.client);
     }
 }
 
@@ -147,7 +131,7 @@ impl fmt::Debug for Memory {
 impl Backend for Memory {
     fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
         let mut notes = Vec::new();
-        let reply = self.server().acquire(self.now(), &self.sender(key), &op, &mut notes);
+        let reply = self.store.server.lock().acquire(self.now(), &self.sender(key), &op, &mut notes);
         self.deliver(notes);
         Sending::Ready(Ok(reply))
     }
@@ -157,12 +141,12 @@ impl Backend for Memory {
     }
 
     fn send_replace(&self, key: &Arc<str>, op: op::Replace) -> Sending<AcquireReply> {
-        Sending::Ready(Ok(self.server().replace(self.now(), &self.sender(key), &op)))
+        Sending::Ready(Ok(self.store.server.lock().replace(self.now(), &self.sender(key), &op)))
     }
 
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
         let mut notes = Vec::new();
-        let reply = self.server().release(self.now(), &self.sender(key), &op, &mut notes);
+        let reply = self.store.server.lock().release(self.now(), &self.sender(key), &op, &mut notes);
         self.deliver(notes);
         Sending::Ready(Ok(reply))
     }
@@ -182,16 +166,16 @@ impl Backend for Memory {
 
     fn send_acquire_all(&self, batch: Vec<(Arc<str>, op::Acquire)>) -> BoxFuture<Vec<OpResult<BatchReply>>> {
         let mut notes = Vec::new();
-        let replies = self.server().acquire_all(self.now(), &self.client, &batch, &mut notes);
+        let replies = self.store.server.lock().acquire_all(self.now(), &self.client, &batch, &mut notes);
         self.deliver(notes);
         Box::pin(std::future::ready(replies.into_iter().map(Ok).collect()))
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
-        let mut found = self.server().inspect(self.now(), key);
+        let mut found = self.store.server.lock().inspect(self.now(), key);
         if let Some(found) = &mut found
             && let Some((owner, value)) =
-                self.store.values().get(key).filter(|(owner, _)| *owner == found.first_holder())
+                self.store.values.lock().get(key).filter(|(owner, _)| *owner == found.first_holder())
         {
             found.details.push((
                 owner.clone(),
@@ -208,14 +192,14 @@ impl Backend for Memory {
     fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
         let owner = token_text(&self.client, note.hold.token);
         if let Some(value) = note.value {
-            self.store.values().insert(note.key, (owner, value));
+            self.store.values.lock().insert(note.key, (owner, value));
         }
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
         let owner = token_text(&self.client, note.hold.token);
-        let mut values = self.store.values();
+        let mut values = self.store.values.lock();
         if values.get(&note.key).is_some_and(|(by, _)| *by == owner) {
             values.remove(&note.key);
         }
@@ -229,14 +213,14 @@ impl Backend for Memory {
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let mut notes = Vec::new();
-        let held = self.server().force_release(self.now(), key, &mut notes);
+        let held = self.store.server.lock().force_release(self.now(), key, &mut notes);
         self.deliver(notes);
         Box::pin(std::future::ready(Ok(held)))
     }
 
     fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
         let mut notes = Vec::new();
-        let held = self.server().force_release_from(self.now(), key, owner, &mut notes);
+        let held = self.store.server.lock().force_release_from(self.now(), key, owner, &mut notes);
         self.deliver(notes);
         Box::pin(std::future::ready(Ok(held)))
     }
