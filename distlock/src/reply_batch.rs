@@ -14,30 +14,30 @@ pub(crate) trait Deferred: Send + Sync {
 }
 
 /// The work that the wakers of a batch have deferred.
-pub(crate) type Rest = Vec<Arc<dyn Deferred>>;
+pub(crate) type Deferrals = Vec<Arc<dyn Deferred>>;
 
 thread_local! {
     /// `Some`: this thread is in [`wake_all`].
-    static REST: RefCell<Option<Rest>> = const { RefCell::new(None) };
+    static DEFERRALS: RefCell<Option<Deferrals>> = const { RefCell::new(None) };
 }
 
-/// Wakes tasks, and adds the work that they defer to `rest`. The caller holds no mutex.
-pub(crate) fn wake_all(wakers: impl Iterator<Item = Waker>, rest: &mut Rest) {
-    let outer = set(Some(std::mem::take(rest)));
+/// Wakes tasks, and adds the work that they defer to `deferrals`. The caller holds no mutex.
+pub(crate) fn wake_all(wakers: impl Iterator<Item = Waker>, deferrals: &mut Deferrals) {
+    let outer = set(Some(std::mem::take(deferrals)));
     for waker in wakers {
         drop(contained(|| waker.wake()));
     }
-    *rest = set(outer).unwrap_or_default();
+    *deferrals = set(outer).unwrap_or_default();
 }
 
 /// Returns the former value.
-fn set(rest: Option<Rest>) -> Option<Rest> {
-    REST.try_with(|known| known.replace(rest)).ok().flatten()
+fn set(deferrals: Option<Deferrals>) -> Option<Deferrals> {
+    DEFERRALS.try_with(|known| known.replace(deferrals)).ok().flatten()
 }
 
 /// Runs the work that was deferred. The caller holds no mutex, and is not inside the I/O driver of a runtime.
-pub(crate) fn run(rest: &mut Rest) {
-    for work in rest.drain(..) {
+pub(crate) fn run(deferrals: &mut Deferrals) {
+    for work in deferrals.drain(..) {
         drop(contained(|| work.run()));
     }
 }
@@ -45,9 +45,9 @@ pub(crate) fn run(rest: &mut Rest) {
 /// Called by a waker. `Err`: this thread is not in [`wake_all`], so the caller may hold mutexes, and another thread
 /// must do the work.
 pub(crate) fn defer<T: Deferred + 'static>(work: Arc<T>) -> Result<(), Arc<T>> {
-    let is_deferred = REST.try_with(|rest| match &mut *rest.borrow_mut() {
-        Some(rest) => {
-            rest.push(work.clone());
+    let is_deferred = DEFERRALS.try_with(|deferrals| match &mut *deferrals.borrow_mut() {
+        Some(deferrals) => {
+            deferrals.push(work.clone());
             true
         }
         None => false,
@@ -84,10 +84,10 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.notes.lock().push("woken");
             if let Some(nested) = self.nested.clone() {
-                let mut rest = Rest::new();
-                wake_all(std::iter::once(Waker::from(nested)), &mut rest);
+                let mut deferrals = Deferrals::new();
+                wake_all(std::iter::once(Waker::from(nested)), &mut deferrals);
                 self.notes.lock().push("nested");
-                run(&mut rest);
+                run(&mut deferrals);
             }
             assert!(defer(self).is_ok());
         }
@@ -97,9 +97,9 @@ mod tests {
     fn work_is_run_after_all_wake_ups() {
         let notes = Notes::default();
         let work = |panics| Arc::new(Work { notes: notes.clone(), nested: None, panics });
-        let mut rest = Rest::new();
-        wake_all([true, false].map(|panics| Waker::from(work(panics))).into_iter(), &mut rest);
-        run(&mut rest);
+        let mut deferrals = Deferrals::new();
+        wake_all([true, false].map(|panics| Waker::from(work(panics))).into_iter(), &mut deferrals);
+        run(&mut deferrals);
         assert_eq!(*notes.lock(), ["woken", "woken", "run", "run"]);
         assert!(defer(work(false)).is_err(), "the batch has ended");
     }
@@ -109,10 +109,10 @@ mod tests {
         let notes = Notes::default();
         let nested = Some(Arc::new(Work { notes: notes.clone(), nested: None, panics: false }));
         let outer = Arc::new(Work { notes: notes.clone(), nested, panics: false });
-        let mut rest = Rest::new();
-        wake_all(std::iter::once(Waker::from(outer)), &mut rest);
+        let mut deferrals = Deferrals::new();
+        wake_all(std::iter::once(Waker::from(outer)), &mut deferrals);
         assert_eq!(*notes.lock(), ["woken", "woken", "nested", "run"]);
-        run(&mut rest);
+        run(&mut deferrals);
         assert_eq!(notes.lock().len(), 5);
     }
 }

@@ -20,12 +20,12 @@ const UNUSED_AFTER: Duration = Duration::from_secs(60);
 /// The channels on one node.
 #[derive(Debug, Default)]
 pub(super) struct SlotChannels {
-    state: Locked<State>,
+    state: Locked<SlotChannelsState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SlotChannelsState {
     /// When this process last waited in each slot.
     wanted: HashMap<u16, Instant>,
     /// Slots for which the present connection has sent SSUBSCRIBE.
@@ -81,7 +81,7 @@ impl SlotChannels {
     }
 }
 
-impl State {
+impl SlotChannelsState {
     fn change(&mut self) -> Vec<(Change, u16)> {
         let unused = self.subscribed.iter().filter(|slot| !self.wanted.contains_key(slot));
         let fresh = self.wanted.keys().filter(|slot| !self.subscribed.contains(slot));

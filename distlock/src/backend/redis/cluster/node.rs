@@ -20,13 +20,13 @@ pub(super) struct Node {
     pub(super) address: Address,
     pub(super) exec: Arc<Exec>,
     pub(super) slot_channels: SlotChannels,
-    state: watch::Sender<State>,
+    state: watch::Sender<NodeState>,
     /// Whether a supervisor keeps its link.
     kept: AtomicBool,
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct NodeState {
     link: Option<Arc<Link>>,
     /// How often the link was lost, or an attempt to connect failed.
     failures: u64,
@@ -109,7 +109,7 @@ impl Node {
     pub(super) async fn link_soon(&self) -> Result<Arc<Link>, StoreError> {
         let mut state = self.state.subscribe();
         let before = state.borrow().failures;
-        let is_over = |state: &State| state.link.is_some() || state.ended || state.failures > before;
+        let is_over = |state: &NodeState| state.link.is_some() || state.ended || state.failures > before;
         let found = with_contained_waker(state.wait_for(is_over)).await;
         let link = found.ok().and_then(|state| state.link.clone());
         link.ok_or_else(|| self.not_connected())

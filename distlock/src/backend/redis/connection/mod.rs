@@ -51,7 +51,7 @@ use super::spare;
 use super::stream::Stream;
 use crate::contained::contained;
 use crate::process::Process;
-use crate::reply_batch::{self, Rest};
+use crate::reply_batch::{self, Deferrals};
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 
@@ -130,7 +130,7 @@ struct Batch {
     /// The tasks whose replies were read. Empty between reads.
     woken: Vec<Waker>,
     /// The work that no task awaits, until the reader has done it.
-    rest: Rest,
+    deferrals: Deferrals,
 }
 
 /// Why a reader stops.
@@ -316,7 +316,7 @@ impl Connection {
     fn poll_drive(&self, batch: &mut Batch, cx: &mut Context<'_>) -> Poll<Stop> {
         loop {
             let driven = self.poll_drive_once(Reader::IoThread, batch, cx);
-            reply_batch::run(&mut batch.rest);
+            reply_batch::run(&mut batch.deferrals);
             if let Some(stop) = ready!(driven) {
                 return Poll::Ready(stop);
             }
@@ -346,7 +346,7 @@ impl Connection {
             return Poll::Ready(Some(Stop::Replaced));
         };
         drop(former);
-        reply_batch::wake_all(batch.woken.drain(..), &mut batch.rest);
+        reply_batch::wake_all(batch.woken.drain(..), &mut batch.deferrals);
         if let Some(error) = fault {
             return Poll::Ready(Some(Stop::Ended(error)));
         }
@@ -391,9 +391,9 @@ impl Connection {
             woken.extend(queue.caller_waker.take());
             queue.replies.end(|| error.clone(), &mut woken);
         }
-        let mut rest = Rest::new();
-        reply_batch::wake_all(woken.into_iter(), &mut rest);
-        reply_batch::run(&mut rest);
+        let mut deferrals = Deferrals::new();
+        reply_batch::wake_all(woken.into_iter(), &mut deferrals);
+        reply_batch::run(&mut deferrals);
     }
 }
 

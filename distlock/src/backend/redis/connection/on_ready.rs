@@ -25,12 +25,12 @@ const MAX_READS: usize = 4;
 pub(super) struct OnReady {
     connection: Arc<Connection>,
     generation: Generation,
-    state: Locked<State>,
+    state: Locked<OnReadyState>,
 }
 
 /// No foreign code runs while its mutex is held, and the mutexes of the connection are not locked under it.
 #[derive(Default)]
-struct State {
+struct OnReadyState {
     activity: Activity,
     /// The reader's task.
     task: Option<Waker>,
@@ -60,12 +60,12 @@ impl OnReady {
             return Poll::Pending;
         }
         let waker = cx.waker().clone();
-        let (former, mut rest) = {
+        let (former, mut deferrals) = {
             let mut state = self.state.lock();
-            (state.task.replace(waker), mem::take(&mut state.batch.rest))
+            (state.task.replace(waker), mem::take(&mut state.batch.deferrals))
         };
         drop(former);
-        reply_batch::run(&mut rest);
+        reply_batch::run(&mut deferrals);
         self.read();
         if self.state.lock().activity == Activity::Over { Poll::Ready(()) } else { Poll::Pending }
     }
@@ -125,7 +125,7 @@ impl OnReady {
             }
             state.activity = Activity::Waits;
             state.batch = mem::take(batch);
-            if state.batch.rest.is_empty() { None } else { state.task.take() }
+            if state.batch.deferrals.is_empty() { None } else { state.task.take() }
         };
         drop(contained(|| task.map(Waker::wake)));
         false

@@ -70,7 +70,7 @@ pub(super) enum Change {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ReaderPolicy<R> {
-    state: State<R>,
+    state: ReaderState<R>,
     /// The generation of the last reader that was started.
     generation: u64,
     last_write: Time,
@@ -83,7 +83,7 @@ pub(super) struct ReaderPolicy<R> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State<R> {
+enum ReaderState<R> {
     IoThread,
     /// The I/O thread reads until this reader has registered the socket with its runtime.
     Starting {
@@ -119,7 +119,7 @@ enum Recall {
 impl<R> Default for ReaderPolicy<R> {
     fn default() -> ReaderPolicy<R> {
         ReaderPolicy {
-            state: State::IoThread,
+            state: ReaderState::IoThread,
             generation: 0,
             last_write: Time(0),
             quick_writes: 0,
@@ -132,8 +132,8 @@ impl<R> Default for ReaderPolicy<R> {
 impl<R: Copy + Eq> ReaderPolicy<R> {
     pub(super) fn reader(&self) -> Reader {
         match &self.state {
-            State::IoThread | State::Starting { .. } => Reader::IoThread,
-            State::Caller(caller) => Reader::Caller(caller.generation),
+            ReaderState::IoThread | ReaderState::Starting { .. } => Reader::IoThread,
+            ReaderState::Caller(caller) => Reader::Caller(caller.generation),
         }
     }
 
@@ -152,11 +152,11 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
         let is_quick = now.duration_since(self.last_write) <= MAX_WRITE_GAP;
         self.last_write = now;
         match &mut self.state {
-            State::IoThread | State::Starting { .. } => {
+            ReaderState::IoThread | ReaderState::Starting { .. } => {
                 let counts = is_quick && in_flight <= MAX_IN_FLIGHT_TO_START;
                 self.quick_writes = if counts { self.quick_writes.saturating_add(1) } else { 0 };
             }
-            State::Caller(caller) => {
+            ReaderState::Caller(caller) => {
                 caller.writes = caller.writes.saturating_add(1);
                 caller.idle_checks = 0;
                 caller.slow_writes = if is_quick { 0 } else { caller.slow_writes.saturating_add(1) };
@@ -172,18 +172,18 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
         let may_start =
             self.quick_writes >= self.quick_writes_to_start() && self.last_write >= self.backoff_end;
         match &mut self.state {
-            State::IoThread if may_start => {
+            ReaderState::IoThread if may_start => {
                 self.quick_writes = 0;
                 let runtime = runtime()?;
                 self.generation += 1;
                 let generation = Generation(self.generation);
-                self.state = State::Starting { generation, runtime, since: self.last_write };
+                self.state = ReaderState::Starting { generation, runtime, since: self.last_write };
                 Some(Change::Start(generation))
             }
-            State::Caller(caller) if in_flight > MAX_IN_FLIGHT || runtime() != Some(caller.runtime) => {
+            ReaderState::Caller(caller) if in_flight > MAX_IN_FLIGHT || runtime() != Some(caller.runtime) => {
                 caller.recall(Recall::NoGain)
             }
-            State::IoThread | State::Starting { .. } | State::Caller(_) => None,
+            ReaderState::IoThread | ReaderState::Starting { .. } | ReaderState::Caller(_) => None,
         }
     }
 
@@ -196,17 +196,17 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
     /// The runtime of this reader, and when it was asked to register the socket.
     fn starting(&self, generation: Generation) -> Option<(R, Time)> {
         match self.state {
-            State::Starting { generation: starting, runtime, since } if starting == generation => {
+            ReaderState::Starting { generation: starting, runtime, since } if starting == generation => {
                 Some((runtime, since))
             }
-            State::IoThread | State::Starting { .. } | State::Caller(_) => None,
+            ReaderState::IoThread | ReaderState::Starting { .. } | ReaderState::Caller(_) => None,
         }
     }
 
     /// The socket is registered with the reader's runtime. `false`: the reader has been replaced.
     pub(super) fn registered(&mut self, generation: Generation) -> bool {
         let Some((runtime, _)) = self.starting(generation) else { return false };
-        self.state = State::Caller(Caller::new(generation, runtime));
+        self.state = ReaderState::Caller(Caller::new(generation, runtime));
         true
     }
 
@@ -214,10 +214,10 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
     pub(super) fn ended(&mut self, generation: Generation) -> bool {
         if self.starting(generation).is_some() {
             // It was polled too late, could not register the socket, or its runtime has ended.
-            self.state = State::IoThread;
+            self.state = ReaderState::IoThread;
             self.back_off(self.last_write);
         }
-        let State::Caller(caller) = &mut self.state else { return false };
+        let ReaderState::Caller(caller) = &mut self.state else { return false };
         if caller.generation == generation {
             caller.recall(Recall::NoGain);
         }
@@ -226,14 +226,14 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
 
     /// Replies were read.
     pub(super) fn has_read(&mut self) {
-        if let State::Caller(caller) = &mut self.state {
+        if let ReaderState::Caller(caller) = &mut self.state {
             caller.unread = false;
         }
     }
 
     /// The check of the I/O thread, every [`CHECK_INTERVAL`].
     pub(super) fn check(&mut self, buffer: ReceiveBuffer, in_flight: usize) {
-        let State::Caller(caller @ Caller { recall: None, .. }) = &mut self.state else { return };
+        let ReaderState::Caller(caller @ Caller { recall: None, .. }) = &mut self.state else { return };
         let unread = buffer == ReceiveBuffer::Unread;
         if unread && caller.unread {
             caller.recall(Recall::Late);
@@ -247,12 +247,14 @@ impl<R: Copy + Eq> ReaderPolicy<R> {
 
     /// Whether the I/O thread must take the socket back.
     pub(super) fn is_recalled(&self) -> bool {
-        matches!(&self.state, State::Caller(Caller { recall: Some(_), .. }))
+        matches!(&self.state, ReaderState::Caller(Caller { recall: Some(_), .. }))
     }
 
     /// The I/O thread has taken the socket back.
     pub(super) fn taken_back(&mut self, now: Time) {
-        let State::Caller(caller) = std::mem::replace(&mut self.state, State::IoThread) else { return };
+        let ReaderState::Caller(caller) = std::mem::replace(&mut self.state, ReaderState::IoThread) else {
+            return;
+        };
         self.quick_writes = 0;
         match caller.recall {
             Some(Recall::Late) => self.back_off(now),
