@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use redis::{Cmd, Value, cmd};
 
-use super::exec::Exec;
+use super::exec::{Exec, ask_all};
 use super::info::{field, text};
 use super::link::Link;
 use super::reply;
@@ -34,7 +34,7 @@ pub(super) async fn examine(
     setup: Setup,
 ) -> Result<Vec<Finding>, StoreError> {
     let before = SystemTime::now();
-    let values = exec.ask_all(link, questions(exec)).await?;
+    let values = ask_all(link, questions(exec)).await?;
     Ok(found(&values, place, setup, (before, SystemTime::now())))
 }
 

@@ -1,9 +1,10 @@
 //! Executes operations over a link and interprets the replies.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use redis::{Cmd, Pipeline, ServerError, Value};
+use redis::{Arg, Cmd, Pipeline, ServerError, Value};
 
 use super::command::{ScriptRef, Wire};
 use super::handshake::ServerInfo;
@@ -160,7 +161,7 @@ impl Exec {
     ) -> OpResult<AcquireReply> {
         let op = op::Ask::Plain(op);
         let (cmd, encoding) = self.encode(&key, op.encoder());
-        let mut answers = self.ask_all(&link, vec![cmd, redis::cmd("TIME")]).await?;
+        let mut answers = ask_all(&link, vec![cmd, redis::cmd("TIME")]).await?;
         let time = answers.pop().as_ref().and_then(reply::of_time);
         let Some(answer) = answers.pop() else { return Err(garbled(&link)) };
         let mut reply = match self.again(&key, &answer, encoding) {
@@ -186,7 +187,7 @@ impl Exec {
     ) -> OpResult<O::Reply> {
         for _ in 0..MAX_ENCODINGS_TRIED {
             let (cmd, encoding) = self.encode_again(key, op.encoder(), again);
-            let value = self.ask(link, cmd).await?;
+            let value = ask(link, cmd).await?;
             match self.again(key, &value, encoding) {
                 None => return self.decode(link, key, op, encoding, value),
                 Some(next) => again = next,
@@ -204,10 +205,6 @@ impl Exec {
             },
         };
         (self.script(script_ref, key, op), Encoding::Script)
-    }
-
-    pub(super) async fn ask(&self, link: &Link, cmd: Cmd) -> Result<Value, StoreError> {
-        link.request(cmd).await.map_err(|error| broken(link, error))
     }
 
     /// If the server has certainly not executed the command, and knows another form of it: that form.
@@ -312,7 +309,7 @@ impl Exec {
     ) -> Result<Vec<(Encoding, Value)>, StoreError> {
         let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
             piece.iter().map(|(key, op)| self.encode(key, op.encoder())).unzip();
-        let values = self.ask_all(link, cmds).await?;
+        let values = ask_all(link, cmds).await?;
         let mut answers: Vec<_> = encodings.into_iter().zip(values).collect();
         let again: Vec<usize> = answers
             .iter()
@@ -326,30 +323,22 @@ impl Exec {
             return Ok(answers);
         }
         // The first text of a script loads it on the server for the rest of the pipeline.
-        let mut taught = Vec::new();
+        let mut loaded = HashSet::new();
         let cmds = again.iter().filter_map(|at| piece.get(*at)).map(|(key, op)| {
-            let script = op.encoder().script_hash();
-            let script_ref = if taught.contains(&script) { ScriptRef::Hash } else { ScriptRef::Text };
-            taught.push(script);
-            self.script(script_ref, key, op.encoder())
+            let by_hash = self.script(ScriptRef::Hash, key, op.encoder());
+            if loaded.insert(hash_in(&by_hash)) {
+                self.script(ScriptRef::Text, key, op.encoder())
+            } else {
+                by_hash
+            }
         });
-        let values = self.ask_all(link, cmds.collect()).await?;
+        let values = ask_all(link, cmds.collect()).await?;
         for (at, value) in again.into_iter().zip(values) {
             if let Some(answer) = answers.get_mut(at) {
                 *answer = (Encoding::Script, value);
             }
         }
         Ok(answers)
-    }
-
-    pub(super) async fn ask_all(&self, link: &Link, cmds: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
-        let mut pipeline = Pipeline::with_capacity(cmds.len());
-        let expected = cmds.len();
-        for cmd in cmds {
-            pipeline.add_command(cmd);
-        }
-        let values = link.request_all(&pipeline).await.map_err(|error| broken(link, error))?;
-        if values.len() == expected { Ok(values) } else { Err(garbled(link)) }
     }
 
     /// Several locks by one command.
@@ -433,8 +422,8 @@ impl Exec {
 
     /// A script, by its hash, or by its text if the server does not know it.
     async fn run(&self, link: &Link, cmd: impl Fn(ScriptRef) -> Cmd) -> Result<Value, StoreError> {
-        let value = self.ask(link, cmd(ScriptRef::Hash)).await?;
-        if is_unknown_script(&value) { self.ask(link, cmd(ScriptRef::Text)).await } else { Ok(value) }
+        let value = ask(link, cmd(ScriptRef::Hash)).await?;
+        if is_unknown_script(&value) { ask(link, cmd(ScriptRef::Text)).await } else { Ok(value) }
     }
 
     /// `owner`: only if that is a holder.
@@ -448,6 +437,29 @@ impl Exec {
             Value::ServerError(error) => Err(failed(&link, error)),
             value => reply::of_force(&value).map_err(|reply::Garbled| garbled(&link)),
         }
+    }
+}
+
+pub(super) async fn ask(link: &Link, cmd: Cmd) -> Result<Value, StoreError> {
+    link.request(cmd).await.map_err(|error| broken(link, error))
+}
+
+/// Sends `cmds` in one write, and returns one value for each.
+pub(super) async fn ask_all(link: &Link, cmds: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
+    let mut pipeline = Pipeline::with_capacity(cmds.len());
+    let expected = cmds.len();
+    for cmd in cmds {
+        pipeline.add_command(cmd);
+    }
+    let values = link.request_all(&pipeline).await.map_err(|error| broken(link, error))?;
+    if values.len() == expected { Ok(values) } else { Err(garbled(link)) }
+}
+
+/// The hash in a call of a script by its hash.
+fn hash_in(call: &Cmd) -> Option<Vec<u8>> {
+    match call.args_iter().nth(1)? {
+        Arg::Simple(hash) => Some(hash.to_vec()),
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use redis::{Pipeline, RedisError, ServerError, Value};
 use super::command::{PushCommand, Wire};
 use super::config::Address;
 use super::errors;
-use super::info::{field, text};
+use super::info::{error, field, text};
 use super::link::Link;
 use super::replicas;
 use super::scripts::SCRIPTS;
@@ -147,13 +147,6 @@ impl HandshakeReplies {
 
     fn errors(&self) -> impl Iterator<Item = &ServerError> {
         self.0.iter().filter_map(|(_, answer)| error(answer))
-    }
-}
-
-fn error(answer: &Value) -> Option<&ServerError> {
-    match answer {
-        Value::ServerError(error) => Some(error),
-        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
-//! The report of a server about itself.
+//! What a reply says: the report of a server about itself, a text, or an error.
 
-use redis::Value;
+use redis::{ServerError, Value};
 
 /// `INFO` is lines of `name:value`.
 pub(super) fn field<'a>(info: Option<&'a str>, name: &str) -> Option<&'a str> {
@@ -13,4 +13,15 @@ pub(super) fn text(value: &Value) -> Option<&str> {
         Value::VerbatimString { text, .. } => Some(text),
         _ => None,
     }
+}
+
+pub(super) fn error(value: &Value) -> Option<&ServerError> {
+    match value {
+        Value::ServerError(error) => Some(error),
+        _ => None,
+    }
+}
+
+pub(super) fn first_error(values: &[Value]) -> Option<&ServerError> {
+    values.iter().find_map(error)
 }

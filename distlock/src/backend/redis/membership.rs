@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::exec::{Exec, failed};
+use super::exec::{Exec, ask, ask_all, failed};
 use super::link::Link;
 use super::names::Tag;
 use super::{errors, info, reply};
@@ -16,28 +16,7 @@ use crate::backend::{Failure, ServerTime, StoreError};
 const NOTE_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Notes on a server.
-///
-/// KEYS   run  met  longest ttl  fence counter
-/// ARGV   run id  count|keep|note  longest ttl ms  fencing tokens  met at (us by the clocks of a majority, or 0)  px
-///        count: note that it counts in this run; keep: prolong that note if there is one; note: neither
-const NOTE: &str = "\
-local function text(number) return string.format('%.0f', number) end
-local function raise(key, value)
-  local before = tonumber(redis.call('GET', key) or 0) or 0
-  redis.call('SET', key, text(math.max(before, tonumber(value))), 'PX', ARGV[6])
-end
-if ARGV[3] ~= '0' then raise(KEYS[3], ARGV[3]) end
-if ARGV[4] ~= '0' then raise(KEYS[4], ARGV[4]) end
-local met = redis.call('GET', KEYS[2]) or ''
-if ARGV[5] ~= '0' and string.sub(met, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then
-  redis.call('SET', KEYS[2], ARGV[1] .. ' ' .. ARGV[5], 'PX', ARGV[6])
-end
-if ARGV[2] == 'count' then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[6])
-elseif ARGV[2] == 'keep' and redis.call('GET', KEYS[1]) == ARGV[1] then
-  redis.call('PEXPIRE', KEYS[1], ARGV[6])
-end
-return 1";
+const NOTE: &str = include_str!("scripts/note.lua");
 
 /// The report of a server about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +77,7 @@ impl Exec {
             name.add_to(&mut get);
             commands.push(get);
         }
-        let answers = self.ask_all(&link, commands).await?;
+        let answers = ask_all(&link, commands).await?;
         for answer in &answers {
             if let Value::ServerError(error) = answer
                 && error.code() != "NOPERM"
@@ -143,7 +122,7 @@ impl Exec {
         cmd.arg(note.run_id).arg(mark);
         cmd.arg(note.longest_ttl.as_millis().to_string()).arg(note.fences);
         cmd.arg(note.met.map_or(0, |met| met.0)).arg(NOTE_TTL.as_millis().to_string());
-        match self.ask(&link, cmd).await? {
+        match ask(&link, cmd).await? {
             Value::ServerError(error) => Err(failed(&link, error)),
             _ => Ok(()),
         }

@@ -7,7 +7,6 @@ use redis::{Cmd, Value};
 
 use super::command::{ScriptRef, Wire};
 use super::reply::{self, Garbled};
-use super::scripts::SCRIPTS;
 use crate::backend::{AcquireReply, FenceReply, LockKind, ReleaseReply, RenewReply, StoredLock, op};
 
 /// How an operation was encoded as a command.
@@ -43,9 +42,6 @@ pub(crate) trait Encode: Send + Sync {
     /// A call of its script. `from`: how the server is named in the grants that it pushes.
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, from: Option<&str>) -> Cmd;
 
-    /// The hash of its script.
-    fn script_hash(&self) -> &'static str;
-
     /// If its script also writes the keys of the queue: the kind of lock that they are for.
     fn queues_for(&self) -> Option<LockKind> {
         None
@@ -78,13 +74,6 @@ impl Encode for op::Ask {
 
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
         wire.enter(script_ref, key, &full(self))
-    }
-
-    fn script_hash(&self) -> &'static str {
-        match full(self).kind {
-            LockKind::Exclusive => &SCRIPTS.enter.hash,
-            LockKind::Shared | LockKind::Limited { .. } => &SCRIPTS.enter_n.hash,
-        }
     }
 
     fn queues_for(&self) -> Option<LockKind> {
@@ -136,10 +125,6 @@ impl Encode for op::Release {
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, from: Option<&str>) -> Cmd {
         wire.leave(script_ref, key, self, from)
     }
-
-    fn script_hash(&self) -> &'static str {
-        &SCRIPTS.leave.hash
-    }
 }
 
 impl Operation for op::Release {
@@ -157,10 +142,6 @@ impl Operation for op::Release {
 impl Encode for op::Replace {
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
         wire.replace(script_ref, key, self)
-    }
-
-    fn script_hash(&self) -> &'static str {
-        &SCRIPTS.replace.hash
     }
 }
 
@@ -184,13 +165,6 @@ impl Encode for op::Renew {
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
         wire.renew(script_ref, key, self)
     }
-
-    fn script_hash(&self) -> &'static str {
-        match self.kind {
-            LockKind::Exclusive => &SCRIPTS.renew.hash,
-            LockKind::Shared | LockKind::Limited { .. } => &SCRIPTS.renew_n.hash,
-        }
-    }
 }
 
 impl Operation for op::Renew {
@@ -213,10 +187,6 @@ impl Encode for op::Fence {
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
         wire.fence(script_ref, key, self)
     }
-
-    fn script_hash(&self) -> &'static str {
-        &SCRIPTS.fence.hash
-    }
 }
 
 impl Operation for op::Fence {
@@ -238,10 +208,6 @@ pub(crate) struct Inspect;
 impl Encode for Inspect {
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
         wire.look(script_ref, key)
-    }
-
-    fn script_hash(&self) -> &'static str {
-        &SCRIPTS.look.hash
     }
 }
 
@@ -278,10 +244,6 @@ impl Read {
 impl Encode for Read {
     fn script(&self, wire: &Wire, script_ref: ScriptRef, key: &str, _from: Option<&str>) -> Cmd {
         wire.read(script_ref, key, self.token().as_deref())
-    }
-
-    fn script_hash(&self) -> &'static str {
-        &SCRIPTS.look.hash
     }
 }
 

@@ -192,10 +192,7 @@ impl Replicas {
     }
 
     fn judge(&self, values: &[Value]) -> Result<(), StoreError> {
-        if let Some(error) = values.iter().find_map(|value| match value {
-            Value::ServerError(error) => Some(error),
-            _ => None,
-        }) {
+        if let Some(error) = info::first_error(values) {
             let told = if values.last().is_some_and(|last| matches!(last, Value::ServerError(_))) {
                 unknowable(error)
             } else {

@@ -9,11 +9,10 @@ use redis::{Cmd, Value};
 
 use super::follow::NodeReplies;
 use super::node::Node;
-use super::question::{SlotState, ask};
 use super::{ClusterBackend, ClusterShared};
 use crate::backend::fail_all::fail_all;
 use crate::backend::redis::errors;
-use crate::backend::redis::exec::MAX_COMMANDS_AT_ONCE;
+use crate::backend::redis::exec::{MAX_COMMANDS_AT_ONCE, ask_all};
 use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Encoding, Operation};
 use crate::backend::{BatchPart, BoxFuture, Failure, OpResult};
@@ -85,7 +84,7 @@ impl ClusterShared {
             }
             let (cmds, encodings): (Vec<Cmd>, Vec<Encoding>) =
                 piece.iter().map(|(key, op)| node.exec.encode(key, op.encoder())).unzip();
-            let values = match ask(&link, cmds, SlotState::Settled).await {
+            let values = match ask_all(&link, cmds).await {
                 Ok(values) => values,
                 Err(error) => {
                     results.extend(fail_all(piece.len(), &error));

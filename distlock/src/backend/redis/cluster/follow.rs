@@ -10,6 +10,7 @@ use super::node::Node;
 use super::question::{Question, SlotState, ask};
 use crate::backend::fail_all::fail_all;
 use crate::backend::redis::config::Address;
+use crate::backend::redis::info::first_error;
 use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Encoding, Operation};
 use crate::backend::redis::{errors, exec, reply};
@@ -48,13 +49,6 @@ fn redirect(asked: &Address, error: &ServerError, map: Option<&AddressMap>) -> O
         _ => return None,
     };
     Some(if error.code() == "ASK" { Redirect::Ask(address) } else { Redirect::Moved(slot, address) })
-}
-
-fn first_error(values: &[Value]) -> Option<&ServerError> {
-    values.iter().find_map(|value| match value {
-        Value::ServerError(error) => Some(error),
-        _ => None,
-    })
 }
 
 impl ClusterShared {
@@ -191,7 +185,7 @@ impl ClusterShared {
         question: Question<'_>,
     ) -> Result<NodeReplies, StoreError> {
         let (cmds, encoding) = question.cmds(&node.exec, None, key);
-        let values = ask(&link, cmds, SlotState::Settled).await?;
+        let values = exec::ask_all(&link, cmds).await?;
         let answered = self.follow(NodeReplies { node, link, encoding, values }, key, question).await?;
         match first_error(&answered.values) {
             Some(error) => Err(exec::failed(&answered.link, error.clone())),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{AsyncConnectionConfig, Pipeline};
+use redis::AsyncConnectionConfig;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -96,11 +96,7 @@ pub(super) async fn read(
 fn ask(config: &RedisConfig, (address, link): Linked) -> impl Future<Output = Option<View>> + Send + use<> {
     let (time_limit, map) = (config.op_timeout, config.address_map.clone());
     async move {
-        let mut pipeline = Pipeline::new();
-        for question in questions() {
-            pipeline.add_command(question);
-        }
-        let replies = timeout(time_limit, link.request_all(&pipeline)).await.ok()?.ok()?;
+        let replies = timeout(time_limit, link.request_all(&questions())).await.ok()?.ok()?;
         View::read(&address, &replies, map.as_ref())
     }
 }
@@ -163,11 +159,7 @@ async fn ask_once(config: &RedisConfig, address: &Address) -> Result<View, Store
     let stream = stream.map_err(|error| unconnected(error.into()))?;
     let (mut connection, _driver) =
         link::start(&config.login, stream, AsyncConnectionConfig::new()).await.map_err(unconnected)?;
-    let mut pipeline = Pipeline::new();
-    for question in questions() {
-        pipeline.add_command(question);
-    }
-    let replies = connection.send_packed_commands(&pipeline, 0, 2).await.map_err(unconnected)?;
+    let replies = connection.send_packed_commands(&questions(), 0, 2).await.map_err(unconnected)?;
     if let Some(redis::Value::ServerError(error)) = replies.first() {
         if error.details().is_some_and(|details| details.contains("cluster support disabled")) {
             let text = format!("the server at {place} is not part of a cluster: connect with `redis://`");

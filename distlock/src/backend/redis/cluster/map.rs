@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Pipeline, Value};
 
 use super::node::Node;
 use crate::backend::redis::config::Address;
@@ -22,13 +22,11 @@ pub(super) struct View {
     pub(super) members: HashSet<Address>,
 }
 
-/// The command that asks a node for its view.
-pub(super) fn questions() -> [Cmd; 2] {
-    ["SLOTS", "INFO"].map(|what| {
-        let mut question = cmd("CLUSTER");
-        question.arg(what);
-        question
-    })
+/// The commands that ask a node for its view.
+pub(super) fn questions() -> Pipeline {
+    let mut questions = Pipeline::new();
+    questions.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
+    questions
 }
 
 impl View {

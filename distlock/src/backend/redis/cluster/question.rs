@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use redis::{Cmd, Pipeline, Value, cmd};
+use redis::{Cmd, Value, cmd};
 
 use crate::backend::redis::command::ScriptRef;
-use crate::backend::redis::exec::{self, Exec};
+use crate::backend::redis::exec::{Exec, ask_all};
 use crate::backend::redis::link::Link;
 use crate::backend::redis::operation::{Again, Encode, Encoding};
 use crate::backend::{StoreError, op};
@@ -50,16 +50,10 @@ pub(super) enum SlotState {
 
 /// Sends `cmds` in one write, and returns one value for each.
 pub(super) async fn ask(link: &Link, cmds: Vec<Cmd>, slot: SlotState) -> Result<Vec<Value>, StoreError> {
-    let mut pipeline = Pipeline::with_capacity(2 * cmds.len());
-    let expected = cmds.len();
-    for command in cmds {
-        if slot == SlotState::Arriving {
-            pipeline.add_command(cmd("ASKING"));
-        }
-        pipeline.add_command(command);
+    if slot == SlotState::Settled {
+        return ask_all(link, cmds).await;
     }
-    let values = link.request_all(&pipeline).await.map_err(|error| exec::broken(link, error))?;
-    let step = if slot == SlotState::Arriving { 2 } else { 1 };
-    let values: Vec<Value> = values.into_iter().skip(step - 1).step_by(step).collect();
-    if values.len() == expected { Ok(values) } else { Err(exec::garbled(link)) }
+    let cmds = cmds.into_iter().flat_map(|command| [cmd("ASKING"), command]).collect();
+    let values = ask_all(link, cmds).await?;
+    Ok(values.into_iter().skip(1).step_by(2).collect())
 }

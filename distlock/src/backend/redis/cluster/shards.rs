@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Value, cmd};
+use redis::cmd;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -19,18 +19,14 @@ use super::node::Node;
 use crate::backend::redis::config::Address;
 use crate::backend::redis::errors;
 use crate::backend::redis::exec::{self, Exec};
-use crate::backend::redis::info::text;
+use crate::backend::redis::info::{first_error, text};
 use crate::backend::redis::link::Link;
 use crate::backend::{Failure, StoreError};
 
 /// The prefix of a list that no client has found on all of its servers yet.
 const PROPOSED: char = '?';
-/// Records that a list is agreed upon. A command that arrives late must not replace another list.
-///
-/// KEYS   list
-/// ARGV   the list as it was proposed  the list
-const AGREE: &str =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) end return 1";
+/// Records that a list is agreed upon.
+const AGREE: &str = include_str!("../scripts/agree.lua");
 
 /// The servers, and the list on each of them.
 #[derive(Debug)]
@@ -116,16 +112,13 @@ impl Shards {
         let key = exec.wire.names.shards().to_string();
         let (list, proposal) = (self.list(), format!("{PROPOSED}{}", self.list()));
         let propose = cmd("SET").arg(&key).arg(&proposal).arg("NX").to_owned();
-        let answers = exec.ask_all(link, vec![propose, cmd("GET").arg(&key).to_owned()]).await?;
+        let answers = exec::ask_all(link, vec![propose, cmd("GET").arg(&key).to_owned()]).await?;
         let said = match answers.last().and_then(text) {
             Some(said) if said == list => List::Agreed,
             Some(said) if said == proposal => List::Proposed,
             Some(other) => List::Other(other.trim_start_matches(PROPOSED).to_owned()),
             None => {
-                let error = answers.into_iter().find_map(|answer| match answer {
-                    Value::ServerError(error) => Some(error),
-                    _ => None,
-                });
+                let error = first_error(&answers).cloned();
                 return Err(error.map_or_else(|| exec::garbled(link), |error| exec::failed(link, error)));
             }
         };
@@ -141,7 +134,7 @@ impl Shards {
             Verdict::Agreed if is_proposed => {
                 // A client that still reads the proposal must find it on all servers once more.
                 let agree = cmd("EVAL").arg(AGREE).arg(1).arg(&key).arg(&proposal).arg(&list).to_owned();
-                exec.ask(link, agree).await?;
+                exec::ask(link, agree).await?;
                 self.note(address, List::Agreed);
                 Ok(())
             }
