@@ -64,6 +64,18 @@ pub(super) enum RoundOutcome {
 }
 
 impl RoundOutcome {
+    pub(super) fn ask(self) -> Option<OpResult<AcquireReply>> {
+        if let RoundOutcome::Ask(result) = self { Some(result) } else { None }
+    }
+
+    pub(super) fn release(self) -> Option<OpResult<ReleaseReply>> {
+        if let RoundOutcome::Release(result) = self { Some(result) } else { None }
+    }
+
+    pub(super) fn renew(self) -> Option<OpResult<RenewReply>> {
+        if let RoundOutcome::Renew(result) = self { Some(result) } else { None }
+    }
+
     /// The operation succeeded on a majority.
     pub(super) fn is_success(&self) -> bool {
         match self {

@@ -80,7 +80,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::fail_all::fail_all;
-use super::redis::{ConfigError, Origin, RedisBackend, RedisConfig, ScanResult, Search, ServerNote};
+use super::redis::{Origin, RedisBackend, RedisConfig, ScanResult, Search, ServerNote};
 use super::{
     AcquireReply, Backend, BatchPart, BoxFuture, Clocks, Events, Failure, HoldNote, ListPage, LockKind,
     Notifications, OpResult, Others, Push, ReleaseReply, RenewReply, Sending, StoreError, StoredLock,
@@ -92,7 +92,7 @@ use coordinator::Coordinator;
 use distlock_store::engine::Time;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{Finding, Severity};
-use effect::{MemberReply, NewLink, Writing};
+use effect::{MemberReply, NewLink, RoundOp, RoundOutcome, Writing};
 use majority::{agreed, gathered, of_a_majority};
 use member_events::MemberEvents;
 use servers::Servers;
@@ -112,9 +112,7 @@ pub(crate) struct QuorumBackend {
 
 /// The input of the coordinator.
 enum Input {
-    Ask { key: Arc<str>, op: op::Ask, reply: oneshot::Sender<OpResult<AcquireReply>> },
-    Release { key: Arc<str>, op: op::Release, reply: oneshot::Sender<OpResult<ReleaseReply>> },
-    Renew { key: Arc<str>, op: op::Renew, reply: oneshot::Sender<OpResult<RenewReply>> },
+    Begin { key: Arc<str>, request: RoundOp, reply: oneshot::Sender<RoundOutcome> },
     Answer { node: usize, answer: MemberReply },
     Joined { node: usize, link: NewLink },
     Probed { node: usize, sent: Time, origin: Origin },
@@ -133,13 +131,13 @@ impl QuorumBackend {
     pub(crate) fn new(
         mut configs: Vec<RedisConfig>,
         longest_ttl: Duration,
-    ) -> Result<Arc<QuorumBackend>, ConfigError> {
+    ) -> Result<Arc<QuorumBackend>, String> {
         check(&configs)?;
         // The queue server of a key depends on the order, and other programs may name the servers in another one.
         configs.sort_by_cached_key(RedisConfig::at);
         let prefix = configs.first().map(|config| config.prefix.clone()).unwrap_or_default();
         let names = configs.iter().map(RedisConfig::at).collect();
-        let nodes: Result<Vec<_>, ConfigError> =
+        let nodes: Result<Vec<_>, String> =
             configs.into_iter().map(|config| RedisBackend::new(config.into_member())).collect();
         Ok(Arc::new(QuorumBackend {
             nodes: nodes?,
@@ -163,26 +161,34 @@ impl QuorumBackend {
         StoreError::new(Failure::NotSent, format!("not connected to a majority of {}", self.names.join(", ")))
     }
 
-    fn submit<T: Send + 'static>(
+    /// `result`: of the outcome of such a round.
+    fn submit<T: 'static>(
         &self,
-        input: impl FnOnce(oneshot::Sender<OpResult<T>>) -> Input,
+        key: Arc<str>,
+        request: RoundOp,
+        result: fn(RoundOutcome) -> Option<OpResult<T>>,
     ) -> BoxFuture<OpResult<T>> {
         let (reply, receiver) = oneshot::channel();
         let inbox = self.inbox.lock().clone();
         // If the coordinator has ended, the receiver of the reply notices it.
-        drop(inbox.send(input(reply)));
-        Box::pin(async move { with_contained_waker(receiver).await.unwrap_or_else(|_| Err(ended())) })
+        drop(inbox.send(Input::Begin { key, request, reply }));
+        Box::pin(async move {
+            let outcome = with_contained_waker(receiver).await;
+            outcome.ok().and_then(result).unwrap_or_else(|| Err(ended()))
+        })
     }
 
     /// Executes an operation, if a majority is connected.
-    fn send<T: Send + 'static>(
+    fn send<T: 'static>(
         &self,
-        input: impl FnOnce(oneshot::Sender<OpResult<T>>) -> Input,
+        key: &Arc<str>,
+        request: RoundOp,
+        result: fn(RoundOutcome) -> Option<OpResult<T>>,
     ) -> Sending<T> {
         if !self.up.load(Ordering::Acquire) {
             return Sending::Ready(Err(self.not_up()));
         }
-        Sending::Pending(self.submit(input))
+        Sending::Pending(self.submit(key.clone(), request, result))
     }
 }
 
@@ -230,7 +236,7 @@ fn ended() -> StoreError {
 
 impl Backend for QuorumBackend {
     fn send_acquire(&self, key: &Arc<str>, op: op::Ask) -> Sending<AcquireReply> {
-        self.send(|reply| Input::Ask { key: key.clone(), op, reply })
+        self.send(key, RoundOp::Ask(op), RoundOutcome::ask)
     }
 
     fn cannot_replace(&self) -> Option<String> {
@@ -241,11 +247,11 @@ impl Backend for QuorumBackend {
     }
 
     fn send_release(&self, key: &Arc<str>, op: op::Release) -> Sending<ReleaseReply> {
-        self.send(|reply| Input::Release { key: key.clone(), op, reply })
+        self.send(key, RoundOp::Release(op), RoundOutcome::release)
     }
 
     fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<RenewReply> {
-        self.send(|reply| Input::Renew { key: key.clone(), op, reply })
+        self.send(key, RoundOp::Renew(op), RoundOutcome::renew)
     }
 
     fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<RenewReply>> {
@@ -256,7 +262,7 @@ impl Backend for QuorumBackend {
         }
         // Each in its own part, because a renewal that is not decided yet must not delay the others.
         let submit = |(place, (key, op))| {
-            let result = self.submit(|reply| Input::Renew { key, op, reply });
+            let result = self.submit(key, RoundOp::Renew(op), RoundOutcome::renew);
             BatchPart { places: vec![place], results: Box::pin(async move { vec![result.await] }) }
         };
         batch.into_iter().enumerate().map(submit).collect()

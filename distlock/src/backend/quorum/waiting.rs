@@ -25,13 +25,15 @@ use super::server_reply::ServerReply;
 use super::servers::Servers;
 use crate::protocol::mutated;
 
-/// A token that has the queue server's lock only asks again after this time. The time doubles each time …
+/// A waiter that has only the queue server's lock asks the others again after this time, then after twice as long, and
+/// so on.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// … and it asks again this many times.
+/// How many times it asks again.
 const MOST_AGAIN: u32 = 7;
-/// How long the queue server's lock is blocked: longer than the pause between repairs. It doubles each time …
+/// How long the queue server's lock is blocked at first: longer than the pause between repairs. Each further block
+/// lasts twice as long.
 const FIRST_ASIDE: Duration = Duration::from_millis(300);
-/// … up to this, which is shorter than a heartbeat.
+/// The longest such block: shorter than a heartbeat.
 const LONGEST_ASIDE: Duration = Duration::from_secs(1);
 /// The token that has blocked it asks again this long after the block ends: after the holder.
 const DELAY_AFTER_BLOCK: Duration = Duration::from_millis(100);

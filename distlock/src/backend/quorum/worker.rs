@@ -10,11 +10,9 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::redis::ServerNote;
-use super::super::{
-    AcquireReply, Backend as _, BoxFuture, Events, LinkEvent, OpResult, ReleaseReply, RenewReply, Sending, op,
-};
+use super::super::{Backend as _, BoxFuture, Events, LinkEvent, OpResult, Sending, op};
 use super::coordinator::Coordinator;
-use super::effect::{Effect, MemberCommand, MemberReply, Now, RoundOp, RoundOutcome, Writing};
+use super::effect::{Effect, MemberCommand, MemberReply, Now, RoundOutcome, Writing};
 use super::follow_up::take;
 use super::{Input, QuorumBackend};
 use distlock_store::clock;
@@ -35,7 +33,8 @@ pub(super) struct Worker<'a> {
     coordinator: Coordinator,
     events: Arc<dyn Events>,
     inbox: mpsc::UnboundedSender<Input>,
-    requesters: Requesters,
+    /// The tasks that wait for the rounds that are not decided.
+    requesters: HashMap<u64, oneshot::Sender<RoundOutcome>>,
 }
 
 impl Worker<'_> {
@@ -45,7 +44,7 @@ impl Worker<'_> {
         events: Arc<dyn Events>,
         inbox: mpsc::UnboundedSender<Input>,
     ) -> Worker<'_> {
-        Worker { quorum, coordinator, events, inbox, requesters: Requesters::default() }
+        Worker { quorum, coordinator, events, inbox, requesters: HashMap::new() }
     }
 
     pub(super) async fn work(&mut self, mut outbox: mpsc::UnboundedReceiver<Input>) {
@@ -70,17 +69,9 @@ impl Worker<'_> {
     fn handle(&mut self, input: Input) {
         let coordinator = &mut self.coordinator;
         match input {
-            Input::Ask { key, op, reply } => {
-                let round = coordinator.begin(now(), &key, RoundOp::Ask(op));
-                self.requesters.asks.insert(round, reply);
-            }
-            Input::Release { key, op, reply } => {
-                let round = coordinator.begin(now(), &key, RoundOp::Release(op));
-                self.requesters.releases.insert(round, reply);
-            }
-            Input::Renew { key, op, reply } => {
-                let round = coordinator.begin(now(), &key, RoundOp::Renew(op));
-                self.requesters.renewals.insert(round, reply);
+            Input::Begin { key, request, reply } => {
+                let round = coordinator.begin(now(), &key, request);
+                self.requesters.insert(round, reply);
             }
             Input::Answer { node, answer } => coordinator.answered(now(), node, answer),
             Input::Joined { node, link } => coordinator.member_joined(now(), node, link),
@@ -109,7 +100,10 @@ impl Worker<'_> {
                             None => commands.push((node, vec![(key, command)])),
                         }
                     }
-                    Effect::Done { round, outcome } => self.requesters.answer(round, outcome),
+                    Effect::Done { round, outcome } => {
+                        // Sending fails only if the requester is gone.
+                        drop(self.requesters.remove(&round).map(|reply| reply.send(outcome)));
+                    }
                     Effect::Link(event) => {
                         self.quorum.up.store(!matches!(event, LinkEvent::Down { .. }), Ordering::Release);
                         self.events.link(event);
@@ -138,18 +132,9 @@ impl Worker<'_> {
     /// Writes a note, before any later command to this server.
     async fn leave_note(&mut self, at: usize, note: ServerNote) {
         let Some(node) = self.quorum.nodes.get(at) else { return };
-        let mut future = node.note(note.clone());
-        match first_poll(&mut future).await {
-            Poll::Ready(result) => self.coordinator.noted(now(), at, &note, Writing::of(&result)),
-            Poll::Pending => {
-                let inbox = self.inbox.clone();
-                tokio::spawn(async move {
-                    let writing = Writing::of(&future.await);
-                    // This fails only when the coordinator has ended together with the manager.
-                    drop(inbox.send(Input::Noted { node: at, note, writing }));
-                });
-            }
-        }
+        let noted = node.note(note.clone());
+        self.start(noted, move |result| [Input::Noted { node: at, note, writing: Writing::of(&result) }])
+            .await;
     }
 
     /// Sends one server's commands, in order.
@@ -185,44 +170,40 @@ impl Worker<'_> {
                 return;
             }
             let sent: Vec<MemberCommand> = batch.iter().map(|(_, command)| command.clone()).collect();
-            let mut future = backend.send_batch(batch);
-            match first_poll(&mut future).await {
-                Poll::Ready(results) => {
-                    for answer in answers(sent, results) {
-                        self.coordinator.answered(now(), node, answer);
-                    }
-                }
-                Poll::Pending => {
-                    let inbox = self.inbox.clone();
-                    tokio::spawn(async move {
-                        for answer in answers(sent, future.await) {
-                            drop(inbox.send(Input::Answer { node, answer }));
-                        }
-                    });
-                }
-            }
+            let inputs =
+                move |results| answers(sent, results).map(move |answer| Input::Answer { node, answer });
+            self.start(backend.send_batch(batch), inputs).await;
         }
     }
 
-    /// Gives one command its place in the order. The coordinator gets the answer, now or later.
+    /// [`start`](Worker::start) for one command that may have been answered already.
     async fn follow<T: Send + 'static>(
         &mut self,
         node: usize,
         sending: Sending<T>,
         answer: impl FnOnce(OpResult<T>) -> MemberReply + Send + 'static,
     ) {
-        let mut future = match sending {
-            Sending::Ready(result) => return self.coordinator.answered(now(), node, answer(result)),
-            Sending::Pending(future) => future,
-        };
-        match first_poll(&mut future).await {
-            Poll::Ready(result) => self.coordinator.answered(now(), node, answer(result)),
+        match sending {
+            Sending::Ready(result) => self.coordinator.answered(now(), node, answer(result)),
+            Sending::Pending(future) => {
+                self.start(future, move |result| [Input::Answer { node, answer: answer(result) }]).await;
+            }
+        }
+    }
+
+    /// Fixes the place of commands in the order. The coordinator gets their inputs, now or later.
+    async fn start<T: Send + 'static, I: IntoIterator<Item = Input>>(
+        &mut self,
+        mut future: BoxFuture<T>,
+        inputs: impl FnOnce(T) -> I + Send + 'static,
+    ) {
+        match poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+            Poll::Ready(output) => inputs(output).into_iter().for_each(|input| self.handle(input)),
             Poll::Pending => {
                 let inbox = self.inbox.clone();
                 tokio::spawn(async move {
-                    let answer = answer(future.await);
-                    // This fails only when the coordinator has ended together with the manager.
-                    drop(inbox.send(Input::Answer { node, answer }));
+                    // Sending fails only when the coordinator has ended together with the manager.
+                    inputs(future.await).into_iter().for_each(|input| drop(inbox.send(input)));
                 });
             }
         }
@@ -245,32 +226,6 @@ fn answers(
 ) -> impl Iterator<Item = MemberReply> {
     let results = sent.into_iter().zip(results);
     results.map(|(command, result)| result.unwrap_or_else(|error| command.failed(error)))
-}
-
-/// The tasks that wait for the rounds that are not decided.
-#[derive(Default)]
-struct Requesters {
-    asks: HashMap<u64, oneshot::Sender<OpResult<AcquireReply>>>,
-    releases: HashMap<u64, oneshot::Sender<OpResult<ReleaseReply>>>,
-    renewals: HashMap<u64, oneshot::Sender<OpResult<RenewReply>>>,
-}
-
-impl Requesters {
-    fn answer(&mut self, round: u64, outcome: RoundOutcome) {
-        // Sending fails only if the requester is gone.
-        match outcome {
-            RoundOutcome::Ask(result) => drop(self.asks.remove(&round).map(|reply| reply.send(result))),
-            RoundOutcome::Release(result) => {
-                drop(self.releases.remove(&round).map(|reply| reply.send(result)))
-            }
-            RoundOutcome::Renew(result) => drop(self.renewals.remove(&round).map(|reply| reply.send(result))),
-        }
-    }
-}
-
-/// Fixes its place in the order of commands; the caller awaits the rest elsewhere.
-async fn first_poll<T>(future: &mut BoxFuture<T>) -> Poll<T> {
-    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
 
 fn now() -> Now {

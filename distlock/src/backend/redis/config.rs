@@ -7,7 +7,6 @@ use std::time::Duration;
 use redis::ProtocolVersion;
 
 pub(super) use super::address::Address;
-use super::config_error::ConfigError;
 use super::login::Login;
 use super::tls::Tls;
 use super::url::{Kind, RedisUrl};
@@ -104,36 +103,25 @@ impl RedisConfig {
     ///
     /// A sentence that names the remedy. It never quotes the URL, which may hold a password.
     #[cfg(test)]
-    pub(crate) fn new(url: &str, client: &str) -> Result<RedisConfig, ConfigError> {
+    pub(crate) fn new(url: &str, client: &str) -> Result<RedisConfig, String> {
         RedisConfig::with(url, client, &ConnectionOptions::default())
     }
 
     /// The same, but `options` take precedence over the URL.
-    pub(crate) fn with(
-        url: &str,
-        client: &str,
-        options: &ConnectionOptions,
-    ) -> Result<RedisConfig, ConfigError> {
+    pub(crate) fn with(url: &str, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, String> {
         RedisConfig::read(&RedisUrl::read(url)?, client, options)
     }
 
-    fn read(url: &RedisUrl, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, ConfigError> {
-        let mut addresses = url.addresses();
-        let place = match (url.kind, addresses.pop()) {
-            (Kind::One, Some(address)) => ServerLocation::Fixed(address),
-            (Kind::Quorum, _) | (_, None) => {
+    fn read(url: &RedisUrl, client: &str, options: &ConnectionOptions) -> Result<RedisConfig, String> {
+        let addresses = url.addresses();
+        let place = match (url.kind, addresses.as_slice()) {
+            (Kind::One, [.., address]) => ServerLocation::Fixed(address.clone()),
+            (Kind::Quorum, _) | (_, []) => {
                 return Err("a quorum is not one server: it cannot be named as one".into());
             }
-            (Kind::Cluster, Some(last)) => {
-                addresses.push(last);
-                ServerLocation::Cluster(addresses)
-            }
-            (Kind::Shards, Some(last)) => {
-                addresses.push(last);
-                ServerLocation::Shards(addresses)
-            }
-            (Kind::Sentinel, Some(last)) => {
-                addresses.push(last);
+            (Kind::Cluster, _) => ServerLocation::Cluster(addresses),
+            (Kind::Shards, _) => ServerLocation::Shards(addresses),
+            (Kind::Sentinel, _) => {
                 let parameter = |name| url.parameter(name).map(str::to_owned);
                 let login = Login::with(parameter("sentinel_user"), parameter("sentinel_pass"));
                 ServerLocation::Sentinel(SentinelLocation {
@@ -182,7 +170,7 @@ impl RedisConfig {
         url: &str,
         client: &str,
         options: &ConnectionOptions,
-    ) -> Result<Vec<RedisConfig>, ConfigError> {
+    ) -> Result<Vec<RedisConfig>, String> {
         let url = RedisUrl::read(url)?;
         if url.kind != Kind::Quorum {
             return Err("the URL does not name a quorum: write `redis+quorum://host1,host2,host3`".into());
@@ -216,13 +204,13 @@ impl RedisConfig {
     /// # Errors
     ///
     /// A sentence that says what to change.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(super) fn check(&self) -> Result<(), String> {
         // Tokens are `dl1:<client>:<number>`, and blanks separate them in a push.
         if self.client.is_empty() || self.client.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!(
                 "the client name {:?} must have at least one character and no white space or control characters",
                 self.client
-            ).into());
+            ));
         }
         if self.replicas > 0 && self.is_spread() {
             return Err("`replicas` is not available for a cluster or for servers that share the keys: use it with one \
@@ -233,7 +221,7 @@ impl RedisConfig {
     }
 }
 
-fn login(url: &RedisUrl, options: &ConnectionOptions) -> Result<Login, ConfigError> {
+fn login(url: &RedisUrl, options: &ConnectionOptions) -> Result<Login, String> {
     let provider = options.credentials.clone();
     if provider.is_some() && (url.user.is_some() || url.password.is_some()) {
         return Err(

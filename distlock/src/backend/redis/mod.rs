@@ -11,7 +11,6 @@ mod address;
 mod cluster;
 mod command;
 mod config;
-mod config_error;
 mod connection;
 mod diagnosis;
 mod dial;
@@ -91,7 +90,6 @@ mod tls_tests;
 
 pub(crate) use cluster::ClusterBackend;
 pub(crate) use config::RedisConfig;
-pub(crate) use config_error::ConfigError;
 pub(crate) use connection::this_runtime_has_io;
 pub(crate) use listing::{ScanResult, Search};
 pub(crate) use membership::{Mark, Origin, ServerNote};

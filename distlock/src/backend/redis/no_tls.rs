@@ -2,12 +2,7 @@
 //! earlier.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-use super::config_error::ConfigError;
 use super::registered::Registered;
 use super::url::RedisUrl;
 use distlock_store::kit::connection::ConnectionOptions;
@@ -15,10 +10,11 @@ use distlock_store::kit::connection::ConnectionOptions;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tls;
 
-pub(super) enum TlsStream {}
+/// Never made.
+pub(super) type TlsStream = Registered;
 
 impl Tls {
-    pub(super) fn of(_: &RedisUrl, _: &ConnectionOptions) -> Result<Tls, ConfigError> {
+    pub(super) fn of(_: &RedisUrl, _: &ConnectionOptions) -> Result<Tls, String> {
         Ok(Tls)
     }
 
@@ -27,32 +23,10 @@ impl Tls {
     }
 }
 
-impl TlsStream {
-    pub(super) fn get_ref(&self) -> (&Registered, ()) {
-        match *self {}
-    }
-
-    pub(super) fn get_mut(&mut self) -> (&mut Registered, ()) {
-        match *self {}
-    }
+pub(super) fn under(stream: &TlsStream) -> &Registered {
+    stream
 }
 
-impl AsyncRead for TlsStream {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match *self {}
-    }
-}
-
-impl AsyncWrite for TlsStream {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
-        match *self {}
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match *self {}
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match *self {}
-    }
+pub(super) fn under_mut(stream: &mut TlsStream) -> &mut Registered {
+    stream
 }

@@ -18,7 +18,7 @@ use tokio::net::UnixStream;
 use super::config::Address;
 use super::dial::dial;
 use super::registered::{Registered, Unregistered};
-use super::tls::{Tls, TlsStream};
+use super::tls::{Tls, TlsStream, under, under_mut};
 use crate::observe::{Notice, notice};
 
 /// The state of a connection that is visible without sending.
@@ -86,14 +86,14 @@ impl Stream {
     fn registered(&self) -> &Registered {
         match &self.socket {
             MaybeTls::Plain(socket) => socket,
-            MaybeTls::Tls(tls) => tls.get_ref().0,
+            MaybeTls::Tls(tls) => under(tls),
         }
     }
 
     fn registered_mut(&mut self) -> &mut Registered {
         match &mut self.socket {
             MaybeTls::Plain(socket) => socket,
-            MaybeTls::Tls(tls) => tls.get_mut().0,
+            MaybeTls::Tls(tls) => under_mut(tls),
         }
     }
 

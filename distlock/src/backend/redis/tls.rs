@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use tokio_rustls::{TlsConnector, client, rustls::pki_types::ServerName};
 
-use super::config_error::ConfigError;
 use super::registered::Registered;
 use super::url::{RedisUrl, Transport};
 use crate::observe::{Notice, notice};
@@ -17,6 +16,15 @@ use distlock_store::kit::connection::{ConnectionOptions, TlsOptions};
 use distlock_store::kit::tls::TlsFiles;
 
 pub(super) type TlsStream = client::TlsStream<Registered>;
+
+/// The socket under the TLS.
+pub(super) fn under(stream: &TlsStream) -> &Registered {
+    stream.get_ref().0
+}
+
+pub(super) fn under_mut(stream: &mut TlsStream) -> &mut Registered {
+    stream.get_mut().0
+}
 
 /// How connections are secured, if they are.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +37,7 @@ struct Secured {
 }
 
 impl Tls {
-    pub(super) fn of(url: &RedisUrl, options: &ConnectionOptions) -> Result<Tls, ConfigError> {
+    pub(super) fn of(url: &RedisUrl, options: &ConnectionOptions) -> Result<Tls, String> {
         if url.transport != Transport::Tls {
             return match options.tls {
                 Some(_) => {
@@ -44,7 +52,7 @@ impl Tls {
     /// # Errors
     ///
     /// A sentence that names the option that cannot be used.
-    pub(super) fn new(options: TlsOptions) -> Result<Tls, ConfigError> {
+    pub(super) fn new(options: TlsOptions) -> Result<Tls, String> {
         let name = match &options.server_name {
             Some(name) => Some(
                 ServerName::try_from(name.clone())

@@ -241,7 +241,7 @@ fn a_file_that_cannot_be_used_is_named() {
 #[test]
 fn options_for_tls_need_a_url_with_tls() {
     let options = ConnectionOptions { tls: Some(TlsOptions::new()), ..ConnectionOptions::default() };
-    assert!(RedisConfig::with("redis://h", "c", &options).unwrap_err().to_string().contains("`rediss`"));
+    assert!(RedisConfig::with("redis://h", "c", &options).unwrap_err().contains("`rediss`"));
     assert!(RedisConfig::with("rediss://h", "c", &options).is_ok());
 }
 

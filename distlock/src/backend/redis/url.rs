@@ -1,7 +1,6 @@
 //! URLs of Redis: the servers of each scheme, and the meaning of the parts.
 
 use super::address::Address;
-use super::config_error::ConfigError;
 use distlock_store::kit::connection::OF_TLS;
 use distlock_store::kit::nearest::nearest;
 use distlock_store::kit::url::{Host, Parameters, Parts, decoded, each_once, split_scheme};
@@ -86,7 +85,7 @@ impl RedisUrl {
     /// # Errors
     ///
     /// A sentence that names the remedy.
-    pub(super) fn read(url: &str) -> Result<RedisUrl, ConfigError> {
+    pub(super) fn read(url: &str) -> Result<RedisUrl, String> {
         if url.trim_end().ends_with("#insecure") {
             return Err(
                 "`#insecure` is not supported: an unverified server could hand out any lock (trust its \
@@ -101,8 +100,7 @@ impl RedisUrl {
             return Err(format!(
                 "`{scheme}://` needs the feature `tls` of distlock: \
                  `distlock = {{ version = \"..\", features = [\"tls\"] }}`"
-            )
-            .into());
+            ));
         }
         let parameters = parameters(&parts, kind, transport)?;
         let login = parts.login()?;
@@ -158,7 +156,7 @@ impl RedisUrl {
         self.hosts.iter().map(|host| RedisUrl { kind: Kind::One, hosts: vec![host.clone()], ..self.clone() })
     }
 
-    fn socket_at(&mut self, &Parts { hosts, path, .. }: &Parts<'_>) -> Result<(), ConfigError> {
+    fn socket_at(&mut self, &Parts { hosts, path, .. }: &Parts<'_>) -> Result<(), String> {
         if !hosts.is_empty() || path.len() < 2 {
             return Err(
                 "the URL of a socket names its path behind three slashes: `unix:///run/redis.sock`".into()
@@ -172,8 +170,7 @@ impl RedisUrl {
             if in_front && self.parameter(name).is_some() {
                 return Err(format!(
                     "`{name}=` and the text before `@` have the same meaning: leave one out"
-                )
-                .into());
+                ));
             }
         }
         let parameter = |name| self.parameter(name).map(str::to_owned);
@@ -182,7 +179,7 @@ impl RedisUrl {
         Ok(())
     }
 
-    fn servers_at(&mut self, parts: &Parts<'_>) -> Result<(), ConfigError> {
+    fn servers_at(&mut self, parts: &Parts<'_>) -> Result<(), String> {
         let port = if self.kind == Kind::Sentinel { SENTINEL_PORT } else { SERVER_PORT };
         if self.kind == Kind::One && parts.hosts.contains(',') {
             return Err(
@@ -229,7 +226,7 @@ fn unknown_scheme(scheme: &str) -> String {
     }
 }
 
-fn number(database: &str) -> Result<i64, ConfigError> {
+fn number(database: &str) -> Result<i64, String> {
     database.parse().ok().filter(|number: &i64| *number >= 0).ok_or_else(|| {
         "the database in the URL is not a number: write `redis://host:6379/3`, for a socket \
          `unix:///path?db=3`"
@@ -237,7 +234,7 @@ fn number(database: &str) -> Result<i64, ConfigError> {
     })
 }
 
-fn parameters(parts: &Parts<'_>, kind: Kind, transport: Transport) -> Result<Parameters, ConfigError> {
+fn parameters(parts: &Parts<'_>, kind: Kind, transport: Transport) -> Result<Parameters, String> {
     let known: Vec<&'static str> = known(kind, transport).collect();
     let parameters = parts.parameters(&known, |name| instead(name, kind))?;
     if parameters.get("protocol").is_some_and(|value| !["resp2", "resp3", "2", "3"].contains(&value)) {

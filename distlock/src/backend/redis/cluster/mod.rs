@@ -57,7 +57,6 @@ use tokio::sync::{Notify, watch};
 
 use super::command::Wire;
 use super::config::{Address, RedisConfig, ServerLocation};
-use super::config_error::ConfigError;
 use super::errors;
 use super::exec::MOST_KEYS_AT_ONCE;
 use super::link::Link;
@@ -110,7 +109,7 @@ impl ClusterBackend {
     /// # Errors
     ///
     /// A sentence that says what to change in `config`.
-    pub(crate) fn new(config: RedisConfig) -> Result<Arc<ClusterBackend>, ConfigError> {
+    pub(crate) fn new(config: RedisConfig) -> Result<Arc<ClusterBackend>, String> {
         config.check()?;
         let (seeds, shards, names) = match config.place.clone() {
             ServerLocation::Cluster(seeds) => (seeds, None, Names::clustered(config.prefix.clone())),

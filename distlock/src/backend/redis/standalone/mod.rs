@@ -12,6 +12,7 @@ use super::command::Wire;
 use super::config::{Address, RedisConfig, ServerLocation};
 use super::diagnosis::{self, Setup};
 use super::endpoint::{Endpoint, EndpointState};
+use super::errors;
 use super::exec::Exec;
 use super::handshake::ServerInfo;
 use super::link::Link;
@@ -21,7 +22,6 @@ use super::names::Names;
 use super::operation::Operation;
 use super::replicas::Replicas;
 use super::sentinel::Sentinels;
-use super::{ConfigError, errors};
 use crate::backend::ConnectOn;
 use crate::backend::fail_all::fail_all;
 use crate::backend::{
@@ -43,7 +43,7 @@ impl RedisBackend {
     ///
     /// # Errors
     /// A sentence that says what to change in `config`.
-    pub(crate) fn new(config: RedisConfig) -> Result<Arc<RedisBackend>, ConfigError> {
+    pub(crate) fn new(config: RedisConfig) -> Result<Arc<RedisBackend>, String> {
         config.check()?;
         Ok(Arc::new(RedisBackend { shared: Arc::new(ServerShared::new(config)) }))
     }
