@@ -36,6 +36,22 @@ async fn the_least_privileges_show_holders_and_name_what_the_list_lacks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_counts_the_waiters_that_it_may_not_name() {
+    let server = RedisServer::options().user("worker", &format!("{LEAST} +scan")).start();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let guard = one.lock("k").acquire().await.unwrap();
+    let waits = tokio::spawn(two.lock("k").wait(LONG).acquire());
+    until_waiting(&one, "k", 1).await;
+    let (entries, _) = all(connect(&server).await.list("*")).await.unwrap();
+    assert_eq!((entries.len(), entries[0].waiters, entries[0].waiting.len()), (1, 1, 0), "{entries:?}");
+    // It has named the process that it is itself.
+    let (entries, _) = all(two.list("*")).await.unwrap();
+    assert_eq!((entries.len(), entries[0].waiters, entries[0].waiting.len()), (1, 1, 1), "{entries:?}");
+    drop(guard);
+    waits.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_commands_more_show_everything() {
     let server = RedisServer::options().user("worker", &format!("{LEAST} +lrange +scan")).start();
     let (one, two) = (connect(&server).await, connect(&server).await);

@@ -72,7 +72,7 @@ impl LockManager {
     /// for locks. The holders write records about themselves: see [`inspect`](LockManager::inspect). Only one page is
     /// in memory. If the reader stops, the list costs nothing.
     ///
-    /// The user needs `+scan`, and `+lrange` to read the waiters.
+    /// The user needs `+scan`. Without `+lrange`, the waiters are counted, but not named.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -82,7 +82,7 @@ impl LockManager {
     /// let mut locks = manager.list("order:*");
     /// while let Some(lock) = locks.next().await {
     ///     let lock = lock?;
-    ///     println!("{}: {} holders, {} processes wait", lock.key, lock.holders.len(), lock.waiting.len());
+    ///     println!("{}: {} holders, {} processes wait", lock.key, lock.holders.len(), lock.waiters);
     /// }
     /// assert!(locks.unanswered().is_empty());
     /// # drop(guard);
@@ -217,6 +217,8 @@ impl Locks {
                 Some(ListEvent::Lock(entry)) => return Poll::Ready(Some(Ok(entry))),
                 Some(ListEvent::Client(client)) => self.clients.push(client),
                 Some(ListEvent::Unanswered(client)) => self.unanswered.push(client),
+                // It is reported with each page.
+                Some(ListEvent::Unread(server)) if self.unread.contains(&server) => {}
                 Some(ListEvent::Unread(server)) => self.unread.push(server),
                 Some(ListEvent::Failed(error)) => return Poll::Ready(Some(Err(error))),
                 Some(ListEvent::End) => {}
@@ -375,5 +377,20 @@ mod tests {
         drop(receiver);
         assert!(read.await.is_err());
         assert_eq!(Arc::strong_count(&looking), 1);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_be_read_is_named_once() {
+        let (sender, items) = mpsc::channel(4);
+        let (clients, unanswered, unread) = (Vec::new(), Vec::new(), Vec::new());
+        let manager = LockManager::in_memory();
+        let mut locks = Locks { items, clients, unanswered, unread, ended: false, _manager: manager };
+        // Each page of the list names the servers that it lacks.
+        for server in ["one", "two", "one"] {
+            sender.try_send(ListEvent::Unread(server.to_owned())).unwrap();
+        }
+        sender.try_send(ListEvent::End).unwrap();
+        assert!(locks.next().await.is_none());
+        assert_eq!(locks.unread(), ["one", "two"]);
     }
 }

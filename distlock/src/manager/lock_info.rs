@@ -179,7 +179,10 @@ pub struct LockEntry {
     pub kind: LockKind,
     /// The holders that are known.
     pub holders: Vec<LockHolder>,
-    /// The processes that wait, the next one first.
+    /// The number of processes that wait. It is larger than the number of those in `waiting` if the user may not read
+    /// the queue, or if there are more than a thousand.
+    pub waiters: u64,
+    /// The processes that wait and are known, the next one first, up to a thousand.
     pub waiting: Vec<LockWaiter>,
 }
 
@@ -291,6 +294,10 @@ fn parties(found: &StoredLock, told: Option<&OwnAccount>) -> (Vec<LockHolder>, V
     (holders, waiting)
 }
 
+fn count(waiting: &[LockWaiter]) -> u64 {
+    u64::try_from(waiting.len()).unwrap_or(u64::MAX)
+}
+
 impl LockInfo {
     pub(crate) fn of(key: &str, prefix: &str, found: &StoredLock, told: Option<&OwnAccount>) -> Self {
         let (holders, waiting) = parties(found, told);
@@ -320,8 +327,9 @@ impl LockEntry {
         told: Option<&OwnAccount>,
     ) -> LockEntry {
         let (holders, waiting) = parties(found, told);
-        let kind = found.kind;
-        LockEntry { key: key.to_owned(), full_key: format!("{prefix}{key}"), kind, holders, waiting }
+        let waiters = found.waiters.max(count(&waiting));
+        let (key, full_key) = (key.to_owned(), format!("{prefix}{key}"));
+        LockEntry { key, full_key, kind: found.kind, holders, waiters, waiting }
     }
 
     /// An entry from this client's data, for a store that no other process uses.
@@ -330,8 +338,8 @@ impl LockEntry {
         let kind = holds.first().map(|hold| hold.kind).or_else(|| wait.as_ref().map(|wait| wait.kind))?;
         let mut holders: Vec<LockHolder> = holds.iter().map(|hold| told.holder(hold)).collect();
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.remaining));
-        let waiting = told.waiter().into_iter().collect();
+        let waiting: Vec<LockWaiter> = told.waiter().into_iter().collect();
         let (key, full_key) = (key.to_string(), format!("{prefix}{key}"));
-        Some(LockEntry { key, full_key, kind, holders, waiting })
+        Some(LockEntry { key, full_key, kind, holders, waiters: count(&waiting), waiting })
     }
 }

@@ -77,12 +77,11 @@ impl Series {
     pub(super) fn new(label: &str, levels: &Levels) -> Self {
         let level = |name: &'static str, level: Level| {
             let gauge = gauge!(name, "label" => label.to_owned());
-            gauge.increment(exact(levels.of(level).load(Ordering::Relaxed)));
+            shift(&gauge, levels.of(level).load(Ordering::Relaxed));
             gauge
         };
-        let leaders = levels.leaders.lock();
-        if let Some(leaders) = *leaders {
-            gauge!(names::LEADER, "label" => label.to_owned()).set(exact(leaders));
+        if let Some(leaders) = *levels.leaders.lock() {
+            shift(&gauge!(names::LEADER, "label" => label.to_owned()), leaders);
         }
         Series {
             label: label.to_owned(),
@@ -173,12 +172,11 @@ impl Series {
         counter!(names::TERMS_ENDED, "label" => self.label.clone(), "how" => how).increment(count);
     }
 
-    /// This many more candidates of this process lead.
+    /// This many more candidates of this manager lead. Other managers of the process may share the label, so the gauge
+    /// is moved, and not set.
     pub(super) fn shift_leaders(&self, levels: &Levels, by: i64) {
-        let mut leaders = levels.leaders.lock();
-        let now = leaders.unwrap_or_default() + by;
-        *leaders = Some(now);
-        gauge!(names::LEADER, "label" => self.label.clone()).set(exact(now));
+        *levels.leaders.lock().get_or_insert_default() += by;
+        shift(&gauge!(names::LEADER, "label" => self.label.clone()), by);
     }
 
     /// Moves a gauge by this many.
@@ -188,11 +186,16 @@ impl Series {
             Level::Held => &self.held,
             Level::Waiting => &self.waiting,
         };
-        if by >= 0 {
-            gauge.increment(exact(by));
-        } else {
-            gauge.decrement(exact(-by));
-        }
+        shift(gauge, by);
+    }
+}
+
+/// Moves a gauge by this many.
+fn shift(gauge: &Gauge, by: i64) {
+    if by >= 0 {
+        gauge.increment(exact(by));
+    } else {
+        gauge.decrement(exact(-by));
     }
 }
 

@@ -166,6 +166,28 @@ fn a_candidate_is_at_0_until_it_leads_and_its_terms_are_counted() {
     assert!(found.contains(&("distlock_leader{label=a}".to_owned(), 1.0)), "a late recorder: {found:?}");
 }
 
+/// Two managers of a process stand for the same office.
+#[test]
+fn leaders_of_several_managers_are_added() {
+    let step = |step| Event::Leader { label: A, key: &KEY, step };
+    let (stands, begins) = (step(LeaderStep::Stands), step(LeaderStep::TermBegins { term: 7 }));
+    let ends = step(LeaderStep::TermEnds { term: 7, led: SECOND, lost: None });
+    let leaders = |of_one: &[Event<'_>], of_other: &[Event<'_>]| {
+        let recorder = DebuggingRecorder::new();
+        let snapshots = recorder.snapshotter();
+        with_local_recorder(&recorder, || {
+            let (one, other) = (Metrics::default(), Metrics::default());
+            of_one.iter().for_each(|event| one.event(event));
+            of_other.iter().for_each(|event| other.event(event));
+        });
+        let found = recorded(&snapshots);
+        found.into_iter().find(|(name, _)| name == "distlock_leader{label=a}").map(|(_, value)| value)
+    };
+    assert_eq!(leaders(&[stands, begins], &[stands]), Some(1.0), "the other one waits");
+    assert_eq!(leaders(&[stands, begins], &[stands, begins]), Some(2.0));
+    assert_eq!(leaders(&[stands, begins, ends], &[stands, begins]), Some(1.0));
+}
+
 #[test]
 fn a_loss_has_a_reason_and_its_lock_is_held_until_nobody_uses_it() {
     let lost = Event::Lost { lock: lock(A), reason: LostReason::Taken, held: SECOND };
