@@ -13,9 +13,9 @@ use crate::span::{Span, Wait};
 const STATUSES: &str = "\
 Exit status: the status of the command, 128+n if signal n has ended it, or
   64  wrong usage or options
-  69  the store is unreachable
+  69  the store is unreachable, or the ticket cannot be written
   75  the lock is busy, or the ticket cannot be used
-  76  the lock was lost while the command ran
+  76  the lock was lost before or while the command ran
   77  the store refuses the user, the password or a permission
   78  the key is in use as another kind of lock
   126 the command cannot be executed
@@ -178,7 +178,7 @@ pub(crate) struct Run {
     /// Does not renew the lease; the command may run for at most the ttl
     #[arg(long)]
     pub(crate) no_renew: bool,
-    /// The exit status if the lock is busy
+    /// The exit status if the lock is busy; 75 for a ticket that cannot be used
     #[arg(long, default_value_t = 75, value_name = "STATUS")]
     pub(crate) busy_exit: u8,
     /// If the lock is busy, exits with 0 and prints nothing
@@ -268,7 +268,7 @@ pub(crate) struct Web {
     /// The same with the token in the first line of this file
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Further names of this server, for example behind a proxy
+    /// Further names of this server, for example behind a proxy; a port has no effect
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
     /// A pattern of keys: * matches any text, ? one character, \ escapes the next character

@@ -6,6 +6,7 @@ use distlock::LockManager;
 
 use crate::args::General;
 use crate::exit::Exit;
+use crate::out::complain;
 
 const URL: &str = "DISTLOCK_URL";
 const URL_FILE: &str = "DISTLOCK_URL_FILE";
@@ -69,7 +70,7 @@ pub(crate) async fn connect(general: &General) -> Result<LockManager, Exit> {
     let builder = LockManager::builder().url(url).key_prefix(&general.prefix).client_name(name);
     let manager = builder.connect().await.map_err(|error| Exit::told(&error))?;
     if general.verbose {
-        eprintln!("distlock: connected: {manager:?}");
+        complain(format_args!("connected: {manager:?}"));
     }
     Ok(manager)
 }

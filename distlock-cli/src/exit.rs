@@ -16,11 +16,11 @@ pub(crate) enum Exit {
     No,
     /// EX_USAGE: invalid options.
     Usage,
-    /// EX_UNAVAILABLE: the store is unreachable.
+    /// EX_UNAVAILABLE: the store is unreachable, or the ticket cannot be written.
     Unavailable,
     /// EX_TEMPFAIL: the lock is busy.
     Busy,
-    /// The lock was lost while the command ran.
+    /// The lock was lost before or while the command ran.
     Lost,
     /// EX_NOPERM: the store refuses the user, the password, or a command.
     NoPermission,

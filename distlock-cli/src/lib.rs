@@ -28,8 +28,6 @@
 //! }
 //! ```
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
-
 mod args;
 mod as_json;
 mod connect;
@@ -66,7 +64,7 @@ pub fn main() -> ExitCode {
         Ok(args) => args,
         // The error would list the subcommands, including hidden ones.
         Err(error) if error.kind() == ErrorKind::MissingSubcommand => {
-            eprint!("{}", Args::command().render_help());
+            drop(out::ask(Args::command().render_help()));
             return leave(Exit::Usage);
         }
         Err(error) => {
@@ -111,8 +109,11 @@ async fn carry_out(args: Args) -> Exit {
         Command::Top(options) => top::top(&general, options).await,
         Command::Doctor => doctor::doctor(&general).await,
         Command::Man => {
-            let page = clap_mangen::Man::new(Args::command()).render(&mut std::io::stdout());
-            page.map(|()| Exit::Success).map_err(|error| Exit::Unavailable.because(&error.to_string()))
+            let mut page = Vec::new();
+            // A vector takes everything.
+            drop(clap_mangen::Man::new(Args::command()).render(&mut page));
+            out::say_text(&page);
+            Ok(Exit::Success)
         }
         Command::Web(options) => web::web(&general, options).await,
         #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -121,7 +122,10 @@ async fn carry_out(args: Args) -> Exit {
         Command::Wait(options) => look::wait(&general, options).await,
         Command::Release(options) => look::release(&general, options).await,
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "distlock", &mut std::io::stdout());
+            // Not to the standard output: it would panic if the reader is gone.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "distlock", &mut script);
+            out::say_text(&script);
             Ok(Exit::Success)
         }
     };

@@ -25,7 +25,7 @@ pub(crate) async fn ls(general: &General, options: Ls) -> Result<Exit, Exit> {
     let wanted = |entry: &LockEntry| {
         let is_here =
             |host: &String| Parties::from(entry).clients().any(|client| client.host.as_ref() == Some(host));
-        (!options.waiting || !entry.waiting.is_empty()) && here.as_ref().is_none_or(is_here)
+        (!options.waiting || entry.waiters > 0) && here.as_ref().is_none_or(is_here)
     };
     let mut out = Out { json: general.json, begun: false };
     let rank: fn(&LockEntry) -> u128 = match options.sort {
@@ -40,7 +40,7 @@ pub(crate) async fn ls(general: &General, options: Ls) -> Result<Exit, Exit> {
             return Ok(Exit::Success);
         }
         Sort::Age => |entry| Parties::from(entry).age().map_or(0, |age| 1 + age.as_nanos()),
-        Sort::Waiters => |entry| entry.waiting.len() as u128,
+        Sort::Waiters => |entry| entry.waiters.into(),
     };
     let mut sorted = Sorted::default();
     while let Some(entry) = next(&mut locks).await? {

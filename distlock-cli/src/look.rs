@@ -1,6 +1,6 @@
 //! The subcommands `show`, `wait`, `release` and `ping`.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 
 use distlock::{LockInfo, LockManager};
@@ -11,11 +11,11 @@ use crate::args::{General, Key, Release, WaitFor};
 use crate::as_json;
 use crate::connect::connect;
 use crate::exit::Exit;
-use crate::out::{say, say_json};
+use crate::out::{ask, say, say_json};
 use crate::rates;
 use crate::span::Wait;
 use crate::take::{Taken, take_from};
-use crate::words::{self, Parties, shown, time};
+use crate::words::{self, Parties, client, clients, shown, time};
 
 /// How often `wait` asks.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -23,17 +23,6 @@ const TTL_OF_PING: Duration = Duration::from_secs(5);
 
 async fn inspect(manager: &LockManager, key: &str) -> Result<Option<LockInfo>, Exit> {
     manager.inspect(key).await.map_err(|error| Exit::told(&error))
-}
-
-/// The client in an owner token of this library: `dl1:<client>:<number>`.
-fn client(token: &str) -> &str {
-    let of_ours = token.strip_prefix("dl1:").and_then(|rest| rest.rsplit_once(':'));
-    of_ours.map_or(token, |(client, _)| client)
-}
-
-/// The names of these owners' clients.
-pub(crate) fn clients(owners: &[String]) -> String {
-    owners.iter().map(|owner| shown(client(owner))).collect::<Vec<_>>().join(", ")
 }
 
 fn left(remaining: Option<Duration>) -> String {
@@ -156,7 +145,7 @@ pub(crate) async fn release(general: &General, options: Release) -> Result<Exit,
         }
         Ok(Taken::HeldByAnother(holder)) => Err(another(&holder)),
         Ok(Taken::NotHeld) => Err(Exit::No.because(&format!("{key} was released meanwhile"))),
-        Err(error) => Err(Exit::told(&error)),
+        Err(failed) => Err(Exit::of(&failed.error).because(&failed.to_string())),
     }
 }
 
@@ -166,9 +155,9 @@ fn confirmed(question: &str) -> Result<bool, Exit> {
         return Err(Exit::Usage
             .because("standard input is not a terminal, so the release cannot be confirmed: give --force"));
     }
-    eprint!("{question} [y/N] ");
     let mut answer = String::new();
-    let read = std::io::stderr().flush().and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    let read =
+        ask(format_args!("{question} [y/N] ")).and_then(|()| std::io::stdin().lock().read_line(&mut answer));
     Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
@@ -191,15 +180,4 @@ pub(crate) async fn ping(general: &General) -> Result<Exit, Exit> {
 /// A key that no other process uses: containers on different machines have the same process ids.
 pub(crate) fn own_key(purpose: &str) -> String {
     format!("distlock:{purpose}:{}:{}", rates::host(), std::process::id())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_names_its_client_and_another_one_is_shown_whole() {
-        assert_eq!(client("dl1:checkout-7.2f45:12"), "checkout-7.2f45");
-        assert_eq!(client("another owner's"), "another owner's");
-    }
 }

@@ -10,7 +10,24 @@ use serde_json::Value;
 /// Prints a line. If the reader is gone, for example behind `| head`, the line is lost, and the exit status stays
 /// right.
 pub(crate) fn say(line: impl Display) {
-    drop(writeln!(io::stdout().lock(), "{}", Escaped(line)));
+    drop(write_line(line));
+}
+
+/// Prints a line that must not be lost.
+pub(crate) fn write_line(line: impl Display) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", Escaped(line))?;
+    out.flush()
+}
+
+/// Prints a text of this program on the standard output as it is. If the reader is gone, the text is lost.
+pub(crate) fn say_text(text: &[u8]) {
+    drop(io::stdout().lock().write_all(text));
+}
+
+/// Prints a text of this program on standard error as it is, without the end of a line.
+pub(crate) fn ask(text: impl Display) -> io::Result<()> {
+    write!(io::stderr().lock(), "{text}")
 }
 
 /// Prints a JSON value in one line. Special characters are escaped.

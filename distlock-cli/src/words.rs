@@ -28,8 +28,7 @@ impl<'a> From<&'a LockInfo> for Parties<'a> {
 impl<'a> From<&'a LockEntry> for Parties<'a> {
     fn from(entry: &'a LockEntry) -> Self {
         let LockEntry { key, full_key, holders, waiting, .. } = entry;
-        let waiters = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
-        Parties { key, full_key, kind: entry.kind, holders, waiting, waiters }
+        Parties { key, full_key, kind: entry.kind, holders, waiting, waiters: entry.waiters }
     }
 }
 
@@ -58,6 +57,17 @@ impl Parties<'_> {
             [first, others @ ..] => format!("{} +{}", holder(first), others.len()),
         }
     }
+}
+
+/// The client in an owner token of this library: `dl1:<client>:<number>`.
+pub(crate) fn client(token: &str) -> &str {
+    let of_ours = token.strip_prefix("dl1:").and_then(|rest| rest.rsplit_once(':'));
+    of_ours.map_or(token, |(client, _)| client)
+}
+
+/// The names of these owners' clients.
+pub(crate) fn clients(owners: &[String]) -> String {
+    owners.iter().map(|owner| shown(client(owner))).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn kind(kind: LockKind) -> String {
@@ -126,6 +136,12 @@ mod tests {
     fn a_key_cannot_move_the_cursor_or_turn_the_text() {
         assert_eq!(shown("a\u{1b}[2Jb\u{e4}"), "a\\u{1b}[2Jb\u{e4}");
         assert_eq!(shown("a\u{202e}b"), "a\\u{202e}b");
+    }
+
+    #[test]
+    fn a_token_names_its_client_and_another_one_is_shown_whole() {
+        assert_eq!(client("dl1:checkout-7.2f45:12"), "checkout-7.2f45");
+        assert_eq!(client("another owner's"), "another owner's");
     }
 
     #[test]

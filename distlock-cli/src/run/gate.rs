@@ -55,7 +55,9 @@ pub(crate) fn begin(options: &args::Begin) -> Exit {
     let read = File::open(format!("/dev/fd/{}", options.gate)).and_then(|mut gate| gate.read(&mut opened));
     match read {
         Ok(1) => {}
-        Ok(_) => return Exit::Lost.because("`distlock run` has ended: nothing was run"),
+        Ok(_) => {
+            return Exit::Lost.because("the lock was lost, or `distlock run` has ended: nothing was run");
+        }
         Err(error) => return Exit::NotExecutable.because(&format!("the gate: {error}")),
     }
     let (path, arguments) = options.program.parts();

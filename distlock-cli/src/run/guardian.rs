@@ -22,9 +22,11 @@ use tokio::process::{Child, Command};
 
 use super::group::Group;
 use super::orders::{self, Orders};
+use super::plan::DueSignal;
 use super::{clock, own_program, signals};
 use crate::args::{self, Ending, OnLost};
 use crate::exit::Exit;
+use crate::out::complain;
 
 /// How long the guardian may take to end. It may be stopped itself.
 const DISMISSAL: Duration = Duration::from_secs(1);
@@ -102,19 +104,16 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
     let mut orders = Orders::new(options.kill_after.map(|span| span.0));
     let signal = signals::named(&options.signal);
     let mut pause = CHECK_INTERVALS.start;
-    loop {
+    let exit = loop {
         let now = clock::now();
         while let Some((step, group)) = orders.due(now) {
             match step {
-                orders::Act::Ask(why) => {
-                    eprintln!("distlock: {why}: ending the command");
-                    group.ask_to_end(signal);
-                }
-                orders::Act::Kill => group.signal(Signal::KILL),
+                DueSignal::Ask => group.ask_to_end(signal),
+                DueSignal::Kill => group.signal(Signal::KILL),
             }
         }
         if let Some(exit) = orders.exit(Group::is_gone) {
-            return Ok(exit);
+            break exit;
         }
         let mut next = orders.next();
         if orders.is_ending() {
@@ -124,7 +123,12 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
         }
         wait(&timer, &orders, next)?;
         read(&mut orders)?;
+    };
+    // Only now, because a full pipe would block this process, and then no SIGKILL would follow.
+    if let Some(why) = orders.untold() {
+        complain(format_args!("{why}: the command was ended"));
     }
+    Ok(exit)
 }
 
 /// Waits until the pipe has data, or until `until`. The timer continues while the machine sleeps.

@@ -21,9 +21,8 @@ use rustix::process::Signal;
 use crate::args::{self, Ending, General, OnLost, Program};
 use crate::connect::connect;
 use crate::exit::Exit;
-use crate::out::{complain, say};
+use crate::out::{complain, write_line};
 use crate::span::{Span, Wait};
-use crate::words::shown;
 pub(crate) use gate::begin;
 use group::Group;
 pub(crate) use guardian::guard;
@@ -66,7 +65,9 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     };
     let ended = under(&manager, &guard, &job, &mut signals).await;
     let exit = match &ended {
-        Ok(CommandEnd::ByItself(status)) if options.hand_over && status.success() => hand_over(guard).await,
+        Ok(CommandEnd::ByItself(status)) if options.hand_over && status.success() => {
+            hand_over(&manager, guard).await
+        }
         _ => end(guard, ended, job.ending.on_lost).await,
     };
     manager.shutdown(LAST_WORDS).await;
@@ -88,14 +89,15 @@ fn job<'a>(
 }
 
 /// Hands the lock over to the process that gets the ticket.
-async fn hand_over(guard: Guard) -> Result<Exit, Exit> {
-    match guard.hand_over().await {
-        Ok(ticket) => {
-            say(ticket);
-            Ok(Exit::Success)
-        }
-        Err(error) => Err(Exit::told(&error)),
+async fn hand_over(manager: &LockManager, guard: Guard) -> Result<Exit, Exit> {
+    let ticket = guard.hand_over().await.map_err(|error| Exit::told(&error))?;
+    let Err(unwritten) = write_line(&ticket) else { return Ok(Exit::Success) };
+    // No process can take the lock over, so it would block all others until the end of the ttl.
+    let taken_back = async { manager.take_over(&ticket).acquire().await?.release().await };
+    if let Err(error) = taken_back.await {
+        complain(&error);
     }
+    Err(Exit::Unavailable.because(&format!("the ticket cannot be written: {unwritten}")))
 }
 
 /// Runs the command while this process is the leader.
@@ -103,7 +105,7 @@ pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exi
     let mut signals = Signals::catch()?;
     let job = job(general, &options.child, options.ttl, options.max_hold)?;
     let manager = interruptible(&mut signals, connect(general)).await??;
-    let office = shown(&options.office);
+    let office = &options.office;
     loop {
         let acquired = interruptible(&mut signals, candidacy(&manager, &options).acquire()).await?;
         let guard = match acquired {
@@ -117,10 +119,10 @@ pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exi
             Err(error) => return Err(Exit::told(&error)),
         };
         let term = guard.fencing_token().map_or_else(|| "?".to_owned(), |token| token.to_string());
-        eprintln!("distlock: leader of {office}: term {term} begins");
+        complain(format_args!("leader of {office}: term {term} begins"));
         let ended = under(&manager, &guard, &job, &mut signals).await;
         let exit = end(guard, ended, job.ending.on_lost).await;
-        eprintln!("distlock: leader of {office}: term {term} has ended");
+        complain(format_args!("leader of {office}: term {term} has ended"));
         let exit = match (exit, signals.asked_to_end()) {
             (Err(Exit::Lost), None) => continue,
             // The signal was passed on to the command, which was ended at the same time because the lock was lost.
@@ -214,7 +216,7 @@ async fn interruptible<T>(signals: &mut Signals, work: impl Future<Output = T>) 
             done = &mut work => return Ok(done),
             signal = signals.next() => match signal {
                 Signal::CONT => {}
-                signal if signals::is_stop(signal) => signals::stop_by(signal),
+                signal if signals::is_stop(signal) => signals::take_effect(signal),
                 signal => return Err(Exit::Signal(signal.as_raw())),
             }
         }
@@ -223,10 +225,16 @@ async fn interruptible<T>(signals: &mut Signals, work: impl Future<Output = T>) 
 
 /// Releases the lock after all processes of the command have ended.
 async fn end(guard: Guard, ended: Result<CommandEnd, Exit>, on_lost: OnLost) -> Result<Exit, Exit> {
-    let lost = guard.check().err();
-    // A release without a confirmation is retried until the process ends. Otherwise the lease expires after its ttl.
+    let mut lost = guard.check().err();
     if let (Err(error), None) = (guard.release().await, &lost) {
-        complain(&error);
+        if error.is_lost() && on_lost != OnLost::Ignore {
+            // The release itself has found the loss.
+            lost = Some(error);
+        } else {
+            // A release without a confirmation is retried until the process ends. Otherwise the lease expires after
+            // its ttl.
+            complain(&error);
+        }
     }
     match ended? {
         CommandEnd::ByItself(status) => match lost {

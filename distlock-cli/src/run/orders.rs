@@ -23,13 +23,6 @@ pub(super) fn asked(kill_at: Duration) -> String {
     format!("asked {}\n", kill_at.as_nanos())
 }
 
-/// A signal that is due, and its reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    Ask(&'static str),
-    Kill,
-}
-
 /// The guardian's side of the pipe.
 #[derive(Debug)]
 pub(super) struct Orders {
@@ -41,7 +34,8 @@ pub(super) struct Orders {
     line: Vec<u8>,
     is_open: bool,
     is_done: bool,
-    has_acted: bool,
+    /// The reason of the first signal, after it became due.
+    why: Option<&'static str>,
 }
 
 impl Orders {
@@ -53,7 +47,7 @@ impl Orders {
             line: Vec::new(),
             is_open: true,
             is_done: false,
-            has_acted: false,
+            why: None,
         }
     }
 
@@ -97,18 +91,19 @@ impl Orders {
     }
 
     /// Returns the signals that are due now, one at a time.
-    pub(super) fn due(&mut self, now: Duration) -> Option<(Act, Group)> {
+    pub(super) fn due(&mut self, now: Duration) -> Option<(DueSignal, Group)> {
         if self.is_done {
             return None;
         }
         let group = self.group?;
-        let act = match self.at_once.take().or_else(|| self.plan.due(now))? {
-            DueSignal::Ask if self.is_open => Act::Ask(STANDS_STILL),
-            DueSignal::Ask => Act::Ask(KILLED),
-            DueSignal::Kill => Act::Kill,
-        };
-        self.has_acted = true;
-        Some((act, group))
+        let step = self.at_once.take().or_else(|| self.plan.due(now))?;
+        self.why.get_or_insert(if self.is_open { STANDS_STILL } else { KILLED });
+        Some((step, group))
+    }
+
+    /// Why the guardian has ended the command. `None`: it has not, or `distlock run` reports it.
+    pub(super) fn untold(&self) -> Option<&'static str> {
+        self.why.filter(|_| !self.is_done)
     }
 
     /// When the next signal is due.
@@ -122,7 +117,7 @@ impl Orders {
 
     /// Whether the guardian ends as soon as no process of the command is left.
     pub(super) fn is_ending(&self) -> bool {
-        self.has_acted || !self.is_open
+        self.why.is_some() || !self.is_open
     }
 
     /// The exit status of the guardian, if its work is done.
@@ -132,7 +127,7 @@ impl Orders {
             Some(group) => self.is_ending() && is_gone(group),
             None => !self.is_open,
         };
-        is_over.then_some(if self.has_acted { Exit::Lost } else { Exit::Success })
+        is_over.then_some(if self.why.is_some() { Exit::Lost } else { Exit::Success })
     }
 }
 
@@ -155,25 +150,27 @@ mod tests {
         orders
     }
 
-    fn acts(orders: &mut Orders, now: Duration) -> Vec<Act> {
-        std::iter::from_fn(|| orders.due(now)).map(|(act, _)| act).collect()
+    fn steps(orders: &mut Orders, now: Duration) -> Vec<DueSignal> {
+        std::iter::from_fn(|| orders.due(now)).map(|(step, _)| step).collect()
     }
 
     #[test]
     fn it_acts_by_itself_if_nobody_tells_it_of_a_renewal() {
         let mut orders = watching(&[until(at(20)), until(at(30))]);
-        assert_eq!((orders.next(), acts(&mut orders, at(25)).len()), (Some(at(26)), 0));
-        assert_eq!(acts(&mut orders, at(26)), [Act::Ask(STANDS_STILL)]);
-        assert_eq!(acts(&mut orders, at(30)), [Act::Kill]);
+        assert_eq!((orders.next(), steps(&mut orders, at(25)).len()), (Some(at(26)), 0));
+        assert_eq!((steps(&mut orders, at(26)), orders.untold()), (vec![DueSignal::Ask], Some(STANDS_STILL)));
+        assert_eq!(steps(&mut orders, at(30)), [DueSignal::Kill]);
         assert_eq!(orders.exit(|_| false), None, "somebody is left");
         assert_eq!(orders.exit(|_| true), Some(Exit::Lost));
+        orders.read(DONE.as_bytes());
+        assert_eq!((orders.exit(|_| true), orders.untold()), (Some(Exit::Lost), None), "`run` says it");
     }
 
     #[test]
     fn a_run_that_is_killed_has_its_command_ended_at_once() {
         let mut orders = watching(&[until(at(30))]);
         orders.closed(at(10));
-        assert_eq!(acts(&mut orders, at(10)), [Act::Ask(KILLED)]);
+        assert_eq!((steps(&mut orders, at(10)), orders.untold()), (vec![DueSignal::Ask], Some(KILLED)));
         assert_eq!(orders.next(), Some(at(14)));
     }
 
@@ -181,18 +178,18 @@ mod tests {
     fn a_run_that_is_killed_while_it_ends_the_command_gives_it_no_further_time() {
         let mut orders = watching(&[until(at(30)), asked(at(30))]);
         orders.closed(at(29));
-        assert_eq!((acts(&mut orders, at(29)).len(), orders.next()), (0, Some(at(30))));
-        assert_eq!(acts(&mut orders, at(30)), [Act::Kill]);
+        assert_eq!((steps(&mut orders, at(29)).len(), orders.next()), (0, Some(at(30))));
+        assert_eq!(steps(&mut orders, at(30)), [DueSignal::Kill]);
     }
 
     #[test]
     fn an_orderly_end_and_an_early_one_are_no_reason_to_act() {
         let mut orders = watching(&[until(at(30)), DONE.to_owned()]);
         orders.closed(at(50));
-        assert_eq!((acts(&mut orders, at(50)).len(), orders.exit(|_| false)), (0, Some(Exit::Success)));
+        assert_eq!((steps(&mut orders, at(50)).len(), orders.exit(|_| false)), (0, Some(Exit::Success)));
         let mut orders = Orders::new(Some(GRACE));
         orders.closed(at(50));
-        assert_eq!((acts(&mut orders, at(50)).len(), orders.exit(|_| false)), (0, Some(Exit::Success)));
+        assert_eq!((steps(&mut orders, at(50)).len(), orders.exit(|_| false)), (0, Some(Exit::Success)));
     }
 
     /// Wherever the bytes are cut, and whenever the pipe ends, the command is killed by the end of the last known
@@ -209,7 +206,7 @@ mod tests {
             let (mut now, mut lease, mut seen) = (at(0), at(10), Vec::new());
             for _ in 0..random(12) {
                 now += Duration::from_millis(random(3000));
-                seen.extend(acts(&mut orders, now));
+                seen.extend(steps(&mut orders, now));
                 match random(6) {
                     0 => orders.closed(now),
                     1 if seen.is_empty() && orders.is_open() => orders.read(asked(now + GRACE).as_bytes()),
@@ -222,10 +219,10 @@ mod tests {
                     }
                     _ => {}
                 }
-                seen.extend(acts(&mut orders, now));
+                seen.extend(steps(&mut orders, now));
             }
-            seen.extend(acts(&mut orders, now.max(lease)));
-            assert_eq!(seen.last(), Some(&Act::Kill), "{seen:?} {orders:?}");
+            seen.extend(steps(&mut orders, now.max(lease)));
+            assert_eq!(seen.last(), Some(&DueSignal::Kill), "{seen:?} {orders:?}");
             assert!(seen.len() <= 2, "{seen:?}");
         }
     }

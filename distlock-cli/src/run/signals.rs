@@ -41,7 +41,8 @@ pub(super) fn is_from_terminal_use(signal: Signal) -> bool {
 #[derive(Debug)]
 pub(super) struct Signals {
     receiver: mpsc::UnboundedReceiver<Signal>,
-    /// The last signal that asked the program to end.
+    /// The last signal that asked the program to end. SIGQUIT does not count: many programs survive it, for example a
+    /// JVM, which then lists its threads. Others end when they get it.
     asked_to_end: Option<Signal>,
 }
 
@@ -71,7 +72,7 @@ impl Signals {
     pub(super) async fn next(&mut self) -> Signal {
         match self.receiver.recv().await {
             Some(signal) => {
-                if [Signal::TERM, Signal::INT, Signal::QUIT].contains(&signal) {
+                if [Signal::TERM, Signal::INT].contains(&signal) {
                     self.asked_to_end = Some(signal);
                 }
                 signal
@@ -110,7 +111,7 @@ pub(super) fn unblock() {
 
 /// Executes the default action of `signal`. If the signal stops the process, returns when it continues, or at once if
 /// its process group is orphaned, because no shell would continue it.
-fn take_effect(signal: Signal) {
+pub(super) fn take_effect(signal: Signal) {
     let set = set([signal]);
     let _: nix::Result<()> = set.thread_unblock();
     for signal in &set {
@@ -119,18 +120,15 @@ fn take_effect(signal: Signal) {
     let _: nix::Result<()> = set.thread_block();
 }
 
-/// Stops this process like `signal`, which it got.
-pub(super) fn stop_by(signal: Signal) {
-    take_effect(signal);
-}
-
 /// Ends this process like a command that was ended by signal `number`, so that the parent notices: a shell whose
-/// command dies of SIGINT ends its script. Returns if that is impossible.
+/// command dies of SIGINT ends its script. Returns if that is impossible, also for SIGPIPE, which Rust ignores.
 pub(crate) fn die_of(number: i32) {
     // The first process of a container ignores signals that it sends to itself.
     let Some(signal) = Signal::from_named_raw(number).filter(|_| getpid() != Pid::INIT) else { return };
     // A core dump of `distlock` would replace that of the command.
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _: rustix::io::Result<()> = setrlimit(Resource::Core, none);
+    // Twice: Rust's handler of SIGSEGV and SIGBUS, for overflows of the stack, only restores the default action.
+    take_effect(signal);
     take_effect(signal);
 }

@@ -77,12 +77,30 @@ pub(super) async fn supervise(
     // The gate stays closed until the guardian knows the group and the lease. If this fails, the process that waits at
     // the gate ends with it.
     watch.tell_guardian().map_err(|error| failed("the guardian", error))?;
+    if let Err(error) = may_begin(guard) {
+        if let Some(guardian) = watch.guardian.take() {
+            // It has nothing to end: the process at the gate ends with the gate.
+            guardian.dismiss().await;
+        }
+        return Err(Exit::told(&error));
+    }
     if let Some(terminal) = &watch.terminal {
         terminal.lend_if_alone(group);
     }
     watch.gate.open().map_err(|error| failed("the command", error))?;
     let status = watch.until_ended(&mut child, signals, children).await;
     watch.finish(status).await.map_err(|error| failed("the command", error))
+}
+
+/// The lock may have been lost while the processes were started. Whatever `--on-lost` is, a command must not begin
+/// without its lock.
+fn may_begin(guard: &Guard) -> Result<(), LockError> {
+    guard.check()
+}
+
+/// Continues the process group of this process.
+fn wake_own_group() {
+    let _: rustix::io::Result<()> = kill_current_process_group(Signal::CONT);
 }
 
 /// `None`: the command continues after a loss.
@@ -183,7 +201,7 @@ impl Watch<'_> {
             terminal.take_back(self.group);
             if was_lent {
                 // Another process of the job may have been stopped meanwhile because it read from the terminal.
-                terminal.wake_own_group();
+                wake_own_group();
             }
         }
         if let Some(guardian) = self.guardian.take()
@@ -293,14 +311,14 @@ impl Watch<'_> {
             if signals::is_from_terminal_use(signal) && terminal.is_lent_to(self.group) {
                 // Another process of the job wants to use the terminal.
                 terminal.take_back(self.group);
-                terminal.wake_own_group();
+                wake_own_group();
                 return;
             }
             terminal.take_back(self.group);
         }
         self.group.signal(signal);
         self.stopped = Some(Instant::now());
-        signals::stop_by(signal);
+        signals::take_effect(signal);
     }
 
     /// The job continues. This also applies if it was not stopped, because no shell would continue an orphaned process
@@ -324,5 +342,20 @@ impl Watch<'_> {
             // This process gets it, too: see `stop`.
             let _: rustix::io::Result<()> = kill_current_process_group(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_does_not_begin_after_its_lock_was_lost() {
+        let manager = LockManager::in_memory();
+        let guard = manager.lock("k").acquire().await.unwrap();
+        may_begin(&guard).unwrap();
+        assert!(manager.force_release("k").await.unwrap());
+        guard.lost().await;
+        assert!(may_begin(&guard).unwrap_err().is_lost());
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use rustix::process::{Pid, getpgrp, getpid, kill_process_group};
+use rustix::process::{Pid, getpgrp, getpid};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::group::Group;
@@ -56,10 +56,5 @@ impl Terminal {
             // The terminal may have been closed.
             let _: Result<(), rustix::io::Errno> = tcsetpgrp(&self.terminal, self.own);
         }
-    }
-
-    /// Continues the process group of this process.
-    pub(super) fn wake_own_group(&self) {
-        let _: Result<(), rustix::io::Errno> = kill_process_group(self.own, rustix::process::Signal::CONT);
     }
 }

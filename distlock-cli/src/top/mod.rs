@@ -15,9 +15,8 @@ use tokio::task::JoinHandle;
 use crate::args::{General, Top};
 use crate::connect::connect;
 use crate::exit::Exit;
-use crate::look::clients;
 use crate::take::{Taken, take_from};
-use crate::words::shown;
+use crate::words::{clients, shown};
 use model::{Action, Model, Snapshot};
 
 /// The maximum number of shown locks, with their holders and waiters. Further locks are only counted.
@@ -96,7 +95,8 @@ struct Restore;
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        ratatui::restore();
+        // `restore` would print an error, and panic if it cannot.
+        drop(ratatui::try_restore());
     }
 }
 
@@ -135,8 +135,8 @@ async fn look(manager: LockManager, pattern: String, pause: Duration) -> Result<
         let Some(entry) = next else { break };
         let entry = entry.map_err(|error| error.to_string())?;
         held += usize::from(!entry.holders.is_empty());
-        awaited += usize::from(!entry.waiting.is_empty());
-        waiting += entry.waiting.len();
+        awaited += usize::from(entry.waiters > 0);
+        waiting += entry.waiters;
         parties += 1 + entry.holders.len() + entry.waiting.len();
         if parties <= 2 * MOST {
             entries.push(entry);

@@ -18,7 +18,7 @@ pub(super) struct Snapshot {
     pub(super) held: usize,
     pub(super) awaited: usize,
     /// The number of waiting processes.
-    pub(super) waiting: usize,
+    pub(super) waiting: u64,
     pub(super) clients: Vec<LockClient>,
     /// The clients among them that send no heartbeat.
     pub(super) silent: HashSet<String>,
@@ -132,7 +132,7 @@ impl Model {
         let mut rows: Vec<&LockEntry> = entries.filter(|entry| entry.key.contains(&self.filter)).collect();
         match self.order {
             Order::Waiters => {
-                rows.sort_by_key(|entry| Reverse((entry.waiting.len(), Parties::from(*entry).age())));
+                rows.sort_by_key(|entry| Reverse((entry.waiters, Parties::from(*entry).age())));
             }
             Order::Age => rows.sort_by_key(|entry| Reverse(Parties::from(*entry).age())),
             // They already have this order.

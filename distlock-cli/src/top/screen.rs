@@ -168,14 +168,14 @@ fn selected(entry: &LockEntry) -> Paragraph<'static> {
     Paragraph::new(lines).block(Block::bordered().title(shown(&entry.key)))
 }
 
-/// The question has its own line. If it is too long, the key is cut.
+/// The question has its own line, and comes first: however wide the characters of the key are, only its end can be cut.
 fn footer(model: &Model, width: u16) -> Vec<Line<'static>> {
     let line = match (&model.mode, model.message()) {
         (Mode::Confirm { key, owner, .. }, _) => {
-            let question = "  Release it? [y/N]";
+            let question = "Release it? [y/N]  ";
             let key = cut(&shown(key), usize::from(width).saturating_sub(question.len()));
             return vec![
-                Line::from(format!("{key}{question}")).red().bold(),
+                Line::from(format!("{question}{key}")).red().bold(),
                 Line::from(format!("held by {owner}")).red(),
             ];
         }
@@ -188,27 +188,48 @@ fn footer(model: &Model, width: u16) -> Vec<Line<'static>> {
     vec![line]
 }
 
-/// Shortens a text to this many characters. Its beginning and its end stay.
-fn cut(text: &str, most: usize) -> String {
-    let count = text.chars().count();
-    if count <= most {
+/// Shortens a text to this many columns. Its beginning and its end stay. (Characters may take two columns, or none.)
+fn cut(text: &str, columns: usize) -> String {
+    let fits = |text: &str| Span::from(text).width() <= columns;
+    if fits(text) {
         return text.to_owned();
     }
-    let kept = most.saturating_sub(1);
-    let (begin, end) = (kept.div_ceil(2), kept / 2);
-    let (first, last): (String, String) =
-        (text.chars().take(begin).collect(), text.chars().skip(count - end).collect());
-    format!("{first}…{last}")
+    let count = text.chars().count();
+    let shortened = |kept: usize| {
+        let first: String = text.chars().take(kept.div_ceil(2)).collect();
+        let last: String = text.chars().skip(count - kept / 2).collect();
+        format!("{first}…{last}")
+    };
+    (0..columns.min(count)).rev().map(shortened).find(|text| fits(text)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::cut;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    /// A character of Chinese or Japanese takes two columns.
+    #[test]
+    fn the_question_is_whole_for_every_key() {
+        let mut model = Model::new("*".to_owned());
+        let (owners, owner) = (vec!["one".to_owned()], "one".to_owned());
+        model.mode = Mode::Confirm { key: "鍵".repeat(70), owners, owner };
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        terminal.draw(|frame| draw(frame, &model)).unwrap();
+        let screen = terminal.backend().to_string();
+        assert!(
+            screen.contains("Release it? [y/N]") && screen.contains("鍵") && screen.contains('…'),
+            "{screen}"
+        );
+    }
 
     #[test]
     fn a_long_key_keeps_its_beginning_and_its_end() {
         assert_eq!(cut("order:42", 8), "order:42");
         assert_eq!(cut("order:0000042", 8), "orde…042");
-        assert_eq!((cut("ab", 1), cut("ab", 0)), ("…".to_owned(), "…".to_owned()));
+        assert_eq!((cut("ab", 1), cut("ab", 0)), ("…".to_owned(), String::new()));
+        assert_eq!((cut("鍵鍵鍵", 6), cut("鍵鍵鍵鍵", 6)), ("鍵鍵鍵".to_owned(), "鍵…鍵".to_owned()));
     }
 }

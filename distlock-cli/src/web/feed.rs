@@ -14,7 +14,7 @@ use super::look::{History, ListedLocks, ListingError, Snapshot};
 use super::view::Loss;
 use crate::as_json::millis;
 use crate::exit::Exit;
-use crate::take::{Taken, take_from};
+use crate::take::{NotTaken, Taken, take_from};
 
 /// The pause between two looks. It is so short that events are visible within a second.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -117,7 +117,7 @@ impl Feed {
         self: &Arc<Self>,
         key: String,
         mut owners: Vec<String>,
-    ) -> Result<Taken, LockError> {
+    ) -> Result<Taken, NotTaken> {
         let shown = self.shown(&key);
         owners.retain(|owner| shown.contains(owner));
         if owners.is_empty() {
@@ -126,10 +126,10 @@ impl Feed {
         let feed = self.clone();
         let released = tokio::spawn(async move { feed.release_shown(&key, &owners).await });
         // It fails only if this process ends.
-        released.await.unwrap_or(Err(LockError::Closed))
+        released.await.unwrap_or_else(|_| Err(LockError::Closed.into()))
     }
 
-    async fn release_shown(&self, key: &str, owners: &[String]) -> Result<Taken, LockError> {
+    async fn release_shown(&self, key: &str, owners: &[String]) -> Result<Taken, NotTaken> {
         let (mut taken, mut otherwise) = (Vec::new(), Taken::NotHeld);
         for owner in owners {
             // Stored before the release, because a look in progress may notice the release at once.
@@ -138,7 +138,10 @@ impl Feed {
                 Ok(Taken::From(owners)) => taken.extend(owners),
                 other => {
                     self.take_released(key, owner);
-                    otherwise = other?;
+                    otherwise = match other {
+                        Ok(other) => other,
+                        Err(NotTaken { error, .. }) => return Err(NotTaken { error, taken }),
+                    };
                 }
             }
         }
@@ -299,8 +302,20 @@ mod tests {
         let manager = LockManager::builder().store(FailsLater::default()).connect().await.unwrap();
         let feed = Feed::new(manager, "a store".to_owned(), "*".to_owned(), Access::Release);
         let owners = ["one", "two"].map(str::to_owned);
-        assert!(feed.release_shown("k", &owners).await.unwrap_err().is_unavailable());
+        let failed = feed.release_shown("k", &owners).await.unwrap_err();
+        assert!(failed.error.is_unavailable());
+        assert!(failed.to_string().ends_with("; it was already taken from one"), "{failed}");
         assert_eq!(*feed.released(), [("k".to_owned(), "one".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn an_error_for_one_holder_says_from_whom_the_lock_was_taken_before() {
+        let manager = LockManager::builder().store(FailsLater::default()).connect().await.unwrap();
+        let owners = ["dl1:one.0123:4", "two"].map(str::to_owned);
+        let failed = take_from(&manager, "k", &owners).await.unwrap_err();
+        assert!(failed.to_string().ends_with("; it was already taken from one.0123"), "{failed}");
+        let again = take_from(&manager, "k", &owners).await.unwrap_err();
+        assert_eq!(again.to_string(), again.error.to_string(), "nothing was taken");
     }
 
     /// The client disconnects during the release of a lock that its holder has released meanwhile.

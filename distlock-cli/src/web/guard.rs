@@ -41,7 +41,7 @@ impl Guard {
         };
         let mut names: Vec<String> = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).into();
         names.push(own);
-        names.extend(hosts.iter().map(|host| host.to_ascii_lowercase()));
+        names.extend(hosts.iter().map(|host| without_port(host).to_ascii_lowercase()));
         Guard { names, token }
     }
 
@@ -155,7 +155,8 @@ mod tests {
     const TOKEN: &str = "0123456789abcdef";
 
     fn guard(token: Option<&str>) -> Guard {
-        Guard::new(IpAddr::from([10, 0, 0, 7]), &["Locks.example".to_owned()], token.map(str::to_owned))
+        let hosts = ["Locks.example", "proxy.example:8443"].map(str::to_owned);
+        Guard::new(IpAddr::from([10, 0, 0, 7]), &hosts, token.map(str::to_owned))
     }
 
     fn host(name: &str) -> bool {
@@ -164,8 +165,10 @@ mod tests {
 
     #[test]
     fn it_answers_to_its_own_names_only() {
-        for name in ["127.0.0.1:4747", "localhost", "LOCALHOST:1", "[::1]:4747", "10.0.0.7", "locks.example"]
-        {
+        for name in ["127.0.0.1:4747", "localhost", "LOCALHOST:1", "[::1]:4747", "10.0.0.7"] {
+            assert!(host(name), "{name}");
+        }
+        for name in ["locks.example", "locks.example:8443", "proxy.example", "proxy.example:8443"] {
             assert!(host(name), "{name}");
         }
         for name in

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use distlock::{LockClient, LockError, LockHolder, LockManager};
+use distlock::{LockClient, LockError, LockManager, LockWaiter};
 
-use super::view::{Loss, Row, Silent};
+use super::view::{Loss, Row, is_silent};
 use crate::known::{Known, KnownHolder, Name};
 use crate::rates::{Meter, Rates};
 use crate::words::shown;
@@ -194,13 +194,15 @@ impl ListedLocks {
             };
             let Some(entry) = next.transpose()? else { break };
             self.held += u64::from(!entry.holders.is_empty());
-            self.awaited += u64::from(!entry.waiting.is_empty());
-            self.waiting += entry.waiting.iter().map(|waiter| waiter.requests.unwrap_or(1)).sum::<u64>();
+            self.awaited += u64::from(entry.waiters > 0);
+            // Each process counts once, and further requests of this process, which knows them.
+            let further =
+                |waiter: &LockWaiter| waiter.requests.map_or(0, |requests| requests.saturating_sub(1));
+            self.waiting += entry.waiters + entry.waiting.iter().map(further).sum::<u64>();
             // A client is reported before the first lock that it holds.
             let known = silent.len();
             silent.extend(locks.unanswered().iter().skip(known).cloned());
-            let is_silent = |holder: &&LockHolder| Silent::of(holder, &silent) == Silent::Yes;
-            self.silent += entry.holders.iter().filter(is_silent).count();
+            self.silent += entry.holders.iter().filter(|holder| is_silent(holder, &silent)).count();
             let row = Row::new(entry, &silent);
             self.oldest = self.oldest.max(row.age());
             self.rows.push(row);
@@ -214,7 +216,7 @@ impl ListedLocks {
         for row in &self.rows {
             for holder in &row.holders {
                 let name = (row.key.clone(), holder.one.token.clone());
-                let seen = KnownHolder::now(holder.one.clone(), holder.silent == Silent::Yes);
+                let seen = KnownHolder::now(holder.one.clone(), holder.silent);
                 self.holders.insert(name, seen);
             }
         }

@@ -23,31 +23,20 @@ pub(super) struct Row {
     /// The number of holders that are not shown.
     pub(super) hidden: usize,
     pub(super) waiting: Vec<LockWaiter>,
-    /// The number of waiting processes.
-    pub(super) waiters: usize,
-}
-
-/// Whether the process of a holder sends no heartbeat although its lease has not expired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Silent {
-    No,
-    Yes,
-}
-
-impl Silent {
-    pub(super) fn of(holder: &LockHolder, silent: &HashSet<String>) -> Self {
-        if holder.client.as_ref().is_some_and(|client| silent.contains(&client.id)) {
-            Silent::Yes
-        } else {
-            Silent::No
-        }
-    }
+    /// The number of waiting processes. It may be larger than the number of those that the store names.
+    pub(super) waiters: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) one: LockHolder,
-    pub(super) silent: Silent,
+    /// Whether its process sends no heartbeat although its lease has not expired.
+    pub(super) silent: bool,
+}
+
+/// `silent`: the clients that send no heartbeat.
+pub(super) fn is_silent(holder: &LockHolder, silent: &HashSet<String>) -> bool {
+    holder.client.as_ref().is_some_and(|client| silent.contains(&client.id))
 }
 
 /// A loss that a look has noticed.
@@ -64,12 +53,12 @@ pub(super) struct Loss {
 impl Row {
     /// `silent`: the clients that send no heartbeat.
     pub(super) fn new(entry: LockEntry, silent: &HashSet<String>) -> Self {
-        let LockEntry { key, kind, mut holders, mut waiting, .. } = entry;
-        let (waiters, hidden) = (waiting.len(), holders.len().saturating_sub(MOST_HOLDERS));
+        let LockEntry { key, kind, mut holders, mut waiting, waiters, .. } = entry;
+        let hidden = holders.len().saturating_sub(MOST_HOLDERS);
         holders.truncate(MOST_HOLDERS);
         waiting.truncate(MOST_WAITERS);
         let holders =
-            holders.into_iter().map(|one| Holder { silent: Silent::of(&one, silent), one }).collect();
+            holders.into_iter().map(|one| Holder { silent: is_silent(&one, silent), one }).collect();
         Row { key, kind, holders, hidden, waiting, waiters }
     }
 
@@ -79,7 +68,7 @@ impl Row {
     }
 
     fn is_silent(&self) -> bool {
-        self.holders.iter().any(|holder| holder.silent == Silent::Yes)
+        self.holders.iter().any(|holder| holder.silent)
     }
 
     /// If not all locks can be shown, those with the smallest rank are shown: locks with waiters, locks of silent
@@ -98,7 +87,7 @@ impl Row {
             "holders": holders,
             "waiting": waiting,
             "waiters": self.waiters,
-            "more_waiting": self.waiters - self.waiting.len(),
+            "more_waiting": self.waiters.saturating_sub(self.waiting.len() as u64),
         })
     }
 }
@@ -112,7 +101,7 @@ impl Holder {
             "label": one.label,
             "since": millis(one.since),
             "remaining": millis(one.remaining),
-            "silent": self.silent == Silent::Yes,
+            "silent": self.silent,
         })
     }
 }
@@ -155,5 +144,20 @@ fn kind_of(kind: LockKind) -> String {
         LockKind::Exclusive => "exclusive".to_owned(),
         LockKind::Shared => "shared".to_owned(),
         LockKind::Limited { max_holders } => format!("at most {max_holders}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn waiters_that_cannot_be_named_are_counted() {
+        let manager = distlock::LockManager::in_memory();
+        let _guard = manager.lock("k").acquire().await.unwrap();
+        let mut entry = manager.list("*").next().await.unwrap().unwrap();
+        entry.waiters = 3;
+        let row = Row::new(entry, &HashSet::new()).json();
+        assert_eq!((&row["waiters"], &row["more_waiting"]), (&3.into(), &3.into()));
     }
 }

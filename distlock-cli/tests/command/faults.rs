@@ -1,6 +1,8 @@
 //! Lost locks, unreachable servers, and a killed `distlock run`: in each case, the command does not outlive its lease.
 
+use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use distlock_tests::{RedisServer, eventually_blocking};
@@ -88,7 +90,7 @@ fn a_server_that_comes_back_in_time_does_not_disturb_the_command() {
     let mut server = RedisServer::options().append_only().start();
     let script = "echo begun; read line; exit 3";
     let mut command = distlock(&server, &["run", "--key", "k", "--ttl", "20s", "-c", script]);
-    command.stdin(std::process::Stdio::piped());
+    command.stdin(Stdio::piped());
     let mut running = Running::start(&mut command);
     assert_eq!(running.line(), "begun");
     server.restart();
@@ -112,17 +114,59 @@ fn a_limit_of_time_is_kept() {
     }
 }
 
+/// The loss of a lease that is not renewed soon is found when it is released.
+#[test]
+fn a_loss_that_the_release_finds_is_told_like_an_earlier_one() {
+    let server = RedisServer::start();
+    for (options, status) in [(&[][..], 76), (&["--on-lost", "ignore"], 0)] {
+        let script = ["-c", "echo on; read x; exit 0"];
+        let arguments = [&["run", "--key", "k", "--ttl", "600s"], options, &script].concat();
+        let mut command = distlock(&server, &arguments);
+        let mut running = Running::start(command.stdin(Stdio::piped()).stderr(Stdio::piped()));
+        assert_eq!(running.line(), "on");
+        server.raw(&["SET", "k", "another"]);
+        drop(running.process.stdin.take());
+        assert_eq!(running.status().code(), Some(status), "{options:?}");
+        let told = std::io::read_to_string(running.process.stderr.take().unwrap()).unwrap();
+        assert!(told.contains("lost"), "{options:?}: {told}");
+        assert_eq!(server.get("k").as_deref(), Some("another"));
+        server.raw(&["DEL", "k"]);
+    }
+}
+
 /// The guardian ends a command whose `distlock run` is dead.
 #[test]
 fn a_run_that_is_killed_does_not_leave_its_command_behind() {
     let server = RedisServer::start();
+    is_ended_by_the_guardian(&server, Stdio::inherit);
+}
+
+/// The guardian also ends it if its message has no reader, or blocks for ever.
+#[test]
+fn a_guardian_that_cannot_write_ends_the_command_all_the_same() {
+    let server = RedisServer::start();
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    is_ended_by_the_guardian(&server, || closed.try_clone().unwrap().into());
+    let (_unread, mut full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while full.write(&[0; 4096]).is_ok() {}
+    while full.write(&[0]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    is_ended_by_the_guardian(&server, || full.try_clone().unwrap().into());
+}
+
+fn is_ended_by_the_guardian(server: &RedisServer, stderr: impl Fn() -> Stdio) {
     for script in [WITH_CHILD, STUBBORN] {
-        let mut running = run(&server, &["--ttl", "60s", "--kill-after", "1s"], script);
+        let arguments = ["run", "--key", "k", "--ttl", "60s", "--kill-after", "1s", "-c", script];
+        let mut running = Running::start(distlock(server, &arguments).stderr(stderr()));
         let child = running.line();
         running.signal(Signal::KILL);
         until_dead(&child);
+        // Only the command has this pipe, so it closes with the last of its processes.
+        assert_eq!(running.lines.by_ref().count(), 0);
         running.status();
-        assert!(!is_free(&server, "k"), "the lease has outlived the command");
+        assert!(!is_free(server, "k"), "the lease has outlived the command");
         server.raw(&["DEL", "k"]);
     }
 }

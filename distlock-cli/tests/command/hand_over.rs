@@ -32,6 +32,10 @@ fn a_ticket_is_printed_last_and_continues_the_lock() {
     let used = run(&server, ticket, &["--", "echo", "no"]);
     assert_status(&used, 75);
     assert!(text(&used.stderr).contains("the ticket was used") && used.stdout.is_empty());
+    // The lock is not busy.
+    for options in [&["--quiet-busy"][..], &["--busy-exit", "9"]] {
+        assert_status(&run(&server, ticket, &[options, &["--", "true"]].concat()), 75);
+    }
 }
 
 #[test]
@@ -56,6 +60,22 @@ fn who_is_killed_after_the_ticket_was_printed_is_followed_by_nobody_else() {
     assert_status(&run(&server, &ticket, &["-c", &write("second")]), 0);
     assert!(third.status().success());
     assert_eq!(std::fs::read_to_string(path).unwrap(), "first\nsecond\nthird\n");
+}
+
+/// No process could take the lock over.
+#[test]
+fn a_lock_whose_ticket_cannot_be_written_is_released() {
+    let server = RedisServer::start();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap().into();
+    let (reader, closed) = std::io::pipe().unwrap();
+    drop(reader);
+    for stdout in [full(), Stdio::from(closed)] {
+        let arguments = ["run", "--key", "k", "--ttl", "1h", "--fenced", "--hand-over", "--", "true"];
+        let lost = output(distlock(&server, &arguments).stdout(stdout));
+        assert_status(&lost, 69);
+        assert!(text(&lost.stderr).contains("the ticket cannot be written"), "{}", text(&lost.stderr));
+        assert!(is_free(&server, "k"));
+    }
 }
 
 #[test]

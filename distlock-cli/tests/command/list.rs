@@ -3,7 +3,7 @@
 use distlock_tests::RedisServer;
 use serde_json::Value;
 
-use super::{assert_status, distlock, holding, output, text, waiting};
+use super::{assert_status, distlock, distlock_at, holding, output, text, waiting};
 
 #[test]
 fn ls_lists_the_locks_of_all_processes_and_who_has_them() {
@@ -44,6 +44,28 @@ fn ls_lists_the_locks_of_all_processes_and_who_has_them() {
         (&lines[2]["unanswered"], &lines[2]["unread"]),
         (&serde_json::json!([]), &serde_json::json!([]))
     );
+}
+
+/// The length of a queue may be read without its names.
+#[test]
+fn waiters_that_cannot_be_named_are_counted() {
+    let server = RedisServer::options().user("reader", "on >secret ~* &* +@all -lrange").start();
+    let _one = holding(&server, "nightly", "report");
+    let _other = holding(&server, "shop", "order:42");
+    let _late = waiting(&server, "late", "report");
+    let ls = |options: &[&str]| {
+        let arguments = [&["--json", "ls"], options].concat();
+        let listed = output(&mut distlock_at(&server.url_as("reader", "secret"), &arguments));
+        assert_status(&listed, 0);
+        let lines: Vec<Value> =
+            text(&listed.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        lines
+    };
+    for lines in [ls(&["--waiting"]), ls(&["--sort", "waiters"])] {
+        assert_eq!((&lines[0]["key"], &lines[0]["waiters"]), (&"report".into(), &1.into()));
+        assert_eq!(lines[0]["waiting"], serde_json::json!([]));
+    }
+    assert_eq!(ls(&["--waiting"]).len(), 2, "the lock, and what the list lacks");
 }
 
 #[test]

@@ -166,14 +166,34 @@ fn a_prefix_applies_to_every_key() {
 fn a_closed_pipe_changes_no_status() {
     let server = RedisServer::start();
     let _holder = holding(&server, "holder", "k");
-    for arguments in
-        [&["show", "k"][..], &["show", "other"], &["ls"], &["--json", "ls"], &["ping"], &["doctor"]]
-    {
+    for arguments in [
+        &["show", "k"][..],
+        &["show", "other"],
+        &["ls"],
+        &["--json", "ls"],
+        &["ping"],
+        &["doctor"],
+        &["man"],
+        &["completions", "bash"],
+        &["sql", "postgres"],
+    ] {
         let open = output(&mut distlock(&server, arguments));
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let closed = output(distlock(&server, arguments).stdout(writer));
         assert_eq!(closed.status.code(), open.status.code(), "{arguments:?}: {}", text(&closed.stderr));
         assert!(!text(&closed.stderr).contains("panic"), "{arguments:?}: {}", text(&closed.stderr));
+    }
+}
+
+#[test]
+fn a_closed_standard_error_changes_no_status() {
+    let server = RedisServer::start();
+    // Without a subcommand, the help is printed.
+    for (arguments, status) in [(&[][..], 64), (&["show", ""], 64), (&["--verbose", "ping"], 0)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let closed = output(distlock(&server, arguments).stderr(writer));
+        assert_eq!(closed.status.code(), Some(status), "{arguments:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! `run` without faults, and its error messages.
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 use distlock_tests::{RedisServer, residue};
@@ -17,6 +18,21 @@ fn the_status_is_that_of_the_command() {
     assert_status(&output(&mut distlock(&server, &["run", "--key", "k", "--", "no-such-command"])), 127);
     assert_status(&output(&mut distlock(&server, &["run", "--key", "k", "--", "/"])), 126);
     assert!(residue::left_below(std::slice::from_ref(&server), "").is_empty());
+}
+
+/// Rust has its own handler for SEGV and BUS, and ignores PIPE.
+#[test]
+fn it_dies_of_the_signal_that_has_ended_the_command() {
+    let server = RedisServer::start();
+    for (name, number) in [("KILL", 9), ("SEGV", 11), ("BUS", 7), ("ABRT", 6), ("PIPE", 13)] {
+        let script = format!("ulimit -c 0; kill -{name} $$");
+        let status = output(&mut distlock(&server, &["run", "--key", "k", "-c", &script])).status;
+        if name == "PIPE" {
+            assert_eq!(status.code(), Some(128 + number));
+        } else {
+            assert_eq!(status.signal(), Some(number), "{name}: {status}");
+        }
+    }
 }
 
 #[test]

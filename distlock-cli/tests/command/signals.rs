@@ -95,6 +95,23 @@ fn a_process_that_stays_behind_keeps_the_lock() {
     assert!(is_free(&server, "k"));
 }
 
+/// A JVM lists its threads on SIGQUIT, and continues.
+#[test]
+fn a_leader_whose_command_survives_a_quit_has_a_later_term() {
+    let server = RedisServer::start();
+    let script = "trap 'echo dump' QUIT; echo $DISTLOCK_FENCE; while :; do sleep 0.01; done";
+    let arguments = ["leader", "office", "--ttl", "3s", "--kill-after", "500ms", "-c", script];
+    let mut running = Running::start(&mut distlock(&server, &arguments));
+    let first: u64 = running.line().parse().unwrap();
+    running.signal(Signal::QUIT);
+    assert_eq!(running.line(), "dump");
+    assert_status(&output(&mut distlock(&server, &["release", "office", "--force"])), 0);
+    let second: u64 = running.line().parse().unwrap();
+    assert!(second > first);
+    running.signal(Signal::TERM);
+    assert_eq!(running.status().signal(), Some(15));
+}
+
 /// This also works for a stopped command.
 #[test]
 fn a_command_that_is_stopped_can_be_ended() {
