@@ -8,6 +8,11 @@
 (* its holder goes on without knowing it. So nothing here rests on leases, *)
 (* clocks or the store of the lock. Several may be in their sections at    *)
 (* once; the database alone keeps them apart.                              *)
+(*                                                                         *)
+(* With `Same`, the database keeps the locks, too (`SameDatabase`). There  *)
+(* a transaction first asserts the lock: from then until it ends, nobody   *)
+(* else gets the lock. The processes are then tasks, which may hand their  *)
+(* lease on to each other without a command to the server.                 *)
 (***************************************************************************)
 EXTENDS Integers, FiniteSets, Sequences, TLC
 
@@ -18,13 +23,14 @@ CONSTANTS
   Ends,     \* how many leases end under their holders
   Breaks,   \* how many connections break, or processes die
   Once,     \* whether all attempts are the same request, which is to be done once
+  Same,     \* whether the database keeps the locks, too
   Broken    \* the rules that are not kept
 
 On(rule) == rule \notin Broken
 
 VARIABLES
   lock,  \* holder: the number of the attempt that holds the lock, or 0; top: the newest token, which is also how many
-         \* attempts there were
+         \* attempts there were; with Same: first: the first token of the latest lease; owned: its row names an owner
   cl,    \* the processes
   db,    \* token: the stored one; value: a number that each transaction reads and raises; result: whether one is stored
   txs,   \* the open transactions at the database, also those whose connection has broken
@@ -38,7 +44,7 @@ Idle == [ph |-> "idle",  \* idle; locked: it holds the lock, as far as it knows;
          tok |-> 0,      \* the fencing token
          id |-> 0]       \* the number of its transaction
 
-Init == /\ lock = [holder |-> 0, top |-> 0]
+Init == /\ lock = [holder |-> 0, top |-> 0, first |-> 0, owned |-> FALSE]
         /\ cl = [p \in Procs |-> Idle]
         /\ db = [token |-> 0, value |-> 0, result |-> FALSE]
         /\ txs = {}
@@ -51,7 +57,8 @@ Less(what) == left[what] > 0 /\ left' = [left EXCEPT ![what] = @ - 1]
 Mine(p, t) == t.id = cl[p].id /\ cl[p].ph \in {"open", "sent"}
 Attached(t) == \E p \in Procs : Mine(p, t)
 Change(t, new) == txs' = (txs \ {t}) \cup {new}
-Free(tok) == [lock EXCEPT !.holder = IF @ = tok THEN 0 ELSE @]
+\* A release that comes after the end of its lease changes nothing.
+Free(tok) == IF lock.holder = tok THEN [lock EXCEPT !.holder = 0, !.owned = FALSE] ELSE lock
 Told(what, id) == [log EXCEPT !.told = @ \cup {<<what, id>>}]
 Over(p) == cl' = [cl EXCEPT ![p] = Idle]
 
@@ -60,7 +67,8 @@ Over(p) == cl' = [cl EXCEPT ![p] = Idle]
 
 Acquire(p) ==
   /\ cl[p].ph = "idle" /\ lock.holder = 0 /\ Less("starts")
-  /\ lock' = [holder |-> lock.top + 1, top |-> lock.top + 1]
+  /\ (Same /\ On("assertion-keeps-the-lock")) => ~\E t \in txs : t.asserted
+  /\ lock' = [holder |-> lock.top + 1, top |-> lock.top + 1, first |-> IF Same THEN lock.top + 1 ELSE 0, owned |-> Same]
   /\ cl' = [cl EXCEPT ![p] = [Idle EXCEPT !.ph = "locked", !.tok = lock.top + 1]]
   /\ UNCHANGED <<db, txs, log>>
 
@@ -69,10 +77,27 @@ LeaseEnds == /\ lock.holder /= 0 /\ Less("ends")
              /\ lock' = [lock EXCEPT !.holder = 0]
              /\ UNCHANGED <<cl, db, txs, log>>
 
+\* Its row names its owner until somebody takes the lock, releases it by hand, or leaves its queue.
+Unnamed == /\ lock.holder = 0 /\ lock.owned
+           /\ lock' = [lock EXCEPT !.owned = FALSE]
+           /\ UNCHANGED <<cl, db, txs, left, log>>
+
 Release(p) == /\ cl[p].ph = "locked"
               /\ lock' = Free(cl[p].tok)
               /\ Over(p)
               /\ UNCHANGED <<db, txs, left, log>>
+
+\* The section of p is over, or the connection of its transaction has broken. Its lease goes to q, with the next token.
+HandOn(p, q) ==
+  /\ Same /\ lock.holder /= 0 /\ lock.holder = cl[p].tok
+  /\ cl[p].ph \in {"locked", "open", "sent"} /\ cl[q].ph = "idle"
+  /\ left.starts > 0 /\ (cl[p].ph /= "locked" => left.breaks > 0)
+  /\ left' = [left EXCEPT !.starts = @ - 1, !.breaks = IF cl[p].ph = "locked" THEN @ ELSE @ - 1]
+  /\ lock' = [lock EXCEPT !.holder = lock.top + 1, !.top = @ + 1]
+  /\ cl' = [cl EXCEPT ![p] = Idle, ![q] = [Idle EXCEPT !.ph = "locked", !.tok = lock.top + 1]]
+  /\ log' = IF cl[p].ph = "locked" THEN log
+            ELSE Told(IF cl[p].ph = "sent" /\ On("lost-answer-is-unknown") THEN "unknown" ELSE "refused", cl[p].id)
+  /\ UNCHANGED <<db, txs>>
 
 -----------------------------------------------------------------------------
 (* A transaction. *)
@@ -84,19 +109,33 @@ Replay(p) == /\ Once /\ cl[p].ph = "locked" /\ db.result
              /\ log' = Told("replay", 0)
              /\ UNCHANGED <<db, txs, left>>
 
-\* row: it has raised the stored token, and holds that row; ran: its body has read the number `value`; stores: with a
-\* result; looked: that there is no stored result was seen.
+\* asserted: it has seen that the lock is held with its token; row: it has raised the stored token, and holds that row;
+\* ran: its body has read the number `value`; looked: that there is no stored result was seen.
 Begin(p) == /\ cl[p].ph = "locked" /\ ~(Once /\ db.result) /\ Less("begins")
             /\ LET id == Begins - left.begins + 1
-               IN  /\ txs' = txs \cup {[id |-> id, tok |-> cl[p].tok, row |-> FALSE, ran |-> FALSE, value |-> 0,
-                                        looked |-> ~Once \/ ~On("look-again-behind-the-check"), sent |-> FALSE]}
+               IN  /\ txs' = txs \cup {[id |-> id, tok |-> cl[p].tok, asserted |-> ~Same, row |-> FALSE, ran |-> FALSE,
+                                        value |-> 0, looked |-> ~Once \/ ~On("look-again-behind-the-check"),
+                                        sent |-> FALSE]}
                    /\ cl' = [cl EXCEPT ![p].ph = "open", ![p].id = id]
             /\ UNCHANGED <<lock, db, log>>
+
+\* The database has the lock's row, too: the transaction locks it, and looks whether its lease has the lock. A lease that
+\* has ended is accepted as long as its row names it.
+IsHeld(t) == On("lock-is-asserted") => lock.owned /\ t.tok \in lock.first .. lock.top
+AssertHeld(p, t) ==
+  /\ Mine(p, t) /\ cl[p].ph = "open" /\ ~t.asserted
+  /\ IF IsHeld(t)
+     THEN Change(t, [t EXCEPT !.asserted = TRUE, !.row = ~On("table-beside-the-lock")]) /\ UNCHANGED <<lock, cl, log>>
+     ELSE /\ txs' = txs \ {t}
+          /\ lock' = Free(cl[p].tok)
+          /\ Over(p)
+          /\ log' = Told("refused", t.id)
+  /\ UNCHANGED <<db, left>>
 
 \* The stored token is compared and raised in one statement, which waits for the row.
 Stale(t) == IF On("equal-is-not-stale") THEN t.tok < db.token ELSE t.tok <= db.token
 Check(p, t) ==
-  /\ Mine(p, t) /\ cl[p].ph = "open" /\ ~t.row
+  /\ Mine(p, t) /\ cl[p].ph = "open" /\ t.asserted /\ ~t.row
   /\ On("check-before-body") => ~t.ran
   /\ ~On("check-before-body") => t.ran
   /\ On("check-holds-the-row") => ~\E other \in txs : other.row
@@ -151,7 +190,8 @@ Commit(t) ==
   /\ db' = [token |-> t.tok, value |-> t.value, result |-> db.result \/ (Once /\ On("result-in-the-transaction"))]
   /\ log' = [log EXCEPT
        !.done = Append(@, [id |-> t.id, tok |-> t.tok]),
-       !.bad = @ \cup IF Attached(t) /\ lock.holder = 0 /\ left.ends = Ends THEN {"after the release"} ELSE {}]
+       !.bad = @ \cup (IF Attached(t) /\ lock.holder = 0 /\ left.ends = Ends THEN {"after the release"} ELSE {})
+                 \cup (IF lock.first > t.tok THEN {"after the grant"} ELSE {})]
   /\ UNCHANGED <<lock, cl, left>>
 
 \* Nobody is at the other end.
@@ -187,9 +227,11 @@ Die(p) == /\ cl[p].ph /= "idle" /\ Less("breaks")
 \* That nothing goes on anywhere else is an error that TLC reports.
 Done == txs = {} /\ (\A p \in Procs : cl[p].ph = "idle") /\ UNCHANGED vars
 
-Next == \/ LeaseEnds
+Next == \/ LeaseEnds \/ Unnamed
         \/ \E p \in Procs : \/ Acquire(p) \/ Release(p) \/ Replay(p) \/ Begin(p) \/ Answer(p) \/ Store(p) \/ Break(p) \/ Die(p)
-                            \/ \E t \in txs : Check(p, t) \/ Look(p, t) \/ Body(p, t) \/ Fail(p, t) \/ SendCommit(p, t)
+                            \/ \E q \in Procs : HandOn(p, q)
+                            \/ \E t \in txs : \/ AssertHeld(p, t) \/ Check(p, t) \/ Look(p, t)
+                                            \/ Body(p, t) \/ Fail(p, t) \/ SendCommit(p, t)
         \/ \E t \in txs : Commit(t) \/ RollBack(t)
         \/ Done
 
@@ -219,6 +261,10 @@ NoFalseStale == "false stale" \notin log.bad
 
 \* Who gets a lock that was released sees all that was done under it.
 NothingAfterRelease == "after the release" \notin log.bad
+
+\* With Same: from the assertion to the end of a transaction, nobody else gets the lock, even if the lease has ended, or
+\* the COMMIT was lost.
+NothingAfterGrant == "after the grant" \notin log.bad
 
 Symmetry == Permutations(Procs)
 =============================================================================
