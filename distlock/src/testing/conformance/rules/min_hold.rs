@@ -80,17 +80,21 @@ pub async fn min_hold_counts_from_the_guard(place: Place) {
 pub async fn min_hold_keeps_no_key_of_a_collection_that_was_lost(place: Place) {
     let (one, holder) = (place.manager().await, place.manager().await);
     let busy = holder.lock("b").acquire().await.unwrap();
-    let request = one.lock_all(["a", "b"]).min_hold(LONG).wait(LONG);
+    let ttl = Duration::from_secs(2);
+    let request = one.lock_all(["a", "b"]).ttl(ttl).min_hold(LONG).wait(LONG);
     let waiter = tokio::spawn(request.acquire());
     place.until_waiting(&holder, &one, "b", 1).await;
     holder.force_release("a").await.unwrap();
+    // No renewal is confirmed, so the lease has expired then.
+    tokio::time::sleep(ttl).await;
     busy.release().await.unwrap();
     // It continues, and acquires both.
     let guard = tokio::time::timeout(BOUND, waiter).await.expect("`b` is not kept").unwrap().unwrap();
-    guard.check().unwrap();
-    drop(guard);
+    guard.release().await.unwrap();
     for key in ["a", "b"] {
         holder.force_release(key).await.unwrap();
+    }
+    for key in ["a", "b"] {
         place.is_clean(key).await;
     }
 }
