@@ -3,7 +3,13 @@
 
     scripts/trace.py RUN.jsonl DIRECTORY [HOW]   writes DIRECTORY/Run.tla and DIRECTORY/lines.jsonl, in order
 
-HOW breaks the run by hand: two lines of the server are swapped, or a holder is doubled.
+HOW breaks the run by hand:
+
+    swapped    two lines of the server are swapped
+    doubled    a process believes a reply that the server has not sent
+    kept       a process ends its section, and sends no release; the run ends there
+    together   two tasks of a process are inside
+    repeated   a section has the fencing token of the section before
 
 A run is a file of lines, each a JSON object. `distlock/src/backend/redis/recording` writes them:
 
@@ -11,7 +17,8 @@ A run is a file of lines, each a JSON object. `distlock/src/backend/redis/record
     {"ev": "server", "t", "cmd", "n", ...}   MONITOR: the server has executed a script for token n
     {"ev": "link", "t", "p", "up"}           a process has noticed that its connection was lost, or made
     {"ev": "reply" | "push" | "other", ...}  an event, what the process sent then, and its state after that:
-                                             ph, tok (token), fence, dl (microseconds until its deadline);
+                                             ph, tok (token), fence, dl (microseconds until its deadline),
+                                             section (a number of its own), inside (how many sections there are);
                                              us: the server's time in the reply
     {"ev": "crash", "t", "p"}                from now on, nothing of this process counts
 
@@ -117,6 +124,15 @@ def kept_replies(lines, index):
     return count
 
 
+def begins(lines, index):
+    """Whether this is the first line of a section."""
+    line = lines[index]
+    if not line["section"]:
+        return False
+    before = (other for other in reversed(lines[:index]) if other.get("p") == line["p"] and other.get("section"))
+    return next(before, {}).get("section") != line["section"]
+
+
 def numbers_of(items):
     return "{" + ", ".join(map(str, sorted(set(items)))) + "}"
 
@@ -172,6 +188,8 @@ def line_of(lines, index, names, first_fence):
         ph=quoted(line["ph"]),
         n=names.token(line["tok"]),
         f=max(line["fence"] - first_fence, 0),
+        begins=truth(begins(lines, index)),
+        inside=line["inside"],
         dl=max(line["dl"], 1),
         enters=numbers_of(names.token(token) for token in line["enters"]),
         leaves=numbers_of(names.token(token) for token in line["leaves"]),
@@ -226,16 +244,47 @@ def swapped(lines):
 
 
 def doubled(lines):
-    """Of two processes that asked at once, both were let in."""
+    """A process believes that it was let in. So this only proves that replies are compared."""
     for line in lines:
         if line["ev"] == "reply" and line["code"] == "BUSY" and line["ph"] == "wait":
             fence = max(other.get("fence", 0) for other in lines) + 1
-            line |= {"code": "FRESH", "ph": "held", "fence": fence, "dl": 1000}
+            line |= {"code": "FRESH", "ph": "held", "fence": fence, "section": fence, "inside": 1, "dl": 1000}
             return lines
     raise SystemExit("none has waited")
 
 
-BREAKS = {"swapped": swapped, "doubled": doubled}
+def kept(lines):
+    """A process ends its section, and sends no release. What would follow from that is not in the run."""
+    inside = {}
+    for index, line in enumerate(lines):
+        if line.get("ph") == "idle" and inside.get(line["p"]) in line["leaves"]:
+            line["leaves"].remove(inside[line["p"]])
+            return lines[: index + 1]
+        if "ph" in line:
+            inside[line["p"]] = line["tok"] if line["ph"] == "held" else None
+    raise SystemExit("none has released")
+
+
+def together(lines):
+    """Two tasks of a process are inside."""
+    next(line for line in lines if line.get("inside"))["inside"] = 2
+    return lines
+
+
+def repeated(lines):
+    """A section has the fencing token of the section before."""
+    fences = {}
+    for index, line in enumerate(lines):
+        if line.get("section"):
+            before = fences.get(line["p"])
+            if before and begins(lines, index) and before["tok"] == line["tok"]:
+                line["fence"] = before["fence"]
+                return lines[: index + 1]
+            fences[line["p"]] = line
+    raise SystemExit("no lease has served two sections")
+
+
+BREAKS = {"swapped": swapped, "doubled": doubled, "kept": kept, "together": together, "repeated": repeated}
 
 
 def main():

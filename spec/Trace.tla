@@ -1,8 +1,9 @@
 ------------------------------- MODULE Trace -------------------------------
 (***************************************************************************)
-(* A recorded run of real processes and a real server is a behaviour of    *)
+(* A recorded run of real clients and a real server is a behaviour of      *)
 (* DistLock. scripts/trace.py makes module Run of the record: its lines,   *)
-(* its processes, and its times. A tick is a microsecond here.             *)
+(* its processes, and its times. A tick is a microsecond here. Each        *)
+(* process is a client with a link of its own.                             *)
 (*                                                                         *)
 (* A line of the server is one of its steps. A line of a process is an     *)
 (* event, what the process did then, and the state that it was in after    *)
@@ -142,7 +143,7 @@ Arrived ==
   LET c == cl[Line.p] IN
   IF Line.ev = "link" THEN TRUE
   ELSE /\ c.ph = Line.ph /\ (c.ph = "idle" \/ c.n = Line.n)
-       /\ c.ph = "held" => IF log.top = newest[1] THEN Line.f = newest[2] ELSE Line.f > newest[2]
+       /\ c.ph = "held" => IF log.top = newest[1] THEN ~Line.begins /\ Line.f = newest[2] ELSE Line.f > newest[2]
 
 \* Timers are the process's own affair: it may ask and renew at any time.
 IsOut(cmd, n) == \E m \in net : m.cmd = cmd /\ m.p = Line.p /\ m.n = n /\ m.at = 0
@@ -164,6 +165,8 @@ Moves ==
            [] c.ph = "linger" /\ same /\ Line.ph = "held" -> ComeBack(p)
            [] c.ph = "linger" /\ same /\ Line.ph = "wait" -> More(p)
            [] c.ph = "linger" /\ ~(same /\ Line.ph /= "idle") -> GiveUp(p)
+      \* Who gives a lease back sends the release in the same step.
+      /\ c.ph \in {"held", "linger"} => Undone \subseteq Line.leaves
       /\ UNCHANGED <<i, seen, now, behind, newest>>
 
 Sends == /\ Here
@@ -177,6 +180,7 @@ Ends ==
       exact == IF Line.ev /= "link" /\ Believes(c) THEN [c EXCEPT !.dl = Line.dl] ELSE c
   IN  /\ Here /\ Arrived /\ ~Asks /\ ~Extends
       /\ Line.up = c.up
+      /\ Line.ev /= "link" => Line.inside = (IF c.ph = "held" THEN 1 ELSE 0)  \* sections of this process
       /\ exact.dl <= c.dl + Tolerance
       /\ cl' = [cl EXCEPT ![Line.p] = exact]
       /\ net' = Coming(net)

@@ -184,10 +184,10 @@ pub(crate) fn switch(fault: Option<Mutant>) {
 }
 
 /// Breaks one rule after the other, and searches the seeds for a run that violates it. `shows` returns the report of a
-/// run with this seed, if the run shows the broken rule.
+/// run with this seed, if the run shows the broken rule. Without the fault, the same run must show nothing.
 ///
 /// # Panics
-/// If a broken rule is not found.
+/// If a broken rule is not found, or if a run shows it without the fault, too.
 #[cfg(test)]
 pub(crate) fn hunt<'a, C>(
     cases: &'a [C],
@@ -203,7 +203,11 @@ pub(crate) fn hunt<'a, C>(
         let found = (0..seeds).find_map(|seed| Some((seed, shows(case, seed)?)));
         switch(None);
         match found {
-            Some((seed, what)) => println!("{:<30} {seed:>6}  {what}", format!("{fault:?}")),
+            Some((seed, what)) => {
+                println!("{:<30} {seed:>6}  {what}", format!("{fault:?}"));
+                let otherwise = shows(case, seed);
+                assert_eq!(otherwise, None, "{fault:?}: without the fault, seed {seed} shows it, too");
+            }
             None => missed.push(fault),
         }
     }

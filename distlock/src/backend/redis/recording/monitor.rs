@@ -100,9 +100,13 @@ fn read(lines: BufReader<TcpStream>, key: &str, mut again: Option<TcpStream>) ->
                 push = format!("PUBLISH {channel} \"{message}\"\r\n");
             }
             (true, ["SET", lock, token, "PX", _]) if lock == &key => {
-                executed.last_mut().unwrap().granted = (*token).to_owned();
+                let executed = executed.last_mut().unwrap();
+                executed.granted = (*token).to_owned();
+                // Only a grant that has arrived: any other would be forged. An acquisition is no grant.
+                if executed.published.last() != Some(&executed.granted) {
+                    continue;
+                }
                 grants += 1;
-                // Only one that has arrived: any other would be forged.
                 if let Some(again) = again.as_mut().filter(|_| grants % DOUBLED == 0) {
                     again.write_all(push.as_bytes()).unwrap();
                 }
