@@ -149,7 +149,9 @@ small() {
     world lock_wait Starts=2
     world lock_wait_unheard
     world lock_ends 'May={"lose"}'
+    world lock_deleted_mixed
     world lock_limited Late=0
+    world lock_readers Late=0
     world quorum_votes Late=0
     world fence_order Starts=2
     world fence_once Starts=3
