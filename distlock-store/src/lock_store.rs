@@ -357,6 +357,9 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Renews several leases, of different keys, by one command. Returns one reply for each, in order. Called with at
     /// most [`Abilities::renews_together`] leases.
     ///
+    /// An error applies to all of them. After a [`StoreError::later`], the manager renews them one by one, because the
+    /// cause may be the row of one of them. So report it soon.
+    ///
     /// ```
     /// # use distlock::store::*;
     /// # struct MyStore;

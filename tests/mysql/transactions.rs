@@ -68,6 +68,23 @@ async fn the_lock_is_given_to_nobody_before_the_transaction_has_ended() {
     next.await.unwrap().unwrap().release().await.unwrap();
 }
 
+/// Their renewals are one command, which fails as long as one row is locked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_outlasts_its_lease_takes_no_other_lease_with_it() {
+    let server = MariaDbServer::shared();
+    let (url, prefix) = tables_of_its_own(server);
+    let manager = manager(&url).await;
+    let acquire = |key: &str| manager.lock(key).ttl(Duration::from_secs(9)).fenced().acquire();
+    let (guard, other) = (acquire("order:42").await.unwrap(), acquire("order:43").await.unwrap());
+    let mut conn = server.admin().await;
+    conn.query_drop("BEGIN").await.unwrap();
+    assert!(asserts(&mut conn, &prefix, guard.fencing_token().unwrap().get()).await);
+    assert!(guard.lost().await.is_lost());
+    other.check().unwrap();
+    conn.query_drop("COMMIT").await.unwrap();
+    other.release().await.unwrap();
+}
+
 /// The default of the server, or of another program, does not apply to the locks.
 #[tokio::test]
 async fn locks_are_written_where_transactions_are_read_only_by_default() {

@@ -64,6 +64,22 @@ async fn a_row_that_an_administrator_locks_delays_no_other_command_for_long() {
     next.await.unwrap().unwrap();
 }
 
+/// Their renewals are one command, which fails as long as one row is locked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_stays_locked_takes_no_other_lease_with_it() {
+    let server = PostgresServer::start();
+    let one = manager(&server.url(), "distlock").await;
+    let acquire = |key: &str| one.lock(key).ttl(Duration::from_secs(9)).acquire();
+    let (locked, other) = (acquire("a").await.unwrap(), acquire("b").await.unwrap());
+    let administrator = server.admin().await;
+    let sql = "BEGIN; SELECT FROM distlock.lock_1 WHERE key = 'a' FOR UPDATE";
+    administrator.batch_execute(sql).await.unwrap();
+    assert!(locked.lost().await.is_lost());
+    other.check().unwrap();
+    administrator.batch_execute("COMMIT").await.unwrap();
+    other.release().await.unwrap();
+}
+
 /// If commits are not awaited, a crash may lose locks, but no token is used twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_over_crashes_although_commits_are_not_awaited() {

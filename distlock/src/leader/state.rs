@@ -1,6 +1,6 @@
 //! The state that a candidate's clones share: the current term.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -8,20 +8,22 @@ use tokio::sync::watch;
 use super::Lead;
 use crate::contained::contained;
 use crate::error::{LockError, LostReason};
+use distlock_store::clock;
 use distlock_store::engine::Time;
-use distlock_store::{FencingToken, clock};
+use distlock_store::kit::sync::Locked;
 
 /// The current term of a candidate, if it has one.
 #[derive(Debug)]
 pub(super) struct State {
     term: watch::Sender<Option<Lead>>,
-    /// The term whose body was seen to run on, and since when.
-    overdue: Mutex<Option<(FencingToken, Time)>>,
+    /// The terms whose bodies run, each with the time since which its body was seen to run on after its end. There may
+    /// be several, because a clone may lead while an earlier body runs on.
+    bodies: Locked<Vec<(Lead, Option<Time>)>>,
 }
 
 impl Default for State {
     fn default() -> Self {
-        State { term: watch::Sender::new(None), overdue: Mutex::default() }
+        State { term: watch::Sender::new(None), bodies: Locked::default() }
     }
 }
 
@@ -33,21 +35,18 @@ impl State {
 
     /// Fails with the loss if the body of a term has run on for longer than `tolerance` since it was first seen.
     pub(super) fn check(&self, tolerance: Duration) -> Result<(), LockError> {
-        let lead = self.term.borrow().clone();
         // A leader that resigns has released the lock before its term is removed: its body has returned.
         let resigned =
             |error: &LockError| matches!(error, LockError::Lost { reason: LostReason::Released, .. });
-        let over =
-            lead.and_then(|lead| Some((lead.term(), lead.check().err().filter(|error| !resigned(error))?)));
-        let mut overdue = self.overdue.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((term, error)) = over else {
-            *overdue = None;
-            return Ok(());
-        };
-        let now = clock::now();
-        let (_, since) = overdue.filter(|(of, _)| *of == term).unwrap_or((term, now));
-        *overdue = Some((term, since));
-        if now.duration_since(since) >= tolerance { Err(error) } else { Ok(()) }
+        let (now, mut checked) = (clock::now(), Ok(()));
+        for (lead, overdue) in self.bodies.lock().iter_mut() {
+            let Some(error) = lead.check().err().filter(|error| !resigned(error)) else { continue };
+            let since = *overdue.get_or_insert(now);
+            if now.duration_since(since) >= tolerance {
+                checked = Err(error);
+            }
+        }
+        checked
     }
 
     /// Notified when a term begins or ends.
@@ -65,6 +64,7 @@ pub(super) struct Reign {
 impl Reign {
     pub(super) fn begin(state: &Arc<State>, lead: Lead) -> Self {
         let reign = Reign { state: state.clone(), lead: lead.clone() };
+        state.bodies.lock().push((lead.clone(), None));
         // A term may end before its body begins. The body then never runs, and another task that runs the same
         // candidate may lead by now: its term stays.
         let store = |now: &mut Option<Lead>| {
@@ -82,6 +82,7 @@ impl Reign {
 
 impl Drop for Reign {
     fn drop(&mut self) {
+        self.state.bodies.lock().retain(|(lead, _)| lead.term() != self.lead.term());
         // Another task may run the same candidate, and lead by now.
         let is_ours = |now: &Option<Lead>| now.as_ref().is_some_and(|lead| lead.term() == self.lead.term());
         let end = |now: &mut Option<Lead>| {

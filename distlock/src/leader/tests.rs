@@ -82,6 +82,28 @@ async fn a_body_that_runs_on_after_its_term_is_unhealthy_after_the_tolerance() {
     candidate.health(Duration::ZERO).unwrap();
 }
 
+/// Its candidate cannot stop it, and it may write, although the same candidate leads again.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_runs_on_is_unhealthy_although_a_clone_leads_again() {
+    const TOLERANCE: Duration = Duration::from_secs(5);
+    let store = TestStore::on_paused_time();
+    let (manager, other) = (store.process(), store.process());
+    let candidate = manager.leader(OFFICE);
+    let (_holding, lead) = elected(&manager, candidate.campaign().await.unwrap());
+    let first = Reign::begin(&candidate.state, lead.clone());
+    assert!(other.force_release(OFFICE).await.unwrap());
+    assert!(lead.lost().await.is_lost());
+    let (_next, lead) = elected(&manager, candidate.campaign().await.unwrap());
+    let second = Reign::begin(&candidate.state, lead);
+    candidate.health(TOLERANCE).unwrap();
+    sleep(TOLERANCE).await;
+    assert!(candidate.health(TOLERANCE).unwrap_err().is_lost());
+    assert!(candidate.is_leader());
+    drop(first);
+    candidate.health(Duration::ZERO).unwrap();
+    drop(second);
+}
+
 /// Between the release and the end of the term, the body has returned, so the leader is healthy.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_resigns_is_healthy_until_the_reply_to_its_release() {

@@ -229,9 +229,10 @@ impl LeaderWatch {
     }
 
     /// The request for the lock of the term that was reported last. It is granted when the term is over, or at once if
-    /// the leader does not hold that lock.
+    /// the leader does not hold that lock. A holder that is no candidate has no such lock, and its key may be one of
+    /// the application's.
     fn end_of_term(&self) -> Option<LockRequest> {
-        let Some(Leadership::Elsewhere { owner, .. }) = &self.reported else { return None };
+        let Some(Leadership::Elsewhere { owner, client: Some(_), .. }) = &self.reported else { return None };
         let key = self.key.as_ref().ok().filter(|_| !self.is_over)?;
         let request = self.manager.lock(term_key(key.as_str(), owner)).shared().wait_forever();
         Some(request.max_waiters(u32::MAX).linger(None).label(LABEL))
@@ -266,5 +267,19 @@ impl LeaderWatch {
 impl fmt::Debug for LeaderWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaderWatch").field("reported", &self.reported).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another program writes any text into the key of the office. `office:mytoken` may be the application's key.
+    #[tokio::test]
+    async fn a_holder_that_is_no_candidate_has_no_lock_of_its_term() {
+        let mut watch = LockManager::in_memory().leader("office").watch();
+        watch.reported =
+            Some(Leadership::Elsewhere { owner: "mytoken".to_owned(), client: None, value: None });
+        assert!(watch.end_of_term().is_none());
     }
 }

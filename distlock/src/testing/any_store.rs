@@ -3,8 +3,8 @@
 use std::pin::Pin;
 
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, Finding, List, LockStore, Release, ReleaseReply, Renew, RenewReply,
-    Replace, ReplaceReply, StoreError, StoreEvents, StoredLock, StoredPage,
+    Abilities, Acquire, AcquireReply, Finding, List, LockStore, Publish, Release, ReleaseReply, Renew,
+    RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock, StoredPage,
 };
 
 /// A [`LockStore`] whose type is not known.
@@ -23,6 +23,8 @@ trait Erased: std::fmt::Debug + Send + Sync {
     fn inspect<'a>(&'a self, key: &'a str) -> Answer<'a, Option<StoredLock>>;
     fn replace<'a>(&'a self, request: &'a Replace) -> Answer<'a, ReplaceReply>;
     fn hand_over<'a>(&'a self, request: &'a Renew) -> Answer<'a, RenewReply>;
+    fn publish<'a>(&'a self, request: &'a Publish) -> Answer<'a, ()>;
+    fn unpublish<'a>(&'a self, request: &'a Publish) -> Answer<'a, ()>;
     fn list<'a>(&'a self, request: &'a List) -> Answer<'a, StoredPage>;
     fn diagnose(&self) -> Answer<'_, Vec<Finding>>;
     fn force_release<'a>(&'a self, key: &'a str) -> Answer<'a, bool>;
@@ -63,6 +65,14 @@ impl<S: LockStore> Erased for S {
 
     fn hand_over<'a>(&'a self, request: &'a Renew) -> Answer<'a, RenewReply> {
         Box::pin(LockStore::hand_over(self, request))
+    }
+
+    fn publish<'a>(&'a self, request: &'a Publish) -> Answer<'a, ()> {
+        Box::pin(LockStore::publish(self, request))
+    }
+
+    fn unpublish<'a>(&'a self, request: &'a Publish) -> Answer<'a, ()> {
+        Box::pin(LockStore::unpublish(self, request))
     }
 
     fn list<'a>(&'a self, request: &'a List) -> Answer<'a, StoredPage> {
@@ -131,6 +141,14 @@ impl LockStore for AnyStore {
 
     async fn hand_over(&self, request: &Renew) -> Result<RenewReply, StoreError> {
         self.0.hand_over(request).await
+    }
+
+    async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
+        self.0.publish(request).await
+    }
+
+    async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
+        self.0.unpublish(request).await
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

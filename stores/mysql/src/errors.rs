@@ -30,6 +30,11 @@ pub(super) fn is_conflict(error: &Error) -> bool {
     matches!(code(error), Some(1205 | 1213))
 }
 
+/// The statement waited too long for a row.
+pub(super) fn is_of_a_row(error: &Error) -> bool {
+    code(error) == Some(1205)
+}
+
 /// There is no such table.
 pub(super) fn is_missing(error: &Error) -> bool {
     code(error) == Some(1146)

@@ -205,8 +205,13 @@ impl MysqlStore {
     }
 
     /// Renews leases with the same ttl. Returns the keys whose leases were renewed.
-    async fn renew_some(&self, some: &[&Renew], ttl: i64) -> Result<HashSet<Vec<u8>>, StoreError> {
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+    async fn renew_some(
+        &self,
+        some: &[&Renew],
+        ttl: i64,
+        limit: Limit,
+    ) -> Result<HashSet<Vec<u8>>, StoreError> {
+        let pool = self.link.pool()?;
         let pairs: Vec<(&str, &str)> =
             some.iter().map(|request| (&*request.key, request.owner.as_str())).collect();
         for _ in 0..2 {
@@ -290,7 +295,7 @@ impl LockStore for MysqlStore {
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
         let Renew { key, owner, ttl, kind, .. } = request;
         if *kind != LockKind::Exclusive {
-            let replies = self.renew_several(&[request], micros(*ttl)).await?;
+            let replies = self.renew_several(&[request], micros(*ttl), Limit::of_a_command()).await?;
             return replies.first().copied().ok_or_else(|| garbled("no reply"));
         }
         let (owner, ttl) = (owner.as_str(), micros(*ttl));
@@ -410,6 +415,7 @@ impl LockStore for MysqlStore {
     async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
         let mut replies = vec![RenewReply::NotHeld; requests.len()];
         let mut left: Vec<usize> = (0..requests.len()).collect();
+        let limit = Limit::of_a_command_for(requests.len());
         while let Some(&first) = left.first() {
             let ttl = requests[first].ttl;
             let is_alone = |at: usize| requests[at].kind == LockKind::Exclusive;
@@ -418,12 +424,13 @@ impl LockStore for MysqlStore {
             left = others;
             let group: Vec<&Renew> = some.iter().map(|at| &requests[*at]).collect();
             if !is_alone(first) {
-                for (at, reply) in some.into_iter().zip(self.renew_several(&group, micros(ttl)).await?) {
+                let renewed = self.renew_several(&group, micros(ttl), limit).await?;
+                for (at, reply) in some.into_iter().zip(renewed) {
                     replies[at] = reply;
                 }
                 continue;
             }
-            let renewed = self.renew_some(&group, micros(ttl)).await?;
+            let renewed = self.renew_some(&group, micros(ttl), limit).await?;
             for at in some {
                 if renewed.contains(requests[at].key.as_bytes()) {
                     replies[at] = RenewReply::Renewed;

@@ -67,7 +67,11 @@ struct Idle {
 
 /// The end of a command's time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limit(tokio::time::Instant);
+pub(super) struct Limit {
+    end: tokio::time::Instant,
+    /// Whether it waits again for a row that stayed locked for a second.
+    is_patient: bool,
+}
 
 /// The result of a statement.
 #[derive(Debug, Default)]
@@ -89,7 +93,13 @@ pub(super) enum Statement<'a> {
 
 impl Limit {
     pub(super) fn of_a_command() -> Self {
-        Limit(tokio::time::Instant::now() + COMMAND_TIMEOUT)
+        Limit { end: tokio::time::Instant::now() + COMMAND_TIMEOUT, is_patient: true }
+    }
+
+    /// For a command for this many keys. If there are several, and the row of one stays locked, the adapter renews the
+    /// leases one by one. So the command reports it at once.
+    pub(super) fn of_a_command_for(keys: usize) -> Self {
+        Limit { is_patient: keys == 1, ..Limit::of_a_command() }
     }
 }
 
@@ -115,7 +125,7 @@ impl Link {
         let mut pauses = Backoff::beginning_with(AFTER_CONFLICT);
         loop {
             let mut taken = pool.take(limit).await?;
-            let end = limit.0.min(tokio::time::Instant::now() + pool.response_timeout);
+            let end = limit.end.min(tokio::time::Instant::now() + pool.response_timeout);
             let asked = timeout_at(end, carry_out(&mut taken.conn, &statement, pool.not_after())).await;
             match asked {
                 Ok(Ok(answer)) => {
@@ -129,7 +139,11 @@ impl Link {
                         return Err(pool.fail(errors::of(&error, Phase::Asking)));
                     }
                     let pause = pauses.next_pause();
-                    if !errors::is_conflict(&error) || tokio::time::Instant::now() + pause >= limit.0 {
+                    let is_over = errors::is_of_a_row(&error) && !limit.is_patient;
+                    if is_over
+                        || !errors::is_conflict(&error)
+                        || tokio::time::Instant::now() + pause >= limit.end
+                    {
                         return Err(errors::of(&error, Phase::Asking));
                     }
                     tokio::time::sleep(pause).await;
@@ -138,7 +152,7 @@ impl Link {
                 Err(_) => {
                     let silent = StoreError::unknown("the server does not answer");
                     // The connection is dropped here, with its command.
-                    if end < limit.0 {
+                    if end < limit.end {
                         return Err(pool.fail(silent));
                     }
                     // Most of the time had passed before this was sent, so the silence does not prove that the server
@@ -202,7 +216,7 @@ impl Pool {
         if self.turns.available_permits() == 0 {
             self.crowded.notify_one();
         }
-        match timeout_at(limit.0, self.turns.acquire()).await {
+        match timeout_at(limit.end, self.turns.acquire()).await {
             Ok(Ok(turn)) => {
                 turn.forget();
                 let last = self.idle.lock().pop_back();

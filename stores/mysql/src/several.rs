@@ -163,8 +163,9 @@ impl MysqlStore {
         &self,
         requests: &[&Renew],
         ttl: i64,
+        limit: Limit,
     ) -> Result<Vec<RenewReply>, StoreError> {
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        let pool = self.link.pool()?;
         for _ in 0..2 {
             let renew = |not_after| self.texts.renew(requests, ttl, not_after);
             let answer = self.link.ask(&pool, Statement::Text(&renew), limit).await?;

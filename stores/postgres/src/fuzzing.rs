@@ -58,8 +58,6 @@ mod read_seeds;
 mod tests {
     #[test]
     fn seeds_pass() {
-        for seed in super::read_seeds::seeds("stores") {
-            seed.strip_prefix(b"p").into_iter().for_each(super::server);
-        }
+        super::read_seeds::all_pass(b"p", super::server);
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct LockFile {
     identity: (u64, u64),
     log: PathBuf,
     db: Connection,
+    /// Keeps others from writing while `db` writes the log back. A connection cannot do both.
+    guard: Connection,
     boot: String,
     /// The log is written back when it reaches this length.
     longest_log: u64,
@@ -53,8 +55,8 @@ impl LockFile {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let (db, identity) =
-            opened(path, || Connection::open_with_flags(path, flags).map_err(errors::undone))?;
+        let open = || Connection::open_with_flags(path, flags).map_err(errors::undone);
+        let ((db, guard), identity) = opened(path, || Ok((open()?, open()?)))?;
         let log = log_of(path)?;
         db.busy_timeout(busy_timeout).map_err(errors::undone)?;
         let mode: String =
@@ -68,9 +70,15 @@ impl LockFile {
         // Only `shorten_log` writes the log back. Before SQLite 3.51.3, a checkpoint that runs at the same time as a
         // commit can damage the file (the WAL-reset bug). And if the name refers to another file by now, closing this
         // file would remove the log of that file.
-        db.pragma_update(None, "wal_autocheckpoint", 0).map_err(errors::undone)?;
-        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(errors::undone)?;
-        let mut file = LockFile { path: path.to_owned(), identity, log, db, boot, longest_log: LONGEST_LOG };
+        for db in [&db, &guard] {
+            db.pragma_update(None, "wal_autocheckpoint", 0).map_err(errors::undone)?;
+            db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(errors::undone)?;
+        }
+        // A writer that begins the log again cuts it to the length that it needs.
+        db.pragma_update(None, "journal_size_limit", 0).map_err(errors::undone)?;
+        guard.busy_timeout(Duration::ZERO).map_err(errors::undone)?;
+        let path = path.to_owned();
+        let mut file = LockFile { path, identity, log, db, guard, boot, longest_log: LONGEST_LOG };
         // The file is locked only in this case. So others can open and read it even if a process keeps it locked.
         if file.read(|db, _| lacks_tables(db))? {
             file.write(None, Durable::Yes, |tx, _| tx.execute_batch(TABLES))?;
@@ -112,12 +120,19 @@ impl LockFile {
         Ok(done)
     }
 
-    /// Writes a long log back and empties it. No process can write during this time. It waits for processes that read.
-    /// If a process reads for a long time, as a backup does, the next attempt is made when the log is twice as long.
+    /// Writes a long log back, so that the next writer can begin it again. No process can write during this time. It
+    /// waits for no other process. If one writes now, the next attempt follows the next job. If one reads for a long
+    /// time, as a backup does, the log cannot begin again: the next attempt is made when it is twice as long.
     pub(super) fn shorten_log(&mut self) {
-        if self.log_length() > self.longest_log {
-            drop(self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
-            self.longest_log = LONGEST_LOG.max(2 * self.log_length());
+        let length = self.log_length();
+        if length <= LONGEST_LOG {
+            self.longest_log = LONGEST_LOG;
+        }
+        if length > self.longest_log
+            && let Ok(_nobody_writes) = self.guard.transaction_with_behavior(TransactionBehavior::Immediate)
+        {
+            drop(self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
+            self.longest_log = 2 * length;
         }
     }
 

@@ -296,31 +296,60 @@ fn the_log_is_written_back_and_no_process_closes_it_away() {
     assert!(wal.exists());
 }
 
+/// Writes until the log has this length.
+fn grow(file: &mut LockFile, to: u64) {
+    let mut number = 0;
+    while file.log_length() < to {
+        number += 1;
+        let request = of_kind(&format!("{to} {number}"), number, LockKind::Exclusive);
+        assert!(ask(file, &request).is_acquired());
+    }
+}
+
 /// A process that reads for a long time, as a backup does, does not delay each command.
 #[test]
 fn a_log_that_somebody_reads_is_written_back_later() {
+    const MIB: u64 = 1024 * 1024;
     let directory = Directory::new();
-    let wal = directory.0.path().join("locks.db-wal");
-    let length = || std::fs::metadata(&wal).unwrap().len();
-    let mut file = directory.open();
+    // If it waited for the reader, this test would not end.
+    let mut file = LockFile::open(&directory.path(), HOUR, "this".to_owned()).unwrap();
     let reader = Connection::open(directory.path()).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM distlock_lease_1").unwrap();
-    let mut grow = |to: u64| {
-        let mut number = 0;
-        while length() < to {
-            number += 1;
-            assert!(
-                ask(&mut file, &of_kind(&format!("{to} {number}"), number, LockKind::Exclusive))
-                    .is_acquired()
-            );
-        }
-        file.shorten_log();
-        length()
-    };
-    assert!(grow(5 * 1024 * 1024) >= 5 * 1024 * 1024);
+    grow(&mut file, 5 * MIB);
+    file.shorten_log();
     reader.execute_batch("COMMIT").unwrap();
-    assert!(grow(6 * 1024 * 1024) > 0, "it is not tried again so soon");
-    assert_eq!(grow(11 * 1024 * 1024), 0);
+    grow(&mut file, 6 * MIB);
+    file.shorten_log();
+    assert!(file.log_length() >= 6 * MIB, "it is not tried again so soon");
+    grow(&mut file, 11 * MIB);
+    for number in 0..2 {
+        file.shorten_log();
+        assert!(ask(&mut file, &of_kind("short", number, LockKind::Shared)).is_acquired());
+    }
+    assert!(file.log_length() < MIB, "{}", file.log_length());
+    // The limit is the first one again.
+    grow(&mut file, 5 * MIB);
+    file.shorten_log();
+    assert!(ask(&mut file, &of_kind("short", 9, LockKind::Shared)).is_acquired());
+    assert!(file.log_length() < MIB, "{}", file.log_length());
+}
+
+/// SQLite may damage a file that one process writes back while another one commits.
+#[test]
+fn the_log_is_not_written_back_while_another_process_writes() {
+    let directory = Directory::new();
+    let mut file = directory.open();
+    let mut other = Connection::open(directory.path()).unwrap();
+    grow(&mut file, 5 * 1024 * 1024);
+    // This process loses its locks on the file by that, which changes nothing here.
+    let content = || std::fs::read(directory.path()).unwrap();
+    let before = content();
+    let writing = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    file.shorten_log();
+    assert!(content() == before, "it was written back");
+    drop(writing);
+    file.shorten_log();
+    assert!(content() != before, "it was not written back");
 }
 
 #[test]

@@ -33,6 +33,10 @@ pub enum Mistake {
     AcquireShortens,
     /// Replaces any holder.
     ReplacesAnybody,
+    /// The new owner gets the rest of the lease of the one that it replaces.
+    ReplaceKeepsTheEnd,
+    /// All waiters lose their places when the holder is replaced.
+    ReplaceForgetsTheQueue,
     /// A renewal sets the lease to its ttl, even if the lease was longer.
     RenewShortens,
     /// A renewal acquires a free lock.
@@ -43,10 +47,14 @@ pub enum Mistake {
     RenewDoesNothing,
     /// A release frees the lock of any owner.
     ReleasesForAnybody,
+    /// A release by another process than the owner's frees nothing.
+    ReleasesOnlyItsOwn,
     /// A release leaves the owner in the queue.
     ReleaseKeepsPlace,
     /// A release grants the lock to no waiter.
     ReleaseServesNobody,
+    /// A forced release grants the lock to no waiter.
+    ForceServesNobody,
     /// A key is free after its release, although it should stay taken.
     IgnoresKeep,
     /// An owner that was granted the lock stays in the queue.
@@ -73,8 +81,22 @@ pub enum Mistake {
     CarriesOutLateCommands,
     /// A command of a lost connection is sent again over the next one.
     SendsAgain,
+    /// The work of the store ends with its connection.
+    RunReturns,
+    /// A command for several keys also tries those behind a busy one.
+    TriesBehindABusyKey,
+    /// The replies for several keys have the order of the keys, not of the requests.
+    AnswersInOrderOfKeys,
+    /// A renewal of several leases acquires the locks that are free.
+    RenewAllCreates,
     /// Lists leave out the last lock of a page.
     ListsTooFew,
+    /// Lists show the keys with every beginning.
+    ListsEverything,
+    /// The text of a former holder is shown as that of the next.
+    TextOutlivesItsLease,
+    /// Any owner removes the text of the holder.
+    UnpublishesForAnybody,
     /// A diagnosis ends every lease.
     ExaminationEndsLeases,
 }

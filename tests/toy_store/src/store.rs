@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use distlock::store::{
     Abilities, Ability, Acquire, AcquireReply, Busy, EarlierCommands, Fencing, Finding, Grant, LATE_COMMANDS,
-    LeaseRule, List, LockStore, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, ServerClock,
-    Severity, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
+    LeaseRule, List, LockStore, Publish, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply,
+    ServerClock, Severity, StoreError, StoreEvents, StoredLock, StoredPage, Waiting,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -168,6 +168,9 @@ impl ToyStore {
             let ended = self.talk(events).await;
             // The callers that await a reply get an error.
             *self.connection() = None;
+            if self.mistake == Some(Mistake::RunReturns) {
+                return;
+            }
             let cause = ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
             events.down(StoreError::unknown(cause));
             tokio::time::sleep(PAUSE).await;
@@ -226,7 +229,8 @@ impl ToyStore {
 
 impl LockStore for ToyStore {
     fn abilities(&self) -> Abilities {
-        let all = Abilities::default().fencing(Fencing::Blocks).waiting(self.queue).lists();
+        let all = Abilities::default().fencing(Fencing::Blocks).waiting(self.queue).lists().publishes();
+        let all = all.acquires_together(4).renews_together(4);
         match self.session {
             None => all.shared().limited().min_hold().replaces(),
             Some(_) => all
@@ -290,6 +294,10 @@ impl LockStore for ToyStore {
     }
 
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
+        let is_ours = self.client().as_deref() == Some(request.owner.client());
+        if self.mistake == Some(Mistake::ReleasesOnlyItsOwn) && !is_ours {
+            return Ok(ReleaseReply::NotHeld);
+        }
         let keep = request.keep.map(|keep| millis(keep).to_string()).unwrap_or_default();
         match &*self.ask(format!("RELEASE {} {} {keep}", hex(&request.key), request.owner)).await? {
             "RELEASED" => Ok(ReleaseReply::Released),
@@ -305,14 +313,57 @@ impl LockStore for ToyStore {
             return Ok(None);
         }
         let kind = words.kind().ok_or_else(garbled)?;
+        let text = words.text().and_then(|text| unhex(text.strip_prefix('/')?));
         let mut found = StoredLock::new(kind);
         for _ in 0..words.number::<usize>().ok_or_else(garbled)? {
             found = found.waiter(words.text().ok_or_else(garbled)?);
         }
         while let (Some(holder), remaining @ Some(_)) = (words.text(), words.span()) {
             found = found.holder(holder, remaining);
+            // Only the one holder of an exclusive lock has a text.
+            if let Some(text) = &text {
+                found = found.published(holder, text.clone());
+            }
         }
         Ok(Some(found))
+    }
+
+    async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
+        let Publish { key, owner, value, .. } = request;
+        self.ask(format!("PUBLISH {} {owner} /{}", hex(key), hex(value))).await.map(drop)
+    }
+
+    async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
+        self.ask(format!("UNPUBLISH {} {}", hex(&request.key), request.owner)).await.map(drop)
+    }
+
+    /// One after the other, which a real store would do by one command.
+    async fn acquire_all(&self, requests: &[Acquire]) -> Result<Vec<AcquireReply>, StoreError> {
+        let mut replies = Vec::new();
+        for request in requests {
+            let reply = self.acquire(request).await?;
+            let is_over = !reply.is_acquired() && self.mistake != Some(Mistake::TriesBehindABusyKey);
+            replies.push(reply);
+            if is_over {
+                break;
+            }
+        }
+        Ok(replies)
+    }
+
+    async fn renew_all(&self, requests: &[Renew]) -> Result<Vec<RenewReply>, StoreError> {
+        let mut requests: Vec<&Renew> = requests.iter().collect();
+        if self.mistake == Some(Mistake::AnswersInOrderOfKeys) {
+            requests.sort_by_key(|request| request.key.clone());
+        }
+        let mut replies = Vec::new();
+        for request in requests {
+            replies.push(self.renew(request).await?);
+            if self.mistake == Some(Mistake::RenewAllCreates) {
+                self.acquire(&Acquire::new(request.key.clone(), &request.owner, request.ttl)).await?;
+            }
+        }
+        Ok(replies)
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

@@ -38,6 +38,8 @@ pub(crate) struct Table {
     locks: HashMap<String, Lock>,
     /// The ends of the sessions, by their clients.
     sessions: HashMap<String, Instant>,
+    /// What owners have published, by key.
+    texts: HashMap<String, (String, String)>,
     last_fence: u64,
     /// When leases would have ended that were released.
     released: HashMap<String, Instant>,
@@ -103,6 +105,7 @@ impl Table {
         Table {
             locks: HashMap::new(),
             sessions: HashMap::new(),
+            texts: HashMap::new(),
             last_fence: 0,
             released: HashMap::new(),
             clock: Clock { began, fast },
@@ -126,6 +129,7 @@ impl Table {
     pub(crate) fn restart(&mut self) {
         self.locks.clear();
         self.sessions.clear();
+        self.texts.clear();
         if self.makes(Mistake::FencesBeginAnewAfterARestart) {
             self.last_fence = 0;
         }
@@ -155,7 +159,9 @@ impl Table {
     /// The first `most` keys after `after` with this beginning, in order.
     pub(crate) fn list(&mut self, beginning: &str, after: Option<&str>, most: usize) -> Vec<String> {
         let mut keys = self.keys();
-        keys.retain(|key| key.starts_with(beginning) && after.is_none_or(|after| key.as_str() > after));
+        let is_meant =
+            |key: &str| key.starts_with(beginning) || self.mistake == Some(Mistake::ListsEverything);
+        keys.retain(|key| is_meant(key) && after.is_none_or(|after| key.as_str() > after));
         keys.sort_unstable();
         keys.truncate(most);
         if self.makes(Mistake::ListsTooFew) {
@@ -223,11 +229,15 @@ impl Table {
             "RENEW" => self.renew(key, words.text()?, words.span()).to_owned(),
             "RELEASE" => self.release(key, words.text()?, words.span()).to_owned(),
             "FORCE" => self.force(key).to_owned(),
+            "PUBLISH" => self.publish(key, words.text()?, words.text()?).to_owned(),
+            "UNPUBLISH" => self.unpublish(key, words.text()?).to_owned(),
             "INSPECT" => self.inspect(key),
             _ => return None,
         };
         self.last_asked = self.clock.now();
-        let is_released = self.holders(key) < holders && !self.makes(Mistake::ReleaseServesNobody);
+        let serves_nobody = self.makes(Mistake::ReleaseServesNobody)
+            || what == "FORCE" && self.makes(Mistake::ForceServesNobody);
+        let is_released = self.holders(key) < holders && !serves_nobody;
         if is_released && !self.serve(key, news) {
             news.push(News::Released { key: key.to_owned() });
         }
@@ -244,6 +254,9 @@ impl Table {
         let was_held = !lock.holders.is_empty();
         if !lock.is_in_use(now) {
             self.locks.remove(key);
+            if mistake != Some(Mistake::TextOutlivesItsLease) {
+                self.texts.remove(key);
+            }
             if was_held && self.makes(Mistake::ReusesFencesOfTheExpired) {
                 self.last_fence = self.last_fence.saturating_sub(1);
             }
@@ -332,7 +345,8 @@ impl Table {
         let (holder, owner, ttl) = (words.text()?, words.text()?, words.span()?);
         let fences: u64 = words.number()?;
         let until = self.clock.now() + self.lease(ttl);
-        let is_blind = self.makes(Mistake::ReplacesAnybody);
+        let mistake = self.mistake;
+        let is_blind = mistake == Some(Mistake::ReplacesAnybody);
         let lock = self.locks.get_mut(key).filter(|lock| lock.kind == LockKind::Exclusive);
         let Some(lock) = lock.filter(|lock| !lock.holders.is_empty()) else {
             return Some("NOT-HELD".to_owned());
@@ -341,8 +355,13 @@ impl Table {
         if !is_ours && !lock.is_held_by(holder) && !is_blind {
             return Some("NOT-HELD".to_owned());
         }
+        let earlier = lock.holders.first().filter(|_| mistake == Some(Mistake::ReplaceKeepsTheEnd));
+        let until = earlier.map_or(until, |(_, end)| *end);
         if !is_ours {
             lock.holders.clear();
+        }
+        if mistake == Some(Mistake::ReplaceForgetsTheQueue) {
+            lock.queue.clear();
         }
         lock.put(owner, until);
         let first = self.last_fence + 1;
@@ -404,10 +423,28 @@ impl Table {
         if holders.is_some_and(|holders| !holders.is_empty()) { "RELEASED" } else { "NOT-HELD" }
     }
 
+    /// Keeps a text, in hexadecimal, next to a lock that the owner holds.
+    fn publish(&mut self, key: &str, owner: &str, text: &str) -> &'static str {
+        if self.locks.get(key).is_some_and(|lock| lock.is_held_by(owner)) {
+            self.texts.insert(key.to_owned(), (owner.to_owned(), text.to_owned()));
+        }
+        "DONE"
+    }
+
+    fn unpublish(&mut self, key: &str, owner: &str) -> &'static str {
+        let is_meant = |of: &str| of == owner || self.mistake == Some(Mistake::UnpublishesForAnybody);
+        if self.texts.get(key).is_some_and(|(of, _)| is_meant(of)) {
+            self.texts.remove(key);
+        }
+        "DONE"
+    }
+
     fn inspect(&self, key: &str) -> String {
         let now = self.clock.now();
         let Some(lock) = self.locks.get(key) else { return "FREE".to_owned() };
-        let mut answer = format!("LOCK {} {}", kind_word(lock.kind), lock.queue.len());
+        let is_shown = |of: &str| lock.is_held_by(of) || self.makes(Mistake::TextOutlivesItsLease);
+        let text = self.texts.get(key).filter(|(of, _)| is_shown(of)).map_or("-", |(_, text)| text);
+        let mut answer = format!("LOCK {} {text} {}", kind_word(lock.kind), lock.queue.len());
         for place in &lock.queue {
             answer += &format!(" {}", place.owner);
         }

@@ -43,14 +43,14 @@ mod with_ttls {
     use super::*;
 
     on_the_toy_server!(Toy, ToyStore::new, Queue::Hidden);
-    conformance!(Toy, lacks: queue, values);
+    conformance!(Toy, lacks: queue);
 }
 
 mod with_a_queue {
     use super::*;
 
     on_the_toy_server!(Toy, ToyStore::with_queue, Queue::Shown);
-    conformance!(Toy, lacks: values);
+    conformance!(Toy);
 }
 
 mod with_sessions {

@@ -75,6 +75,11 @@ impl<W> Lanes<W> {
         Added::Waits(QueuedTurn { id, keys: behind })
     }
 
+    /// Whether a command for this key is in flight, or waits for its turn.
+    pub(super) fn is_busy(&self, key: &Arc<str>) -> bool {
+        self.queues.contains_key(key)
+    }
+
     /// [`Lanes::ended`] will return this work.
     pub(super) fn wait(&mut self, QueuedTurn { id, keys }: QueuedTurn, work: W) {
         self.waiting.insert(id, Waiting { keys, work });

@@ -120,14 +120,17 @@ impl<S: LockStore> StoreBackend<S> {
 
     /// Why nothing can be sent, if so.
     fn refusal(&self, need: Need) -> Option<StoreError> {
-        let describe = || self.store.describe();
-        if let Some(error) = self.link.lock().refusal(&describe) {
+        let refused = |text| StoreError::new(Failure::NotSent, text);
+        // The store describes itself only when this mutex is free again.
+        let usable = self.link.lock().is_usable();
+        if let Err(cause) = usable {
             // An idle store begins to connect.
             self.wanted.send_if_modified(|wanted| !std::mem::replace(wanted, true));
-            return Some(error);
+            let not_yet = || refused(format!("not connected to {} yet", self.store.describe()));
+            return Some(cause.unwrap_or_else(not_yet));
         }
         let session = self.translator.session().filter(|_| need == Need::Session)?;
-        let no_session = || StoreError::new(Failure::NotSent, format!("no session with {}", describe()));
+        let no_session = || refused(format!("no session with {}", self.store.describe()));
         session.is_over(clock::now()).then(no_session)
     }
 
@@ -282,15 +285,19 @@ impl<S: LockStore> StoreBackend<S> {
         Ok(Box::pin(async { answer.await.map(|(reply, _)| Translator::released(reply)) }))
     }
 
-    fn begin_renew(&self, key: &Arc<str>, op: op::Renew) -> Result<Coming<protocol::RenewReply>, StoreError> {
+    fn begin_renew(
+        &self,
+        key: &Arc<str>,
+        op: op::Renew,
+        polled_by: PolledBy,
+    ) -> Result<Coming<protocol::RenewReply>, StoreError> {
         let (request, is_last) = (self.translator.renew(key, op), op.last);
         let call = move |this: Arc<Self>| {
             boxed(async move {
                 if is_last { this.store.hand_over(&request).await } else { this.store.renew(&request).await }
             })
         };
-        let answer =
-            self.submit(Arc::new([key.clone()]), (Need::Connection, PolledBy::Caller), call, |_, _| {})?;
+        let answer = self.submit(Arc::new([key.clone()]), (Need::Connection, polled_by), call, |_, _| {})?;
         Ok(Box::pin(async { answer.await.map(|(reply, asked)| Translator::renewed(reply, asked)) }))
     }
 
@@ -356,7 +363,7 @@ impl<S: LockStore> Backend for StoreBackend<S> {
     }
 
     fn send_renew(&self, key: &Arc<str>, op: op::Renew) -> Sending<protocol::RenewReply> {
-        sending(self.begin_renew(key, op))
+        sending(self.begin_renew(key, op, PolledBy::Caller))
     }
 
     fn send_renew_all(&self, batch: Vec<(Arc<str>, op::Renew)>) -> Vec<BatchPart<protocol::RenewReply>> {

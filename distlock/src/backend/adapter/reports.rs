@@ -37,14 +37,14 @@ enum State {
 }
 
 impl StoreLink {
-    /// Why no command may be sent now. `None`: commands may be sent.
-    pub(super) fn refusal(&self, store: &dyn Fn() -> String) -> Option<StoreError> {
+    /// Whether commands may be sent now. The error is the cause, or `None` if the store has not connected yet.
+    pub(super) fn is_usable(&self) -> Result<(), Option<StoreError>> {
         match &self.state {
-            State::Up => None,
-            State::NotYet => {
-                Some(StoreError::new(Failure::NotSent, format!("not connected to {} yet", store())))
+            State::Up => Ok(()),
+            State::NotYet => Err(None),
+            State::Down(cause) => {
+                Err(Some(StoreError { kind: Failure::NotSent, source: cause.source.clone() }))
             }
-            State::Down(cause) => Some(StoreError { kind: Failure::NotSent, source: cause.source.clone() }),
         }
     }
 

@@ -1,6 +1,7 @@
-//! The suite that tests a store directly: a rule for each line of the [contract](crate::store::LockStore). Most rules
+//! The suite that tests a store directly: rules for the lines of the [contract](crate::store::LockStore). Most rules
 //! take milliseconds. The other suite, [`conformance`](super::conformance), tests managers that use the store, and a
-//! manager can hide a fault of its store.
+//! manager can hide a fault of its store. Only `conformance` covers the counting of shared and limited locks, the rules
+//! for [keys](crate::store::KeyRules), and heartbeats.
 //!
 //! A [`Fixture`] opens the store. [`contract!`] makes a test of every rule.
 //!
@@ -64,9 +65,10 @@
 //! | the clock | `the_clock_runs_at_most_1_percent_fast` (that it is not set forward is up to who runs the server) |
 //! | `acquire` is idempotent | `a_repeated_acquire_is_already_held`, `a_repeated_acquire_makes_the_lease_last_for_its_ttl_and_never_less` |
 //! | `Acquired` | `who_has_lost_the_lock_acquires_it_anew`, `who_comes_after_an_expiry_acquires_the_lock` |
-//! | `hand_over`, `replace` | `a_holder_that_is_named_is_replaced` |
+//! | `hand_over`, `replace` | `a_holder_that_is_named_is_replaced`, `a_replaced_lease_lasts_for_its_ttl_and_never_less`, `waiters_keep_their_places_when_the_lock_is_replaced` |
 //! | `renew` | `a_renewal_never_creates_a_lock`, `a_renewal_makes_the_lease_last_for_its_ttl_and_never_less` |
-//! | `release` | `a_release_of_somebody_else_frees_nothing`, `a_release_ends_a_place_in_the_queue`, `a_key_stays_taken_for_as_long_as_its_release_said` |
+//! | `release` | `a_release_of_somebody_else_frees_nothing`, `a_holder_of_another_process_is_released`, `a_release_ends_a_place_in_the_queue`, `a_key_stays_taken_for_as_long_as_its_release_said` |
+//! | `force_release` | `a_forced_release_serves_the_next_waiter` |
 //! | leaves the queue | `an_owner_that_gets_the_lock_leaves_the_queue` |
 //! | granted | `a_granted_lock_is_its_owners`, `a_grant_ends_with_its_claim`, `a_grant_is_not_older_than_it_says` |
 //! | notified | `a_waiter_is_told_when_the_lock_is_released` |
@@ -75,6 +77,8 @@
 //! | late commands | `a_command_that_was_given_up_is_not_carried_out_after_5_s` |
 //! | nothing is repeated | `nothing_is_repeated_after_its_future_has_ended` |
 //! | several keys, lists | `a_command_for_several_keys_answers_for_each`, `a_list_shows_what_is_held_on_one_of_its_pages` |
+//! | `publish`, `unpublish` | `a_text_is_shown_for_the_lease_of_its_owner_and_no_other` |
+//! | `run` | `run_does_not_return_when_a_connection_ends` |
 //! | `diagnose` | `an_examination_answers_and_changes_nothing` |
 //!
 //! The two rules on late commands take 10 s each. No rule fails because the machine is slow: times are compared with
@@ -192,10 +196,12 @@ const RULES: &[Rule] = rules! {
         a_busy_key_names_its_holder_and_stays_with_it,
         a_repeated_acquire_is_already_held,
         a_holder_that_is_named_is_replaced,
+        a_replaced_lease_lasts_for_its_ttl_and_never_less [ttl],
         a_repeated_acquire_makes_the_lease_last_for_its_ttl_and_never_less [ttl],
         who_has_lost_the_lock_acquires_it_anew,
         a_release_frees_the_key_before_it_is_answered,
         a_release_of_somebody_else_frees_nothing,
+        a_holder_of_another_process_is_released,
         a_key_stays_taken_for_as_long_as_its_release_said [min_hold];
     lease:
         a_lease_lasts_for_its_ttl_from_the_call_and_then_ends [ttl],
@@ -213,15 +219,19 @@ const RULES: &[Rule] = rules! {
         a_granted_lock_is_its_owners [queue],
         an_owner_that_gets_the_lock_leaves_the_queue [queue],
         a_release_ends_a_place_in_the_queue [queue],
+        waiters_keep_their_places_when_the_lock_is_replaced [queue],
+        a_forced_release_serves_the_next_waiter [queue],
         a_grant_ends_with_its_claim [queue, ttl],
         a_place_whose_owner_does_not_ask_is_passed_over [queue, ttl],
         a_grant_is_not_older_than_it_says [queue, ttl, link];
     late:
         a_command_that_was_given_up_is_not_carried_out_after_5_s [link, late],
-        nothing_is_repeated_after_its_future_has_ended [link];
+        nothing_is_repeated_after_its_future_has_ended [link],
+        run_does_not_return_when_a_connection_ends [link];
     several:
         a_command_for_several_keys_answers_for_each,
         a_list_shows_what_is_held_on_one_of_its_pages,
+        a_text_is_shown_for_the_lease_of_its_owner_and_no_other,
         an_examination_answers_and_changes_nothing;
 };
 

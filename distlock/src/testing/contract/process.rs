@@ -15,7 +15,7 @@ use distlock_store::engine::{Report, Time};
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, LeaseRule, LockStore, Owner, Release, ReleaseReply, Renew, RenewReply,
-    StoreError, StoreEvents, StoredLock,
+    Replace, ReplaceReply, StoreError, StoreEvents, StoredLock,
 };
 
 /// Between two looks at something that is awaited.
@@ -97,6 +97,11 @@ impl Process {
         })
     }
 
+    /// Whether the store's own work has ended.
+    pub(super) fn run_has_returned(&self) -> bool {
+        self.tasks[0].is_finished()
+    }
+
     /// A new one of this process.
     pub(super) fn owner(&self) -> Owner {
         Owner::new(&self.client, self.owners.fetch_add(1, Ordering::Relaxed))
@@ -139,6 +144,10 @@ impl Process {
 
     pub(super) async fn renew(&self, request: &Renew) -> Result<RenewReply, Broken> {
         self.asked(async || self.store.renew(request).await).await
+    }
+
+    pub(super) async fn replace(&self, request: &Replace) -> Result<ReplaceReply, Broken> {
+        self.asked(async || self.store.replace(request).await).await
     }
 
     pub(super) async fn release(&self, request: &Release) -> Result<ReleaseReply, Broken> {

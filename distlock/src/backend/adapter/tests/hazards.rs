@@ -180,7 +180,7 @@ async fn obliging(script: &mut Script) -> Call {
     loop {
         match script.next().await {
             Call::Acquire(_, answer) => answer.send(acquired()).unwrap(),
-            Call::Renew(answer) => answer.send(Ok(RenewReply::Renewed)).unwrap(),
+            Call::Renew(_, answer) => answer.send(Ok(RenewReply::Renewed)).unwrap(),
             other => return other,
         }
     }

@@ -36,7 +36,7 @@ const TTL: Duration = Duration::from_secs(10);
 enum Call {
     Acquire(Acquire, Answer<AcquireReply>),
     AcquireAll(Vec<Acquire>, Answer<Vec<AcquireReply>>),
-    Renew(Answer<RenewReply>),
+    Renew(Renew, Answer<RenewReply>),
     RenewAll(Vec<Renew>, Answer<Vec<RenewReply>>),
     Release(Release, Answer<ReleaseReply>),
 }
@@ -74,8 +74,8 @@ impl LockStore for Scripted {
         self.ask(|answer| Call::Acquire(request.clone(), answer)).await
     }
 
-    async fn renew(&self, _request: &Renew) -> Result<RenewReply, StoreError> {
-        self.ask(Call::Renew).await
+    async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        self.ask(|answer| Call::Renew(request.clone(), answer)).await
     }
 
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
@@ -132,6 +132,22 @@ impl Script {
         match self.next().await {
             Call::Release(request, answer) => (request, answer),
             other => panic!("{other:?} instead of a release"),
+        }
+    }
+
+    async fn next_renew(&mut self) -> (Renew, Answer<RenewReply>) {
+        match self.next().await {
+            Call::Renew(request, answer) => (request, answer),
+            other => panic!("{other:?} instead of a renewal"),
+        }
+    }
+
+    async fn next_renew_all(&mut self) -> (Vec<String>, Answer<Vec<RenewReply>>) {
+        match self.next().await {
+            Call::RenewAll(requests, answer) => {
+                (requests.iter().map(|request| request.key.to_string()).collect(), answer)
+            }
+            other => panic!("{other:?} instead of renewals"),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::backend::{BatchReply, Demand, Failure, Remaining, may_be_applied};
+use crate::backend::{BatchPart, BatchReply, Demand, Failure, Remaining, may_be_applied};
 use crate::key::LockKey;
 use distlock_store::{Busy, Fencing, Grant, KeyRules, LeaseRule};
 
@@ -155,26 +155,132 @@ async fn errors_keep_their_promise_and_their_text() {
 #[tokio::test(start_paused = true)]
 async fn renewals_go_out_together_as_far_as_the_store_takes_them() {
     let mut rig = Rig::up(Abilities::default().renews_together(2)).await;
-    let batch = ["a", "b", "c", "c"].map(|key| (Arc::from(key), renew(1))).to_vec();
+    let (places, parts) = renews(&rig, ["a", "b", "c"].map(|key| (key, renew(1))));
+    assert_eq!(places, [vec![0, 1], vec![2]]);
+    let results = tokio::spawn(results(parts));
+    for expected in [vec!["p:a", "p:b"], vec!["p:c"]] {
+        let (keys, answer) = rig.script.next_renew_all().await;
+        assert_eq!(keys, expected);
+        let held = |key: &String| if key == "p:b" { RenewReply::NotHeld } else { RenewReply::Renewed };
+        answer.send(Ok(keys.iter().map(held).collect())).unwrap();
+    }
+    assert_eq!(results.await.unwrap(), ["renewed", "not held", "renewed"]);
+}
+
+/// A batch waits for its turn on all of its keys.
+#[tokio::test(start_paused = true)]
+async fn a_key_with_a_command_in_flight_does_not_hold_up_the_renewals_of_others() {
+    let mut rig = Rig::up(Abilities::default().renews_together(9)).await;
+    let release = rig.send("b", leave(1));
+    let (_, answer) = rig.script.next_release().await;
+    let (places, parts) = renews(&rig, ["a", "b", "c", "a"].map(|key| (key, renew(1))));
+    assert_eq!(places, [vec![1], vec![0, 2], vec![3]]);
+    let results = tokio::spawn(results(parts));
+    let (keys, renewal) = rig.script.next_renew_all().await;
+    assert_eq!(keys, ["p:a", "p:c"]);
+    rig.script.is_quiet().await;
+    renewal.send(Ok(vec![RenewReply::Renewed; 2])).unwrap();
+    answer.send(Ok(ReleaseReply::Released)).unwrap();
+    release.await.unwrap().unwrap();
+    for _ in 0..2 {
+        rig.script.next_renew().await.1.send(Ok(RenewReply::NotHeld)).unwrap();
+    }
+    assert_eq!(results.await.unwrap(), ["renewed", "not held", "renewed", "not held"]);
+}
+
+/// No batch hands a lease over.
+#[tokio::test(start_paused = true)]
+async fn the_last_renewal_of_a_lease_goes_out_alone() {
+    let rig = Rig::up(Abilities::default().renews_together(9)).await;
+    let last = op::Renew { last: true, ..renew(1) };
+    let (places, _parts) = renews(&rig, [("a", renew(1)), ("b", last), ("c", renew(1))]);
+    assert_eq!(places, [vec![1], vec![0, 2]]);
+}
+
+/// It refuses the whole batch, and does not answer while the row is locked.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_stays_locked_takes_no_other_renewal_with_it() {
+    for (locked, order) in [("p:a", "acb"), ("p:b", "abc"), ("p:c", "abc")] {
+        let mut rig = Rig::up(Abilities::default().renews_together(9)).await;
+        let (_, parts) = renews(&rig, ["a", "b", "c"].map(|key| (key, renew(1))));
+        let results = tokio::spawn(results(parts));
+        let (_, together) = rig.script.next_renew_all().await;
+        together.send(Err(StoreError::later("one row is locked"))).unwrap();
+        let mut unanswered = Vec::new();
+        for key in order.chars() {
+            let (request, answer) = rig.script.next_renew().await;
+            assert_eq!(*request.key, *format!("p:{key}"), "{order}");
+            if *request.key == *locked {
+                unanswered.push(answer);
+            } else {
+                answer.send(Ok(RenewReply::Renewed)).unwrap();
+            }
+        }
+        let expected = ["p:a", "p:b", "p:c"];
+        let expected = expected.map(|key| if key == locked { "one row is locked" } else { "renewed" });
+        assert_eq!(results.await.unwrap(), expected);
+        // Its key waits for it. The others are renewed together again.
+        let (places, _parts) = renews(&rig, ["a", "b", "c"].map(|key| (key, renew(1))));
+        assert_eq!(places.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2], "{locked}");
+        drop(unanswered);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_everything_gets_two_more_commands() {
+    let mut rig = Rig::up(Abilities::default().renews_together(9)).await;
+    let (_, parts) = renews(&rig, ["a", "b", "c", "d"].map(|key| (key, renew(1))));
+    let results = tokio::spawn(results(parts));
+    rig.script.next_renew_all().await.1.send(Err(StoreError::later("not now"))).unwrap();
+    for _ in 0..2 {
+        rig.script.next_renew().await.1.send(Err(StoreError::later("not now, either"))).unwrap();
+    }
+    assert_eq!(results.await.unwrap(), ["not now, either", "not now", "not now", "not now, either"]);
+    rig.script.is_quiet().await;
+}
+
+/// A renewal from before a newer command does not follow it.
+#[tokio::test(start_paused = true)]
+async fn a_refused_renewal_is_not_sent_behind_a_release() {
+    let mut rig = Rig::up(Abilities::default().renews_together(9)).await;
+    let (_, parts) = renews(&rig, ["a", "b"].map(|key| (key, renew(1))));
+    let results = tokio::spawn(results(parts));
+    let (_, together) = rig.script.next_renew_all().await;
+    let released = rig.send("a", leave(1));
+    together.send(Err(StoreError::later("one row is locked"))).unwrap();
+    let (_, release) = rig.script.next_release().await;
+    let (request, answer) = rig.script.next_renew().await;
+    assert_eq!(&*request.key, "p:b");
+    answer.send(Ok(RenewReply::Renewed)).unwrap();
+    assert_eq!(results.await.unwrap(), ["one row is locked", "renewed"]);
+    release.send(Ok(ReleaseReply::Released)).unwrap();
+    released.await.unwrap().unwrap();
+    rig.script.is_quiet().await;
+}
+
+/// Sends a batch. Returns the places of its parts.
+fn renews<const N: usize>(
+    rig: &Rig,
+    batch: [(&str, op::Renew); N],
+) -> (Vec<Vec<usize>>, Vec<BatchPart<protocol::RenewReply>>) {
+    let batch = batch.map(|(key, op)| (Arc::from(key), op)).to_vec();
     let parts = rig.backend.send_renew_all(batch);
-    let places: Vec<Vec<usize>> = parts.iter().map(|part| part.places.clone()).collect();
-    assert_eq!(places, [vec![0, 1], vec![2], vec![3]]);
-    let parts: Vec<_> = parts.into_iter().map(|part| tokio::spawn(part.results)).collect();
-    for expected in [vec!["p:a", "p:b"], vec!["p:c"], vec!["p:c"]] {
-        let Call::RenewAll(requests, answer) = rig.script.next().await else { panic!("not together") };
-        assert_eq!(requests.iter().map(|request| &*request.key).collect::<Vec<_>>(), expected);
-        let held = |request: &Renew| {
-            if &*request.key == "p:b" { RenewReply::NotHeld } else { RenewReply::Renewed }
-        };
-        answer.send(Ok(requests.iter().map(held).collect())).unwrap();
+    (parts.iter().map(|part| part.places.clone()).collect(), parts)
+}
+
+/// One word for each result of a batch.
+async fn results(parts: Vec<BatchPart<protocol::RenewReply>>) -> Vec<String> {
+    let parts = parts.into_iter().map(|part| (part.places, tokio::spawn(part.results)));
+    let mut results = std::collections::BTreeMap::new();
+    for (places, part) in parts.collect::<Vec<_>>() {
+        let said = part.await.unwrap().into_iter().map(|result| match result {
+            Ok(protocol::RenewReply::Renewed { .. }) => "renewed".to_owned(),
+            Ok(protocol::RenewReply::NotHeld) => "not held".to_owned(),
+            Err(error) => error.to_string(),
+        });
+        results.extend(places.into_iter().zip(said));
     }
-    let mut results = Vec::new();
-    for part in parts {
-        results.extend(part.await.unwrap());
-    }
-    assert_eq!(results.len(), 4);
-    assert!(matches!(results[1], Ok(protocol::RenewReply::NotHeld)));
-    assert!(matches!(results[3], Ok(protocol::RenewReply::Renewed { .. })));
+    results.into_values().collect()
 }
 
 /// A renewal that hangs does not delay those of other keys.
@@ -185,7 +291,7 @@ async fn renewals_of_different_commands_are_answered_separately() {
     let parts = rig.backend.send_renew_all(batch);
     let mut parts: Vec<_> = parts.into_iter().map(|part| tokio::spawn(part.results)).collect();
     let (_hangs, second) = (rig.script.next().await, rig.script.next().await);
-    let Call::Renew(answer) = second else { panic!("not a renewal") };
+    let Call::Renew(_, answer) = second else { panic!("not a renewal") };
     answer.send(Ok(RenewReply::Renewed)).unwrap();
     let renewed = parts.remove(1).await.unwrap();
     assert!(matches!(renewed[..], [Ok(protocol::RenewReply::Renewed { .. })]), "{renewed:?}");

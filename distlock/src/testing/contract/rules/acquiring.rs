@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ensure;
-use super::lease::{ends_not_before, lasts_for_the_longer};
+use super::lease::{ends_not_before, lasts_for_the_longer, still_lasts};
 use crate::backend::Failure;
 use crate::testing::BOUND;
 use crate::testing::contract::place::{LONG, Place, long};
@@ -11,7 +11,7 @@ use crate::testing::contract::process::{PAUSE, until};
 use crate::testing::contract::{Broken, Process};
 use distlock_store::clock;
 use distlock_store::{
-    AcquireReply, LockStore, Owner, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply,
+    Acquire, AcquireReply, LockStore, Owner, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply,
 };
 
 /// This many processes ask at once, ..
@@ -96,7 +96,7 @@ pub(crate) async fn a_holder_that_is_named_is_replaced(place: Place) -> Result<(
     let replace = async |process: &Process, holder: &Owner, owner: &Owner| {
         let mut request = Replace::new(key.clone(), holder, owner, LONG);
         request.fences = fences;
-        process.asked(async || process.store.replace(&request).await).await
+        process.replace(&request).await
     };
     let reply = replace(&other, &first, &second).await?;
     ensure!(reply == ReplaceReply::NotHeld, "`{key}` is free, and replacing {first} says {reply:?}");
@@ -111,6 +111,7 @@ pub(crate) async fn a_holder_that_is_named_is_replaced(place: Place) -> Result<(
         one.asked(async || one.store.hand_over(&Renew::new(key.clone(), &first, LONG)).await).await?;
     ensure!(renewed == RenewReply::Renewed, "{first} has `{key}`, and handing it over says {renewed:?}");
     one.store.close().await;
+    drop(one);
     let one = place.process_apart().await?;
     let mut last = fence;
     for (holder, owner) in [(&first, &second), (&second, &third)] {
@@ -134,6 +135,37 @@ pub(crate) async fn a_holder_that_is_named_is_replaced(place: Place) -> Result<(
         ensure!(holders == [owner.as_str()], "{owner} has `{key}`, and inspect shows {holders:?}");
     }
     one.gives_back(&key, &third).await
+}
+
+pub(crate) async fn a_replaced_lease_lasts_for_its_ttl_and_never_less(place: Place) -> Result<(), Broken> {
+    let (one, other) = (place.process_apart().await?, place.process_apart().await?);
+    if !one.abilities.replaces {
+        return Ok(());
+    }
+    // On a busy machine a short lease may be over before it is replaced.
+    let mut short = place.short();
+    loop {
+        let key = place.key(format!("replaced.{}", short.as_millis()));
+        let (first, second) = (one.owner(), other.owner());
+        one.takes(&Acquire::new(key.clone(), &first, short)).await?;
+        match other.replace(&Replace::new(key.clone(), &first, &second, LONG)).await? {
+            ReplaceReply::Replaced { .. } => {
+                still_lasts(&one, &key, &second, short).await?;
+                break;
+            }
+            reply => ensure!(reply == ReplaceReply::NotHeld, "replacing {first} by {second} says {reply:?}"),
+        }
+        short *= 2;
+        ensure!(short < LONG, "{first} has `{key}`, and could not be replaced");
+    }
+    // The repeated one.
+    let stranger = other.owner();
+    lasts_for_the_longer(&place, async |one, request| {
+        let Acquire { key, owner, ttl, .. } = request;
+        let reply = one.replace(&Replace::new(key, &stranger, &owner, ttl)).await?;
+        Ok(matches!(reply, ReplaceReply::AlreadyHeld { .. }))
+    })
+    .await
 }
 
 pub(crate) async fn a_repeated_acquire_makes_the_lease_last_for_its_ttl_and_never_less(
@@ -191,6 +223,19 @@ pub(crate) async fn a_release_of_somebody_else_frees_nothing(place: Place) -> Re
         ensure!(one.is_held_by(&key, &owner).await?, "a release by {stranger} has freed `{key}` of {owner}");
     }
     one.gives_back(&key, &owner).await
+}
+
+/// `force_release_from` releases the lock of the holder that `inspect` has shown.
+pub(crate) async fn a_holder_of_another_process_is_released(place: Place) -> Result<(), Broken> {
+    let (one, other) = (place.process_apart().await?, place.process_apart().await?);
+    let (key, owner) = (place.key(0), one.owner());
+    one.takes(&long(&key, &owner)).await?;
+    other.gives_back(&key, &owner).await?;
+    // A place that has ended is known to all when its end was reported.
+    until("the holder is gone", async || one.holders(&key).await.is_ok_and(|found| found.is_empty())).await?;
+    let next = other.owner();
+    other.takes(&long(&key, &next)).await?;
+    other.gives_back(&key, &next).await
 }
 
 pub(crate) async fn a_key_stays_taken_for_as_long_as_its_release_said(place: Place) -> Result<(), Broken> {

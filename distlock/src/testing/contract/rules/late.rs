@@ -1,4 +1,4 @@
-//! Commands whose caller no longer waits.
+//! Commands whose caller no longer waits, and connections that end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,4 +84,16 @@ pub(crate) async fn nothing_is_repeated_after_its_future_has_ended(place: Place)
     place.mend().await;
     answers_again(&one, &key).await?;
     is_never_held(&other, &key, &owner).await
+}
+
+pub(crate) async fn run_does_not_return_when_a_connection_ends(place: Place) -> Result<(), Broken> {
+    let (one, key) = (place.process().await?, place.key(0));
+    place.cut().await;
+    let notices = async || one.run_has_returned() || one.store.inspect(&key).await.is_err();
+    until("the store notices that its link is cut", notices).await?;
+    place.mend().await;
+    let goes_on = async || one.run_has_returned() || one.store.inspect(&key).await.is_ok();
+    until("the store answers when its link is mended", goes_on).await?;
+    ensure!(!one.run_has_returned(), "`run` has returned because the link was cut");
+    Ok(())
 }

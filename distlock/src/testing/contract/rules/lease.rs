@@ -177,7 +177,12 @@ pub(super) async fn lasts_for_the_longer(
 }
 
 /// A lease of [`LONG`] is there, and does not end with a short one.
-async fn still_lasts(other: &Process, key: &Arc<str>, owner: &Owner, short: Duration) -> Result<(), Broken> {
+pub(super) async fn still_lasts(
+    other: &Process,
+    key: &Arc<str>,
+    owner: &Owner,
+    short: Duration,
+) -> Result<(), Broken> {
     match other.remaining(key, owner).await? {
         Some(left) => ensure!(left > LONG / 2, "the lease of `{key}` lasts {left:?}, not {LONG:?}"),
         None => {

@@ -10,7 +10,9 @@ use crate::testing::contract::place::{LONG, Place, long};
 use crate::testing::contract::process::Told;
 use crate::testing::contract::{Broken, Process};
 use distlock_store::clock;
-use distlock_store::{Acquire, AcquireReply, NOTIFIED_WITHIN, Owner, Queue, Release, ReleaseReply};
+use distlock_store::{
+    Acquire, AcquireReply, NOTIFIED_WITHIN, Owner, Queue, Release, ReleaseReply, Replace, ReplaceReply,
+};
 
 /// The number of hand-overs. Most of them must be reported in time: a busy machine may be late with a few.
 const HAND_OVERS: usize = 9;
@@ -125,6 +127,38 @@ pub(crate) async fn a_release_ends_a_place_in_the_queue(place: Place) -> Result<
     waiting.releases().await?;
     let (holder, _) = &waiting.holder;
     holder.takes(&long(&waiting.key, &holder.owner())).await.map(drop)
+}
+
+pub(crate) async fn waiters_keep_their_places_when_the_lock_is_replaced(place: Place) -> Result<(), Broken> {
+    let waiting = Waiting::begin(&place, place.process_apart().await?, LONG).await?;
+    let ((holder, first), (waiter, next), key) = (&waiting.holder, &waiting.waiter, &waiting.key);
+    if !holder.abilities.replaces {
+        return Ok(());
+    }
+    let newcomer = place.process_apart().await?;
+    let (second, late) = (newcomer.owner(), newcomer.owner());
+    let reply = newcomer.replace(&Replace::new(key.clone(), first, &second, LONG)).await?;
+    let is_right = matches!(reply, ReplaceReply::Replaced { .. });
+    ensure!(is_right, "{first} has `{key}`, and replacing it says {reply:?}");
+    newcomer.meets(&waits(key, &late, LONG, LONG)).await?;
+    newcomer.gives_back(key, &second).await?;
+    let end = Instant::now() + BOUND;
+    while !waiter.acquire(&waits(key, next, LONG, LONG)).await?.is_acquired() {
+        let has_overtaken = holder.is_held_by(key, &late).await?;
+        ensure!(!has_overtaken, "{next} waits for `{key}`, and {late}, which came later, has it");
+        ensure!(Instant::now() < end, "`{key}` is free, and {next}, which waits for it, does not acquire it");
+    }
+    waiter.gives_back(key, next).await
+}
+
+pub(crate) async fn a_forced_release_serves_the_next_waiter(place: Place) -> Result<(), Broken> {
+    let waiting = Waiting::begin(&place, place.process_apart().await?, LONG).await?;
+    let ((holder, _), (waiter, next), key) = (&waiting.holder, &waiting.waiter, &waiting.key);
+    ensure!(holder.force_release(key).await?, "`{key}` is held, and its forced release says that it is not");
+    waiting.is_granted().await?;
+    let reply = waiter.acquire(&waits(key, next, LONG, LONG)).await?;
+    ensure!(reply.is_acquired(), "`{key}` was released by force, and {next}, the next, is told {reply:?}");
+    waiter.gives_back(key, next).await
 }
 
 /// The owner has died, so it does not ask.
