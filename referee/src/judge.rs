@@ -39,7 +39,8 @@ pub enum Cause {
     CutOff,
     /// The library reported the loss to the first holder, but the message was in flight or late.
     ToldLate,
-    /// The process of the first holder was stopped, so it could not notice the loss before it acted.
+    /// The process of the first holder was stopped within the last ttl, so it may not have noticed the loss before it
+    /// acted. A stop before that excuses nothing: the holder has run for a whole ttl since then.
     Paused,
 }
 
@@ -83,6 +84,18 @@ pub struct Hang {
 }
 
 impl Verdict {
+    /// Whether nothing was found, in this history, for which the library is to blame. An overlap is excused if the first
+    /// holder was stopped within the last ttl, or reported the loss within a quarter of the ttl.
+    #[must_use]
+    pub fn is_clean(&self, history: &History) -> bool {
+        self.overlaps_by(Cause::Unexplained) + self.overlaps_by(Cause::CutOff) == 0
+            && self.longest(Cause::ToldLate) <= history.ttl / 4
+            && self.tokens.is_empty()
+            && self.hangs.is_empty()
+            && history.refused_after_calm.is_empty()
+            && history.misbehaved.is_empty()
+    }
+
     /// The number of overlaps with this cause.
     #[must_use]
     pub fn overlaps_by(&self, cause: Cause) -> usize {
@@ -114,7 +127,7 @@ pub fn judge(history: &History) -> Verdict {
         sections: granted.len(),
         errors: history.requests.iter().filter(|request| request.failed.is_some()).count(),
         lost: granted.iter().filter(|(_, section)| section.end == End::Lost).count(),
-        overlaps: overlaps(&granted, &history.faults),
+        overlaps: overlaps(&granted, history),
         tokens: token_faults(&granted),
         hangs: hangs(history),
         recovery: recovery(&granted, history),
@@ -123,7 +136,7 @@ pub fn judge(history: &History) -> Verdict {
     }
 }
 
-fn overlaps(granted: &[(&Request, &Section)], faults: &[Fault]) -> Vec<Overlap> {
+fn overlaps(granted: &[(&Request, &Section)], history: &History) -> Vec<Overlap> {
     let mut found = Vec::new();
     let mut held: HashMap<usize, Vec<(&Request, &Section)>> = HashMap::new();
     for &(request, section) in granted {
@@ -139,7 +152,7 @@ fn overlaps(granted: &[(&Request, &Section)], faults: &[Fault]) -> Vec<Overlap> 
                 processes: (first.process, request.process),
                 from: section.from,
                 until: earlier.until.min(section.until),
-                cause: cause(first, earlier, section.from, faults),
+                cause: cause(first, earlier, section.from, history),
                 told_released: earlier.release.as_ref().is_some_and(|release| release.confirmed),
             });
         }
@@ -148,10 +161,11 @@ fn overlaps(granted: &[(&Request, &Section)], faults: &[Fault]) -> Vec<Overlap> 
     found
 }
 
-fn cause(first: &Request, earlier: &Section, at: Duration, faults: &[Fault]) -> Cause {
+fn cause(first: &Request, earlier: &Section, at: Duration, history: &History) -> Cause {
     let touched = |stopped: bool| {
+        let since = if stopped { first.sent.max(at.saturating_sub(history.ttl)) } else { first.sent };
         let kind = |fault: &&Fault| (fault.kind == FaultKind::Stop) == stopped;
-        faults.iter().filter(kind).any(|fault| fault.touches(first.process, first.sent, at))
+        history.faults.iter().filter(kind).any(|fault| fault.touches(first.process, since, at))
     };
     if touched(true) {
         Cause::Paused

@@ -100,8 +100,8 @@ fn a_holder_that_was_stopped_could_not_know() {
     let stopped = vec![fault(FaultKind::Stop, Some(1), 500, 2_200)];
     let verdict = judged(requests.clone(), stopped);
     assert_eq!((verdict.overlaps.len(), verdict.overlaps_by(Cause::Paused)), (1, 1));
-    // A stop of the other process, or before the request, or after the second grant, explains nothing.
-    for unrelated in [(2, 500, 1_000), (1, 2_001, 2_200)] {
+    // A stop of the other process, or longer ago than a ttl, or after the second grant, explains nothing.
+    for unrelated in [(2, 1_500, 1_700), (1, 500, 999), (1, 2_001, 2_200)] {
         let (process, from, until) = unrelated;
         let verdict = judged(requests.clone(), vec![fault(FaultKind::Stop, Some(process), from, until)]);
         assert_eq!(verdict.overlaps_by(Cause::Unexplained), 1, "{unrelated:?}");
@@ -124,6 +124,23 @@ fn a_loss_that_is_told_after_the_second_grant_is_late() {
     assert_eq!((verdict.overlaps_by(Cause::ToldLate), verdict.lost), (1, 1));
     assert_eq!(verdict.longest(Cause::ToldLate), ms(30));
     assert!(!verdict.overlaps[0].told_released);
+}
+
+#[test]
+fn a_verdict_is_clean_unless_the_library_is_to_blame() {
+    let told_after =
+        |late: u64| vec![ending(held(1, 0, 10, 2_000 + late), End::Lost), held(2, 0, 2_000, 2_500)];
+    let calm = History { ttl: ms(1_000), bound: ms(5_000), ..History::default() };
+    let is_clean = |history: &History| judge(history).is_clean(history);
+    for (late, clean) in [(250, true), (251, false)] {
+        assert_eq!(is_clean(&History { requests: told_after(late), ..calm.clone() }), clean, "{late}");
+    }
+    let stop = |from, until| vec![fault(FaultKind::Stop, Some(1), from, until)];
+    for (faults, clean) in [(stop(1_100, 1_200), true), (stop(100, 200), false)] {
+        let requests = vec![held(1, 0, 10, 3_000), held(2, 0, 2_000, 2_500)];
+        assert_eq!(is_clean(&History { requests, faults, ..calm.clone() }), clean);
+    }
+    assert!(!is_clean(&History { misbehaved: vec!["ended by itself".to_owned()], ..calm }));
 }
 
 #[test]

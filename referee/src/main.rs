@@ -12,7 +12,7 @@ use std::{error::Error, path::Path, process::ExitCode};
 
 use distlock_referee::{
     campaign::{self, Options},
-    judge::{Cause, judge},
+    judge::judge,
     picture, report, results, table,
 };
 
@@ -69,6 +69,5 @@ fn judged(options: &Options, directory: Option<&Path>, command: &str) -> Result<
         std::fs::write(directory.join("report.json"), format!("{json:#}\n"))?;
         std::fs::write(directory.join("report.html"), picture::html(&text, &history, &verdict.overlaps))?;
     }
-    let overlaps = verdict.overlaps_by(Cause::Unexplained) + verdict.overlaps_by(Cause::CutOff);
-    Ok(overlaps + verdict.tokens.len() + verdict.hangs.len() + history.refused_after_calm.len() == 0)
+    Ok(verdict.is_clean(&history))
 }

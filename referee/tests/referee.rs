@@ -76,6 +76,7 @@ fn distlock_passes_all_faults() {
     assert!(verdict.hangs.is_empty(), "{:?}", verdict.hangs);
     assert!(history.refused_after_calm.is_empty(), "{:?}", history.refused_after_calm);
     assert!(history.misbehaved.is_empty(), "{:?}", history.misbehaved);
+    assert!(verdict.is_clean(&history), "told late: {:?}", verdict.longest(Cause::ToldLate));
 }
 
 #[test]
