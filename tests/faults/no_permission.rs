@@ -36,15 +36,20 @@ async fn a_user_without_the_keys_is_told_so_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_without_scripts_leaves_nothing() {
+async fn a_user_without_scripts_is_refused_at_the_release_and_leaves_nothing() {
     let server = RedisServer::options().user("worker", "on >secret ~* &* +@all -eval -evalsha").start();
-    let connected = LockManager::builder().url(server.url_as("worker", "secret")).connect().await;
-    if let Ok(manager) = connected
-        && let Ok(guard) = manager.lock("k").ttl(Duration::from_secs(2)).acquire().await
-    {
-        drop(guard.release().await);
-    }
-    residue::expires_within(&server, Duration::from_secs(2));
+    let manager = LockManager::builder().url(server.url_as("worker", "secret")).connect().await.unwrap();
+    let ttl = Duration::from_secs(2);
+    // A free lock is acquired by a plain command.
+    let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
+    let released = tokio::time::timeout(SOON, guard.release()).await.expect("not after the ttl");
+    assert_says(&released.unwrap_err(), "permission");
+    let again = tokio::time::timeout(SOON, manager.lock("other").wait(LONG).acquire()).await;
+    let error = again.expect("not after the wait").unwrap_err();
+    assert!(!error.is_busy(), "{error:?}");
+    assert_says(&error, "permission");
+    residue::expires_within(&server, ttl);
+    residue::none(&server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

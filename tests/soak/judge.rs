@@ -2,6 +2,7 @@
 //! code with the judge of the other tests.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use crate::record::{Failure, Kind, Section, Write};
 
@@ -21,6 +22,19 @@ pub(crate) const EXPECTED: [&str; 4] = ["Busy", "Lost", "Unavailable", "Cancelle
 pub(crate) struct Excuse {
     pub(crate) from: u64,
     pub(crate) to: u64,
+}
+
+/// How much of the time between two instants is excused.
+pub(crate) fn excused(excuses: &[Excuse], begin: u64, end: u64) -> Duration {
+    let mut spans: Vec<_> =
+        excuses.iter().map(|excuse| (excuse.from.max(begin), excuse.to.min(end))).collect();
+    spans.sort_unstable();
+    let (mut all, mut counted) = (0, begin);
+    for (from, to) in spans {
+        all += to.saturating_sub(from.max(counted));
+        counted = counted.max(to);
+    }
+    Duration::from_micros(all)
 }
 
 /// The events of a round.

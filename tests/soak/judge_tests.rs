@@ -169,3 +169,11 @@ fn waits_are_counted_from_the_calm() {
     let round = Round { sections: vec![waited], calm: 50, ..Round::default() };
     assert_eq!(Judge::default().judge(&round).longest_wait, 40);
 }
+
+#[test]
+fn excused_time_counts_once() {
+    let spans = [(5, 12), (8, 15), (30, 40), (95, u64::MAX)];
+    let excuses: Vec<_> = spans.into_iter().map(|(from, to)| Excuse { from, to }).collect();
+    assert_eq!(excused(&excuses, 10, 100), Duration::from_micros(5 + 10 + 5));
+    assert_eq!(excused(&[], 10, 100), Duration::ZERO);
+}

@@ -9,7 +9,7 @@
 //! Prints a row for each store and exits with 1 if a promise was broken. Everything runs on 127.0.0.1. The seed decides
 //! the faults and their order, but not their timing relative to the work. With `--store control`, every other client
 //! uses only locks in its own memory, so the judge must find overlaps. With `--sections`, the length is a number of
-//! sections, and no times are judged.
+//! sections, and no times are judged. But all of these sections, and eight faults, must have come within two minutes.
 //!
 //! All stores share the clients and their plans, the faults of clients and links, and the judge. `servers` has a file
 //! for each store: its servers, the faults that only they have, and after which of these a second holder is possible by
@@ -24,8 +24,8 @@
 //! | writes | refused by a register that checks tokens although their holders held the lock |
 //! | overdue | requests and releases that took longer than they may, or hung |
 //! | too long | leases that outlived `max_hold`, or their ttl without renewal |
-//! | residue | keys that stayed when all processes had ended, or that have no ttl |
-//! | by design | of the above, what happened in a fail-over that may lose writes, or after a server has forgotten its locks; it is not counted there |
+//! | never expires | keys that were left 20 s after all processes had ended, which is longer than every lease, or that have no ttl |
+//! | by design | of the above, what happened in a fail-over that may lose writes, or after a server has forgotten its locks; it is not counted there. Then the share of such time |
 //! | longest wait | of a request, from the end of all faults |
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, clippy::expect_used)]
