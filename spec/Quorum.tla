@@ -50,7 +50,9 @@ Idle == [ph |-> "idle",   \* idle; ask: a round asks for the lock; fence: a high
          dl |-> 0,        \* the deadline of the lease that it asks for, or has
          next |-> 0,      \* the deadline, if the round of renewal succeeds; 0: there is none under way
          missing |-> {},  \* held, but not on these servers
-         asked |-> {}]    \* of those, asked since the last tick
+         asked |-> {},    \* of those, asked since the last tick
+         forgot |-> {}]   \* servers that lost their data after their "yes", before the section began: until the next
+                          \* renewal, it does not know that the lock is missing there
 
 AllLeft == [starts |-> Starts, renewals |-> Renewals, restarts |-> Restarts, breaks |-> Breaks]
 
@@ -123,7 +125,7 @@ Start(p) ==
 \* missing are asked again.
 Held(p, c, rest) ==
   /\ Do(p, [Over(c) EXCEPT !.ph = "held", !.dl = IF On("counts-from-its-request") THEN c.dl ELSE TTL,
-                           !.missing = Servers \ c.yes], {}, rest)
+                           !.missing = Servers \ c.yes, !.forgot = c.forgot], {}, rest)
   /\ log' = [top |-> Max(log.top, c.f), bad |-> log.bad \cup (IF c.f <= log.top THEN {"token fell"} ELSE {})]
 
 Fails(p, c, rest) == Do(p, Over(c), Undo(p, c), rest) /\ UNCHANGED log
@@ -132,7 +134,7 @@ Fails(p, c, rest) == Do(p, Over(c), Undo(p, c), rest) /\ UNCHANGED log
 Decide(p, c, rest) ==
   IF Cardinality(c.yes) >= Most
   THEN IF c.ph = "fence" \/ c.high < c.f \/ ~On("proposals-are-compared") THEN Held(p, c, rest)
-       ELSE LET back == [c EXCEPT !.ph = "fence", !.f = c.high + 1, !.yes = {}, !.no = {}]
+       ELSE LET back == [c EXCEPT !.ph = "fence", !.f = c.high + 1, !.yes = {}, !.no = {}, !.forgot = {}]
             IN  /\ Do(p, back, {Msg("fence", p, s, c.n) @@ [f |-> back.f] : s \in c.yes}, rest)
                 /\ UNCHANGED log
   ELSE IF Cardinality(c.no) > Cardinality(Servers) - Most THEN Fails(p, c, rest)
@@ -177,7 +179,8 @@ Release(p) == /\ cl[p].ph = "held"
 
 Renew(p) ==
   LET c == [cl[p] EXCEPT !.r = @ + 1, !.next = TTL,
-                         !.yes = IF On("renewed-by-a-majority-of-this-round") THEN {} ELSE @, !.no = {}, !.young = {}]
+                         !.yes = IF On("renewed-by-a-majority-of-this-round") THEN {} ELSE @, !.no = {}, !.young = {},
+                         !.forgot = {}]
   IN  /\ cl[p].ph = "held" /\ Less("renewals")
       /\ Do(p, c, {Msg("renew", p, s, c.n) @@ [r |-> c.r] : s \in Servers}, net)
       /\ UNCHANGED <<sv, log>>
@@ -218,7 +221,7 @@ Restart(s) ==
   /\ Less("restarts")
   /\ sv' = [sv EXCEPT ![s] = [val |-> Free, until |-> 0, top |-> 0, young |-> Longest]]
   /\ cl' = [p \in Procs |-> IF cl[p].ph = "held" THEN [cl[p] EXCEPT !.missing = @ \cup {s}, !.yes = @ \ {s}]
-                            ELSE Broke(cl[p], {s})]
+                            ELSE [Broke(cl[p], {s}) EXCEPT !.forgot = @ \cup ({s} \cap cl[p].yes)]]
   /\ net' = {m \in net : m.s /= s} \cup UNION {Cut({s}, p) : p \in Procs}
   /\ UNCHANGED log
 
@@ -247,7 +250,7 @@ Tick ==
                                    ELSE [cl[p] EXCEPT !.dl = Down(@), !.next = Down(@), !.asked = {}]]
          /\ net' = net \cup UNION {Undo(p, cl[p]) : p \in {p \in Procs : ends(p)}}
   /\ log' = [log EXCEPT !.bad = @ \cup IF Late = 0 /\ \E p \in Procs, s \in Servers : cl[p].ph = "held" /\ sv[s].val = Free
-                                                                                         /\ s \notin cl[p].asked
+                                                                         /\ s \notin cl[p].asked \cup cl[p].forgot
                                        THEN {"missing"} ELSE {}]
   /\ UNCHANGED left
 
@@ -276,7 +279,8 @@ NoOrphan == \A s \in Servers :
               t /= Free => \/ (cl[t[1]].ph /= "idle" /\ cl[t[1]].n = t[2])
                            \/ \E m \in net : m.p = t[1] /\ m.n = t[2]
 
-\* A lock that is held stands on every server that is free for it, or was asked since the last tick (Late = 0).
+\* A lock that is held stands on every server that is free for it, or was asked since the last tick, or lost its data
+\* before the section began (Late = 0).
 NothingMissing == "missing" \notin log.bad
 
 Symmetry == Permutations(Procs) \cup Permutations(Servers)
