@@ -74,8 +74,9 @@ refuse() {
     echo "$2: $refused"
 }
 
-# mutant NAME PATTERN: a run of engines that break this rule. Those of `--faults` are the same without a broken rule. What they do wrong may not happen in the first one. Runs
-# whose refused line does not match are refused for another reason, and do not count.
+# mutant NAME PATTERN: a run of engines that break this rule. What they do wrong may not happen in the first one. Runs
+# whose refused line does not match are refused for another reason, and do not count. Without the mistake, these are the
+# runs of `--faults`, which are accepted.
 mutant() {
     local attempt
     for attempt in {1..40}; do
