@@ -61,7 +61,7 @@ mod with_sessions {
         |address| ToyStore::with_sessions(address, Duration::from_secs(60)),
         Queue::Hidden
     );
-    conformance!(Toy, lacks: shared, limited, min_hold, queue, ttl, values, hand_over);
+    conformance!(Toy, lacks: shared, limited, min_hold, queue, ttl, hand_over);
 }
 
 const TIMEOUT: Duration = Duration::from_secs(2);

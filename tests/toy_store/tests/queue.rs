@@ -165,8 +165,8 @@ async fn a_grant_ends_with_its_claim_and_a_place_with_its_life() {
     let mut is_next = async || raw.ask(&acquire(3, "50 600000")).await.starts_with("HELD");
     eventually("the claim is over", &mut is_next).await;
     assert!(raw.ask(&acquire(4, "600000 50")).await.contains(" FIRST dl1:c:3 "));
-    assert!(raw.ask("INSPECT 6b").await.starts_with("LOCK x 1 "));
-    let mut is_gone = async || raw.ask("INSPECT 6b").await.starts_with("LOCK x 0 ");
+    assert!(raw.ask("INSPECT 6b").await.starts_with("LOCK x - 1 "));
+    let mut is_gone = async || raw.ask("INSPECT 6b").await.starts_with("LOCK x - 0 ");
     eventually("the place is gone", &mut is_gone).await;
     assert_eq!(raw.ask("RELEASE 6b dl1:c:3").await, "RELEASED");
     assert_eq!(server.keys(), Vec::<String>::new());

@@ -157,7 +157,10 @@ pub(crate) async fn a_forced_release_serves_the_next_waiter(place: Place) -> Res
     ensure!(holder.force_release(key).await?, "`{key}` is held, and its forced release says that it is not");
     waiting.is_granted().await?;
     let reply = waiter.acquire(&waits(key, next, LONG, LONG)).await?;
-    ensure!(reply.is_acquired(), "`{key}` was released by force, and {next}, the next, is told {reply:?}");
+    ensure!(
+        reply.is_acquired(),
+        "`{key}` was released by force, and the acquire of {next}, the next, says {reply:?}"
+    );
     waiter.gives_back(key, next).await
 }
 
