@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records runs of a real Redis and several clients of one process, each with a link of its own, and checks with TLC that
-# each run is a behaviour of the specification (spec/Trace.tla). Runs that were broken by hand, and those of engines that
-# break a rule, must be refused.
+# each run is a behaviour of the specification (spec/Trace.tla). Runs that were broken by hand, and those of engines
+# that break a rule, must be refused.
 #
 #   scripts/check_traces.sh            a few short runs
 #   scripts/check_traces.sh --faults   runs with faults, of 10 000 sections and more

@@ -84,7 +84,7 @@ pub struct Hang {
 }
 
 impl Verdict {
-    /// Whether nothing was found, in this history, for which the library is to blame. An overlap is excused if the first
+    /// Whether nothing was found in this history for which the library is to blame. An overlap is excused if the first
     /// holder was stopped within the last ttl, or reported the loss within a quarter of the ttl.
     #[must_use]
     pub fn is_clean(&self, history: &History) -> bool {
