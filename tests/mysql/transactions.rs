@@ -74,8 +74,10 @@ async fn a_transaction_that_outlasts_its_lease_takes_no_other_lease_with_it() {
     let server = MariaDbServer::shared();
     let (url, prefix) = tables_of_its_own(server);
     let manager = manager(&url).await;
-    let acquire = |key: &str| manager.lock(key).ttl(Duration::from_secs(9)).fenced().acquire();
-    let (guard, other) = (acquire("order:42").await.unwrap(), acquire("order:43").await.unwrap());
+    let ttl = Duration::from_secs(9);
+    let acquire = async |key: &str| manager.lock(key).ttl(ttl).fenced().acquire().await.unwrap();
+    // Without a renewal, the other lease would end first.
+    let (other, guard) = (acquire("order:43").await, acquire("order:42").await);
     let mut conn = server.admin().await;
     conn.query_drop("BEGIN").await.unwrap();
     assert!(asserts(&mut conn, &prefix, guard.fencing_token().unwrap().get()).await);

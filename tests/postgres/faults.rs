@@ -69,8 +69,9 @@ async fn a_row_that_an_administrator_locks_delays_no_other_command_for_long() {
 async fn a_row_that_stays_locked_takes_no_other_lease_with_it() {
     let server = PostgresServer::start();
     let one = manager(&server.url(), "distlock").await;
-    let acquire = |key: &str| one.lock(key).ttl(Duration::from_secs(9)).acquire();
-    let (locked, other) = (acquire("a").await.unwrap(), acquire("b").await.unwrap());
+    let acquire = async |key: &str| one.lock(key).ttl(Duration::from_secs(9)).acquire().await.unwrap();
+    // Without a renewal, the other lease would end first.
+    let (other, locked) = (acquire("b").await, acquire("a").await);
     let administrator = server.admin().await;
     let sql = "BEGIN; SELECT FROM distlock.lock_1 WHERE key = 'a' FOR UPDATE";
     administrator.batch_execute(sql).await.unwrap();
