@@ -76,7 +76,7 @@ async fn a_transaction_that_outlasts_its_lease_takes_no_other_lease_with_it() {
     let manager = manager(&url).await;
     let ttl = Duration::from_secs(9);
     let acquire = async |key: &str| manager.lock(key).ttl(ttl).fenced().acquire().await.unwrap();
-    // Without renewals, the others would end first. Those that were acquired at about the same time are renewed together.
+    // Without renewals, the others would end first. The locked one is renewed together with the one before it.
     let others = [acquire("order:43").await, acquire("order:44").await];
     let guard = acquire("order:42").await;
     let mut conn = server.admin().await;

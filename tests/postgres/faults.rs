@@ -70,7 +70,7 @@ async fn a_row_that_stays_locked_takes_no_other_lease_with_it() {
     let server = PostgresServer::start();
     let one = manager(&server.url(), "distlock").await;
     let acquire = async |key: &str| one.lock(key).ttl(Duration::from_secs(9)).acquire().await.unwrap();
-    // Without renewals, the others would end first. Those that were acquired at about the same time are renewed together.
+    // Without renewals, the others would end first. The locked one is renewed together with the one before it.
     let others = [acquire("b").await, acquire("c").await];
     let locked = acquire("a").await;
     let administrator = server.admin().await;
