@@ -218,15 +218,29 @@ impl Extending<'_> {
     /// Waits for the server's reply.
     pub(crate) async fn confirmed(self) -> Result<(), Failed> {
         let Extending { cell, held, awaited } = self;
-        let lost = |otherwise| match cell.state(clock::now()) {
-            CellState::Lost(reason) => Err(Failed::Lost(reason)),
-            CellState::Until(_) | CellState::Released => otherwise,
-        };
-        if !held {
-            let released = cell.state(clock::now()) == CellState::Released;
-            let reason = if released { LostReason::Released } else { LostReason::Expired };
-            return lost(Err(Failed::Lost(reason)));
+        if held {
+            confirmed(awaited.confirmation().await)?;
         }
-        confirmed(awaited.confirmation().await).and_then(|()| lost(Ok(())))
+        match cell.state(clock::now()) {
+            CellState::Lost(reason) => Err(Failed::Lost(reason)),
+            CellState::Until(_) | CellState::Released if held => Ok(()),
+            CellState::Until(_) => Err(Failed::Lost(LostReason::Expired)),
+            CellState::Released => Err(Failed::Lost(LostReason::Released)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LockError;
+    use crate::manager::LockManager;
+
+    #[tokio::test]
+    async fn a_lock_whose_section_has_ended_is_not_extended_because_it_was_released() {
+        let manager = LockManager::in_memory();
+        let held = manager.lock("k").run(async |held| held.clone()).await.unwrap();
+        let error = held.extend(Duration::from_secs(1)).await.unwrap_err();
+        assert!(matches!(error, LockError::Lost { reason: LostReason::Released, .. }), "{error}");
     }
 }

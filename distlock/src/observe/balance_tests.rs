@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+
 use super::recorder::{HoldEnd, LeaderSeen, Recorder, Seen};
 use super::{Event, Observer, Observers};
 use crate::lease_cell::How;
 use crate::manager::LockManager;
+use crate::simulation::wakes::Wakes;
 
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -194,6 +197,30 @@ fn the_panic_of_an_observer_is_contained_and_the_others_are_told() {
     let observers = Observers::default().and(Arc::new(Panicking)).and(recorder.clone());
     observers.tell(&Event::Abandoned { label: &Cow::Borrowed("it"), keys: 1, waited: Duration::ZERO });
     assert_eq!(recorder.under("it"), [Seen::Abandoned]);
+}
+
+/// Sends, at each loss, how often the task that waits for it has been woken.
+struct AtLoss(Wakes, mpsc::UnboundedSender<usize>);
+
+impl Observer for AtLoss {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::Lost { .. } = event {
+            self.1.send(self.0.count()).unwrap();
+        }
+    }
+}
+
+/// An observer may be slow, and the body must not run on for that time.
+#[tokio::test]
+async fn a_body_is_told_of_a_loss_before_observers() {
+    let (wakes, (sender, mut told)) = (Wakes::default(), mpsc::unbounded_channel());
+    let waker = wakes.waker();
+    let manager = LockManager::in_memory_observed_by(Arc::new(AtLoss(wakes, sender)));
+    let guard = manager.lock("k").acquire().await.unwrap();
+    let mut lost = pin!(guard.lost());
+    assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(manager.force_release("k").await.unwrap());
+    assert_eq!(told.recv().await, Some(1));
 }
 
 /// What happens to the connections of a manager is reported to the observers of this manager only.
