@@ -9,18 +9,23 @@ use rustix::process::Signal;
 
 use super::{Running, assert_status, distlock, holding, is_free, output, text};
 
-#[test]
-fn a_leader_runs_its_command_again_in_a_later_term() {
-    let server = RedisServer::start();
+/// Leads for two terms, and ends.
+fn leads_twice(server: &RedisServer, stderr: impl Into<Stdio>) {
     let arguments = ["leader", "office", "--ttl", "3s", "--kill-after", "500ms", "-c"];
     let arguments = [&arguments[..], &["echo $DISTLOCK_FENCE; sleep 1000"]].concat();
-    let mut running = Running::start(&mut distlock(&server, &arguments));
+    let mut running = Running::start(distlock(server, &arguments).stderr(stderr));
     let first: u64 = running.line().parse().unwrap();
-    assert_status(&output(&mut distlock(&server, &["release", "office", "--force"])), 0);
+    assert_status(&output(&mut distlock(server, &["release", "office", "--force"])), 0);
     let second: u64 = running.line().parse().unwrap();
     assert!(second > first);
     running.signal(Signal::TERM);
     assert_eq!(running.status().signal(), Some(15));
+}
+
+#[test]
+fn a_leader_runs_its_command_again_in_a_later_term() {
+    let server = RedisServer::start();
+    leads_twice(&server, Stdio::inherit());
     assert!(is_free(&server, "office"));
 }
 
@@ -53,18 +58,9 @@ fn a_term_is_told_and_has_a_label_and_a_limit() {
 /// The reader of its messages has ended, and each term prints two.
 #[test]
 fn a_closed_standard_error_ends_no_leader() {
-    let server = RedisServer::start();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let arguments = ["leader", "office", "--ttl", "3s", "--kill-after", "500ms", "-c"];
-    let arguments = [&arguments[..], &["echo $DISTLOCK_FENCE; sleep 1000"]].concat();
-    let mut running = Running::start(distlock(&server, &arguments).stderr(writer));
-    let first: u64 = running.line().parse().unwrap();
-    assert_status(&output(&mut distlock(&server, &["release", "office", "--force"])), 0);
-    let second: u64 = running.line().parse().unwrap();
-    assert!(second > first);
-    running.signal(Signal::TERM);
-    assert_eq!(running.status().signal(), Some(15));
+    leads_twice(&RedisServer::start(), writer);
 }
 
 #[test]

@@ -40,8 +40,8 @@ pub(super) struct LockFile {
     identity: (u64, u64),
     log: PathBuf,
     db: Connection,
-    /// Keeps others from writing while `db` writes the log back. A connection cannot do both.
-    guard: Connection,
+    /// Holds the write lock while `db` writes the log back. A connection cannot do both.
+    writer: Connection,
     boot: String,
     /// The log is written back when it reaches this length.
     longest_log: u64,
@@ -56,7 +56,7 @@ impl LockFile {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || Connection::open_with_flags(path, flags).map_err(errors::undone);
-        let ((db, guard), identity) = opened(path, || Ok((open()?, open()?)))?;
+        let ((db, writer), identity) = opened(path, || Ok((open()?, open()?)))?;
         let log = log_of(path)?;
         db.busy_timeout(busy_timeout).map_err(errors::undone)?;
         let mode: String =
@@ -70,15 +70,15 @@ impl LockFile {
         // Only `shorten_log` writes the log back. Before SQLite 3.51.3, a checkpoint that runs at the same time as a
         // commit can damage the file (the WAL-reset bug). And if the name refers to another file by now, closing this
         // file would remove the log of that file.
-        for db in [&db, &guard] {
+        for db in [&db, &writer] {
             db.pragma_update(None, "wal_autocheckpoint", 0).map_err(errors::undone)?;
             db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(errors::undone)?;
         }
         // A writer that begins the log again cuts it to the length that it needs.
         db.pragma_update(None, "journal_size_limit", 0).map_err(errors::undone)?;
-        guard.busy_timeout(Duration::ZERO).map_err(errors::undone)?;
+        writer.busy_timeout(Duration::ZERO).map_err(errors::undone)?;
         let path = path.to_owned();
-        let mut file = LockFile { path, identity, log, db, guard, boot, longest_log: LONGEST_LOG };
+        let mut file = LockFile { path, identity, log, db, writer, boot, longest_log: LONGEST_LOG };
         // The file is locked only in this case. So others can open and read it even if a process keeps it locked.
         if file.read(|db, _| lacks_tables(db))? {
             file.write(None, Durable::Yes, |tx, _| tx.execute_batch(TABLES))?;
@@ -129,7 +129,7 @@ impl LockFile {
             self.longest_log = LONGEST_LOG;
         }
         if length > self.longest_log
-            && let Ok(_nobody_writes) = self.guard.transaction_with_behavior(TransactionBehavior::Immediate)
+            && let Ok(_nobody_writes) = self.writer.transaction_with_behavior(TransactionBehavior::Immediate)
         {
             drop(self.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
             self.longest_log = 2 * length;

@@ -283,8 +283,13 @@ impl Desk {
     }
 
     fn busy_behind(&mut self, context: Sent, holder: &str, place: Place) {
+        self.busy_for(context, holder, TTL, place);
+    }
+
+    /// The holder's lease lasts for `left`.
+    fn busy_for(&mut self, context: Sent, holder: &str, left: Duration, place: Place) {
         let server_time = Some(self.server_time());
-        let (remaining, front) = (Remaining::For(TTL), place == Place::First);
+        let (remaining, front) = (Remaining::For(left), place == Place::First);
         self.answer(context, Ok(AcquireReply::Busy { server_time, holder: holder.into(), remaining, front }));
     }
 

@@ -47,9 +47,7 @@ fn a_crashed_holder_is_asked_for_when_its_lease_has_run_out() {
     let (context, _) = desk.next();
     desk.busy(context);
     let (context, ..) = desk.next_enter();
-    let server_time = Some(desk.server_time());
-    let (holder, remaining) = ("dl1:other:1".into(), Remaining::For(ms(700)));
-    desk.answer(context, Ok(AcquireReply::Busy { server_time, holder, remaining, front: false }));
+    desk.busy_for(context, "dl1:other:1", ms(700), Place::Behind);
     let slept = desk.sleep();
     assert!(slept >= ms(700) && slept <= ms(750), "{slept:?}");
 }
@@ -163,9 +161,7 @@ fn a_holder_that_remains_for_ever_is_asked_about_at_every_heartbeat() {
     let (context, _) = desk.next();
     desk.busy(context);
     let (context, ..) = desk.next_enter();
-    let (server_time, remaining) = (Some(desk.server_time()), Remaining::For(Duration::MAX));
-    let holder = "dl1:other:1".into();
-    desk.answer(context, Ok(AcquireReply::Busy { server_time, holder, remaining, front: false }));
+    desk.busy_for(context, "dl1:other:1", Duration::MAX, Place::Behind);
     desk.sleep();
     desk.next_enter();
 }
