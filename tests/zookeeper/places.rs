@@ -46,7 +46,7 @@ async fn an_owner_has_one_place_although_it_could_not_leave_it() {
     let once = Acquire::new("k", &owner, LONG);
     let mut queued = once.clone();
     queued.queue = Some(Queue::new(LONG, LONG));
-    permit(Permission::CREATE | Permission::READ | Permission::ADMIN).await;
+    permit(Permission::CREATE | Permission::READ | Permission::WRITE | Permission::ADMIN).await;
     store.acquire(&once).await.unwrap_err();
     permit(Permission::ALL).await;
     let busy = store.acquire(&queued).await.unwrap();

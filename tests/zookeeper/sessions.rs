@@ -60,9 +60,14 @@ async fn a_session_goes_on_over_another_connection_and_so_do_its_waiters() {
     guard.release().await.unwrap();
     proxy.pass();
     let next = tokio::time::timeout(Duration::from_secs(10), waiter).await.expect("it asks again");
-    next.unwrap().unwrap().release().await.unwrap();
     held.check().unwrap();
-    held.release().await.unwrap();
+    for guard in [next.unwrap().unwrap(), held] {
+        // The watch may report the turn before the heartbeat on the new connection is answered. A release is then
+        // repeated in the background.
+        if let Err(error) = guard.release().await {
+            assert!(error.is_unavailable(), "{error}");
+        }
+    }
     servers.has_no_locks("/distlock");
 }
 

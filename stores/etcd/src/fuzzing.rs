@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::keys::Names;
 use super::link::lasting;
-use super::places::{Place, QueueState, kept_value, taken_over_value, value};
+use super::places::{Place, QueueState, kept_value, value};
 
 /// The places of a lock, one in each line: the name of the key, `=` and the value.
 pub fn server(data: &[u8]) {
@@ -18,17 +18,13 @@ pub fn server(data: &[u8]) {
     let places: Vec<Place> = data.split(|byte| *byte == b'\n').filter_map(place).collect();
     for place in &places {
         let read = names.read(&place.name);
-        let again = read.as_ref().map(|read| names.place(&read.key, &read.owner));
+        let again = read.as_ref().map(|read| names.place(&read.key, &read.seat));
         assert_eq!(again.as_ref().and_then(|again| names.read(again.as_bytes())), read, "{again:?}");
-        for (value, kept) in [(value(place.kind), false), (kept_value(place.kind), true)] {
-            let again = Place::of(&place.name, value.as_bytes(), &names);
-            assert_eq!(again.map(|again| (again.kind, again.kept)), Some((place.kind, kept)), "{value}");
-        }
-        let next = Place::of(&place.name, taken_over_value("dl1:n:1").as_bytes(), &names);
-        assert_eq!(
-            next.map(|next| (next.owner, next.creator)),
-            Some(("dl1:n:1".into(), place.creator.clone()))
-        );
+        let of = |value: String| Place::of(&place.name, value.as_bytes(), &names);
+        let next = of(value(place.kind, "dl1:n:1")).map(|next| (next.kind, next.kept, next.owner, next.seat));
+        assert_eq!(next, Some((place.kind, false, "dl1:n:1".into(), place.seat.clone())));
+        let kept = of(kept_value(place.kind)).map(|kept| (kept.kind, kept.kept));
+        assert_eq!(kept, Some((place.kind, true)));
     }
     queue(&QueueState::of(places));
     if let Ok(key) = str::from_utf8(data) {

@@ -1,9 +1,9 @@
 //! The names of the keys in etcd.
 //!
 //! Every owner that holds a lock, or waits for it, has a place: a separate key below the key of the lock. The order of
-//! the places is the order of their creation, that is, of their create revisions. The value of a place is its kind. The
-//! first place holds the lock, and with it the readers after it up to the first writer, or as many as a limit allows.
-//! So a hand-off needs no write: the next place holds the lock when the places before it are gone.
+//! the places is the order of their creation, that is, of their create revisions. The value of a place is its kind and
+//! its owner. The first place holds the lock, and with it the readers after it up to the first writer, or as many as a
+//! limit allows. So a hand-off needs no write: the next place holds the lock when the places before it are gone.
 
 use std::fmt::Write;
 
@@ -22,11 +22,12 @@ pub(super) struct Names {
     root: String,
 }
 
-/// The place of an owner in the queue of a lock.
+/// The name of a place in the queue of a lock.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PlaceName {
     pub(super) key: String,
-    pub(super) owner: String,
+    /// The last part. In earlier versions, it is the owner that created the place.
+    pub(super) seat: String,
 }
 
 impl Names {
@@ -65,17 +66,17 @@ impl Names {
         (behind.map_or_else(|| first.clone(), |behind| behind.max(first.clone())), end)
     }
 
-    /// The place of an owner.
-    pub(super) fn place(&self, key: &str, owner: &str) -> String {
-        format!("{}{owner}", self.places(key))
+    /// The place at this seat.
+    pub(super) fn place(&self, key: &str, seat: &str) -> String {
+        format!("{}{seat}", self.places(key))
     }
 
-    /// The owner of the place with this key. `None`: it is not a place.
+    /// The place with this name. `None`: it is not a place.
     pub(super) fn read(&self, name: &[u8]) -> Option<PlaceName> {
         let name = std::str::from_utf8(name).ok()?.strip_prefix(&self.root)?;
-        let (key, owner) = name.strip_prefix("locks/")?.split_once('/')?;
+        let (key, seat) = name.strip_prefix("locks/")?.split_once('/')?;
         let key = percent_decode_str(key).decode_utf8().ok()?.into_owned();
-        Some(PlaceName { key, owner: owner.to_owned() })
+        Some(PlaceName { key, seat: seat.to_owned() })
     }
 }
 
@@ -105,10 +106,10 @@ mod tests {
         let names = Names::below("app/locks");
         for key in ["order:42", "a/b", "a", "a/", "100%", "%2F", "zeile\n", "schlüssel", "", "a b", "\u{7f}"]
         {
-            let place = names.place(key, "dl1:c:7");
+            let place = names.place(key, "c.7");
             assert!(place.starts_with("app/locks/locks/") && place.starts_with(names.all()), "{place}");
-            let (key, owner) = (key.to_owned(), "dl1:c:7".to_owned());
-            assert_eq!(names.read(place.as_bytes()), Some(PlaceName { key, owner }), "{place}");
+            let (key, seat) = (key.to_owned(), "c.7".to_owned());
+            assert_eq!(names.read(place.as_bytes()), Some(PlaceName { key, seat }), "{place}");
         }
         assert_eq!(names.read(names.session("c").as_bytes()), None);
     }

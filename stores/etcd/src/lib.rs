@@ -33,18 +33,18 @@ use etcd_client::Txn;
 use tokio::sync::Notify;
 
 use config::Config;
-use distlock_store::engine::room;
+use distlock_store::engine::{Failure, room};
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, KEPT, LeaseRule, List, LockKind, LockStore,
-    Publish, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents,
-    StoredLock, StoredPage, Waiting as Waits,
+    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, KEPT, LeaseRule, List, LockStore, Publish,
+    Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock,
+    StoredPage, Waiting as Waits,
 };
 use errors::LinkError;
 use link::Link;
 use places::{Place, QueueState};
-use seats::{Seat, TakenOver};
+use seats::{Learnt, Seat, Seats};
 use transactions::{GuardedReply, Left, TxnReply, Wanted};
 use waiting::{WaitState, Waiters};
 
@@ -61,7 +61,7 @@ pub struct EtcdStore {
     /// `None`: no commands can be sent.
     link: Locked<Option<Link>>,
     waiting: Locked<Waiters>,
-    taken_over: Locked<TakenOver>,
+    seats: Locked<Seats>,
     /// Notified once, when the manager has ended.
     closed: Notify,
 }
@@ -77,14 +77,14 @@ impl EtcdStore {
             config,
             link: Locked::default(),
             waiting: Locked::default(),
-            taken_over: Locked::default(),
+            seats: Locked::default(),
             closed: Notify::new(),
         })
     }
 
     /// The place of an owner of this process.
     fn seat(&self, key: &Arc<str>, owner: &str) -> Seat {
-        self.taken_over.lock().seat(&self.config.names, key, owner)
+        self.seats.lock().seat(&self.config.names, key, owner)
     }
 
     fn linked(&self) -> Result<Link, StoreError> {
@@ -161,13 +161,17 @@ impl EtcdStore {
     async fn try_acquire(&self, request: &Acquire, newest: i64) -> Result<Tried, StoreError> {
         let (names, kind) = (&self.config.names, request.kind);
         let (prefix, owner) = (names.places(&request.key), request.owner.as_str());
-        let seat = self.seat(&request.key, owner);
         let link = self.linked()?;
+        let seat = self.seats.lock().take(names, &request.key, owner, kind);
         let queues = request.queue.is_some();
-        let wanted = Wanted { prefix: &prefix, seat: &seat, owner, kind, queues };
+        let wanted = Wanted { prefix: &prefix, seat: &seat, queues };
         let txn = transactions::ask(&link.epoch, &wanted, newest);
         let answer = self.ask_of(&link, &request.key, txn).await?;
         let seen = self.counts(&link, transactions::seen(answer, &link.epoch, names, &wanted))?;
+        let learnt = self.seats.lock().learn(names, &request.key, owner, &seen);
+        if learnt == Learnt::News && seen.written.is_none() {
+            return Ok(Tried::SeatChanged);
+        }
         let position = seen.position(owner);
         if position.is_some_and(|behind| behind < seen.holders().len()) {
             let fence = seen.written.filter(|_| request.fences > 0).and_then(|it| u64::try_from(it).ok());
@@ -185,10 +189,10 @@ impl EtcdStore {
             && let Some(own) = seen.places.get(behind)
         {
             let in_the_way = seen.in_the_way(behind, kind);
-            let before = in_the_way.map(|place| (place.creator.clone(), place.create_revision)).collect();
-            let since = (owner, own.create_revision);
-            if self.waiting.lock().stands_behind(&request.key, since, before, room(kind)) == WaitState::Comes
-            {
+            let before = in_the_way.map(|place| (place.seat.clone(), place.create_revision)).collect();
+            let own = (own.seat.clone(), own.create_revision);
+            let waits = self.waiting.lock().stands_behind(&request.key, owner, own, before, room(kind));
+            if waits == WaitState::Comes {
                 return Ok(Tried::TurnCame);
             }
         }
@@ -202,6 +206,39 @@ impl EtcdStore {
         Ok(Tried::Answered(AcquireReply::Busy(seen.busy(behind).unwrap_or_else(Busy::by_somebody))))
     }
 
+    /// Requests a place until it is decided whether the owner holds the lock.
+    async fn acquire_seated(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
+        let owner = request.owner.as_str();
+        let (mut newest, mut has_place, mut failed) = (0, false, None);
+        for _ in 0..MOST_ATTEMPTS {
+            if request.queue.is_some() {
+                // Before the request is sent, because the places before this one may end before the reply arrives.
+                self.waiting.lock().asks(&request.key, owner);
+            }
+            match self.try_acquire(request, newest).await {
+                Ok(Tried::TurnCame) => (newest, has_place) = (0, true),
+                Ok(Tried::SeatChanged) => newest = 0,
+                Ok(Tried::HasRoom { newest: youngest }) => newest = youngest,
+                Ok(Tried::Answered(reply)) => {
+                    // Otherwise it waits for the notification.
+                    if !matches!(reply, AcquireReply::Busy(_)) {
+                        self.waiting.lock().goes(&request.key, owner);
+                    }
+                    return Ok(reply);
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        self.waiting.lock().goes(&request.key, owner);
+        let too_fast = || format!("{}: others come and go faster than distlock can ask", self.describe());
+        let error = failed.unwrap_or_else(|| StoreError::later(too_fast()));
+        // A place that was taken before still exists, whatever the result of the last transaction is.
+        Err(if has_place { StoreError::unknown(error.to_string()) } else { error })
+    }
+
     /// Keeps the place of an owner of this process taken for this long. `None`: the time is over already.
     async fn keep(
         &self,
@@ -212,19 +249,11 @@ impl EtcdStore {
         let (link, names, seat) = (self.linked()?, &self.config.names, self.seat(key, owner));
         // This lease lasts for that time, because no task renews it.
         let lease = link.grant(transactions::lease_ttl(time)).await.map_err(|error| error.store)?;
-        let mut kind = LockKind::Exclusive;
-        loop {
-            let txn = transactions::keep(&link.epoch, &seat, kind, lease);
-            let Some(answer) = link.txn_with_lease(txn).await? else { return Ok(None) };
-            match self.counts(&link, transactions::left(&answer, &link.epoch, names))? {
-                Left::Done => return Ok(Some(ReleaseReply::Released)),
-                // Once is enough, because a place does not change its kind.
-                Left::Found(Some(found)) if found.lease == link.epoch.lease && found.kind != kind => {
-                    kind = found.kind;
-                }
-                Left::Found(_) => return Ok(Some(ReleaseReply::NotHeld)),
-            }
-        }
+        let Some(answer) = link.txn_with_lease(transactions::keep(&link.epoch, &seat, lease)).await? else {
+            return Ok(None);
+        };
+        let left = self.counts(&link, transactions::left(&answer, &link.epoch, names))?;
+        Ok(Some(released(left == Left::Done)))
     }
 
     /// Ends the place of an owner.
@@ -249,6 +278,8 @@ enum Tried {
     Answered(AcquireReply),
     /// Enough of the places before it are gone, so it holds the lock. Or its own place is gone.
     TurnCame,
+    /// The seat of the owner differs from what the request was based on. Nothing was done.
+    SeatChanged,
     /// It has no place. There was room for another one after the youngest place, which has this revision.
     HasRoom {
         newest: i64,
@@ -276,34 +307,12 @@ impl LockStore for EtcdStore {
     }
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
-        let owner = request.owner.as_str();
-        let (mut newest, mut has_place, mut failed) = (0, false, None);
-        for _ in 0..MOST_ATTEMPTS {
-            if request.queue.is_some() {
-                // Before the request is sent, because the places before this one may end before the reply arrives.
-                self.waiting.lock().asks(&request.key, owner);
-            }
-            match self.try_acquire(request, newest).await {
-                Ok(Tried::TurnCame) => (newest, has_place) = (0, true),
-                Ok(Tried::HasRoom { newest: youngest }) => newest = youngest,
-                Ok(Tried::Answered(reply)) => {
-                    // Otherwise it waits for the notification.
-                    if !matches!(reply, AcquireReply::Busy(_)) {
-                        self.waiting.lock().goes(&request.key, owner);
-                    }
-                    return Ok(reply);
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            }
+        let reply = self.acquire_seated(request).await;
+        let is_unknown = reply.as_ref().is_err_and(|error| error.kind == Failure::Unknown);
+        if !is_unknown {
+            self.seats.lock().forget_free(&request.key, request.owner.as_str());
         }
-        self.waiting.lock().goes(&request.key, owner);
-        let too_fast = || format!("{}: others come and go faster than distlock can ask", self.describe());
-        let error = failed.unwrap_or_else(|| StoreError::later(too_fast()));
-        // A place that was taken before still exists, whatever the result of the last transaction is.
-        Err(if has_place { StoreError::unknown(error.to_string()) } else { error })
+        reply
     }
 
     async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
@@ -323,7 +332,7 @@ impl LockStore for EtcdStore {
                 return RenewReply::Renewed;
             }
             // The owner no longer holds the lock, so no release needs this entry.
-            self.taken_over.lock().forget(key, owner.as_str());
+            self.seats.lock().forget(key, owner.as_str());
             RenewReply::NotHeld
         };
         Ok(held.into_iter().zip(requests).map(reply).collect())
@@ -352,7 +361,7 @@ impl LockStore for EtcdStore {
             Some(reply) => reply,
             None => self.leave(&request.key, owner).await?,
         };
-        self.taken_over.lock().forget(&request.key, owner);
+        self.seats.lock().forget(&request.key, owner);
         Ok(released)
     }
 
@@ -400,7 +409,7 @@ impl LockStore for EtcdStore {
         // After a panic, `run` is called again.
         *self.link.lock() = None;
         self.waiting.lock().clear();
-        self.taken_over.lock().clear();
+        self.seats.lock().clear();
         tokio::select! {
             () = self.supervise(&events) => {}
             () = self.closed.notified() => {}

@@ -9,20 +9,16 @@ use distlock_store::{Busy, KEPT, LockKind, StoredLock};
 /// The value of a place that is kept after its owner has released it, and the end of one that is not exclusive.
 const KEPT_PLACE: &str = "kept";
 
-/// The prefix of the value of an exclusive place that was taken over. Its present owner follows. `kind` reads the value
-/// as exclusive, and so do programs that do not know take-overs.
-pub(super) const TAKEN_OVER: &str = "x ";
-
 /// The maximum number of waiters of a lock that are named.
 const MOST_NAMED: usize = 1_000;
 
-/// The value of a place. The value of a limited place begins with a digit, that of a shared one with `s`. Transactions
-/// compare the values of all places of a lock in this way.
-pub(super) fn value(kind: LockKind) -> String {
+/// The value of a place: its kind, and its owner. The value of a limited place begins with a digit, and that of a shared
+/// one with `s`. Transactions compare the values of all places of a lock in this way.
+pub(super) fn value(kind: LockKind, owner: &str) -> String {
     match kind {
-        LockKind::Exclusive => "x".to_owned(),
-        LockKind::Shared => "s".to_owned(),
-        LockKind::Limited { max_holders } => format!("{max_holders} holders"),
+        LockKind::Exclusive => format!("x {owner}"),
+        LockKind::Shared => format!("s {owner}"),
+        LockKind::Limited { max_holders } => format!("{max_holders} holders {owner}"),
     }
 }
 
@@ -30,23 +26,19 @@ pub(super) fn value(kind: LockKind) -> String {
 pub(super) fn kept_value(kind: LockKind) -> String {
     match kind {
         LockKind::Exclusive => KEPT_PLACE.to_owned(),
-        LockKind::Shared | LockKind::Limited { .. } => format!("{} {KEPT_PLACE}", value(kind)),
+        LockKind::Shared | LockKind::Limited { .. } => value(kind, KEPT_PLACE),
     }
 }
 
-/// The value of a place that this owner has taken over.
-pub(super) fn taken_over_value(owner: &str) -> String {
-    format!("{TAKEN_OVER}{owner}")
-}
-
-fn kind(value: &str) -> LockKind {
-    let limit = value.split_once(' ').and_then(|(limit, _)| limit.parse().ok());
+/// The kind in a value, and the owner. Programs of earlier versions write no owner.
+fn parts(value: &str) -> (LockKind, Option<&str>) {
+    let limited = value.split_once(' ').and_then(|(limit, rest)| Some((limit.parse().ok()?, rest)));
     // With a limit of zero, even the first place would not hold the lock.
-    match limit.filter(|limit| *limit > 0) {
-        Some(max_holders) => LockKind::Limited { max_holders },
-        None if value.starts_with('s') => LockKind::Shared,
-        None => LockKind::Exclusive,
+    if let Some((max_holders, rest)) = limited.filter(|(limit, _)| *limit > 0) {
+        return (LockKind::Limited { max_holders }, rest.split_once(' ').map(|(_, owner)| owner));
     }
+    let kind = if value.starts_with('s') { LockKind::Shared } else { LockKind::Exclusive };
+    (kind, value.strip_prefix("x ").or_else(|| value.strip_prefix("s ")))
 }
 
 /// A place as it was read.
@@ -55,8 +47,8 @@ pub(super) struct Place {
     pub(super) name: Vec<u8>,
     /// Its present owner.
     pub(super) owner: String,
-    /// The owner that created it, from its name. The end of a place is reported by its name.
-    pub(super) creator: String,
+    /// The last part of its name. The end of a place is reported by its name.
+    pub(super) seat: String,
     pub(super) create_revision: i64,
     pub(super) mod_revision: i64,
     pub(super) lease: i64,
@@ -76,17 +68,18 @@ impl Place {
 
     /// Reads a place from its name and its value.
     pub(super) fn of(name: &[u8], value: &[u8], names: &Names) -> Option<Place> {
-        let creator = names.read(name)?.owner;
+        let seat = names.read(name)?.seat;
         let value = String::from_utf8_lossy(value);
+        let (kind, owner) = parts(&value);
         Some(Place {
             name: name.to_vec(),
-            owner: value.strip_prefix(TAKEN_OVER).unwrap_or(&creator).to_owned(),
-            creator,
+            owner: owner.unwrap_or(&seat).to_owned(),
+            seat,
             create_revision: 0,
             mod_revision: 0,
             lease: 0,
-            kind: kind(&value),
-            kept: value.ends_with(KEPT_PLACE),
+            kind,
+            kept: owner.unwrap_or(&value) == KEPT_PLACE,
         })
     }
 
@@ -128,6 +121,11 @@ impl QueueState {
     /// How many places are before the place of this owner. `None`: it has no place.
     pub(super) fn position(&self, owner: &str) -> Option<usize> {
         self.places.iter().position(|place| place.owner == owner)
+    }
+
+    /// Whether a place has this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.places.iter().any(|place| place.name == name.as_bytes())
     }
 
     /// The places among the first `behind` that exclude this kind. Only writers exclude a reader.
@@ -174,24 +172,23 @@ mod tests {
         LockKind::Limited { max_holders: 30 },
     ];
 
+    fn place(number: usize, value: &str) -> Place {
+        let names = Names::below("r");
+        Place::of(names.place("k", &format!("o{number}")).as_bytes(), value.as_bytes(), &names)
+            .expect("a place")
+    }
+
+    /// Programs of earlier versions write no owner into a value.
     fn seen(values: &[&str]) -> QueueState {
-        let place = |(number, value): (usize, &&str)| Place {
-            name: Vec::new(),
-            owner: format!("o{number}"),
-            creator: format!("o{number}"),
-            create_revision: 1,
-            mod_revision: 1,
-            lease: 1,
-            kind: kind(value),
-            kept: value.ends_with(KEPT_PLACE),
-        };
-        QueueState::of(values.iter().enumerate().map(place).collect())
+        QueueState::of(values.iter().enumerate().map(|(number, value)| place(number, value)).collect())
     }
 
     #[test]
-    fn a_value_says_the_kind() {
+    fn a_value_says_the_kind_and_the_owner() {
         for (number, one) in KINDS.into_iter().enumerate() {
-            assert_eq!((kind(&value(one)), kind(&kept_value(one))), (one, one));
+            let (own, kept) = (place(0, &value(one, "dl1:c:7")), place(0, &kept_value(one)));
+            assert_eq!((own.kind, &*own.owner, &*own.seat, own.kept), (one, "dl1:c:7", "o0", false));
+            assert_eq!((kept.kind, kept.holder()), (one, KEPT));
             let together = |other| go_together(one, other);
             let expected = if number < 2 { [true, true, false, false] } else { [false; 4] };
             assert!(
@@ -204,7 +201,8 @@ mod tests {
             );
         }
         for value in ["", "kept", "anything", "-3 holders", "0 holders", "99999999999 holders"] {
-            assert_eq!(kind(value), LockKind::Exclusive, "{value}");
+            let place = place(0, value);
+            assert_eq!((place.kind, &*place.owner), (LockKind::Exclusive, "o0"), "{value}");
         }
     }
 

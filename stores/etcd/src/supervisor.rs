@@ -106,6 +106,7 @@ impl EtcdStore {
     ) -> LinkError {
         let Established { link, watch, keep_alive, batches, interval, mut link_errors } = established;
         let epoch = link.epoch.clone();
+        self.seats.lock().begin(epoch.lease);
         *self.link.lock() = Some(link.clone());
         events.up(EarlierCommands::Ended);
         let error = tokio::select! {
@@ -133,8 +134,8 @@ impl EtcdStore {
                 return LinkError { lease_is_gone: true, ..LinkError::later(text) };
             }
             for (name, revision) in &deleted {
-                if let Some(PlaceName { key, owner }) = self.config.names.read(name) {
-                    let news = self.waiting.lock().gone(&key, &owner, *revision);
+                if let Some(PlaceName { key, seat }) = self.config.names.read(name) {
+                    let news = self.waiting.lock().gone(&key, &seat, *revision);
                     for (owner, news) in news {
                         events.granted(&key, &owner, grant(news, *revision));
                     }

@@ -22,7 +22,7 @@ impl EtcdStore {
         };
         let left = self.counts(&link, transactions::left(&answer, &link.epoch, names))?;
         // The place no longer belongs to this process. If it must be released nevertheless, it is found by its owner.
-        self.taken_over.lock().forget(key, owner.as_str());
+        self.seats.lock().forget(key, owner.as_str());
         Ok(match left {
             Left::Done => RenewReply::Renewed,
             Left::Found(_) => RenewReply::NotHeld,
@@ -64,12 +64,12 @@ impl EtcdStore {
         seen: &Place,
     ) -> Result<Option<i64>, StoreError> {
         // Before the request is sent, so that a release finds the place if the reply is lost.
-        self.taken_over.lock().take(key, owner.as_str(), String::from_utf8_lossy(&seen.name).into_owned());
-        let seat = self.seat(key, owner.as_str());
+        let place = String::from_utf8_lossy(&seen.name).into_owned();
+        let seat = self.seats.lock().take_over(key, owner.as_str(), place);
         let answer = self.ask(link, transactions::replace(&link.epoch, seen, &seat)).await?;
         let written = self.counts(link, transactions::replaced(&answer, &link.epoch))?;
         if written.is_none() {
-            self.taken_over.lock().forget(key, owner.as_str());
+            self.seats.lock().forget(key, owner.as_str());
         }
         Ok(written)
     }

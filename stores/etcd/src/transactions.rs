@@ -76,10 +76,6 @@ fn none_is_younger(prefix: &str, newest: i64) -> Compare {
     Compare::create_revision(prefix, CompareOp::Less, newest.saturating_add(1)).with_prefix()
 }
 
-fn exists(place: &str) -> Compare {
-    Compare::create_revision(place, CompareOp::Greater, 0)
-}
-
 /// The reply to a transaction that was sent alone or in a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TxnReply {
@@ -116,8 +112,6 @@ pub(super) struct Wanted<'a> {
     /// The prefix of all places of the lock.
     pub(super) prefix: &'a str,
     pub(super) seat: &'a Seat,
-    pub(super) owner: &'a str,
-    pub(super) kind: LockKind,
     /// Whether to take a place even if others exclude it.
     pub(super) queues: bool,
 }
@@ -129,22 +123,22 @@ pub(super) struct Wanted<'a> {
 /// places, but cannot count them. So the client counts them, and the transaction takes a place only if no place was
 /// taken since then.
 pub(super) fn ask(epoch: &Epoch, wanted: &Wanted<'_>, newest: i64) -> Txn {
-    let Wanted { prefix, seat, kind, queues, .. } = *wanted;
-    let (place, value) = (&*seat.place, &*seat.value(kind));
+    let Wanted { prefix, seat, queues, .. } = *wanted;
     let refused = [epoch.look(), places(prefix)];
-    let first = Txn::new().when([epoch.is_ours(), none_is_younger(prefix, newest)]).and_then([TxnOp::put(
-        place,
-        value,
-        Some(epoch.lives_with()),
-    )]);
-    let mut beside = vec![epoch.is_ours()];
-    match (queues, kind) {
-        (true, _) => beside.extend(go_together(prefix, kind)),
-        (false, LockKind::Exclusive) => beside.push(exists(place)),
-        (false, LockKind::Shared) => beside.extend(all_between(prefix, "r\u{10ffff}", "t")),
-        (false, LockKind::Limited { .. }) => return first.or_else(refused),
+    let mut first = vec![epoch.is_ours(), none_is_younger(prefix, newest)];
+    if newest > 0 {
+        first.push(seat.is_unchanged());
     }
-    let put_again = TxnOp::put(place, value, Some(epoch.lives_with().with_prev_key()));
+    let first =
+        Txn::new().when(first).and_then([TxnOp::put(&*seat.place, &*seat.value, Some(epoch.lives_with()))]);
+    let mut beside = vec![epoch.is_ours(), seat.is_unchanged()];
+    match (queues, seat.kind) {
+        (true, kind) => beside.extend(go_together(prefix, kind)),
+        (false, LockKind::Exclusive) if seat.is_taken() => {}
+        (false, LockKind::Shared) => beside.extend(all_between(prefix, "r\u{10ffff}", "t")),
+        (false, LockKind::Exclusive | LockKind::Limited { .. }) => return first.or_else(refused),
+    }
+    let put_again = TxnOp::put(&*seat.place, &*seat.value, Some(epoch.lives_with().with_prev_key()));
     let beside = Txn::new().when(beside).and_then([put_again, places(prefix)]).or_else(refused);
     first.or_else([TxnOp::txn(beside)])
 }
@@ -153,32 +147,28 @@ pub(super) fn ask(epoch: &Epoch, wanted: &Wanted<'_>, newest: i64) -> Txn {
 pub(super) fn leave(epoch: &Epoch, seat: &Seat) -> Txn {
     let place = &*seat.place;
     Txn::new()
-        .when([epoch.is_ours(), epoch.has(place), seat.is_its_own()])
+        .when([epoch.is_ours(), epoch.has(place), seat.has_its_owner()])
         .and_then([TxnOp::delete(place, None)])
         .or_else([epoch.look(), TxnOp::get(place, None)])
 }
 
-/// Keeps a place of this process taken for as long as this lease lives, if it is of this kind.
-pub(super) fn keep(epoch: &Epoch, seat: &Seat, kind: LockKind, lease: i64) -> Txn {
+/// Keeps a place of this process taken for as long as this lease lives.
+pub(super) fn keep(epoch: &Epoch, seat: &Seat, lease: i64) -> Txn {
     let place = &*seat.place;
-    let put = TxnOp::put(place, kept_value(kind), Some(PutOptions::new().with_lease(lease)));
+    let put = TxnOp::put(place, kept_value(seat.kind), Some(PutOptions::new().with_lease(lease)));
     Txn::new()
-        .when([epoch.is_ours(), epoch.has(place), has_value(place, &seat.value(kind))])
+        .when([epoch.is_ours(), epoch.has(place), seat.has_its_owner()])
         .and_then([put])
         .or_else([epoch.look(), TxnOp::get(place, None)])
-}
-
-fn has_value(place: &str, value: &str) -> Compare {
-    Compare::value(place, CompareOp::Equal, value)
 }
 
 /// Gives an exclusive place of an owner of this process a separate lease. It may already have one from an earlier
 /// command whose reply was lost.
 pub(super) fn hand_over(epoch: &Epoch, seat: &Seat, lease: i64) -> Txn {
-    let (place, value) = (&*seat.place, &*seat.value(LockKind::Exclusive));
+    let place = &*seat.place;
     Txn::new()
-        .when([epoch.is_ours(), has_value(place, value)])
-        .and_then([TxnOp::put(place, value, Some(PutOptions::new().with_lease(lease)))])
+        .when([epoch.is_ours(), seat.has_its_owner()])
+        .and_then([TxnOp::put(place, &*seat.value, Some(PutOptions::new().with_lease(lease)))])
         .or_else([epoch.look(), TxnOp::get(place, None)])
 }
 
@@ -186,7 +176,7 @@ pub(super) fn hand_over(epoch: &Epoch, seat: &Seat, lease: i64) -> Txn {
 /// key and therefore its order, and the watches of waiters do not report the write.
 pub(super) fn replace(epoch: &Epoch, seen: &Place, seat: &Seat) -> Txn {
     let is_as_seen = Compare::mod_revision(&*seat.place, CompareOp::Equal, seen.mod_revision);
-    let put = TxnOp::put(&*seat.place, seat.value(LockKind::Exclusive), Some(epoch.lives_with()));
+    let put = TxnOp::put(&*seat.place, &*seat.value, Some(epoch.lives_with()));
     Txn::new().when([epoch.is_ours(), is_as_seen]).and_then([put]).or_else([epoch.look()])
 }
 
@@ -207,7 +197,7 @@ pub(super) fn read(places: &[String]) -> Txn {
 /// Writes the text that the holder at this place publishes. It ends with the holder's session at the latest.
 pub(super) fn publish(epoch: &Epoch, seat: &Seat, name: &str, text: &str) -> Txn {
     let put = TxnOp::put(name, text, Some(epoch.lives_with()));
-    Txn::new().when([epoch.is_ours(), epoch.has(&seat.place), seat.is_its_own()]).and_then([put])
+    Txn::new().when([epoch.is_ours(), epoch.has(&seat.place), seat.has_its_owner()]).and_then([put])
 }
 
 /// Removes the text that an owner has published. The value is its name, a line end, and a text that is not empty.
@@ -255,10 +245,10 @@ pub(super) fn seen(
         (succeeded, responses) = (inner.succeeded(), inner.op_responses());
     }
     match responses.as_slice() {
-        [TxnOpResponse::Put(_)] if succeeded => match revision {
-            Some(revision) => GuardedReply::Counts(taken(epoch, wanted, revision)),
-            None => GuardedReply::Garbled,
-        },
+        [TxnOpResponse::Put(_)] if succeeded => {
+            let taken = revision.and_then(|revision| taken(epoch, names, wanted, revision));
+            taken.map_or(GuardedReply::Garbled, GuardedReply::Counts)
+        }
         [TxnOpResponse::Put(put), TxnOpResponse::Get(found)] if succeeded => {
             let existed = put.prev_key().is_some();
             GuardedReply::Counts(QueueState { written: revision, existed, ..QueueState::read(found, names) })
@@ -272,18 +262,14 @@ pub(super) fn seen(
 }
 
 /// A place that was taken when there was room for it. It holds the lock, whatever the other places are.
-fn taken(epoch: &Epoch, wanted: &Wanted<'_>, revision: i64) -> QueueState {
+fn taken(epoch: &Epoch, names: &Names, wanted: &Wanted<'_>, revision: i64) -> Option<QueueState> {
     let place = Place {
-        name: wanted.seat.place.clone().into(),
-        owner: wanted.owner.to_owned(),
-        creator: wanted.owner.to_owned(),
         create_revision: revision,
         mod_revision: revision,
         lease: epoch.lease,
-        kind: wanted.kind,
-        kept: false,
+        ..Place::of(wanted.seat.place.as_bytes(), wanted.seat.value.as_bytes(), names)?
     };
-    QueueState { written: Some(revision), ..QueueState::of(vec![place]) }
+    Some(QueueState { written: Some(revision), ..QueueState::of(vec![place]) })
 }
 
 /// The reply to [`look`].

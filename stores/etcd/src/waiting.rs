@@ -12,18 +12,23 @@ pub(super) struct Waiters {
     keys: HashMap<Arc<str>, HashMap<String, Ahead>>,
 }
 
-/// The owners that exclude an owner, each with the create revision of its place. An owner that has lost its place asks
-/// again under the same name, and gets a younger place. The end of the older place may be reported after that.
+/// The seats of the places that exclude an owner, with the create revisions of these places. A seat is used again after
+/// its place has ended. The end of the older place may be reported after that.
 pub(super) type Before = HashMap<String, i64>;
 
 /// The places that an owner waits for.
 #[derive(Debug)]
 enum Ahead {
-    /// The request is in flight. Meanwhile, the places of these owners have ended at these revisions. The reply may
-    /// still contain them, and it may contain younger places of the same owners.
+    /// The request is in flight. Meanwhile, the places at these seats have ended at these revisions. The reply may
+    /// still contain them, and it may contain younger places at the same seats.
     Asked { gone: HashMap<String, i64> },
     /// It holds the lock when fewer than `room` of them are left.
-    Known { before: Before, room: usize },
+    Known {
+        /// The seat of its own place, and the create revision.
+        own: (String, i64),
+        before: Before,
+        room: usize,
+    },
 }
 
 /// The next step of an owner.
@@ -51,12 +56,13 @@ impl Waiters {
         self.keys.entry(key.clone()).or_default().insert(owner.to_owned(), ahead);
     }
 
-    /// Records the reply: the owner has a place since this revision, these places exclude it, and it holds the lock
-    /// when fewer than `room` of them are left.
+    /// Records the reply: the owner has a place at this seat since this revision, these places exclude it, and it holds
+    /// the lock when fewer than `room` of them are left.
     pub(super) fn stands_behind(
         &mut self,
         key: &Arc<str>,
-        (owner, since): (&str, i64),
+        owner: &str,
+        own: (String, i64),
         mut before: Before,
         room: usize,
     ) -> WaitState {
@@ -66,7 +72,7 @@ impl Waiters {
         };
         if let Ahead::Asked { gone } = ahead {
             let has_gone = |other: &str, since| gone.get(other).is_some_and(|end| *end > since);
-            if has_gone(owner, since) {
+            if has_gone(&own.0, own.1) {
                 return WaitState::Comes;
             }
             before.retain(|other, since| !has_gone(other, *since));
@@ -74,7 +80,7 @@ impl Waiters {
         if before.len() < room {
             return WaitState::Comes;
         }
-        *ahead = Ahead::Known { before, room };
+        *ahead = Ahead::Known { own, before, room };
         WaitState::Waits
     }
 
@@ -89,20 +95,20 @@ impl Waiters {
         }
     }
 
-    /// The place of an owner has ended, at this revision. Returns the affected owners of this process.
-    pub(super) fn gone(&mut self, key: &str, owner: &str, end: i64) -> Vec<(String, News)> {
+    /// The place at a seat has ended, at this revision. Returns the affected owners of this process.
+    pub(super) fn gone(&mut self, key: &str, seat: &str, end: i64) -> Vec<(String, News)> {
         let Some(owners) = self.keys.get_mut(key) else { return Vec::new() };
         let mut next = Vec::new();
         for (waiter, ahead) in owners.iter_mut() {
             match ahead {
                 Ahead::Asked { gone } => {
-                    gone.insert(owner.to_owned(), end);
+                    gone.insert(seat.to_owned(), end);
                 }
-                Ahead::Known { before, room } => {
-                    if before.get(owner).is_some_and(|since| *since < end) {
-                        before.remove(owner);
+                Ahead::Known { own, before, room } => {
+                    if before.get(seat).is_some_and(|since| *since < end) {
+                        before.remove(seat);
                     }
-                    if waiter == owner {
+                    if own.0 == seat && own.1 < end {
                         next.push((waiter.clone(), News::PlaceLost));
                     } else if before.len() < *room {
                         next.push((waiter.clone(), News::First));
@@ -136,15 +142,23 @@ mod tests {
     /// The revision of their end.
     const END: i64 = 20;
 
-    fn those(owners: &[&str]) -> Before {
-        owners.iter().map(|owner| ((*owner).to_owned(), SINCE)).collect()
+    fn those(seats: &[&str]) -> Before {
+        seats.iter().map(|seat| ((*seat).to_owned(), SINCE)).collect()
+    }
+
+    /// The place of an owner whose seat has its name.
+    fn at(seat: &str, since: i64) -> (String, i64) {
+        (seat.to_owned(), since)
     }
 
     #[test]
     fn its_turn_comes_when_all_before_it_have_gone_in_any_order() {
         let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         waiting.asks(&key, "me");
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a", "b"]), 1), WaitState::Waits);
+        assert_eq!(
+            waiting.stands_behind(&key, "me", at("me", SINCE), those(&["a", "b"]), 1),
+            WaitState::Waits
+        );
         assert!(waiting.gone("k", "b", END).is_empty());
         assert!(waiting.gone("other", "a", END).is_empty() && waiting.gone("k", "c", END).is_empty());
         assert_eq!(waiting.gone("k", "a", END), [("me".to_owned(), News::First)]);
@@ -156,14 +170,17 @@ mod tests {
         let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         for (owner, before) in [("third", those(&["a", "b"])), ("fourth", those(&["a", "b", "third"]))] {
             waiting.asks(&key, owner);
-            assert_eq!(waiting.stands_behind(&key, (owner, SINCE), before, 2), WaitState::Waits);
+            assert_eq!(waiting.stands_behind(&key, owner, at(owner, SINCE), before, 2), WaitState::Waits);
         }
         assert_eq!(waiting.gone("k", "b", END), [("third".to_owned(), News::First)]);
         assert_eq!(waiting.gone("k", "third", END), [("fourth".to_owned(), News::First)]);
         assert!(waiting.is_empty());
         waiting.asks(&key, "third");
         assert!(waiting.gone("k", "a", END).is_empty());
-        assert_eq!(waiting.stands_behind(&key, ("third", SINCE), those(&["a", "b"]), 2), WaitState::Comes);
+        assert_eq!(
+            waiting.stands_behind(&key, "third", at("third", SINCE), those(&["a", "b"]), 2),
+            WaitState::Comes
+        );
     }
 
     #[test]
@@ -171,10 +188,10 @@ mod tests {
         let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         waiting.asks(&key, "me");
         assert!(waiting.gone("k", "a", END).is_empty());
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Comes);
+        assert_eq!(waiting.stands_behind(&key, "me", at("me", SINCE), those(&["a"]), 1), WaitState::Comes);
         waiting.asks(&key, "me");
         assert_eq!(
-            waiting.stands_behind(&key, ("me", SINCE), those(&["a", "b"]), 1),
+            waiting.stands_behind(&key, "me", at("me", SINCE), those(&["a", "b"]), 1),
             WaitState::Waits,
             "asked anew"
         );
@@ -185,23 +202,33 @@ mod tests {
         let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         waiting.asks(&key, "me");
         assert!(waiting.gone("k", "a", SINCE - 1).is_empty());
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Waits);
+        assert_eq!(waiting.stands_behind(&key, "me", at("me", SINCE), those(&["a"]), 1), WaitState::Waits);
         assert!(waiting.gone("k", "a", SINCE - 1).is_empty());
         assert_eq!(waiting.gone("k", "a", END), [("me".to_owned(), News::First)]);
+    }
+
+    #[test]
+    fn the_end_of_an_older_place_at_the_own_seat_is_not_the_end_of_the_own_place() {
+        let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
+        waiting.asks(&key, "me");
+        assert!(waiting.gone("k", "c.0", SINCE - 2).is_empty());
+        assert_eq!(waiting.stands_behind(&key, "me", at("c.0", SINCE), those(&["a"]), 1), WaitState::Waits);
+        assert!(waiting.gone("k", "c.0", SINCE - 1).is_empty());
+        assert_eq!(waiting.gone("k", "c.0", END), [("me".to_owned(), News::PlaceLost)]);
     }
 
     #[test]
     fn who_loses_its_own_place_asks_again() {
         let (mut waiting, key) = (Waiters::default(), Arc::from("k"));
         waiting.asks(&key, "me");
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Waits);
+        assert_eq!(waiting.stands_behind(&key, "me", at("me", SINCE), those(&["a"]), 1), WaitState::Waits);
         assert_eq!(waiting.gone("k", "me", END), [("me".to_owned(), News::PlaceLost)]);
         // The place ends before the reply, which still contains it.
         waiting.asks(&key, "me");
         assert!(waiting.gone("k", "me", END).is_empty());
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Comes);
+        assert_eq!(waiting.stands_behind(&key, "me", at("me", SINCE), those(&["a"]), 1), WaitState::Comes);
         assert_eq!(
-            waiting.stands_behind(&key, ("me", END + 1), those(&["a"]), 1),
+            waiting.stands_behind(&key, "me", at("me", END + 1), those(&["a"]), 1),
             WaitState::Waits,
             "a new one"
         );
@@ -219,7 +246,7 @@ mod tests {
         assert!(waiting.is_empty());
         waiting.asks(&key, "me");
         waiting.clear();
-        assert_eq!(waiting.stands_behind(&key, ("me", SINCE), those(&["a"]), 1), WaitState::Waits);
+        assert_eq!(waiting.stands_behind(&key, "me", at("me", SINCE), those(&["a"]), 1), WaitState::Waits);
         assert!(waiting.is_empty());
     }
 }

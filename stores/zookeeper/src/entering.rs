@@ -3,7 +3,7 @@
 //! A place is created before the places before it are known. It is deleted if its owner does not wait, or if its kind
 //! is not compatible with the kind of the first place. Until then, others wait behind it.
 
-use zookeeper_client::{CreateMode, Error};
+use zookeeper_client::{CreateMode, Error, MultiWriteResult, Stat};
 
 use super::errors::may_be_done;
 use super::follower::Follower;
@@ -23,13 +23,7 @@ impl ZooKeeperStore {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
         let prefix = PlaceName::prefix(owner.as_str(), link.session, request.kind);
         self.places.lock().asks(key, owner, link.session);
-        // Both are sent at once, and executed in this order.
-        let options = CreateMode::EphemeralSequential.with_acls(self.config.acls());
-        let path = format!("{lock}/{prefix}");
-        let created = link.client.create(&path, b"", &options);
-        let listed = link.client.get_children(&lock);
-        let (created, listed) = tokio::join!(created, listed);
-        let (stat, sequence) = match created {
+        let (name, parent) = match self.create(link, &lock, &prefix).await {
             Ok(created) => created,
             Err(error) => {
                 if !may_be_done(&error) {
@@ -42,11 +36,15 @@ impl ZooKeeperStore {
                 return Ok(Tried::Changed);
             }
         };
-        let name = PlaceName::of(&prefix, request.kind, sequence, sequence.into_i64());
         self.places.lock().stands(key, owner, link.session, &name);
         if !(0..=LAST_NUMBER).contains(&name.number) {
             return self.is_used_up(link, request, &lock).await;
         }
+        let created = parent.mzxid;
+        if parent.num_children == 1 {
+            return Ok(self.holds(request, created));
+        }
+        let listed = link.client.get_children(&lock).await;
         let (names, parent) = listed.map_err(|error| self.error(&lock, &error))?;
         let seen = QueueState::read(names);
         let Some(behind) = seen.position(&name) else {
@@ -54,13 +52,31 @@ impl ZooKeeperStore {
             return Ok(Tried::Changed);
         };
         match seen.standing(behind, name.kind) {
-            Standing::Holds => {
-                self.places.lock().comes(key, owner, Came::AtOnce);
-                let fence = fence(request.fences, parent.pzxid.max(stat.czxid));
-                Ok(Tried::Answered(AcquireReply::Acquired { fence }))
-            }
+            Standing::Holds => Ok(self.holds(request, parent.pzxid.max(created))),
             standing => self.is_kept_out(link, request, name, (seen, behind, standing)).await,
         }
+    }
+
+    /// Creates a place, and writes to the node of the lock in the same transaction: the reply contains the number of
+    /// places. So a request for a free lock need not list them. Returns the place, and the node of the lock.
+    async fn create(&self, link: &Link, lock: &str, prefix: &str) -> Result<(PlaceName, Stat), Error> {
+        let options = CreateMode::EphemeralSequential.with_acls(self.config.acls());
+        let mut writer = link.client.new_multi_writer();
+        writer.add_create(&format!("{lock}/{prefix}"), b"", &options)?;
+        writer.add_set_data(lock, b"", None)?;
+        match writer.commit().await?.as_slice() {
+            [MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }] => {
+                let name = path.rsplit('/').next().and_then(|name| PlaceName::read(name.to_owned()));
+                name.map(|name| (name, *stat)).ok_or_else(|| Error::UnexpectedError(path.clone()))
+            }
+            other => Err(Error::UnexpectedError(format!("{other:?}"))),
+        }
+    }
+
+    /// The place excludes all others. `zxid`: the last change of the places.
+    fn holds(&self, request: &Acquire, zxid: i64) -> Tried {
+        self.places.lock().comes(&request.key, &request.owner, Came::AtOnce);
+        Tried::Answered(AcquireReply::Acquired { fence: fence(request.fences, zxid) })
     }
 
     /// An owner that may have a place asks again.
@@ -112,7 +128,7 @@ impl ZooKeeperStore {
         writer.add_set_data(&link.node, b"", None).map_err(|error| self.error(path, &error))?;
         match writer.commit().await {
             Ok(results) => match results.as_slice() {
-                [zookeeper_client::MultiWriteResult::SetData { stat }] => Ok(Some(stat.mzxid)),
+                [MultiWriteResult::SetData { stat }] => Ok(Some(stat.mzxid)),
                 _ => Err(self.place().odd("an answer that is not understood")),
             },
             Err(zookeeper_client::CheckWriteError::CheckFailed { source: Error::NoNode }) => Ok(None),
