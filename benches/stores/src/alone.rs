@@ -11,6 +11,8 @@ const BLOCKS: u32 = 6;
 const ROUNDS: u32 = 300;
 /// The number of first locks to leave out, because those of a new connection take longer.
 const FIRST_ONES: u32 = 30;
+const AGE: u32 = 20_000;
+const AGED_SECTIONS: u32 = 1_000;
 const TASKS: usize = 64;
 const TURNS: u32 = 3;
 const SPAN: Duration = Duration::from_secs(3);
@@ -39,6 +41,26 @@ pub(crate) async fn alone(place: &Place<'_>) -> Result<Part> {
     Ok(Part { place: place.name, title: "one task, acquire and release".into(), rows: rows.collect() })
 }
 
+/// Sections of one key, one after the other. Does a lock take longer after many sections of its key?
+pub(crate) async fn aged(place: &Place<'_>) -> Result<Part> {
+    let mut rows = Vec::new();
+    for contender in [place.least, Contender::Distlock] {
+        let url = place.url(contender);
+        let (mut first, mut last) = with_contender!(contender, url, "aged", locks => {
+            let first = sections(&locks, "bench/aged", AGED_SECTIONS).await?;
+            sections(&locks, "bench/aged", AGE - 2 * AGED_SECTIONS).await?;
+            (first, sections(&locks, "bench/aged", AGED_SECTIONS).await?)
+        });
+        let figures = vec![
+            ("p50 of the first ones, µs", micros(&mut first, 0.5) as f64),
+            ("of the last ones, µs", micros(&mut last, 0.5) as f64),
+        ];
+        rows.push(Row { who: contender.name(), figures });
+    }
+    let title = format!("the first and the last {AGED_SECTIONS} of {AGE} sections of one key");
+    Ok(Part { place: place.name, title, rows })
+}
+
 /// Runs until the server has reached its full speed.
 pub(crate) async fn warm_up(place: &Place<'_>) -> Result<()> {
     for contender in [place.least, Contender::Distlock] {
@@ -52,13 +74,17 @@ pub(crate) async fn warm_up(place: &Place<'_>) -> Result<()> {
 }
 
 async fn once<L: Locks>(locks: &L) -> Result<Vec<u64>> {
+    sections(locks, "bench/alone", FIRST_ONES).await?;
+    sections(locks, "bench/alone", ROUNDS).await
+}
+
+/// How long each of these sections took.
+async fn sections<L: Locks>(locks: &L, key: &str, count: u32) -> Result<Vec<u64>> {
     let mut samples = Vec::new();
-    for round in 0..ROUNDS + FIRST_ONES {
+    for _ in 0..count {
         let start = monotonic();
-        L::release(locks.acquire("bench/alone").await?).await?;
-        if round >= FIRST_ONES {
-            samples.push(monotonic() - start);
-        }
+        L::release(locks.acquire(key).await?).await?;
+        samples.push(monotonic() - start);
     }
     Ok(samples)
 }

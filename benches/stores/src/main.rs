@@ -4,9 +4,9 @@
 //! cargo run --release -p distlock-benches-stores [-- WORD ..]
 //! ```
 //!
-//! WORD is one of etcd, postgres, zookeeper, mariadb, memcached, or one of alone, tasks, hot, processes, kinds, held,
-//! far, or --json. Without a word of a group, the whole group runs: about fifteen minutes for all. The bench starts its
-//! servers on free loopback ports, and ends them. Compare only figures of the same run. They are also written to
+//! WORD is one of etcd, postgres, zookeeper, mariadb, memcached, or one of alone, aged, tasks, hot, processes, kinds,
+//! held, far, or --json. Without a word of a group, the whole group runs: about 20 minutes for all. The bench starts
+//! its servers on free loopback ports, and ends them. Compare only figures of the same run. They are also written to
 //! `benches/stores.json` in cargo's target folder (or, for these words, to `stores-etcd-alone.json`). `--json` prints
 //! the JSON instead of the tables. Curator's rows of `kinds` need a JDK and `libcurator-recipes-java`.
 
@@ -35,7 +35,7 @@ use report::Part;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const PARTS: [&str; 7] = ["alone", "tasks", "hot", "processes", "kinds", "held", "far"];
+const PARTS: [&str; 8] = ["alone", "aged", "tasks", "hot", "processes", "kinds", "held", "far"];
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -108,6 +108,7 @@ async fn measure(
 async fn figures(place: &Place<'_>, name: &str) -> Result<Vec<Part>> {
     Ok(match name {
         "alone" => vec![alone::alone(place).await?],
+        "aged" => vec![alone::aged(place).await?],
         "tasks" => vec![alone::tasks(place).await?],
         "hot" => vec![hot::hot(place).await?],
         "processes" => vec![processes::processes(place).await?],

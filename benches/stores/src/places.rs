@@ -11,8 +11,8 @@ use crate::postgres::PostgresOnDisk;
 
 pub(crate) const STORES: [&str; 5] = ["etcd", "postgres", "zookeeper", "mariadb", "memcached"];
 
-const WITHOUT_HELD: &[&str] = &["alone", "tasks", "hot", "processes", "kinds", "far"];
-const ALL: &[&str] = &["alone", "tasks", "hot", "processes", "kinds", "held", "far"];
+const WITHOUT_HELD: &[&str] = &["alone", "aged", "tasks", "hot", "processes", "kinds", "far"];
+const ALL: &[&str] = &["alone", "aged", "tasks", "hot", "processes", "kinds", "held", "far"];
 
 /// Starts a server on free ports. All servers with data on the disk flush it.
 pub(crate) async fn start(store: &str) -> Result<Server> {
@@ -99,7 +99,7 @@ pub(crate) fn of(server: &Server) -> Result<Vec<Place<'_>>> {
             least: Contender::MemcachedItem,
             queues: &[Contender::Distlock, Contender::MemcachedItemCalm, Contender::MemcachedItem],
             kinds: &[],
-            parts: &["alone", "tasks", "hot", "processes", "far"],
+            parts: &["alone", "aged", "tasks", "hot", "processes", "far"],
             warm_up: 0,
         }],
     })

@@ -12,8 +12,8 @@ const KEPT_PLACE: &str = "kept";
 /// The maximum number of waiters of a lock that are named.
 const MOST_NAMED: usize = 1_000;
 
-/// The value of a place: its kind, and its owner. The value of a limited place begins with a digit, and that of a shared
-/// one with `s`. Transactions compare the values of all places of a lock in this way.
+/// The value of a place: its kind, and its owner. The value of a limited place begins with a digit, and that of a
+/// shared one with `s`. Transactions compare the values of all places of a lock in this way.
 pub(super) fn value(kind: LockKind, owner: &str) -> String {
     match kind {
         LockKind::Exclusive => format!("x {owner}"),

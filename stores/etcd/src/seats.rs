@@ -6,7 +6,7 @@
 //!
 //! A place that an owner of this process takes over keeps its key, and therefore its order in the queue.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use etcd_client::{Compare, CompareOp};
@@ -146,11 +146,14 @@ impl Seats {
 /// The first seat that no owner of this process uses, and whose key no place in the queue has.
 fn free(names: &Names, key: &str, owner: &str, all: &[Used], queue: &QueueState) -> (u32, String) {
     let client = client_of(owner).unwrap_or(owner);
+    let used: HashSet<u32> = all.iter().filter_map(|used| used.number).collect();
     let mut number = 0;
     loop {
-        let place = names.place(key, &format!("{client}.{number}"));
-        if !all.iter().any(|used| used.number == Some(number)) && !queue.has(&place) {
-            return (number, place);
+        if !used.contains(&number) {
+            let place = names.place(key, &format!("{client}.{number}"));
+            if !queue.has(&place) {
+                return (number, place);
+            }
         }
         number += 1;
     }
