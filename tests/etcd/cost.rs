@@ -33,7 +33,8 @@ async fn the_places_of_a_process_have_the_same_few_names() {
     let processes = [process(&servers, "60s").await, process(&servers, "60s").await];
     let before = revision(&servers);
     let mut running = tokio::task::JoinSet::new();
-    for manager in processes.iter().cycle().take(4).cloned() {
+    for manager in processes.iter().cycle().take(4) {
+        let manager = manager.clone();
         running.spawn(async move {
             for _ in 0..SECTIONS {
                 manager.lock("k").ttl(LONG).wait(LONG).acquire().await.unwrap().release().await.unwrap();

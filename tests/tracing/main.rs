@@ -339,6 +339,8 @@ async fn a_loss_that_is_known_is_one_warning() {
     let guard = guard.acquire().await.unwrap();
     guard.lost().await;
     guard.release().await.unwrap_err();
+    // The holder is told before the loss is reported.
+    eventually("the loss is reported", async || !events("one warning", "lost").is_empty()).await;
     let warnings: Vec<_> = under("one warning").into_iter().filter(|e| e.level <= Level::INFO).collect();
     let [acquire, lost] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(acquire.is_span && lost.name == "lost" && lost.level == Level::WARN, "{warnings:?}");
@@ -368,6 +370,8 @@ async fn every_label_is_text() {
     manager.lock("k").label("text").no_wait().acquire().await.unwrap_err();
     guard.lost().await;
     drop(guard);
+    // The holder is told before the loss is reported.
+    eventually("the loss is reported", async || !events("text", "lost").is_empty()).await;
     manager.lock("k").label("text").run(async |_| {}).await.unwrap();
     assert!(under("text").len() >= 8, "{:?}", under("text"));
     for entry in under("text") {
