@@ -309,9 +309,12 @@ impl LockStore for EtcdStore {
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let reply = self.acquire_seated(request).await;
         let is_unknown = reply.as_ref().is_err_and(|error| error.kind == Failure::Unknown);
-        if !is_unknown {
-            self.seats.lock().forget_free(&request.key, request.owner.as_str());
+        let (mut seats, owner) = (self.seats.lock(), request.owner.as_str());
+        match is_unknown {
+            true => seats.lose_reply(&request.key, owner),
+            false => seats.forget_free(&request.key, owner),
         }
+        drop(seats);
         reply
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Seat {
 enum State {
     /// It was not the place of this owner.
     Free,
+    /// The same, but a later request had no reply. So the owner may have the place.
+    Asked,
     /// It was the place of this owner.
     Taken,
 }
@@ -113,7 +115,10 @@ impl Seats {
             used.number = Some(number);
             used.seat.place = place;
         }
-        let learnt = if is_occupied || used.seat.state != state { Learnt::News } else { Learnt::Nothing };
+        // What the request has compared is the same for both.
+        let was_taken = used.seat.state == State::Taken;
+        let is_news = is_occupied || was_taken != (state == State::Taken);
+        let learnt = if is_news { Learnt::News } else { Learnt::Nothing };
         used.seat.state = state;
         all.push(used);
         learnt
@@ -124,7 +129,15 @@ impl Seats {
         self.remove(key, |used| used.owner == owner);
     }
 
-    /// The owner has no place, unless a reply has said that it has one.
+    /// A request for a place had no reply.
+    pub(super) fn lose_reply(&mut self, key: &Arc<str>, owner: &str) {
+        let used = self.keys.get_mut(key).and_then(|all| all.iter_mut().find(|used| used.owner == owner));
+        if let Some(used) = used.filter(|used| used.seat.state == State::Free) {
+            used.seat.state = State::Asked;
+        }
+    }
+
+    /// The owner has no place, unless a reply has said that it has one, or a request had no reply.
     pub(super) fn forget_free(&mut self, key: &Arc<str>, owner: &str) {
         self.remove(key, |used| used.owner == owner && used.seat.state == State::Free);
     }
@@ -167,7 +180,7 @@ impl Seat {
     /// The key is what the replies have said. So no request writes over the place of another owner.
     pub(super) fn is_unchanged(&self) -> Compare {
         match self.state {
-            State::Free => Compare::create_revision(&*self.place, CompareOp::Equal, 0),
+            State::Free | State::Asked => Compare::create_revision(&*self.place, CompareOp::Equal, 0),
             State::Taken => self.has_its_owner(),
         }
     }
@@ -240,6 +253,20 @@ mod tests {
         assert!(test.take(ONE).is_taken());
         assert_eq!(test.learn(ONE, &[]), Learnt::News, "its place has ended");
         assert!(!test.take(ONE).is_taken());
+    }
+
+    #[test]
+    fn an_owner_keeps_its_seat_after_a_request_without_a_reply_until_a_reply_says_that_it_has_no_place() {
+        let mut test = Test::new();
+        let seat = test.take(ONE);
+        test.seats.lose_reply(&test.key, ONE);
+        // The next request was not sent.
+        test.seats.forget_free(&test.key, ONE);
+        assert_eq!(test.take(OTHER).place, "r/locks/k/c.1", "the first owner may have its place");
+        assert_eq!((test.take(ONE).place, test.take(ONE).is_taken()), (seat.place, false));
+        assert_eq!(test.learn(ONE, &[]), Learnt::Nothing);
+        test.seats.forget_free(&test.key, ONE);
+        assert_eq!(test.take("dl1:c:3").place, "r/locks/k/c.0");
     }
 
     #[test]
