@@ -163,18 +163,22 @@ async fn a_lock_that_is_entered_again_is_reported_of_its_own() {
     assert_eq!(recorder.under("inner"), expected);
 }
 
+/// The manager's thread may be about to report a loss, because it tells the holder first.
+async fn until_reported(are_reported: impl Fn() -> bool) {
+    let reported = async {
+        while !are_reported() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), reported).await.expect("every loss is reported");
+}
+
 #[tokio::test]
 async fn a_loss_is_reported_once() {
     let (manager, recorder) = observed();
     let guard = manager.lock("a").label("told").ttl(SHORT).no_renew().acquire().await.unwrap();
     guard.lost().await;
-    // The holder is told before observers.
-    let reported = async || {
-        while recorder.losses() == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), reported()).await.expect("the loss is reported");
+    until_reported(|| recorder.losses() == 1).await;
     guard.release().await.unwrap_err();
     let expected = [REQUESTED, acquired("a", How::Free), lost("a"), released("a", HoldEnd::AfterLoss)];
     assert_eq!(recorder.under("told"), expected);
@@ -323,13 +327,7 @@ async fn whatever_becomes_of_requests_and_locks_the_reports_balance() {
     let guard = request.acquire().await.unwrap();
     drop(guard.lost().await);
     drop(guard);
-    // The manager's thread may be about to report a loss.
-    let reported = async || {
-        while recorder.losses() < recorder.releases_after_losses() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), reported()).await.expect("every loss is reported");
+    until_reported(|| recorder.losses() >= recorder.releases_after_losses()).await;
     let mut stories: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     for (label, seen) in recorder.all() {
         stories.entry(label).or_default().push(seen);

@@ -412,7 +412,6 @@ impl LockStore for EtcdStore {
         // After a panic, `run` is called again.
         *self.link.lock() = None;
         self.waiting.lock().clear();
-        self.seats.lock().clear();
         tokio::select! {
             () = self.supervise(&events) => {}
             () = self.closed.notified() => {}

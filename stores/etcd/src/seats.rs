@@ -150,10 +150,6 @@ impl Seats {
             shrink(&mut self.keys);
         }
     }
-
-    pub(super) fn clear(&mut self) {
-        *self = Seats::default();
-    }
 }
 
 /// The first seat that no owner of this process uses, and whose key no place in the queue has.
