@@ -381,8 +381,8 @@ pub(super) fn refused_release_is_a_loss(sends: Sends, deadline: Option<Time>, no
     in_time && (sends == Sends::Once || mutated!(ResentReleaseReported))
 }
 
-/// A token that may be queued is cancelled wherever its entry is in the queue. (The fault belongs to the
-/// server: this time tells it that a cancellation is meant.)
+/// A token is released wherever its entry is in the queue. (The fault belongs to the server: this time tells it that no
+/// lease is meant.)
 pub(super) fn mark_of_a_cancellation() -> Option<ServerTime> {
     mutated!(CancelWithoutTestingKey).then_some(ServerTime(u64::MAX))
 }

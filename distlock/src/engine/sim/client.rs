@@ -87,6 +87,8 @@ pub(super) struct Client {
     pub(super) push: PushLink,
     /// Until when its clock was stopped.
     pub(super) stood_still: u64,
+    /// When the server executed the command whose reply was handled last.
+    pub(super) executed_at: u64,
     /// When each lease was last renewed.
     pub(super) renewed: HashMap<Token, u64>,
     /// The latest event that excuses a delay of this process.
@@ -153,7 +155,7 @@ impl World {
         Client {
             life,
             alive: true,
-            engine: Shards::new(&name, &self.cfg.tuning, self.cfg.shards, seed),
+            engine: Shards::new(&name, &self.cfg.tuning_of_process(), self.cfg.shards, seed),
             driver: (self.cfg.level == Level::Driver).then(|| Driver::new(&name, &self.cfg, seed)),
             name,
             clock: LocalClock::new(self.rng.u64(SECOND..1_000_000 * SECOND), rate),
@@ -164,6 +166,7 @@ impl World {
             link: Link::default(),
             push: PushLink::default(),
             stood_still: 0,
+            executed_at: 0,
             renewed: HashMap::new(),
             disturbed_at: self.now,
             spin: (0, 0),
@@ -329,6 +332,7 @@ impl World {
         let context = self.jobs[job].context.clone();
         let request = self.jobs[job].confirmation.take();
         self.time_was_received(c, job, &answer);
+        self.clients[c].executed_at = self.jobs[job].applied_at;
         let (token, taken_anew) = (context.token, was_free(&answer));
         let (confirmation, effects) = self.clients[c].engine.reply_after(local, stepped, context, answer);
         if let Some(request) = request {

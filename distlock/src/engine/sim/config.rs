@@ -1,10 +1,12 @@
 //! The faults of one run: drawn from the seed, within a profile.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::protocol::{LockKind, Tuning};
+use crate::protocol::session::Session;
+use crate::protocol::{LeaseEnds, LockKind, Time, Tuning};
 
 pub(super) use crate::simulation::kernel::chance;
 pub(super) use crate::simulation::{MICRO, MILLI, SECOND};
@@ -225,6 +227,8 @@ pub(super) struct Config {
     pub(super) hands_over: f64,
     /// The part of the tickets that two requests use.
     pub(super) used_twice: f64,
+    /// Leases end with a session, as the processes know. The server ends them with their ttl nevertheless.
+    pub(super) sessions: bool,
 }
 
 impl Config {
@@ -369,6 +373,7 @@ impl Config {
             hands_over: 0.0,
             used_twice: 0.0,
             lingers: pick(&mut aside, &[vec![20], vec![50, 200], vec![20, 1_000], vec![5_000]]),
+            sessions: aside.u32(0..4) == 0,
         }
     }
 
@@ -418,6 +423,17 @@ impl Config {
         self.restarts = rng.u32(0..2);
         self.counts = rng.bool();
         self.pushes = rng.u32(0..4) > 0;
+    }
+
+    /// For a process whose session, if there is one, lives as long as the process.
+    pub(super) fn tuning_of_process(&self) -> Tuning {
+        let mut tuning = self.tuning.clone();
+        if self.sessions {
+            let session = Arc::new(Session::default());
+            session.answered(Time(1), Duration::from_secs(10_000_000));
+            tuning.leases = LeaseEnds::WithSession(session);
+        }
+        tuning
     }
 
     pub(super) fn longest_ttl(&self) -> u64 {

@@ -47,8 +47,12 @@ impl World {
     pub(super) fn value_may_have_changed(&mut self, key: usize) {
         let server_time = self.server_time();
         let now = self.now;
-        let leases = self.server.leases(server_time, &self.keys[key].name);
+        let name = &self.keys[key].name;
+        let leases = self.server.leases(server_time, name);
+        let is_open = leases.iter().all(|(_, kind, _)| *kind == LockKind::Shared)
+            && self.server.queue(server_time, name).is_empty();
         let watch = &mut self.keys[key];
+        watch.open_since = is_open.then_some(watch.open_since.unwrap_or(now));
         if leases.is_empty() || watch.leases.iter().any(|lease| lease.until <= server_time) {
             watch.run_since = None;
         }

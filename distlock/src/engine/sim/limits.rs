@@ -10,7 +10,7 @@ use super::world::{Event, World};
 use crate::engine::{Command, Context, LONGEST_CLAIM, RenewPurpose, Renewal};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
-use crate::protocol::{Time, Token, op, parse_owner, token_text};
+use crate::protocol::{LockKind, Time, Token, op, parse_owner, token_text};
 
 impl World {
     pub(super) fn check_limits(&mut self) {
@@ -124,6 +124,30 @@ impl World {
         });
         if let Some(index) = short {
             self.fail("renewal", format!("request {index} wants more than {} ms", ttl.as_millis()));
+        }
+    }
+
+    /// Checks that a lease that lasts longer than its hold is not released before its body has ended, except if
+    /// `min_hold` keeps the key. (A group of readers ends with the first that leaves after the loss.)
+    pub(super) fn check_body(&mut self, c: usize, context: &Context, command: &Command) {
+        let Command::Release(_, op::Release { keep_taken_for: None, .. }) = command else { return };
+        // With a session, the process releases the lease when its ttl is over. The server's lease lasts longer if the
+        // server's clock was set back, or if a renewal was in flight at the loss.
+        let is_renewed = self.cfg.sessions && self.clients[c].renewed.contains_key(&context.token);
+        if is_renewed || self.stepped_at > 0 {
+            return;
+        }
+        let early = (0..self.requests.len()).find(|index| {
+            let request = &self.requests[*index];
+            let is_extended = self.cfg.sessions && request.extend.is_some();
+            let is_lost = request.client == c && request.was_lost.is_some() && !is_extended;
+            let cell = request.cell().filter(|cell| cell.token == context.token);
+            is_lost
+                && request.kind != LockKind::Shared
+                && cell.is_some_and(|cell| self.lease_goes_on(*index, cell))
+        });
+        if let Some(index) = early {
+            self.fail("lost lease", format!("it is released although request {index} has not ended"));
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::{MILLI, Profile, Use};
+use super::config::{Level, MILLI, Profile, Use};
 use super::linger::Lingering;
 use super::workload::Waits;
 use super::world::World;
@@ -66,6 +66,8 @@ pub(super) struct KeyWatch {
     pub(super) vacant_since: Option<u64>,
     /// Since when there has been room for another reader, or for another holder of a limited lock.
     pub(super) room_since: Option<u64>,
+    /// Since when the server would admit every reader: nothing but readers holds the lock, and the queue is empty.
+    pub(super) open_since: Option<u64>,
     /// A push was lost or something else happened that waiters only find out by their heartbeat.
     pub(super) slow: bool,
     /// The same for locks with several holders: waiters may be late until this time.
@@ -97,6 +99,7 @@ impl KeyWatch {
             kept: Vec::new(),
             vacant_since: None,
             room_since: None,
+            open_since: None,
             slow: false,
             slow_until: 0,
             late_until: 0,
@@ -334,6 +337,7 @@ impl World {
         if self.requests[index].crowded || self.is_second_to_replace(index) {
             return;
         }
+        self.check_turned_away(c, index);
         let local = self.clients[c].clock.at(self.now);
         if self.requests[index].ends_after(local, Duration::from_millis(5)) {
             self.fail(
@@ -343,6 +347,29 @@ impl World {
         }
         if waits == Waits::Forever {
             self.fail("patience", format!("request {index} of process {c} would wait without end"));
+        }
+    }
+
+    /// Checks that a reader that does not wait ends as busy only if the server would not admit it, or behind a writer
+    /// of its process that waits. If it ends at once, an earlier reply has named the holder.
+    fn check_turned_away(&mut self, c: usize, index: usize) {
+        let mine = &self.requests[index];
+        let told_by_a_reply = !mine.is_patient() && self.now > mine.started;
+        let fault = self.fault_at.max(self.keys[mine.key].fault_at).max(self.stepped_at);
+        let calm = self.cfg.is_whole() && self.cfg.level == Level::Engine && fault == 0;
+        if !calm || mine.kind != LockKind::Shared || !told_by_a_reply {
+            return;
+        }
+        let is_behind = self.requests.iter().any(|other| {
+            (other.client, other.key, other.life) == (c, mine.key, mine.life)
+                && other.kind == LockKind::Exclusive
+                && other.is_waiting()
+                && other.is_patient()
+                && other.ticket < mine.ticket
+        });
+        let executed_at = self.clients[c].executed_at;
+        if self.keys[mine.key].open_since.is_some_and(|open| open < executed_at) && !is_behind {
+            self.fail("readers", format!("request {index} was turned away by other readers"));
         }
     }
 

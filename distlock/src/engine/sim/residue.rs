@@ -40,6 +40,11 @@ impl World {
             if let Some((key, text)) = left {
                 self.fail("no residue", format!("{text} is left in {key} though its process lives"));
             }
+            let pending = |c: usize| self.clients[c].pending_releases().into_iter().map(move |one| (c, one));
+            let living = (0..self.clients.len()).filter(|c| self.clients[*c].alive);
+            if let Some((c, (key, token))) = living.flat_map(pending).next() {
+                self.fail("no residue", format!("process {c} still wants to release {} of {key}", token.0));
+            }
             return Some(end);
         }
         if let Some((key, text)) = self.server.contents(server_time).first() {

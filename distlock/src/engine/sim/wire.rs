@@ -114,6 +114,7 @@ impl World {
         }
         self.count_command(c);
         self.check_renewal(c, &context, &command);
+        self.check_body(c, &context, &command);
         let job = self.jobs.len();
         note!(self, "process {c}: sends {job}: {} {:?}", context.key, op_of(&command));
         let delay = self.delay();

@@ -3,7 +3,7 @@
 use super::attempt::Attempt;
 use super::earlier;
 use super::few::Few;
-use super::lease::Lease;
+use super::lease::{Lease, LostLease};
 use super::link::LinkStatus;
 use super::waiters::Waiters;
 use crate::engine::rules;
@@ -16,9 +16,8 @@ pub(crate) struct KeyState<W> {
     pub(crate) attempt: Option<Box<Attempt>>,
     /// The leases of this process on the server. An exclusive lease is always the only one.
     pub(crate) leases: Few<Lease>,
-    /// Lost leases that are released only once their bodies have ended, and until when `min_hold` keeps the
-    /// key.
-    pub(crate) kept: Vec<(Token, Time)>,
+    /// Leases that are lost here but last on the server. A release follows when their bodies end.
+    pub(crate) lost: Vec<LostLease>,
     /// Numbers the acquire commands for this key in the order in which they are sent.
     pub(crate) seq: u64,
     /// When the machine's timers look at this key. It may become due later than that, but never earlier.
@@ -33,7 +32,7 @@ impl<W> Default for KeyState<W> {
             waiters: Waiters::default(),
             attempt: None,
             leases: Few::None,
-            kept: Vec::new(),
+            lost: Vec::new(),
             seq: 0,
             timer: None,
             no_gap_since: None,
@@ -43,7 +42,7 @@ impl<W> Default for KeyState<W> {
 
 impl<W> KeyState<W> {
     pub(crate) fn is_idle(&self) -> bool {
-        self.attempt.is_none() && self.leases.is_empty() && self.waiters.is_empty() && self.kept.is_empty()
+        self.attempt.is_none() && self.leases.is_empty() && self.waiters.is_empty() && self.lost.is_empty()
     }
 
     pub(crate) fn lease(&mut self, token: Token) -> Option<&mut Lease> {
@@ -87,8 +86,9 @@ impl<W> KeyState<W> {
         }
         let linger = linger.filter(|_| rules::lingering_ends_in_time());
         let renewal = renewal.filter(|_| !link.is_down());
+        let lost = self.lost.iter().map(|lost| lost.ends).min();
         let ends = self.waiters.ends(self.silent());
-        let timers = [retry, resend, end, linger, renewal, ends.wait, ends.unavailable_after];
+        let timers = [retry, resend, end, linger, renewal, lost, ends.wait, ends.unavailable_after];
         timers.into_iter().flatten().min().filter(|due| *due < Time::MAX)
     }
 }

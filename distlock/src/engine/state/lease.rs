@@ -184,6 +184,16 @@ impl Lease {
     }
 }
 
+/// A lease that is lost here but lasts on the server. A body that ignores the loss keeps it until its ttl is over.
+#[derive(Debug)]
+pub(crate) struct LostLease {
+    pub(crate) token: Token,
+    /// When its ttl is over. A lease of a session is released then, if its body still runs.
+    pub(crate) ends: Time,
+    /// The longest ttl that any command for it asked for.
+    pub(crate) longest: Duration,
+}
+
 /// Rounds the time, so that renewals that are due close together are sent together.
 fn in_batches(at: Time, ttl: Duration) -> Time {
     let tick = u64::try_from((ttl / 100).min(Duration::from_millis(50)).as_nanos()).unwrap_or(1).max(1);

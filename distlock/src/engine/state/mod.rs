@@ -20,7 +20,7 @@ pub(super) use door::Door;
 pub(super) use env::Env;
 pub(super) use few::Few;
 pub(super) use key::KeyState;
-pub(super) use lease::{Grant, Holder, Lease};
+pub(super) use lease::{Grant, Holder, Lease, LostLease};
 pub(super) use linger::Linger;
 pub(super) use pending::{LONGEST_RETRY_PAUSE, PendingRelease, PendingReleases};
 pub(super) use releases::Sends;

@@ -39,9 +39,9 @@ impl PendingRelease {
         FIRST_RETRY_PAUSE * 2_u32.pow(self.sends.saturating_sub(1).min(MAX_PAUSE_DOUBLINGS))
     }
 
-    /// When to look at it: to send it again, or to forget it.
-    fn due(&self) -> Due {
-        earlier(self.at.time(), self.until).map_or(Due::OnLinkUp, Due::At)
+    /// When to look at it: to send it again, or to forget it. Never before the next link: [`Time::MAX`].
+    fn due(&self) -> Time {
+        earlier(self.at.time(), self.until).unwrap_or(Time::MAX)
     }
 
     fn merged_with(self, other: PendingRelease) -> PendingRelease {
@@ -55,25 +55,12 @@ impl PendingRelease {
     }
 }
 
-/// When to look at a pending release; in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    At(Time),
-    OnLinkUp,
-}
-
-impl Due {
-    fn has_come(self, now: Time) -> bool {
-        matches!(self, Due::At(at) if at <= now)
-    }
-}
-
 /// The pending releases of one machine.
 #[derive(Debug, Default)]
 pub(crate) struct PendingReleases {
     all: BTreeMap<(Token, Arc<str>), PendingRelease>,
     /// The same, ordered by when to look at them.
-    by_due: BTreeSet<(Due, Token, Arc<str>)>,
+    by_due: BTreeSet<(Time, Token, Arc<str>)>,
 }
 
 impl PendingReleases {
@@ -104,16 +91,13 @@ impl PendingReleases {
     }
 
     pub(crate) fn next_due(&self) -> Option<Time> {
-        match self.by_due.first()? {
-            (Due::At(at), ..) => Some(*at),
-            (Due::OnLinkUp, ..) => None,
-        }
+        self.by_due.first().map(|(due, ..)| *due).filter(|due| *due < Time::MAX)
     }
 
     /// Takes out the releases that are due, in order. Forgets those of which nothing can be left on the server.
     pub(crate) fn take_due(&mut self, now: Time) -> Vec<PendingRelease> {
         let mut due = Vec::new();
-        while self.by_due.first().is_some_and(|(due, ..)| due.has_come(now)) {
+        while self.by_due.first().is_some_and(|(due, ..)| *due <= now) {
             let Some((_, token, key)) = self.by_due.pop_first() else { break };
             let release = self.all.remove(&(token, key));
             due.extend(release.filter(|release| release.at.time().is_some_and(|at| at <= now)));

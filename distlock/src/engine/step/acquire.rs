@@ -143,9 +143,7 @@ impl<W> Step<'_, W> {
     /// that it may have left on the server.
     pub(super) fn abandon_attempt(&mut self) {
         let Some(attempt) = self.state.attempt.take() else { return };
-        if attempt.may_be_applied() {
-            self.cancel_on_server(attempt.token, attempt.longest);
-        }
+        self.undo(&attempt);
         if let Some(BatchRole::Follower(ticket)) = attempt.batch_role
             && rules::followers_end_with_their_attempt()
         {

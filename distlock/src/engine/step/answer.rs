@@ -174,7 +174,7 @@ impl<W> Step<'_, W> {
                     Remaining::Forever | Remaining::Unknown => None,
                 };
                 let known = KnownHolder { text: holder.text.clone(), until };
-                self.dismiss_impatient(&known);
+                self.dismiss_impatient(&attempt, &known);
                 let before = attempt.holder.replace(known);
                 if before.is_none_or(|before| before.text != holder.text) {
                     attempt.linger_asks = 0;
@@ -183,8 +183,8 @@ impl<W> Step<'_, W> {
                 self.busy(attempt, &holder, remaining, place, queueing)
             }
             Ok(AcquireReply::WrongKind { found }) => {
-                if attempt.may_be_applied() && rules::wrong_kind_is_compensated() {
-                    self.compensate(attempt.token, attempt.longest);
+                if rules::wrong_kind_is_compensated() {
+                    self.undo(&attempt);
                 }
                 self.dismiss_served(&attempt, &Outcome::WrongKind { found });
                 None
@@ -250,10 +250,7 @@ impl<W> Step<'_, W> {
             self.compensate(attempt.token, attempt.longest);
         }
         let cause = StoreError::new(Failure::Unknown, "the server answered after the lease had expired");
-        let unavailable = Outcome::Unavailable(cause.clone());
-        for waiter in self.state.waiters.take_impatient() {
-            self.complete(waiter, unavailable.clone());
-        }
+        self.fail_impatient(&cause);
         let mut next = self.attempt_for_first()?;
         let late_since = attempt.late_since.unwrap_or(self.now);
         next.late_since = Some(late_since);
@@ -273,11 +270,9 @@ impl<W> Step<'_, W> {
     ) -> Option<Box<Attempt>> {
         self.env.hints.contended(self.key, self.now);
         self.state.no_gap_since = None;
-        if self.state.waiters.is_empty() {
-            if attempt.may_be_applied() {
-                self.compensate(attempt.token, attempt.longest);
-            }
-            return None;
+        if !self.state.waiters.front().is_some_and(|head| attempt.serves(&head.want)) {
+            // Its waiters have just been told. The attempt is given up.
+            return Some(attempt);
         }
         if queueing == Queueing::May {
             let at = self.next_ask(&mut attempt, holder, remaining, place);
@@ -344,24 +339,13 @@ impl<W> Step<'_, W> {
     fn failed(&mut self, mut attempt: Box<Attempt>, error: StoreError) -> Option<Box<Attempt>> {
         match error.kind {
             kind if rules::ends_the_wait(kind) => {
-                if attempt.may_be_applied() {
-                    self.compensate(attempt.token, attempt.longest);
-                }
+                self.undo(&attempt);
                 self.dismiss_served(&attempt, &Outcome::Unavailable(error));
                 return None;
             }
             Failure::NotSent if self.env.link.is_down() => {
                 // These requests want a single attempt, and no server is reachable.
-                let unavailable = Outcome::Unavailable(error.clone());
-                for waiter in self.state.waiters.take_impatient() {
-                    self.complete(waiter, unavailable.clone());
-                }
-                if self.state.waiters.is_empty() {
-                    if attempt.may_be_applied() {
-                        self.compensate(attempt.token, attempt.longest);
-                    }
-                    return None;
-                }
+                self.fail_impatient(&error);
             }
             _ => {
                 let delay = match error.kind {
@@ -424,7 +408,9 @@ impl<W> Step<'_, W> {
     ) {
         let AcquirePurpose { ttl, queueing, .. } = asked;
         match result {
-            _ if !rules::late_answers_are_compensated() || self.is_behind_a_ticket(context.token) => return,
+            _ if !rules::late_answers_are_compensated() || self.is_left_on_the_server(context.token) => {
+                return;
+            }
             Ok(AcquireReply::Acquired { .. } | AcquireReply::AlreadyHeld { .. }) => {}
             Ok(AcquireReply::Busy { .. }) if queueing == Queueing::May => {}
             // Its release may have been answered already although it was applied before this command.
@@ -432,10 +418,6 @@ impl<W> Step<'_, W> {
             Ok(AcquireReply::Busy { .. } | AcquireReply::WrongKind { .. } | AcquireReply::NotHeld)
             | Err(_) => return,
         }
-        let longest = ttl.max(LONGEST_CLAIM);
-        // The reply may belong to a lease that was lost since and whose body still runs.
-        let kept = self.state.kept.iter().find(|(token, _)| *token == context.token);
-        let keep_until = kept.map(|(_, until)| *until);
-        self.compensate_and_keep(context.token, longest, keep_until);
+        self.compensate(context.token, ttl.max(LONGEST_CLAIM));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::state::{Grant, LONGEST_RETRY_PAUSE, PendingRelease};
+use crate::engine::state::{Attempt, Grant, LONGEST_RETRY_PAUSE, PendingRelease};
 use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, ReleasePurpose};
 use crate::error::LostReason;
 use crate::protocol::op::Ends;
@@ -30,29 +30,21 @@ pub(crate) struct ReleaseRequest {
 }
 
 impl<W> Step<'_, W> {
-    /// Releases everything that may be left of a token that no request wants.
+    /// Releases everything that may be left of an attempt.
+    pub(super) fn undo(&mut self, attempt: &Attempt) {
+        if attempt.may_be_applied() {
+            self.compensate(attempt.token, attempt.longest);
+        }
+    }
+
+    /// Releases everything that may be left of a token that no request wants: a lease, or a place in the queue.
     pub(super) fn compensate(&mut self, token: Token, longest: Duration) {
         self.compensate_and_keep(token, longest, None);
     }
 
     /// The same, but the key stays taken until `keep_until`.
     pub(super) fn compensate_and_keep(&mut self, token: Token, longest: Duration, keep_until: Option<Time>) {
-        self.undo(token, longest, keep_until, None);
-    }
-
-    /// The same for a token that may be queued.
-    pub(super) fn cancel_on_server(&mut self, token: Token, longest: Duration) {
-        self.undo(token, longest, None, rules::mark_of_a_cancellation());
-    }
-
-    fn undo(
-        &mut self,
-        token: Token,
-        longest: Duration,
-        keep_until: Option<Time>,
-        handoffs_began: Option<ServerTime>,
-    ) {
-        let (deadline, ends) = (None, Ends::Other);
+        let (deadline, ends, handoffs_began) = (None, Ends::Other, rules::mark_of_a_cancellation());
         self.leave(&ReleaseRequest { token, keep_until, handoffs_began, deadline, longest, ends });
     }
 

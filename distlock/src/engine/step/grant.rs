@@ -157,13 +157,16 @@ impl<W> Step<'_, W> {
 
     /// A push for a token that no attempt of this process uses: whatever was granted to it is released.
     pub(super) fn on_unknown_grant(&mut self, token: Token) {
-        if rules::unknown_grants_are_given_back() && !self.is_behind_a_ticket(token) {
+        if rules::unknown_grants_are_given_back() && !self.is_left_on_the_server(token) {
             self.compensate(token, LONGEST_CLAIM);
         }
     }
 
-    /// Whether the lease was handed over. Then late replies and grants of its acquisition must not release it.
-    pub(super) fn is_behind_a_ticket(&self, token: Token) -> bool {
-        rules::handed_over_leases_are_remembered() && self.env.releases.was_handed_over(token)
+    /// Whether late replies and doubled grants must not release the lease: it was handed over, or it is lost and its
+    /// body still runs. When that body ends, a release follows.
+    pub(super) fn is_left_on_the_server(&self, token: Token) -> bool {
+        let is_handed_over =
+            rules::handed_over_leases_are_remembered() && self.env.releases.was_handed_over(token);
+        is_handed_over || self.state.lost.iter().any(|lost| lost.token == token)
     }
 }

@@ -89,7 +89,7 @@ impl<W> Step<'_, W> {
         if self.state.waiters.any_impatient()
             && let Some(holder) = self.held_here()
         {
-            self.dismiss_impatient(&holder);
+            self.dismiss_all_impatient(&holder);
         }
     }
 

@@ -3,16 +3,15 @@
 use super::Step;
 use crate::engine::Effect;
 use crate::engine::rules;
-use crate::engine::state::{Grant, Holder, Lease, PendingRelease};
+use crate::engine::state::{Grant, Holder, Lease, LostLease};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell, Remains, Ticket};
-use crate::protocol::{LockKind, Time, Token, When, ttl_end};
+use crate::protocol::{LockKind, Token, ttl_end};
 
 impl<W> Step<'_, W> {
     /// Time first: a deadline that has passed is a loss before anything else happens.
     pub(in crate::engine) fn advance(&mut self) {
         let now = self.now;
-        self.state.kept.retain(|(_, until)| now < *until);
         let is_over =
             |holder: &Holder| now >= holder.until || matches!(holder.cell.state(now), CellState::Lost(_));
         while let Some(cell) = self
@@ -25,7 +24,19 @@ impl<W> Step<'_, W> {
         {
             self.lose(cell.token, cell.ticket, LostReason::Expired);
         }
+        self.lost_leases_may_end();
         self.lingering_may_end();
+    }
+
+    /// Forgets lost leases whose ttl is over. A lease that lives as long as the session does not end with it, so it is
+    /// released.
+    fn lost_leases_may_end(&mut self) {
+        while let Some(index) = self.state.lost.iter().position(|lost| lost.ends <= self.now) {
+            let LostLease { token, longest, .. } = self.state.lost.swap_remove(index);
+            if self.env.session().is_some() && rules::leases_of_sessions_are_ended() {
+                self.compensate(token, longest);
+            }
+        }
     }
 
     /// Ends a hold as lost.
@@ -60,7 +71,7 @@ impl<W> Step<'_, W> {
             holder.cell.leave_behind(Remains { keep_until: None, given_back: true, longest });
             self.give_back(&lease.grant, lease.min_until.filter(|_| lease.grant.kind == LockKind::Shared));
         } else {
-            self.remember_min_hold(&holder.cell, &lease, reason);
+            self.leave_to_body(&holder.cell, &lease, reason);
         }
         if rules::waiters_are_served_after_a_loss() {
             self.serve_here();
@@ -71,7 +82,7 @@ impl<W> Step<'_, W> {
     /// the key is sent when the body has ended; until then the lease covers it. It is sent at once if the
     /// lease may end before `min_hold` does, or if readers shared the lease (another of them may have asked
     /// for `min_hold`, and its body may still run).
-    fn remember_min_hold(&mut self, cell: &LeaseCell, lease: &Lease, reason: LostReason) {
+    fn leave_to_body(&mut self, cell: &LeaseCell, lease: &Lease, reason: LostReason) {
         let now = self.now;
         let keep_until = lease.min_until.filter(|until| *until > now && reason != LostReason::Taken);
         let keep_until = keep_until.filter(|_| rules::min_hold_outlives_a_loss());
@@ -80,24 +91,11 @@ impl<W> Step<'_, W> {
             keep_until.is_some_and(|until| grant.kind == LockKind::Shared || until >= grant.deadline);
         if given_back {
             self.give_back(grant, keep_until);
-        } else {
-            if let Some(until) = keep_until {
-                self.state.kept.push((grant.token, until));
-            }
-            self.end_with_ttl(grant, keep_until, reason);
+        } else if reason != LostReason::Taken {
+            let Grant { token, deadline, longest, .. } = *grant;
+            self.state.lost.push(LostLease { token, ends: ttl_end(deadline, longest), longest });
         }
         cell.leave_behind(Remains { keep_until, given_back, longest: grant.longest });
-    }
-
-    /// A lease that lives as long as the session does not end when its ttl is over. Normally the body's
-    /// release ends it; if the body still runs at that time, the lease is released here.
-    fn end_with_ttl(&mut self, grant: &Grant, keep_until: Option<Time>, reason: LostReason) {
-        let lives_on = self.env.session().is_some() && reason != LostReason::Taken;
-        if lives_on && rules::leases_of_sessions_are_ended() {
-            let Grant { token, deadline, longest, .. } = *grant;
-            let (key, at) = (self.key.clone(), When::At(ttl_end(deadline, longest).max(self.now)));
-            self.pending.add(PendingRelease { key, token, sends: 0, at, until: None, keep_until });
-        }
     }
 
     /// The session has ended, and with it the server's queue: nothing that it granted is valid now.

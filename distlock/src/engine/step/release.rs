@@ -61,7 +61,7 @@ impl<W> Step<'_, W> {
     fn leave_lost(&mut self, cell: &LeaseCell, reason: LostReason) -> ReleaseStarted {
         let others_hold_it = self.state.lease(cell.token).is_some();
         let remains = cell.remains();
-        self.state.kept.retain(|(token, _)| *token != cell.token);
+        self.state.lost.retain(|lost| lost.token != cell.token);
         let given_back = remains.is_some_and(|remains| remains.given_back);
         if reason != LostReason::Taken
             && !others_hold_it

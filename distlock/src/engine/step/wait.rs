@@ -138,15 +138,40 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Ends the requests that do not wait: the lock is busy.
-    pub(super) fn dismiss_impatient(&mut self, holder: &KnownHolder) {
-        if !(self.state.waiters.any_impatient() && rules::impatient_are_dismissed()) {
-            return;
+    /// Ends the requests that do not wait and that the attempt has found busy: those that it serves, and all behind one
+    /// that waits. A reader may be admitted where a writer is not, but passes no writer that waits.
+    pub(super) fn dismiss_impatient(&mut self, attempt: &Attempt, holder: &KnownHolder) {
+        let is_served = |want: &Want| want.wait_limit == WaitLimit::Once && attempt.serves(want);
+        if self.state.waiters.front().is_some_and(|head| is_served(&head.want))
+            && rules::impatient_are_dismissed()
+        {
+            let served = self.state.waiters.take_if(is_served);
+            self.complete_busy(served, holder);
         }
-        for waiter in self.state.waiters.take_impatient() {
+        if self.state.waiters.front().is_some_and(|head| attempt.serves(&head.want)) {
+            self.dismiss_all_impatient(holder);
+        }
+    }
+
+    /// Ends the requests that do not wait: the lock is busy for all of them.
+    pub(super) fn dismiss_all_impatient(&mut self, holder: &KnownHolder) {
+        if rules::impatient_are_dismissed() {
+            let impatient = self.state.waiters.take_impatient();
+            self.complete_busy(impatient, holder);
+        }
+    }
+
+    fn complete_busy(&mut self, waiters: Vec<Waiter<W>>, holder: &KnownHolder) {
+        for waiter in waiters {
             let waited = self.now.duration_since(waiter.waiting_since);
-            let busy = Outcome::Busy { holder: Some(holder.clone()), waited };
-            self.complete(waiter, busy);
+            self.complete(waiter, Outcome::Busy { holder: Some(holder.clone()), waited });
+        }
+    }
+
+    /// Ends the requests that do not wait: the lock cannot be acquired now.
+    pub(super) fn fail_impatient(&mut self, cause: &StoreError) {
+        for waiter in self.state.waiters.take_impatient() {
+            self.complete(waiter, Outcome::Unavailable(cause.clone()));
         }
     }
 }

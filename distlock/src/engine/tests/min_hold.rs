@@ -148,9 +148,31 @@ fn it_outlives_an_answer_that_comes_after_the_loss() {
     desk.pass(ms(600));
     let server_time = Some(desk.server_time());
     desk.answer(late, Ok(AcquireReply::AlreadyHeld { server_time, fence: None }));
-    assert_eq!(desk.next_leave().1, Some(ms(1_400)));
+    // The lease stays until the body has ended.
+    desk.quiet();
     desk.release(&cell);
     assert_eq!(desk.next_leave().1, Some(ms(1_400)));
+}
+
+/// Pushes are doubled and forged. The release at the end of the body follows, so the lease needs no other.
+#[test]
+fn a_doubled_grant_does_not_end_the_lease_of_a_body_that_ignores_its_loss() {
+    for (want, kept) in [(held_for(2_000), Some(ms(1_400))), (want(), None)] {
+        let mut desk = Desk::new();
+        let token = desk.queue(Want { max_hold: Some(ms(500)), ..want });
+        let granted = desk.server_time();
+        desk.grant(token, granted, None);
+        let cell = desk.acquired();
+        desk.pass(ms(600));
+        desk.grant(token, granted, None);
+        assert_eq!(desk.lost, [LostReason::MaxHold]);
+        desk.quiet();
+        desk.release(&cell);
+        assert_eq!(desk.next_leave().1, kept);
+        // From now on nothing else releases it.
+        desk.grant(token, granted, None);
+        assert_eq!(desk.next_leave().1, kept);
+    }
 }
 
 /// The server counts in whole milliseconds.

@@ -32,7 +32,7 @@ const CASES: &[(Mutant, fn())] = &[
     (Mutant::MostFencesAssumed, granting::a_grant_comes_with_as_many_tokens_as_the_most_modest_question),
     // The simulation has no forged pushes.
     (Mutant::FarFenceBelieved, granting::a_fencing_token_far_ahead_of_the_servers_clock_is_asked_about),
-    // The simulation has no sessions.
+    // The sessions of the simulation live as long as their processes, and its server ends leases with their ttl.
     (Mutant::AnswerOfLostSessionBelieved, session::an_answer_from_the_lost_session_is_not_believed),
     (
         Mutant::HeartbeatOfLostSessionCounts,

@@ -123,6 +123,35 @@ pub(super) fn a_lease_whose_ttl_is_over_is_given_back_before_its_body_has_ended(
     assert_eq!(desk.engine.pending_releases(), []);
 }
 
+/// A shutdown waits for pending releases, and reports those that are left.
+#[test]
+fn nothing_is_pending_for_a_lost_lease_while_its_body_runs_nor_after_its_release() {
+    let (mut desk, _session) = with_session();
+    let cell = desk.hold(want());
+    desk.pass(ms(200));
+    let effects = desk.engine.on_every_key(desk.now, |step| step.lose_all(LostReason::Shutdown));
+    desk.take(effects);
+    assert_eq!(desk.engine.pending_releases(), []);
+    desk.release(&cell);
+    let (context, _) = desk.next_leave();
+    desk.answer(context, Ok(ReleaseReply::Released { gap: false }));
+    assert_eq!(desk.engine.rest(), 0);
+}
+
+#[test]
+fn a_new_link_does_not_end_a_lost_lease_before_its_ttl() {
+    let (mut desk, _session) = with_session();
+    let start = desk.now;
+    let cell = desk.hold(Want { max_hold: Some(ms(500)), ..want() });
+    desk.sleep();
+    assert_eq!(desk.lost, [LostReason::MaxHold]);
+    desk.down();
+    desk.up(EarlierCommands::Ended);
+    desk.quiet();
+    desk.sleep();
+    assert_eq!((desk.next_leave().0.token, desk.now), (cell.token, start.after(TTL)));
+}
+
 #[test]
 fn a_release_is_repeated_until_it_is_answered_however_long_that_takes() {
     let (mut desk, session) = with_session();

@@ -215,6 +215,65 @@ fn a_minimal_hold_outlives_those_who_read_along() {
     assert_eq!(desk.next_leave().1, Some(ms(450)));
 }
 
+/// Readers of another process have the lock, and the plain command of a writer is in flight. Answers it. Returns the
+/// command that follows: that of the readers who came behind the writer.
+fn asks_behind_a_writer_turned_away(desk: &mut Desk, readers: &[WaitLimit]) -> (Sent, AcquireMode) {
+    desk.acquire(0, Want { wait_limit: WaitLimit::Once, ..want() });
+    for (who, wait_limit) in (1..).zip(readers) {
+        desk.acquire(who, Want { wait_limit: *wait_limit, ..reader() });
+    }
+    let (context, _) = desk.next();
+    desk.busy_behind(context, "dl1:s", Place::Behind);
+    assert!(matches!(desk.outcome(), (0, Outcome::Busy { .. })));
+    desk.nobody_is_done();
+    let (context, mode, _) = desk.next_enter();
+    assert!(
+        matches!(&context.command, Command::Acquire(_, Ask::Full(op)) if op.kind == LockKind::Shared),
+        "{context:?}"
+    );
+    desk.quiet();
+    (context, mode)
+}
+
+#[test]
+fn readers_behind_a_writer_that_is_turned_away_ask_for_themselves() {
+    for (readers, expected) in [
+        ([WaitLimit::Once, WaitLimit::Once], AcquireMode::Try),
+        ([WaitLimit::Once, WaitLimit::Forever], AcquireMode::Wait),
+        ([WaitLimit::Forever, WaitLimit::Once], AcquireMode::Wait),
+    ] {
+        let mut desk = Desk::new();
+        let (context, mode) = asks_behind_a_writer_turned_away(&mut desk, &readers);
+        assert_eq!(mode, expected);
+        desk.fresh(context);
+        assert_eq!(desk.acquired().token, desk.acquired().token);
+        desk.quiet();
+    }
+}
+
+#[test]
+fn a_reader_that_does_not_wait_is_turned_away_with_the_one_that_asks() {
+    let mut desk = Desk::new();
+    let (context, _) = asks_behind_a_writer_turned_away(&mut desk, &[WaitLimit::Once]);
+    desk.busy(context);
+    assert!(matches!(desk.outcome(), (1, Outcome::Busy { .. })));
+    desk.quiet();
+    assert_eq!(desk.engine.rest(), 0);
+}
+
+/// A writer that waits lets no reader pass.
+#[test]
+fn a_reader_that_does_not_wait_is_turned_away_behind_a_writer_that_does() {
+    let mut desk = Desk::new();
+    desk.acquire(0, want());
+    desk.acquire(1, Want { wait_limit: WaitLimit::Once, ..reader() });
+    let (context, _) = desk.next();
+    desk.busy_behind(context, "dl1:s", Place::Behind);
+    assert!(matches!(desk.outcome(), (1, Outcome::Busy { .. })));
+    assert_eq!(desk.next_enter().1, AcquireMode::Wait);
+    desk.quiet();
+}
+
 /// The readers of a manager with another prefix have the lock: a reader cannot join them, but a writer waits for them.
 #[test]
 pub(super) fn a_writer_behind_readers_who_are_told_of_another_kind_waits() {

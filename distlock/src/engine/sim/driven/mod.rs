@@ -79,8 +79,8 @@ impl Driver {
         let observers = Observers::default().and(losses.clone());
         let backend = Arc::new(store.clone());
         let executor = Executor::Simulated(Arc::clone(&tasks));
-        let alive =
-            Core::start_on(executor, name.clone(), backend, (&cfg.tuning, cfg.shards), seed, observers);
+        let settings = (&cfg.tuning_of_process(), cfg.shards);
+        let alive = Core::start_on(executor, name.clone(), backend, settings, seed, observers);
         Driver {
             alive,
             tasks,
