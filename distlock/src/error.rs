@@ -19,7 +19,7 @@ use distlock_store::LockKind;
 /// |---|---|---|
 /// | [`Busy`](LockError::Busy) | 409 Conflict (or 429), `Retry-After` from [`retry_after`](LockError::retry_after) | another holder has the lock |
 /// | [`Lost`](LockError::Lost) | 503 Service Unavailable, "outcome unknown" | the body was stopped somewhere in the middle |
-/// | [`Unavailable`](LockError::Unavailable), [`Closed`](LockError::Closed) | 503 Service Unavailable | nothing was run; after a release, an extension, a hand-over or a forced release: the outcome is unknown, and [`retry_after`](LockError::retry_after) is `None` |
+/// | [`Unavailable`](LockError::Unavailable), [`Closed`](LockError::Closed) | 503 Service Unavailable | nothing was run; after a release, an extension, a hand-over, a forced release or a take-over without a reply: the outcome is unknown, and [`retry_after`](LockError::retry_after) is `None` |
 /// | [`Fence`](LockError::Fence) | 422 for other arguments, 500 for a result that cannot be stored or read, else 503 | nothing was committed, unless the outcome is unknown |
 /// | [`InvalidTicket`](LockError::InvalidTicket) | 409 Conflict | nothing was run |
 /// | [`InvalidKey`](LockError::InvalidKey) | 400 Bad Request, if the key comes from the request | nothing was run |
@@ -72,7 +72,9 @@ pub enum LockError {
     /// permanently (a wrong password, a missing permission).
     ///
     /// If a release, an extension, a hand-over or a forced release was not confirmed, the command may have been
-    /// applied, and the work under the lock may be done. [`retry_after`](LockError::retry_after) is then `None`.
+    /// applied, and the work under the lock may be done. [`retry_after`](LockError::retry_after) is then `None`. It is
+    /// also `None` if the server did not answer a [take-over](crate::LockManager::take_over): nothing was run, but the
+    /// ticket may be used. Acquire the lock like any other.
     #[non_exhaustive]
     Unavailable {
         /// The lock. Empty if the error is about no particular lock, for example when connecting.
@@ -217,7 +219,8 @@ impl LockError {
         LockError::Unavailable { key, source: Arc::new(Unconfirmed { what, source }) }
     }
 
-    /// Whether a command that follows an acquisition has failed: the caller may have done its work by then.
+    /// Whether a command has failed that must not simply be repeated: it follows an acquisition, and the caller may
+    /// have done its work by then, or it took a lock over, and the ticket may be used.
     pub(crate) fn is_unconfirmed(&self) -> bool {
         matches!(self, LockError::Unavailable { source, .. } if source.is::<Unconfirmed>())
     }
@@ -315,8 +318,8 @@ impl From<FenceError> for LockError {
     }
 }
 
-/// A release, an extension, a hand-over or a forced release that was not confirmed: the state of the lock, and the
-/// reason.
+/// A release, an extension, a hand-over, a forced release or a take-over that was not confirmed: the state of the lock,
+/// and the reason.
 #[derive(Debug)]
 struct Unconfirmed {
     what: &'static str,

@@ -267,21 +267,12 @@ impl LeaseCell {
     /// Moves the deadline to `until` unless it is already later. False if the lock is no longer held.
     pub(crate) fn extend(&self, now: Time, until: Time) -> bool {
         let wanted = self.capped(until);
-        loop {
-            let CellState::Until(deadline) = self.own_state(now) else { return false };
-            if wanted <= deadline || self.replace(word_of(deadline), word_of(wanted)).is_ok() {
-                return true;
-            }
-        }
+        matches!(self.change(now, |deadline| word_of(deadline.max(wanted))), CellState::Until(_))
     }
 
     /// Moves the deadline to `until` unless it is already earlier.
     pub(crate) fn shorten(&self, now: Time, until: Time) {
-        while let CellState::Until(deadline) = self.own_state(now) {
-            if until >= deadline || self.replace(word_of(deadline), word_of(until)).is_ok() {
-                return;
-            }
-        }
+        self.change(now, |deadline| word_of(deadline.min(until)));
     }
 
     /// Ends the hold as lost. Returns the reason that counts: the first one.
@@ -330,11 +321,17 @@ impl LeaseCell {
     }
 
     fn end(&self, now: Time, last_word: u64) -> CellState {
+        self.change(now, |_| last_word)
+    }
+
+    /// Replaces the word while the lock is held. Returns the state after that, or the end that came before.
+    fn change(&self, now: Time, next: impl Fn(Time) -> u64) -> CellState {
         loop {
             let state = self.own_state(now);
             let CellState::Until(deadline) = state else { return state };
-            if self.replace(word_of(deadline), last_word).is_ok() {
-                return state_of(last_word);
+            let (old, new) = (word_of(deadline), next(deadline));
+            if old == new || self.replace(old, new).is_ok() {
+                return state_of(new);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use distlock::{LockError, LockManager, distributed_lock, is_held_here, with_manager};
+use distlock::{FencingToken, LockError, LockManager, distributed_lock, is_held_here, with_manager};
 
 use crate::support::{assert_held, locked};
 
@@ -91,6 +91,31 @@ async fn a_reentrant_call_enters() {
     locked(async {
         enters_again().await.unwrap();
         reentrant().await.unwrap();
+    })
+    .await;
+}
+
+#[distributed_lock(key = "b", reentrant = true, token = token)]
+async fn fenced_again() -> Result<FencingToken, LockError> {
+    Ok(token)
+}
+
+/// The section around it has several locks, and one of them has a token.
+#[tokio::test]
+async fn the_token_of_a_reentrant_call_is_that_of_its_own_key() {
+    locked(async {
+        let manager = LockManager::current().unwrap();
+        for (with_token, is_granted) in [("a", false), ("b", true)] {
+            let outer = manager.lock(with_token).fenced().run(async |held| {
+                let both = manager.lock_all(["a", "b"]).reentrant();
+                (held.fencing_token(), both.run(async |_| fenced_again().await).await.unwrap())
+            });
+            match outer.await.unwrap() {
+                (token, Ok(again)) => assert!(is_granted && token == Some(again), "{again:?}"),
+                (_, Err(LockError::InvalidOptions { reason, .. })) => assert!(!is_granted, "{reason}"),
+                (_, Err(error)) => panic!("{error}"),
+            }
+        }
     })
     .await;
 }

@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
 
+use distlock::LockManager;
 use distlock_tests::{RedisServer, eventually_blocking};
 
 fn one_process(words: &[&str]) -> Output {
@@ -63,6 +64,25 @@ fn what_is_dropped_at_the_end_of_a_process_is_released() {
 #[test]
 fn hundreds_of_managers_in_memory_need_no_descriptors() {
     went_well(&one_process(&["many-managers", "300", "64"]));
+}
+
+/// A process in which no thread can be started, because no address space has room for a stack of this size. The test is
+/// the process itself: libtest runs it on the main thread then.
+#[test]
+fn a_manager_whose_thread_cannot_be_started_refuses_requests() {
+    const STACK: (&str, &str) = ("RUST_MIN_STACK", "1152921504606846976");
+    if std::env::var(STACK.0).as_deref() == Ok(STACK.1) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let request = async { LockManager::in_memory().lock("k").acquire().await };
+        let error = runtime.block_on(request).unwrap_err();
+        assert!(error.is_unavailable() && error.to_string().contains("the I/O thread: "), "{error}");
+        return;
+    }
+    let name = "processes::a_manager_whose_thread_cannot_be_started_refuses_requests";
+    let mut test = Command::new(std::env::current_exe().unwrap());
+    let output = test.args(["--exact", name, "--test-threads=1"]).env(STACK.0, STACK.1).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 /// Each process holds the lock that the other one requests. One of the two requests ends, and its error names both

@@ -76,11 +76,21 @@ impl IoThread {
         let executor = Executor::Runtime(runtime.handle().clone());
         self.running.get_or_init(|| Running { executor, core: Arc::downgrade(core) });
         let core = core.clone();
-        thread::Builder::new()
-            .name("distlock-io".into())
-            .spawn(move || work(&core, runtime))
-            .map(drop)
-            .map_err(|error| format!("the I/O thread: {error}"))
+        let (sender, receiver) = mpsc::channel();
+        let body = move || {
+            if let Ok(runtime) = receiver.recv() {
+                work(&core, runtime);
+            }
+        };
+        match thread::Builder::new().name("distlock-io".into()).spawn(body) {
+            // Sent only now: without a thread, std would drop the runtime here, which panics in async code.
+            Ok(_) => drop(sender.send(runtime)),
+            Err(error) => {
+                runtime.shutdown_background();
+                return Err(format!("the I/O thread: {error}"));
+            }
+        }
+        Ok(())
     }
 
     /// There is no thread: this one is it, which polls the tasks of `executor`, by the executor's clock.

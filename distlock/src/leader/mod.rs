@@ -46,6 +46,7 @@ use crate::guard::Guard;
 use crate::key::{IntoLockKey, LockKey};
 use crate::manager::LockManager;
 use crate::release::Release;
+use crate::request::LockRequest;
 use crate::section::{Hold, Holding, OnLost};
 use distlock_store::{FencingToken, LONGEST_VALUE, StoreError, clock};
 pub use lead::Lead;
@@ -343,12 +344,7 @@ impl Candidate {
         // All candidates of a process may wait, however few requests may wait for other locks.
         let request = self.manager.lock(key).fenced().wait_forever().max_waiters(u32::MAX).linger(None);
         // A lease that another candidate of this process had would have the owner token of its term.
-        let request = request.own_lease();
-        let request = match self.ttl {
-            Some(ttl) => request.ttl(ttl),
-            None => request,
-        };
-        let guard = request.label(self.label.clone()).acquire().await?;
+        let guard = self.with_options(request.own_lease()).acquire().await?;
         match guard.fencing_token() {
             Some(term) => Ok((guard, term)),
             None => Err(LockError::options("the store has given no fencing token: it cannot order leaders")),
@@ -385,11 +381,15 @@ impl Candidate {
             .lock(watch::term_key(guard.key(), &guard.owner()))
             .wait(watch::POLL_INTERVAL)
             .linger(None);
-        let request = match self.ttl {
+        self.with_options(request).acquire().await.ok()
+    }
+
+    fn with_options(&self, request: LockRequest) -> LockRequest {
+        let request = request.label(self.label.clone());
+        match self.ttl {
             Some(ttl) => request.ttl(ttl),
             None => request,
-        };
-        request.label(self.label.clone()).acquire().await.ok()
+        }
     }
 
     /// Before the body begins, so a watcher that sees this leader soon sees its value, too.

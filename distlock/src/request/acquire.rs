@@ -1,7 +1,6 @@
 //! Acquires the requested locks.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -123,7 +122,7 @@ impl AcquireFuture {
             AcquireStage::Attempt(acquiring, wait_limit) => {
                 let answer = ready!(Pin::new(&mut *acquiring).poll(cx));
                 let Some(request) = &self.request else { return Poll::Pending };
-                let result = request.guard(answer, acquiring.key());
+                let result = request.guard(answer, acquiring);
                 Poll::Ready(usable(result, *wait_limit))
             }
             // Polled again after it was ready.
@@ -240,7 +239,10 @@ impl LockRequest {
             let result = match keys {
                 [key] => match self.ask(clock::now(), key, want.clone()) {
                     StartedAcquire::Known(result) => result,
-                    StartedAcquire::UnderWay(acquiring) => self.guard(acquiring.await, key.shared()),
+                    StartedAcquire::UnderWay(mut acquiring) => {
+                        let answer = (&mut acquiring).await;
+                        self.guard(answer, &acquiring)
+                    }
                 },
                 keys => self.in_order(keys, want).await,
             };
@@ -264,7 +266,7 @@ impl LockRequest {
         let waits = want.wait_limit != WaitLimit::Once;
         let mut acquiring = driver::acquire(self.manager.alive(), now, key.shared().clone(), want);
         match acquiring.now() {
-            Some(answer) => StartedAcquire::Known(self.guard(answer, key.shared())),
+            Some(answer) => StartedAcquire::Known(self.guard(answer, &acquiring)),
             None => {
                 if !acquiring.sends() {
                     let core = self.manager.core();
@@ -279,12 +281,19 @@ impl LockRequest {
         }
     }
 
-    fn guard(&self, answer: AcquireResult, key: &Arc<str>) -> Result<Guard, LockError> {
+    fn guard(&self, answer: AcquireResult, acquiring: &PendingAcquire) -> Result<Guard, LockError> {
+        let key = || LockKey::from_shared(acquiring.key().clone());
         match answer {
             AcquireResult::Acquired(lease_handle) => Ok(Guard::new(lease_handle)),
-            AcquireResult::Not(outcome) => {
-                Err(error_of(outcome, LockKey::from_shared(key.clone()), self.kind))
+            // In a fork, the request of the parent goes on.
+            AcquireResult::Not(Outcome::Unavailable(error))
+                if self.replaces.is_some()
+                    && !self.manager.core().is_forked()
+                    && acquiring.may_be_applied(&error) =>
+            {
+                Err(LockError::unconfirmed(key(), NOT_TAKEN_OVER, error.source))
             }
+            AcquireResult::Not(outcome) => Err(error_of(outcome, key(), self.kind)),
         }
     }
 
@@ -305,13 +314,14 @@ impl LockRequest {
                 return Some(Err(LockError::WrongKind { key: key.clone(), wanted, found }));
             }
         }
-        if self.fenced && outer.fencing_token().is_none() {
+        let nested = outer.nested(key.as_str(), self.label.clone())?;
+        if self.fenced && nested.fencing_token().is_none() {
             return Some(Err(LockError::options(
                 "a fenced request inside a section that holds the same key without a fencing token: make \
                  the outer one fenced",
             )));
         }
-        outer.nested(key.as_str(), self.label.clone()).map(Ok)
+        Some(Ok(nested))
     }
 }
 
@@ -345,6 +355,9 @@ enum StartedAcquire {
     Known(Result<Guard, LockError>),
     UnderWay(PendingAcquire),
 }
+
+const NOT_TAKEN_OVER: &str =
+    "it may have been taken over; then it is released in the background, and the ticket is used";
 
 /// `None`: the lock was lost before its guard existed, and the request may continue.
 fn usable(result: Result<Guard, LockError>, wait_limit: WaitLimit) -> Option<Result<Guard, LockError>> {

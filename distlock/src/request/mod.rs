@@ -8,6 +8,8 @@ mod planned;
 mod report;
 mod several;
 mod single_attempt;
+#[cfg(test)]
+mod take_over_tests;
 
 use std::borrow::Cow;
 use std::pin::{Pin, pin};

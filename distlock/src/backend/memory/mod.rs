@@ -4,7 +4,6 @@
 
 pub(crate) mod server;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -13,7 +12,7 @@ use once_cell::sync::OnceCell;
 
 use super::{
     AcquireReply, Backend, BatchPart, BatchReply, BoxFuture, EarlierCommands, Events, HoldNote, LinkEvent,
-    OpResult, OwnerDetails, StoreError, StoredLock, token_text,
+    OpResult, StoreError, StoredLock, token_text,
 };
 use super::{Notifications, ReleaseReply, RenewReply, Sending, ServerTime, Tuning, op};
 use distlock_store::Finding;
@@ -24,8 +23,6 @@ use server::{ModelServer, Note, Sender};
 
 /// The client of a manager, and what hears its news.
 type Receiver = (Arc<str>, Weak<dyn Events>);
-/// By key: the owner token, and the value.
-type Values = HashMap<Arc<str>, (String, Arc<str>)>;
 
 /// The locks and their clock: the wall clock at the start, continued monotonically.
 pub(crate) struct MemoryStore {
@@ -34,8 +31,6 @@ pub(crate) struct MemoryStore {
     wall_at_start: u64,
     /// The managers that share the locks, like the processes of a test, each with its client.
     receivers: Locked<Vec<Receiver>>,
-    /// The text that the latest leader of each office has published, with its owner token.
-    values: Locked<Values>,
 }
 
 impl MemoryStore {
@@ -46,7 +41,6 @@ impl MemoryStore {
             started: clock::now(),
             wall_at_start: u64::try_from(wall.as_micros()).unwrap_or(0),
             receivers: Locked::default(),
-            values: Locked::default(),
         })
     }
 
@@ -172,17 +166,7 @@ impl Backend for Memory {
     }
 
     fn inspect(&self, key: &Arc<str>) -> BoxFuture<Result<Option<StoredLock>, StoreError>> {
-        let mut found = self.store.server.lock().inspect(self.now(), key);
-        if let Some(found) = &mut found
-            && let Some((owner, value)) =
-                self.store.values.lock().get(key).filter(|(owner, _)| *owner == found.first_holder())
-        {
-            found.details.push((
-                owner.clone(),
-                OwnerDetails { value: Some(value.to_string()), ..OwnerDetails::default() },
-            ));
-        }
-        Box::pin(std::future::ready(Ok(found)))
+        Box::pin(std::future::ready(Ok(self.store.server.lock().inspect(self.now(), key))))
     }
 
     fn publishes(&self) -> bool {
@@ -191,20 +175,12 @@ impl Backend for Memory {
 
     fn publish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
         let owner = token_text(&self.client, note.hold.token);
-        if let Some(value) = note.value {
-            self.store.values.lock().insert(note.key, (owner, value));
-        }
+        self.store.server.lock().publish(self.now(), &note.key, &owner, note.value);
         Box::pin(std::future::ready(Ok(())))
     }
 
     fn unpublish(&self, note: HoldNote) -> BoxFuture<Result<(), StoreError>> {
-        let owner = token_text(&self.client, note.hold.token);
-        let mut values = self.store.values.lock();
-        if values.get(&note.key).is_some_and(|(by, _)| *by == owner) {
-            values.remove(&note.key);
-        }
-        drop(values);
-        Box::pin(std::future::ready(Ok(())))
+        self.publish(HoldNote { value: None, ..note })
     }
 
     fn diagnose(&self) -> BoxFuture<Result<Vec<Finding>, StoreError>> {
@@ -239,5 +215,21 @@ impl Backend for Memory {
 
     fn prefix(&self) -> &str {
         &self.prefix
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::LockManager;
+
+    #[tokio::test]
+    async fn nothing_that_leaders_have_published_outlives_their_terms() {
+        let store = LockManager::shared_memory();
+        let manager = LockManager::of_shared_memory(store.clone(), None);
+        for job in 0..1_000 {
+            let candidate = manager.leader(format!("job:{job}")).value("10.0.0.7");
+            candidate.run(async |_| assert_eq!(store.server.lock().published(), 1)).await.unwrap();
+        }
+        assert_eq!(store.server.lock().published(), 0);
     }
 }

@@ -18,8 +18,8 @@ pub(crate) use note::{News, Note};
 pub(crate) use probe::Queued;
 
 use crate::backend::{
-    AcquireMode, AcquireReply, BatchReply, LockKind, ReleaseReply, Remaining, RenewReply, ServerTime,
-    StoredLock, Tuning, kind_of, op, token_text,
+    AcquireMode, AcquireReply, BatchReply, LockKind, OwnerDetails, ReleaseReply, Remaining, RenewReply,
+    ServerTime, StoredLock, Tuning, kind_of, op, token_text,
 };
 use crate::protocol::mutated;
 use distlock_store::kit::shrink::shrink;
@@ -96,7 +96,7 @@ impl ModelServer {
             return AcquireReply::NotHeld;
         }
         let before = slot.value.take().and_then(|value| value.until).filter(|_| ours);
-        slot.value = Some(Value { holder: text, until: Some(before.unwrap_or(until).max(until)) });
+        slot.value = Some(Value::new(text, before.unwrap_or(until).max(until)));
         let (server_time, fence) = (Some(server_time), self.mint(server_time, op.fences));
         if ours {
             AcquireReply::AlreadyHeld { server_time, fence }
@@ -167,7 +167,7 @@ impl ModelServer {
         let slot = self.slot(from.key);
         match slot.live(server_time) {
             None => {
-                slot.value = Some(Value { holder: text, until: Some(plus(server_time, ttl)) });
+                slot.value = Some(Value::new(text, plus(server_time, ttl)));
                 AcquireReply::Acquired { server_time: None, fence: None }
             }
             Some(value) if value.holder == text => {
@@ -277,7 +277,7 @@ impl ModelServer {
         }
         if let Some(keep_taken_for) = keep_taken_for {
             let holder = if mutated!(MinHoldKeepsToken) { text } else { HOLD.into() };
-            slot.value = Some(Value { holder, until: Some(plus(server_time, keep_taken_for)) });
+            slot.value = Some(Value::new(holder, plus(server_time, keep_taken_for)));
             return ReleaseReply::Released { gap: false };
         }
         self.hand_over(server_time, from.key, handoffs_began, notes)
@@ -314,7 +314,7 @@ impl ModelServer {
                 RenewReply::Renewed { server_time }
             }
             None if mutated!(RenewCreates) => {
-                slot.value = Some(Value { holder: text, until: Some(until) });
+                slot.value = Some(Value::new(text, until));
                 RenewReply::Renewed { server_time }
             }
             _ => RenewReply::NotHeld,
@@ -350,7 +350,25 @@ impl ModelServer {
         if found.holders.is_empty() {
             found = found.holder(&*value.holder, value.until.map(left));
         }
+        if let Some(text) = value.published {
+            let details = OwnerDetails { value: Some(text.to_string()), ..OwnerDetails::default() };
+            found.details.push((value.holder.to_string(), details));
+        }
         Some(found.longest_first())
+    }
+
+    /// Stores a text next to the lock that `owner` holds, or removes it.
+    pub(crate) fn publish(
+        &mut self,
+        server_time: ServerTime,
+        key: &Arc<str>,
+        owner: &str,
+        text: Option<Arc<str>>,
+    ) {
+        let value = self.slots.get_mut(key).and_then(|slot| slot.live(server_time));
+        if let Some(value) = value.filter(|value| *value.holder == *owner) {
+            value.published = text;
+        }
     }
 
     /// Takes the lock away from its holder. False: it was free.

@@ -34,6 +34,14 @@ pub(super) struct Value {
     pub(super) holder: Arc<str>,
     /// `None`: never expires.
     pub(super) until: Option<ServerTime>,
+    /// The text that the holder has published. It ends with the hold.
+    pub(super) published: Option<Arc<str>>,
+}
+
+impl Value {
+    pub(super) fn new(holder: Arc<str>, until: ServerTime) -> Self {
+        Value { holder, until: Some(until), published: None }
+    }
 }
 
 /// One key: the lock, and the queue for it.
@@ -175,14 +183,14 @@ impl KeyEntry {
         until: ServerTime,
     ) {
         if kind == LockKind::Exclusive {
-            self.value = Some(Value { holder, until: Some(until) });
+            self.value = Some(Value::new(holder, until));
             return;
         }
         if self.live(server_time).is_none() {
             if !mutated!(MembersOutliveTheirMarker) {
                 self.members.clear();
             }
-            self.value = Some(Value { holder: marker(kind), until: Some(until) });
+            self.value = Some(Value::new(marker(kind), until));
         }
         self.members.retain(|(member, _)| *member != holder);
         self.members.push((holder, until));

@@ -97,7 +97,7 @@ impl ModelServer {
         if slot.live(server_time).is_some() {
             return false;
         }
-        slot.value = Some(Value { holder: text.into(), until: Some(plus(server_time, ttl)) });
+        slot.value = Some(Value::new(text.into(), plus(server_time, ttl)));
         true
     }
 
@@ -197,6 +197,12 @@ impl ModelServer {
         let locks = self.slots.keys().filter(|key| self.value(server_time, key).is_some()).count();
         let alive = |slot: &KeyEntry| slot.queue.iter().filter(|entry| entry.until > server_time).count();
         (locks, self.slots.values().map(alive).sum())
+    }
+
+    /// How many locks have a text that their holder has published.
+    pub(crate) fn published(&self) -> usize {
+        let has_text = |slot: &&KeyEntry| slot.value.as_ref().is_some_and(|value| value.published.is_some());
+        self.slots.values().filter(has_text).count()
     }
 
     /// Locks and queue entries, as token texts, with their keys.

@@ -1,0 +1,131 @@
+//! Take-overs that end without a reply, on a store that never answers them.
+
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::driver::LinkSeen;
+use crate::{LockError, LockKey, LockManager, Ticket};
+use distlock_store::{
+    Abilities, Acquire, AcquireReply, EarlierCommands, LockStore, Release, ReleaseReply, Renew, RenewReply,
+    Replace, ReplaceReply, StoreError, StoreEvents, StoredLock,
+};
+
+#[derive(Debug)]
+struct Silent {
+    started: UnboundedSender<StoreEvents>,
+    asked: UnboundedSender<()>,
+}
+
+impl LockStore for Silent {
+    fn abilities(&self) -> Abilities {
+        Abilities::default().replaces()
+    }
+
+    fn describe(&self) -> String {
+        "a silent store".into()
+    }
+
+    async fn acquire(&self, _request: &Acquire) -> Result<AcquireReply, StoreError> {
+        pending().await
+    }
+
+    async fn renew(&self, _request: &Renew) -> Result<RenewReply, StoreError> {
+        pending().await
+    }
+
+    async fn release(&self, _request: &Release) -> Result<ReleaseReply, StoreError> {
+        pending().await
+    }
+
+    async fn replace(&self, _request: &Replace) -> Result<ReplaceReply, StoreError> {
+        self.asked.send(()).expect("the test goes on");
+        pending().await
+    }
+
+    async fn inspect(&self, _key: &str) -> Result<Option<StoredLock>, StoreError> {
+        Ok(None)
+    }
+
+    async fn force_release(&self, _key: &str) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    async fn run(&self, events: StoreEvents) {
+        self.started.send(events).expect("the test goes on");
+        pending().await
+    }
+}
+
+struct Rig {
+    manager: LockManager,
+    events: StoreEvents,
+    commands: UnboundedReceiver<()>,
+}
+
+impl Rig {
+    async fn not_connected() -> Rig {
+        let ((started, mut starts), (asked, commands)) = (unbounded_channel(), unbounded_channel());
+        let builder = LockManager::builder().store(Silent { started, asked });
+        let manager = builder.unavailable_after(Duration::from_millis(50)).connect_lazy().unwrap();
+        Rig { manager, events: starts.recv().await.unwrap(), commands }
+    }
+
+    async fn connected() -> Rig {
+        let rig = Rig::not_connected().await;
+        rig.events.up(EarlierCommands::Ended);
+        let link = rig.manager.core().link_within(Duration::from_secs(60)).await;
+        assert!(matches!(link, LinkSeen::Up), "{link:?}");
+        rig
+    }
+
+    /// How a take-over ends.
+    fn take_over(&self) -> impl Future<Output = LockError> + use<> {
+        let ticket = Ticket {
+            prefix: "".into(),
+            key: LockKey::new("k").unwrap(),
+            owner: "dl1:other:1".into(),
+            ttl: Duration::from_secs(10),
+            fence: None,
+        };
+        let request = self.manager.take_over(&ticket);
+        async { request.acquire().await.unwrap_err() }
+    }
+}
+
+#[track_caller]
+fn may_have_been_taken_over(error: &LockError, reason: &str) {
+    assert!(error.is_unavailable() && error.is_unconfirmed() && error.retry_after().is_none(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("it may have been taken over") && text.contains(reason), "{text}");
+}
+
+#[tokio::test]
+async fn a_take_over_without_a_reply_may_have_happened() {
+    let rig = Rig::connected().await;
+    may_have_been_taken_over(&rig.take_over().await, "did not answer");
+}
+
+/// The reason in the error is that of the latest attempt to connect.
+#[tokio::test]
+async fn a_take_over_without_a_reply_may_have_happened_whatever_the_link_says_later() {
+    for cause in [StoreError::not_sent, StoreError::later, StoreError::refused] {
+        let mut rig = Rig::connected().await;
+        let request = rig.take_over();
+        let link_breaks = async {
+            rig.commands.recv().await.unwrap();
+            rig.events.down(StoreError::unknown("the connection broke"));
+            rig.events.down(cause("no connection"));
+        };
+        let (error, ()) = tokio::join!(request, link_breaks);
+        may_have_been_taken_over(&error, "no connection");
+    }
+}
+
+#[tokio::test]
+async fn a_take_over_that_was_never_sent_may_be_repeated() {
+    let rig = Rig::not_connected().await;
+    let error = rig.take_over().await;
+    assert!(error.is_unavailable() && !error.is_unconfirmed() && error.retry_after().is_some(), "{error}");
+}
