@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use redis::{Arg, Cmd};
+use redis::Cmd;
 
-/// The maximum size of arguments whose buffers are kept. Larger ones, for a script's text or a batch, are rare.
+/// The maximum size of commands whose buffers are kept. Larger ones, for a script's text or a batch, are rare.
 const MOST_BYTES: usize = 1024;
 
 thread_local! {
@@ -18,10 +18,9 @@ pub(super) fn command(arguments: usize, bytes: usize) -> Cmd {
     spare.unwrap_or_else(|| Cmd::with_capacity(arguments, bytes))
 }
 
-/// The command is no longer needed.
-pub(super) fn give_back(mut cmd: Cmd) {
-    let bytes = |arg: Arg<&[u8]>| if let Arg::Simple(bytes) = arg { bytes.len() } else { 0 };
-    if cmd.args_iter().map(bytes).sum::<usize>() <= MOST_BYTES {
+/// The command is no longer needed. It took this many bytes.
+pub(super) fn give_back(mut cmd: Cmd, bytes: usize) {
+    if bytes <= MOST_BYTES {
         cmd.clear();
         SPARE.try_with(|spare| spare.set(Some(cmd))).ok();
     }
@@ -37,7 +36,7 @@ mod tests {
             cmd.arg(word);
         }
         let packed = cmd.get_packed_command();
-        give_back(cmd);
+        give_back(cmd, packed.len());
         packed
     }
 

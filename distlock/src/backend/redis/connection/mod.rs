@@ -172,8 +172,9 @@ impl Connection {
     /// The future always becomes ready.
     pub(super) async fn request(self: &Arc<Self>, cmd: Cmd) -> RedisResult<Value> {
         let write = move |out: &mut Vec<u8>| {
+            let before = out.len();
             cmd.write_packed_command(out);
-            spare::give_back(cmd);
+            spare::give_back(cmd, out.len() - before);
         };
         match self.exchange(Expected::One, write).await? {
             Reply::One(value) => Ok(value),

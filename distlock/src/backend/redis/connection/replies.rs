@@ -59,17 +59,6 @@ pub(super) struct Replies {
     untaken: usize,
 }
 
-/// The result of a poll. A replaced waker must be dropped outside of the mutex, because it may be the last reference to
-/// a task.
-#[derive(Debug)]
-pub(super) enum SlotPoll {
-    Ready(RedisResult<Reply>),
-    /// This waker is the one that will be woken.
-    SameWaker,
-    /// Another waker would be woken, so this one must be set.
-    NewWaker,
-}
-
 impl Replies {
     pub(super) fn expect(&mut self, expected: Expected) -> ReplySlot {
         let so_far = match expected {
@@ -127,33 +116,28 @@ impl Replies {
         true
     }
 
-    /// Called by the task that awaits the reply and is polled with `waker`.
-    pub(super) fn poll(&mut self, ReplySlot(index): ReplySlot, waker: &Waker) -> SlotPoll {
-        match &mut self.slots[index] {
-            ReplyState::Awaited { waker: known, .. } => match known {
-                Some(known) if known.will_wake(waker) => SlotPoll::SameWaker,
-                _ => SlotPoll::NewWaker,
-            },
-            _ => match mem::replace(&mut self.slots[index], ReplyState::Free) {
-                ReplyState::Ready(result) => {
-                    self.free.push(index);
-                    self.untaken -= 1;
-                    SlotPoll::Ready(result)
-                }
-                other => {
-                    // The owner of the slot has already taken the reply.
-                    self.slots[index] = other;
-                    SlotPoll::SameWaker
-                }
-            },
+    /// Called by the task that awaits the reply. If it is not ready, it will wake `waker`, which then contains the
+    /// former waker. That one must be dropped outside of the mutex, because it may be the last reference to a task.
+    pub(super) fn poll(
+        &mut self,
+        ReplySlot(index): ReplySlot,
+        waker: &mut Option<Waker>,
+    ) -> Option<RedisResult<Reply>> {
+        if let ReplyState::Awaited { waker: known, .. } = &mut self.slots[index] {
+            mem::swap(known, waker);
+            return None;
         }
-    }
-
-    /// Sets the waker of a request that is not ready, and returns the former one.
-    pub(super) fn set_waker(&mut self, ReplySlot(index): ReplySlot, new: Waker) -> Option<Waker> {
-        match &mut self.slots[index] {
-            ReplyState::Awaited { waker, .. } => waker.replace(new),
-            _ => Some(new),
+        match mem::replace(&mut self.slots[index], ReplyState::Free) {
+            ReplyState::Ready(result) => {
+                self.free.push(index);
+                self.untaken -= 1;
+                Some(result)
+            }
+            other => {
+                // The owner of the slot has already taken the reply.
+                self.slots[index] = other;
+                None
+            }
         }
     }
 
@@ -207,10 +191,7 @@ mod tests {
     }
 
     fn taken(replies: &mut Replies, slot: ReplySlot) -> Option<Reply> {
-        match replies.poll(slot, Waker::noop()) {
-            SlotPoll::Ready(reply) => Some(reply.unwrap()),
-            SlotPoll::SameWaker | SlotPoll::NewWaker => None,
-        }
+        replies.poll(slot, &mut None).map(Result::unwrap)
     }
 
     #[test]
@@ -266,10 +247,7 @@ mod tests {
         let mut replies = Replies::default();
         let slot = replies.expect(Expected::One);
         for wakes in [&one, &other] {
-            let waker = wakes.waker();
-            assert!(matches!(replies.poll(slot, &waker), SlotPoll::NewWaker));
-            drop(replies.set_waker(slot, waker.clone()));
-            assert!(matches!(replies.poll(slot, &waker), SlotPoll::SameWaker));
+            assert!(replies.poll(slot, &mut Some(wakes.waker())).is_none());
         }
         assert!(answer(&mut replies, 1));
         assert_eq!([&one, &other].map(Wakes::count), [0, 1]);
@@ -283,7 +261,7 @@ mod tests {
         replies.forget(gone);
         replies.end(|| std::io::Error::from(std::io::ErrorKind::BrokenPipe).into(), &mut Vec::new());
         for slot in slots {
-            assert!(matches!(replies.poll(slot, Waker::noop()), SlotPoll::Ready(Err(_))));
+            assert!(matches!(replies.poll(slot, &mut None), Some(Err(_))));
         }
         assert_eq!(replies.untaken(), 0);
     }

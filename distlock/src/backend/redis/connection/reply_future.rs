@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use redis::RedisResult;
 
 use super::Connection;
-use super::replies::{Reply, ReplySlot, SlotPoll};
+use super::replies::{Reply, ReplySlot};
 
 /// A request whose command has its place in the order.
 pub(super) struct ReplyFuture<'a> {
@@ -19,33 +19,17 @@ impl Future for ReplyFuture<'_> {
     type Output = RedisResult<Reply>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<RedisResult<Reply>> {
-        let mut waker = None;
-        loop {
-            let mut queue = self.connection.queue.lock();
-            match (queue.replies.poll(self.slot, cx.waker()), waker.take()) {
-                (SlotPoll::Ready(reply), _) => {
-                    let may_write = queue.replies.untaken() == 0 && queue.may_write();
-                    drop(queue);
-                    self.is_over = true;
-                    if may_write {
-                        self.connection.write();
-                    }
-                    return Poll::Ready(reply);
-                }
-                (SlotPoll::SameWaker, _) => return Poll::Pending,
-                (SlotPoll::NewWaker, Some(new)) => {
-                    let former = queue.replies.set_waker(self.slot, new);
-                    drop(queue);
-                    drop(former);
-                    return Poll::Pending;
-                }
-                (SlotPoll::NewWaker, None) => {
-                    // Unlocked first, because a waker is foreign code.
-                    drop(queue);
-                    waker = Some(cx.waker().clone());
-                }
-            }
+        // Cloned before the mutex is locked, because a waker is foreign code.
+        let mut waker = Some(cx.waker().clone());
+        let mut queue = self.connection.queue.lock();
+        let Some(reply) = queue.replies.poll(self.slot, &mut waker) else { return Poll::Pending };
+        let may_write = queue.replies.untaken() == 0 && queue.may_write();
+        drop(queue);
+        self.is_over = true;
+        if may_write {
+            self.connection.write();
         }
+        Poll::Ready(reply)
     }
 }
 
