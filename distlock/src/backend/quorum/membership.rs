@@ -25,6 +25,8 @@ const YOUNG_PROBE_INTERVAL: Duration = Duration::from_millis(200);
 const NOTE_RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Times by the clocks of two majorities differ by no more than this.
 const MAJORITY_CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
+/// Fencing tokens follow the clocks of the processes, which are ahead of other clocks by less than this, in µs.
+const CLOCKS_AHEAD: u64 = 60_000_000;
 
 impl Coordinator {
     /// A server is ready for commands.
@@ -219,17 +221,21 @@ impl Coordinator {
 
     /// The highest counter of fencing tokens on the other servers. `None`: since `since`, neither a majority of servers
     /// with their data nor all other servers were probed. One server of such a set knows every token that this server
-    /// has forgotten. After a time limit, the highest known counter is returned in any case.
+    /// has forgotten. After a time limit, a number is returned that is most likely above all of these.
     fn counter_elsewhere(&self, now: Now, node: usize, since: Time) -> Option<u64> {
         let others = || self.members.iter().enumerate().filter(|(other, _)| *other != node);
         let told = || others().filter(|(_, member)| member.looked >= Some(since));
         let remembers =
             |member: &Member| member.remembers || !matches!(member.eligibility, Eligibility::TooYoung(_));
         let remembering = told().filter(|(_, member)| remembers(member)).count();
-        let enough = remembering >= majority(self.members.len()) || told().count() == others().count();
-        let time_limit = self.grown_after() * 2;
-        let highest = || self.members.iter().map(|member| member.fences).max().unwrap_or(0);
-        (enough || now.time.duration_since(since) >= time_limit).then(highest)
+        let highest = self.members.iter().map(|member| member.fences).max().unwrap_or(0);
+        if remembering >= majority(self.members.len()) || told().count() == others().count() {
+            return Some(highest);
+        }
+        let is_over = now.time.duration_since(since) >= self.grown_after() * 2;
+        let clocks = self.members.iter().filter_map(|member| member.time(now.time)).chain([now.wall]);
+        let latest = clocks.max().unwrap_or(0).saturating_add(CLOCKS_AHEAD);
+        is_over.then_some(highest.max(latest))
     }
 
     /// If a clock differs from those of a majority, it may have been set while no process watched it.

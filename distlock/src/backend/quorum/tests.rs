@@ -328,6 +328,32 @@ async fn servers_that_came_back_empty_count_when_the_longest_ttl_is_over() {
     }
 }
 
+/// The two servers that know the last tokens are gone: one is down, and the other one has lost its data. These tokens
+/// are of a process whose clock is fast.
+#[tokio::test]
+async fn tokens_rise_although_no_server_that_is_left_knows_the_last_ones() {
+    let mut servers = Servers::start(3);
+    let manager = servers.manager().await;
+    let guard = manager.lock("k").fenced().acquire().await.unwrap();
+    let last = guard.fencing_token().unwrap().get() + 30_000_000;
+    guard.release().await.unwrap();
+    drop(manager);
+    for server in &mut servers.0[..2] {
+        server.run_words::<()>(&["SET", "dl1:f", &last.to_string()]);
+        server.kill();
+    }
+    servers.0[1].start_again();
+    let start = Instant::now();
+    let guard = loop {
+        match servers.manager().await.lock("k").fenced().wait(LONG).acquire().await {
+            Ok(guard) => break guard,
+            Err(error) => assert!(error.is_unavailable() && start.elapsed() < LONG, "{error}"),
+        }
+    };
+    let token = guard.fencing_token().unwrap().get();
+    assert!(token > last, "{token} after {last}");
+}
+
 #[tokio::test]
 async fn a_server_that_evicts_is_refused() {
     let mut servers = Servers::start(2);
