@@ -89,3 +89,38 @@ async fn a_published_text_is_removed_after_the_row_of_its_key() {
     assert_eq!(left, b"held");
     held.release().await.unwrap();
 }
+
+/// A session keeps its plans. One that reads all rows, because there were few, makes each new key slower.
+#[tokio::test]
+async fn new_keys_are_found_by_the_index_although_the_table_was_small_when_it_was_analyzed() {
+    let server = PostgresServer::shared();
+    let schema = PostgresServer::unused_schema();
+    let lock = async |beginning: &str| {
+        let manager = manager(&server.url(), &schema).await;
+        for at in 0..70 {
+            manager.lock(format!("{beginning}{at}")).acquire().await.unwrap().release().await.unwrap();
+        }
+    };
+    let scans = async || -> (i64, i64) {
+        let sql = format!(
+            "SELECT seq_scan, idx_scan FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND relname = 'lock_1'"
+        );
+        let rows = server.rows(&sql).await;
+        (rows[0].get(0), rows[0].get(1))
+    };
+    let reported = async |least: i64| {
+        // At the latest when the session ends.
+        eventually("the scans of the session are reported", async || {
+            let (of_all_rows, by_index) = scans().await;
+            of_all_rows + by_index >= least
+        })
+        .await;
+        scans().await
+    };
+    lock("old").await;
+    let before = reported(70).await;
+    server.run(&format!("VACUUM ANALYZE {schema}.lock_1")).await;
+    lock("new").await;
+    let after = reported(before.0 + before.1 + 70).await;
+    assert!(after.0 - before.0 < 10, "{before:?} {after:?}");
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock::LockManager;
+use distlock::{LockError, LockManager};
 use distlock_fixtures::PostgresServer;
 use distlock_tests::eventually;
 
@@ -180,10 +180,23 @@ async fn who_may_not_replace_earlier_functions_acquires_no_lock_for_which_they_a
     server.run(grants).await;
     let app = manager(&server.url_as("app", ""), "distlock").await;
     app.lock("k").acquire().await.unwrap().release().await.unwrap();
-    for request in [app.lock("k").shared(), app.lock("k").max_holders(2), app.lock_all(["a", "b"]).shared()] {
-        let error = request.acquire().await.unwrap_err();
+    let is_refused = |error: LockError| {
         assert!(error.is_unavailable() && error.to_string().contains("distlock --url"), "{error}");
+    };
+    for request in [app.lock("k").shared(), app.lock("k").max_holders(2), app.lock_all(["a", "b"]).shared()] {
+        is_refused(request.acquire().await.unwrap_err());
     }
+    // A take-over does not end the connections, on which everything else depends.
+    let backends = server.backends().await;
+    let ticket = app.lock("handed over").acquire().await.unwrap().hand_over().await.unwrap();
+    is_refused(app.take_over(&ticket).acquire().await.unwrap_err());
+    assert_eq!(server.backends().await, backends);
+    // A token could be issued again after a crash, unless its commit is awaited.
+    drop(app.lock("fenced").fenced().acquire().await.unwrap());
+    let hasty = manager(&format!("{}?synchronous_commit=off", server.url_as("app", "")), "distlock").await;
+    drop(hasty.lock("hasty").acquire().await.unwrap());
+    is_refused(hasty.lock("fenced").fenced().acquire().await.unwrap_err());
+    drop(hasty);
     // The owner.
     drop(manager(&server.url(), "distlock").await);
     let app = manager(&server.url_as("app", ""), "distlock").await;

@@ -105,7 +105,12 @@ impl PostgresStore {
 
     /// Refuses a request that the installed functions, of an earlier revision, cannot handle safely.
     fn refuse_outdated(&self, pool: &Pool, request: &Acquire) -> Result<(), StoreError> {
-        let is_refused = pool.functions == Functions::Outdated && request.kind != LockKind::Exclusive;
+        let is_refused = match pool.functions {
+            Functions::Current => false,
+            Functions::Outdated { awaits_commits } => {
+                request.kind != LockKind::Exclusive || (request.fences > 0 && !awaits_commits)
+            }
+        };
         if is_refused { Err(self.config.schema.outdated()) } else { Ok(()) }
     }
 
@@ -248,6 +253,11 @@ impl LockStore for PostgresStore {
 
     async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
         let Replace { key, holder, owner, ttl, fences, .. } = request;
+        let pool = self.link.pool()?;
+        // The statement calls functions that an earlier revision does not have.
+        if pool.functions != Functions::Current {
+            return Err(self.config.schema.outdated());
+        }
         let (ttl, wanted) = (millis(*ttl), i32::try_from(*fences).unwrap_or(i32::MAX));
         let parameters: [Parameter<'_>; 6] = [
             (&self.config.durability, Type::TEXT),
@@ -257,7 +267,8 @@ impl LockStore for PostgresStore {
             (&ttl, Type::INT8),
             (&wanted, Type::INT4),
         ];
-        let said: Result<String, StoreError> = self.value(&self.statements.replace, &parameters).await;
+        let said: Result<String, StoreError> =
+            self.value_by(&pool, &self.statements.replace, &parameters).await;
         if said.as_ref().is_err_and(errors::is_of_a_lock) {
             return Err(StoreError::later("another transaction has locked the row of the key"));
         }

@@ -28,8 +28,9 @@ pub(super) enum Functions {
     /// Functions of this version of distlock, or of a later one.
     Current,
     /// Functions of an earlier version, which this role may not replace. With revision 1, a writer may get the lock
-    /// together with a reader.
-    Outdated,
+    /// together with a reader, no lock can be taken over, and a crash may lose a fencing token whose commit was not
+    /// awaited.
+    Outdated { awaits_commits: bool },
 }
 
 /// The schema of the tables. `Display` writes its name for messages.
@@ -69,8 +70,13 @@ impl Schema {
         )
     }
 
-    /// Installs what is missing, and replaces earlier functions, if the role may do so.
-    pub(super) async fn ensure(&self, client: &Client) -> Result<Functions, StoreError> {
+    /// Installs what is missing, and replaces earlier functions, if the role may do so. `durability`: a value of
+    /// `synchronous_commit`; `None`: the server's setting.
+    pub(super) async fn ensure(
+        &self,
+        client: &Client,
+        durability: Option<&str>,
+    ) -> Result<Functions, StoreError> {
         let found = self.revision(client).await?;
         if found >= Some(REVISION) {
             return Ok(Functions::Current);
@@ -79,7 +85,13 @@ impl Schema {
         // The failed transaction is rolled back even if this fails.
         drop(client.batch_execute("ROLLBACK").await);
         match error {
-            InstallError::Forbidden(_) if found.is_some() => Ok(Functions::Outdated),
+            InstallError::Forbidden(_) if found.is_some() => {
+                let sql = "SELECT coalesce($1, current_setting('synchronous_commit')) <> 'off'";
+                let row = client.query_typed_one(sql, &[(&durability, Type::TEXT)]).await;
+                let awaits_commits = row.and_then(|row| row.try_get(0));
+                let awaits_commits = awaits_commits.map_err(|error| errors::of(&error, Phase::Connecting))?;
+                Ok(Functions::Outdated { awaits_commits })
+            }
             InstallError::Forbidden(reason) => Err(self.not_allowed(&reason)),
             InstallError::Failed(error) => Err(error),
         }
@@ -121,13 +133,14 @@ impl Schema {
         run("COMMIT").await
     }
 
-    /// The error of a request for a shared or limited lock while the functions are [`Outdated`](Functions::Outdated).
+    /// The error of a request that [`Outdated`](Functions::Outdated) functions cannot handle safely.
     pub(super) fn outdated(&self) -> StoreError {
         let name = &self.name;
         StoreError::refused(format!(
             "the functions in the schema `{name}` are of an earlier version of distlock, which may grant a \
-             lock to a writer while a reader holds it. So shared and limited locks are refused. This role may \
-             not replace them. Let the role that owns them connect once with this version of distlock, as by \
+             lock to a writer while a reader holds it, and may issue a fencing token again after a crash. So \
+             shared and limited locks and take-overs are refused, and fenced locks while \
+             `synchronous_commit` is off. This role may not replace them. Let the role that owns them connect once with this version of distlock, as by \
              `distlock --url=… ping`, or run what `distlock sql postgres --schema '{name}'` prints; locks \
              that are held stay held"
         ))
