@@ -383,15 +383,18 @@ impl LockStore for EtcdStore {
         let (link, names, owner) = (self.linked()?, &self.config.names, request.owner.as_str());
         let text = format!("{owner}\n{}", request.value);
         let seat = self.seat(&request.key, owner);
-        // Refused if the place no longer exists. Nothing would read the text in that case.
-        self.ask(&link, transactions::publish(&link.epoch, &seat, &names.published(&request.key), &text))
-            .await?;
+        let txn = transactions::publish(&link.epoch, &seat, &names.published(&request.key), &text);
+        let answer = self.ask(&link, txn).await?;
+        // Without its place, nothing reads the text.
+        let _left = self.counts(&link, transactions::left(&answer, &link.epoch, names))?;
         Ok(())
     }
 
     async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
         let (link, name) = (self.linked()?, self.config.names.published(&request.key));
-        self.ask(&link, transactions::unpublish(&link.epoch, &name, request.owner.as_str())).await?;
+        let txn = transactions::unpublish(&link.epoch, &name, request.owner.as_str());
+        let answer = self.ask(&link, txn).await?;
+        let _was_there = self.counts(&link, transactions::evicted(answer))?;
         Ok(())
     }
 

@@ -34,14 +34,17 @@ impl EtcdStore {
         let link = self.linked()?;
         for _ in 0..MOST_ATTEMPTS {
             // The first place stays first until it is deleted.
-            let Some(first) = self.places(&link, key).await?.places.into_iter().next() else {
+            let first = self.places(&link, key).await?.places.into_iter().next();
+            let repeats = |first: &Place| first.owner == owner.as_str() && first.lease == link.epoch.lease;
+            let is_meant = |first: &Place| {
+                first.owner == holder.as_str() && first.kind == LockKind::Exclusive && !first.kept
+            };
+            let Some(first) = first.filter(|first| repeats(first) || is_meant(first)) else {
+                // An earlier attempt, whose reply was lost, has done nothing.
+                self.seats.lock().forget(key, owner.as_str());
                 return Ok(ReplaceReply::NotHeld);
             };
-            let repeats = first.owner == owner.as_str() && first.lease == link.epoch.lease;
-            let is_meant = first.owner == holder.as_str() && first.kind == LockKind::Exclusive && !first.kept;
-            if !(repeats || is_meant) {
-                return Ok(ReplaceReply::NotHeld);
-            }
+            let repeats = repeats(&first);
             if repeats && *fences == 0 {
                 return Ok(ReplaceReply::AlreadyHeld { fence: None });
             }

@@ -145,20 +145,26 @@ pub(super) fn ask(epoch: &Epoch, wanted: &Wanted<'_>, newest: i64) -> Txn {
 
 /// Releases a place of this process.
 pub(super) fn leave(epoch: &Epoch, seat: &Seat) -> Txn {
-    let place = &*seat.place;
-    Txn::new()
-        .when([epoch.is_ours(), epoch.has(place), seat.has_its_owner()])
-        .and_then([TxnOp::delete(place, None)])
-        .or_else([epoch.look(), TxnOp::get(place, None)])
+    at_own_place(epoch, seat, TxnOp::delete(&*seat.place, None))
 }
 
 /// Keeps a place of this process taken for as long as this lease lives.
 pub(super) fn keep(epoch: &Epoch, seat: &Seat, lease: i64) -> Txn {
+    let with_lease = Some(PutOptions::new().with_lease(lease));
+    at_own_place(epoch, seat, TxnOp::put(&*seat.place, kept_value(seat.kind), with_lease))
+}
+
+/// Writes the text that the holder at this place publishes. It ends with the holder's session at the latest.
+pub(super) fn publish(epoch: &Epoch, seat: &Seat, name: &str, text: &str) -> Txn {
+    at_own_place(epoch, seat, TxnOp::put(name, text, Some(epoch.lives_with())))
+}
+
+/// Does this if the place exists in the session of this process and belongs to its owner.
+fn at_own_place(epoch: &Epoch, seat: &Seat, op: TxnOp) -> Txn {
     let place = &*seat.place;
-    let put = TxnOp::put(place, kept_value(seat.kind), Some(PutOptions::new().with_lease(lease)));
     Txn::new()
         .when([epoch.is_ours(), epoch.has(place), seat.has_its_owner()])
-        .and_then([put])
+        .and_then([op])
         .or_else([epoch.look(), TxnOp::get(place, None)])
 }
 
@@ -192,12 +198,6 @@ pub(super) fn evict(epoch: &Epoch, places: &[Place]) -> Txn {
 /// Reads these places, and nothing else.
 pub(super) fn read(places: &[String]) -> Txn {
     Txn::new().and_then(places.iter().map(|place| TxnOp::get(&**place, None)).collect::<Vec<_>>())
-}
-
-/// Writes the text that the holder at this place publishes. It ends with the holder's session at the latest.
-pub(super) fn publish(epoch: &Epoch, seat: &Seat, name: &str, text: &str) -> Txn {
-    let put = TxnOp::put(name, text, Some(epoch.lives_with()));
-    Txn::new().when([epoch.is_ours(), epoch.has(&seat.place), seat.has_its_owner()]).and_then([put])
 }
 
 /// Removes the text that an owner has published. The value is its name, a line end, and a text that is not empty.
@@ -280,7 +280,7 @@ pub(super) fn looked(answer: &TxnReply, names: &Names) -> Option<QueueState> {
     }
 }
 
-/// The reply to [`leave`], [`keep`] or [`hand_over`].
+/// The reply to [`leave`], [`keep`], [`publish`] or [`hand_over`].
 pub(super) fn left(answer: &TxnReply, epoch: &Epoch, names: &Names) -> GuardedReply<Left> {
     if answer.succeeded {
         return GuardedReply::Counts(Left::Done);
@@ -294,7 +294,7 @@ pub(super) fn left(answer: &TxnReply, epoch: &Epoch, names: &Names) -> GuardedRe
     }
 }
 
-/// The reply to [`evict`]: whether at least one place was deleted.
+/// The reply to [`evict`] or [`unpublish`]: whether something was deleted.
 pub(super) fn evicted(answer: TxnReply) -> GuardedReply<bool> {
     if answer.succeeded {
         return GuardedReply::Counts(answer.parts().iter().any(|place| place.succeeded));

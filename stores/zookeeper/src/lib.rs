@@ -19,6 +19,7 @@ mod queue;
 mod session;
 mod supervisor;
 mod taking_over;
+mod texts;
 mod tickets;
 
 use std::fmt;
@@ -196,9 +197,6 @@ enum Tried {
     Changed,
 }
 
-/// The version of a place, whose data is written only when it is handed on.
-const NEVER_WRITTEN: i32 = 0;
-
 fn is_ours(stat: &Stat, session: i64) -> bool {
     stat.ephemeral_owner == session
 }
@@ -282,35 +280,15 @@ impl LockStore for ZooKeeperStore {
     }
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
-        let (link, lock) = (self.linked()?, self.config.names.lock(key));
-        let Some(found) = self.list_now(&link, &lock).await?.stored() else { return Ok(None) };
-        // The data is the name of the holder, a line end, and the text.
-        let data = match link.client.get_data(&lock).await {
-            Ok((data, _)) => data,
-            Err(Error::NoNode) => return Ok(Some(found)),
-            Err(error) => return Err(self.error(&lock, &error)),
-        };
-        Ok(Some(match std::str::from_utf8(&data).ok().and_then(|text| text.split_once('\n')) {
-            Some((owner, value)) => found.published(owner, value),
-            None => found,
-        }))
+        let seen = self.list_now(&self.linked()?, &self.config.names.lock(key)).await?;
+        match seen.stored() {
+            Some(lock) => self.with_text(key, lock).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
-        let (link, lock) = (self.linked()?, self.config.names.lock(&request.key));
-        let Known::Stands(name) = self.places.lock().known(&request.key, &request.owner, link.session) else {
-            return Ok(());
-        };
-        let text = format!("{}\n{}", request.owner, request.value);
-        // Only while its place exists. Otherwise it could replace the text of the next holder.
-        let mut writer = link.client.new_multi_writer();
-        let added = writer.add_check_version(&name.path(&lock), NEVER_WRITTEN);
-        let added = added.and_then(|()| writer.add_set_data(&lock, text.as_bytes(), None));
-        added.map_err(|error| self.error(&lock, &error))?;
-        match writer.commit().await.map_err(Error::from) {
-            Ok(_) | Err(Error::NoNode | Error::BadVersion) => Ok(()),
-            Err(error) => Err(self.error(&lock, &error)),
-        }
+        self.write_text(request).await
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

@@ -67,6 +67,16 @@ impl Names {
         (Encoded(&key).to_string() == node).then_some(key)
     }
 
+    /// The parent of the texts that holders publish.
+    pub(super) fn texts(&self) -> String {
+        format!("{}/texts", self.root)
+    }
+
+    /// The text that the holder of a lock publishes.
+    pub(super) fn text(&self, key: &str) -> String {
+        format!("{}/texts/{}", self.root, Encoded(key))
+    }
+
     /// The node of a lock.
     pub(super) fn lock(&self, key: &str) -> String {
         format!("{}/locks/{}", self.root, Encoded(key))

@@ -39,10 +39,16 @@ impl ZooKeeperStore {
         let (link, lock) = (self.linked()?, self.config.names.lock(key));
         for _ in 0..MOST_ATTEMPTS {
             // The first place stays first until it is deleted.
-            let Some(first) = self.list_now(&link, &lock).await?.places.into_iter().next() else {
+            let first = self.list_now(&link, &lock).await?.places.into_iter().next();
+            let is_ours = |first: &PlaceName| first.is_of(owner.as_str(), link.session);
+            let is_meant =
+                |first: &PlaceName| first.owner() == holder.as_str() && first.kind == LockKind::Exclusive;
+            let Some(first) = first.filter(|first| is_ours(first) || is_meant(first)) else {
+                // An earlier attempt, whose reply was lost, has done nothing.
+                self.places.lock().goes(key, owner, link.session);
                 return Ok(ReplaceReply::NotHeld);
             };
-            if first.is_of(owner.as_str(), link.session) {
+            if is_ours(&first) {
                 self.places.lock().stands(key, owner, link.session, &first);
                 let confirmed = self.confirm(&link, &first.path(&lock), Confirmed::of(*fences)).await?;
                 if let Some(number) = confirmed {
@@ -51,9 +57,6 @@ impl ZooKeeperStore {
                 }
                 self.places.lock().goes(key, owner, link.session);
                 continue;
-            }
-            if first.owner() != holder.as_str() || first.kind != LockKind::Exclusive {
-                return Ok(ReplaceReply::NotHeld);
             }
             let name = first.taken_over(owner.as_str(), link.session);
             // Before the request is sent, so that a release looks for the place if the reply is lost.

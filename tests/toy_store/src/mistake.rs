@@ -95,6 +95,8 @@ pub enum Mistake {
     ListsEverything,
     /// The text of a former holder is shown as that of the next.
     TextOutlivesItsLease,
+    /// A request for a lock that is held removes the text of its holder.
+    AskingUnpublishes,
     /// Any owner removes the text of the holder.
     UnpublishesForAnybody,
     /// A diagnosis ends every lease.

@@ -323,6 +323,9 @@ impl Table {
             return Some(format!("BUSY {shown} FIRST nobody 1"));
         }
         if !is_ours && (!lock.queue.is_empty() || !lock.has_room(kind)) {
+            if mistake == Some(Mistake::AskingUnpublishes) {
+                self.texts.remove(key);
+            }
             return Some(format!("BUSY {shown} {}", lock.turn_away(&asked, now)));
         }
         if mistake == Some(Mistake::AcquireShortens) {

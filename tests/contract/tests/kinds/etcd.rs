@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use distlock::LockKind;
-use distlock::store::{Acquire, LockStore, Owner, Release, StoreError};
+use distlock::store::{Acquire, LockStore, Owner, Publish, Release, StoreError};
 use distlock_fixtures::EtcdServers;
 
 use crate::running::{BOUND, LONG, Running, asked};
@@ -16,7 +16,9 @@ async fn an_earlier_connection_writes_nothing() {
     let url = format!("etcd://{}?session_timeout=600s&response_timeout=4s", servers.address(0));
     let (process, other) = (Running::<EtcdServers>::start(&url), Running::<EtcdServers>::start(&url));
     let (store, session) = (&process.store, format!("distlock/sessions/{}", process.client));
-    for what in ["acquires", "reads beside another", "releases", "releases and keeps"] {
+    let all =
+        ["acquires", "reads beside another", "releases", "releases and keeps", "publishes", "unpublishes"];
+    for what in all {
         let begin = Instant::now();
         // Repeated if the store has noticed the fault between the two steps, and has a new connection.
         for attempt in 1.. {
@@ -25,8 +27,9 @@ async fn an_earlier_connection_writes_nothing() {
             let mut request = Acquire::new(Arc::clone(&key), &owner, LONG);
             let mut release = Release::new(Arc::clone(&key), &owner);
             release.keep = (what == "releases and keeps").then_some(LONG);
-            let is_release = what.starts_with("releases");
-            let is_connected = if is_release {
+            let publish = Publish::new(Arc::clone(&key), &owner, "text");
+            let holds = matches!(what, "releases" | "releases and keeps" | "publishes");
+            let is_connected = if holds {
                 asked(async || store.acquire(&request).await).await.is_ok()
             } else {
                 asked(async || store.inspect(&key).await).await.is_ok()
@@ -38,10 +41,11 @@ async fn an_earlier_connection_writes_nothing() {
                 drop(asked(async || other.store.acquire(&beside).await).await);
             }
             servers.ctl(&["put", &session, "of another connection"]);
-            let said = if is_release {
-                store.release(&release).await.map(drop)
-            } else {
-                store.acquire(&request).await.map(drop)
+            let said = match what {
+                "releases" | "releases and keeps" => store.release(&release).await.map(drop),
+                "publishes" => store.publish(&publish).await,
+                "unpublishes" => store.unpublish(&publish).await,
+                _ => store.acquire(&request).await.map(drop),
             };
             let is_refused =
                 |error: StoreError| error.to_string().contains("the session has another connection");

@@ -79,6 +79,7 @@ mistakes! {
     ListsTooFew: a_list_shows_what_is_held_on_one_of_its_pages;
     ListsEverything: a_list_shows_what_is_held_on_one_of_its_pages;
     TextOutlivesItsLease: a_text_is_shown_for_the_lease_of_its_owner_and_no_other;
+    AskingUnpublishes: a_text_is_shown_for_the_lease_of_its_owner_and_no_other;
     UnpublishesForAnybody: a_text_is_shown_for_the_lease_of_its_owner_and_no_other;
     ExaminationEndsLeases: an_examination_answers_and_changes_nothing;
 }

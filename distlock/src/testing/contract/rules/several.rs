@@ -139,6 +139,8 @@ pub(crate) async fn a_text_is_shown_for_the_lease_of_its_owner_and_no_other(
     one.takes(&long(&key, &first)).await?;
     publish(&one, &first, "one").await?;
     shows("the holder has published", "one").await?;
+    other.meets(&long(&key, &second)).await?;
+    shows("another owner has asked", "one").await?;
     one.gives_back(&key, &first).await?;
     other.takes(&long(&key, &second)).await?;
     shows("the next holder has published nothing", "").await?;
