@@ -80,7 +80,7 @@ claim mistakes 'The contract finds every mistake of a store that makes them on p
 claim fences 'Behind the lock: no late commit, nothing twice, whatever dies when' passed \
     cargo test --locked -p distlock-fence-tests --test databases campaign
 claim faults 'No two holders under random faults of servers, links, clocks and clients' sections \
-    cargo run --locked --release -p distlock-tests --bin soak -- --minutes "$minutes" --seed "$seed"
+    cargo run --locked --release -p distlock-tests --bin soak -- --minutes "$minutes" --seed "$seed" --long 2 --keys 8
 claim referee 'The referee detects both controls, and nothing in distlock on Redis' passed \
     cargo test --locked -p distlock-referee
 claim control 'The judge of these faults finds overlaps where locks exclude no process' sections \

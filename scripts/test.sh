@@ -20,16 +20,26 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-8}
 
 mkdir -p target
 export SUMMARY=target/steps.txt
-: >"$SUMMARY"
+printf ' time  CPU time, of all processors\n' >"$SUMMARY"
 step() {
-    local title=$1 begin=$SECONDS
+    local title=$1 begin=$SECONDS before
     shift
+    count_cpu_time
+    before=$cpu_time
     printf '\n=== %s ===\n' "$title"
     if ! "$@"; then
         printf '\nFAILED: %s\n    %s\n' "$title" "$*" >&2
         exit 1
     fi
-    printf '%5ss  %s\n' $((SECONDS - begin)) "$title" >>"$SUMMARY"
+    count_cpu_time
+    printf '%4ss %4ss  %s\n' $((SECONDS - begin)) $((cpu_time - before)) "$title" >>"$SUMMARY"
+}
+
+# cpu_time: the seconds that the ended children of this shell, and theirs, have taken (proc(5): cutime, cstime).
+count_cpu_time() {
+    local stat
+    read -r -a stat <"/proc/$BASHPID/stat"
+    cpu_time=$(((stat[15] + stat[16]) / $(getconf CLK_TCK)))
 }
 
 documentation() {

@@ -1,6 +1,10 @@
 //! Three primaries, one of them with a replica. Slots move between them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use distlock_tests::{ClusterServers, Proxy, RedisServer, eventually_blocking};
 use fastrand::Rng;
@@ -12,6 +16,9 @@ const SILENCE_MS: u64 = 600;
 /// Keys whose slots are moved.
 const WANDERING: [&str; 8] = ["hot:0", "hot:1", "attr:0", "attr:1", "part:0", "rw:0", "limit:2:0", "kept:0"];
 const MASTERS: usize = 3;
+const FAILOVER: [&str; 2] = ["CLUSTER", "FAILOVER"];
+/// A node gives up a fail-over that takes longer, as on a busy machine.
+const GIVES_UP_AFTER: Duration = Duration::from_secs(5);
 const FIRST_SLOTS: [u16; MASTERS] = [0, 5461, 10923];
 
 pub(crate) struct Cluster {
@@ -55,7 +62,7 @@ impl Cluster {
             }
             2 => {
                 // No data is lost, because the replica takes over after it has received all data.
-                if self.cluster.servers()[self.replica].try_raw(&["CLUSTER", "FAILOVER"]).is_ok() {
+                if self.cluster.servers()[self.replica].try_raw(&FAILOVER).is_ok() {
                     self.wait_for_the_replica();
                 }
                 self.settle();
@@ -76,7 +83,15 @@ impl Cluster {
 
     fn wait_for_the_replica(&mut self) {
         let replica = &self.cluster.servers()[self.replica];
-        eventually_blocking("the replica is a primary", || replica.info("role") == "master");
+        let mut asked = Instant::now();
+        eventually_blocking("the replica is a primary", || {
+            if asked.elapsed() > GIVES_UP_AFTER {
+                // Refused if its primary is dead.
+                drop(replica.try_raw(&FAILOVER));
+                asked = Instant::now();
+            }
+            replica.info("role") == "master"
+        });
         std::mem::swap(&mut self.primaries[0], &mut self.replica);
     }
 
