@@ -9,6 +9,7 @@ use distlock_tests::eventually;
 
 use crate::each_store::{LONG, at_work, judge};
 use crate::postgres::manager;
+use crate::postgres::schema::with_outdated_functions;
 
 crate::each_store::faults!(PostgresServer);
 
@@ -84,9 +85,25 @@ async fn a_row_that_stays_locked_takes_no_other_lease_with_it() {
 /// If commits are not awaited, a crash may lose locks, but no token is used twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_over_crashes_although_commits_are_not_awaited() {
-    // Data that no commit waits for is written after ten seconds.
-    let mut server = PostgresServer::with(&["wal_writer_delay=10s", "autovacuum=off"]);
-    let url = format!("{}?synchronous_commit=off", server.url());
+    let server = hasty_server();
+    let url = server.url();
+    tokens_rise_over_crashes(server, url).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_rise_over_crashes_with_outdated_functions_too() {
+    let server = hasty_server();
+    let url = with_outdated_functions(&server).await;
+    tokens_rise_over_crashes(server, url).await;
+}
+
+/// Data that no commit waits for is written after ten seconds.
+fn hasty_server() -> PostgresServer {
+    PostgresServer::with(&["wal_writer_delay=10s", "autovacuum=off"])
+}
+
+async fn tokens_rise_over_crashes(mut server: PostgresServer, url: String) {
+    let url = format!("{url}?synchronous_commit=off");
     let (one, other) = (manager(&url, "distlock").await, manager(&url, "distlock").await);
     server.run("CHECKPOINT").await;
     let mut last = 0;

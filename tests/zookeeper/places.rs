@@ -62,6 +62,27 @@ async fn an_owner_has_one_place_although_it_could_not_leave_it() {
     task.abort();
 }
 
+/// Also if a former leader's session, which has not ended yet, has left a text.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_leader_has_published_ends_with_its_term() {
+    let servers = ZooKeeperServers::one();
+    let manager = process(&servers, "3600s").await;
+    let texts =
+        || servers.ephemerals().into_values().flatten().filter(|path| path.contains("/texts/")).count();
+    let admin = Client::connect(&servers.address(0)).await.unwrap();
+    for office in ["one", "two", "one"] {
+        let candidate = manager.leader(office).value("10.0.0.7:80");
+        candidate.run(async |_| assert_eq!(texts(), 1)).await.unwrap();
+        assert_eq!(texts(), 0);
+    }
+    let left = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    admin.create("/distlock/texts/one", b"dl1:former:1\n10.0.0.6:80", &left).await.unwrap();
+    let candidate = manager.leader("one").value("10.0.0.7:80");
+    let shown = async || manager.inspect("one").await.unwrap().unwrap().holders[0].value.clone();
+    candidate.run(async |_| assert_eq!(shown().await.as_deref(), Some("10.0.0.7:80"))).await.unwrap();
+    assert_eq!(texts(), 0);
+}
+
 /// One of them belongs to a former session that the ensemble has not ended yet. If only that one were deleted, the
 /// other one would stay as long as its process.
 #[tokio::test(flavor = "multi_thread")]

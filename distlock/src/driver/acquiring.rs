@@ -61,16 +61,13 @@ impl PendingAcquire {
     }
 
     /// Whether the store may have executed a command of this request although the request has ended with `error`. When
-    /// in doubt, it may: the error can be that of a later attempt to connect.
+    /// in doubt, it may: the error can be that of a later command, or of a later attempt to connect.
     pub(crate) fn may_be_applied(&self, error: &StoreError) -> bool {
-        let lasted = clock::now().duration_since(self.began);
         let link = self.core.vitals.look();
-        let never_up = !link.up && link.lasted >= lasted;
+        let has_changed = link.lasted < clock::now().duration_since(self.began);
         match error.kind {
-            Failure::Unknown => true,
-            Failure::NotSent => !never_up,
-            // Of the store, which has done nothing, or of an attempt to connect.
-            Failure::Later | Failure::Refused => !link.up && !never_up,
+            Failure::Unknown | Failure::NotSent => link.up || has_changed,
+            Failure::Later | Failure::Refused => has_changed,
         }
     }
 

@@ -1,6 +1,8 @@
-//! Take-overs that end without a reply, on a store that never answers them.
+//! Take-overs that end without a reply, on a store that answers none of them, or refuses a repeated one.
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -16,6 +18,7 @@ use distlock_store::{
 struct Silent {
     started: UnboundedSender<StoreEvents>,
     asked: UnboundedSender<()>,
+    refuses: Arc<AtomicBool>,
 }
 
 impl LockStore for Silent {
@@ -41,6 +44,9 @@ impl LockStore for Silent {
 
     async fn replace(&self, _request: &Replace) -> Result<ReplaceReply, StoreError> {
         self.asked.send(()).expect("the test goes on");
+        if self.refuses.load(Ordering::Relaxed) {
+            return Err(StoreError::refused("no permission"));
+        }
         pending().await
     }
 
@@ -62,18 +68,22 @@ struct Rig {
     manager: LockManager,
     events: StoreEvents,
     commands: UnboundedReceiver<()>,
+    refuses: Arc<AtomicBool>,
 }
 
+const SOON: Duration = Duration::from_millis(50);
+
 impl Rig {
-    async fn not_connected() -> Rig {
+    async fn not_connected(unavailable_after: Duration) -> Rig {
         let ((started, mut starts), (asked, commands)) = (unbounded_channel(), unbounded_channel());
-        let builder = LockManager::builder().store(Silent { started, asked });
-        let manager = builder.unavailable_after(Duration::from_millis(50)).connect_lazy().unwrap();
-        Rig { manager, events: starts.recv().await.unwrap(), commands }
+        let refuses = Arc::new(AtomicBool::new(false));
+        let builder = LockManager::builder().store(Silent { started, asked, refuses: refuses.clone() });
+        let manager = builder.unavailable_after(unavailable_after).connect_lazy().unwrap();
+        Rig { manager, events: starts.recv().await.unwrap(), commands, refuses }
     }
 
-    async fn connected() -> Rig {
-        let rig = Rig::not_connected().await;
+    async fn connected(unavailable_after: Duration) -> Rig {
+        let rig = Rig::not_connected(unavailable_after).await;
         rig.events.up(EarlierCommands::Ended);
         let link = rig.manager.core().link_within(Duration::from_secs(60)).await;
         assert!(matches!(link, LinkSeen::Up), "{link:?}");
@@ -103,7 +113,7 @@ fn may_have_been_taken_over(error: &LockError, reason: &str) {
 
 #[tokio::test]
 async fn a_take_over_without_a_reply_may_have_happened() {
-    let rig = Rig::connected().await;
+    let rig = Rig::connected(SOON).await;
     may_have_been_taken_over(&rig.take_over().await, "did not answer");
 }
 
@@ -111,7 +121,7 @@ async fn a_take_over_without_a_reply_may_have_happened() {
 #[tokio::test]
 async fn a_take_over_without_a_reply_may_have_happened_whatever_the_link_says_later() {
     for cause in [StoreError::not_sent, StoreError::later, StoreError::refused] {
-        let mut rig = Rig::connected().await;
+        let mut rig = Rig::connected(SOON).await;
         let request = rig.take_over();
         let link_breaks = async {
             rig.commands.recv().await.unwrap();
@@ -123,9 +133,24 @@ async fn a_take_over_without_a_reply_may_have_happened_whatever_the_link_says_la
     }
 }
 
+/// The first command may have been executed before the link broke.
+#[tokio::test]
+async fn a_take_over_that_is_refused_on_a_later_link_may_have_happened() {
+    let mut rig = Rig::connected(Duration::from_secs(60)).await;
+    let request = rig.take_over();
+    let link_breaks = async {
+        rig.commands.recv().await.unwrap();
+        rig.refuses.store(true, Ordering::Relaxed);
+        rig.events.down(StoreError::unknown("the connection broke"));
+        rig.events.up(EarlierCommands::MayArrive);
+    };
+    let (error, ()) = tokio::join!(request, link_breaks);
+    may_have_been_taken_over(&error, "no permission");
+}
+
 #[tokio::test]
 async fn a_take_over_that_was_never_sent_may_be_repeated() {
-    let rig = Rig::not_connected().await;
+    let rig = Rig::not_connected(SOON).await;
     let error = rig.take_over().await;
     assert!(error.is_unavailable() && !error.is_unconfirmed() && error.retry_after().is_some(), "{error}");
 }

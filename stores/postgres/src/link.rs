@@ -133,6 +133,15 @@ impl Pool {
         Pool { connections, clock, response_timeout, channel, functions, broken: watch::Sender::new(None) }
     }
 
+    /// The durability of a command, for `settle_1`. Outdated functions do not commit the tokens that they issue more
+    /// durably than other changes.
+    pub(super) fn durability<'a>(&self, configured: Option<&'a str>) -> Option<&'a str> {
+        match self.functions {
+            Functions::Outdated { awaits_commits: false } => Some("local"),
+            Functions::Outdated { awaits_commits: true } | Functions::Current => configured,
+        }
+    }
+
     /// Waits until they must be replaced although none has ended, and returns the reason.
     pub(super) async fn broken(&self) -> StoreError {
         let mut broken = self.broken.subscribe();

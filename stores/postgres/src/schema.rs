@@ -138,9 +138,8 @@ impl Schema {
         let name = &self.name;
         StoreError::refused(format!(
             "the functions in the schema `{name}` are of an earlier version of distlock, which may grant a \
-             lock to a writer while a reader holds it, and may issue a fencing token again after a crash. So \
-             shared and limited locks and take-overs are refused, and fenced locks while \
-             `synchronous_commit` is off. This role may not replace them. Let the role that owns them connect once with this version of distlock, as by \
+             lock to a writer while a reader holds it. So shared and limited locks and take-overs are refused. \
+             This role may not replace them. Let the role that owns them connect once with this version of distlock, as by \
              `distlock --url=… ping`, or run what `distlock sql postgres --schema '{name}'` prints; locks \
              that are held stay held"
         ))

@@ -154,6 +154,10 @@ impl ZooKeeperStore {
     /// Deletes the places of an owner, wherever they are in the queue. Returns whether there was one.
     async fn give_up(&self, link: &Link, request: &Release) -> Result<bool, StoreError> {
         let (key, owner, lock) = (&request.key, &request.owner, self.config.names.lock(&request.key));
+        if self.places.lock().has_text(key, owner) {
+            // If this fails, the text stays until the session ends, and is not shown.
+            drop(self.remove_text(key, owner).await);
+        }
         let known = self.places.lock().goes(key, owner, link.session);
         match known {
             // Only for an exclusive place. After a reader or one of several holders, others may still exclude the next
@@ -289,6 +293,10 @@ impl LockStore for ZooKeeperStore {
 
     async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
         self.write_text(request).await
+    }
+
+    async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
+        self.remove_text(&request.key, &request.owner).await
     }
 
     async fn list(&self, request: &List) -> Result<StoredPage, StoreError> {

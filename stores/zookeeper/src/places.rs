@@ -22,6 +22,8 @@ struct OwnPlace {
     /// `None`: the place was requested, and the reply is unknown.
     name: Option<PlaceName>,
     turn: TurnState,
+    /// Whether there may be a text that the release must remove.
+    has_text: bool,
 }
 
 /// Whether the owner holds the lock.
@@ -71,14 +73,29 @@ impl Places {
 
     /// A place is requested.
     pub(super) fn asks(&mut self, key: &Arc<str>, owner: &Owner, session: i64) {
-        self.set(key, owner, OwnPlace { session, name: None, turn: TurnState::NotKnown });
+        self.set(key, owner, OwnPlace { session, name: None, turn: TurnState::NotKnown, has_text: false });
     }
 
     /// The place was seen. Nothing else changes if it is known.
     pub(super) fn stands(&mut self, key: &Arc<str>, owner: &Owner, session: i64, name: &PlaceName) {
         if self.known(key, owner, session) != Known::Stands(name.clone()) {
-            self.set(key, owner, OwnPlace { session, name: Some(name.clone()), turn: TurnState::NotKnown });
+            self.set(
+                key,
+                owner,
+                OwnPlace { session, name: Some(name.clone()), turn: TurnState::NotKnown, has_text: false },
+            );
         }
+    }
+
+    /// The owner may have a text from now on.
+    pub(super) fn publishes(&mut self, key: &Arc<str>, owner: &Owner) {
+        if let Some(entry) = self.owners.get_mut(&(key.clone(), owner.clone())) {
+            entry.has_text = true;
+        }
+    }
+
+    pub(super) fn has_text(&self, key: &Arc<str>, owner: &Owner) -> bool {
+        self.owners.get(&(key.clone(), owner.clone())).is_some_and(|entry| entry.has_text)
     }
 
     /// A task watches the place before it from now on.

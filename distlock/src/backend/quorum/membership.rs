@@ -221,7 +221,8 @@ impl Coordinator {
 
     /// The highest counter of fencing tokens on the other servers. `None`: since `since`, neither a majority of servers
     /// with their data nor all other servers were probed. One server of such a set knows every token that this server
-    /// has forgotten. After a time limit, a number is returned that is most likely above all of these.
+    /// has forgotten. After a time limit, a number is returned that is most likely above all of these, if this server
+    /// may have forgotten some.
     fn counter_elsewhere(&self, now: Now, node: usize, since: Time) -> Option<u64> {
         let others = || self.members.iter().enumerate().filter(|(other, _)| *other != node);
         let told = || others().filter(|(_, member)| member.looked >= Some(since));
@@ -233,9 +234,9 @@ impl Coordinator {
             return Some(highest);
         }
         let is_over = now.time.duration_since(since) >= self.grown_after() * 2;
-        let clocks = self.members.iter().filter_map(|member| member.time(now.time)).chain([now.wall]);
-        let latest = clocks.max().unwrap_or(0).saturating_add(CLOCKS_AHEAD);
-        is_over.then_some(highest.max(latest))
+        let latest = self.time_of_most(now).unwrap_or(0).max(now.wall).saturating_add(CLOCKS_AHEAD);
+        let has_forgotten = matches!(self.members[node].eligibility, Eligibility::TooYoung(_));
+        is_over.then_some(if has_forgotten { highest.max(latest) } else { highest })
     }
 
     /// If a clock differs from those of a majority, it may have been set while no process watched it.

@@ -389,6 +389,8 @@ impl<W> Step<'_, W> {
                 // The lock was lost in between, and this command acquired it again.
                 let (keep_until, longest) = (lease.min_until, lease.grant.longest);
                 self.lose_lease(token, LostReason::Expired);
+                // This release does not wait for the body. It may be executed before another command of this token.
+                self.state.lost.retain(|lost| lost.token != token);
                 self.compensate_and_keep(token, longest, keep_until.filter(|until| *until > self.now));
             }
             Ok(AcquireReply::AlreadyHeld { .. } | AcquireReply::Acquired { .. }) => {

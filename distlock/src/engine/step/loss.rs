@@ -93,7 +93,11 @@ impl<W> Step<'_, W> {
             self.give_back(grant, keep_until);
         } else if reason != LostReason::Taken {
             let Grant { token, deadline, longest, .. } = *grant;
-            self.state.lost.push(LostLease { token, ends: ttl_end(deadline, longest), longest });
+            // A session that is over here may live on at the server, if a heartbeat comes just in time. Then nothing
+            // else would end the lease while its body runs.
+            let session_is_over = self.env.session().is_some_and(|session| session.deadline() <= now);
+            let ends = if session_is_over { now } else { ttl_end(deadline, longest) };
+            self.state.lost.push(LostLease { token, ends, longest });
         }
         cell.leave_behind(Remains { keep_until, given_back, longest: grant.longest });
     }

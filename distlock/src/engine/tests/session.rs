@@ -31,7 +31,9 @@ fn a_hold_ends_with_the_session_or_with_its_ttl_whichever_is_sooner() {
     assert_eq!(cell.state(desk.now), CellState::Until(session.deadline()));
     while desk.lost.is_empty() {
         desk.sleep();
-        while let Some((context, _)) = desk.sent.pop_front() {
+        while desk.lost.is_empty()
+            && let Some((context, _)) = desk.sent.pop_front()
+        {
             let server_time = desk.server_time();
             desk.answer(context, Ok(RenewReply::Renewed { server_time }));
         }
@@ -136,6 +138,20 @@ fn nothing_is_pending_for_a_lost_lease_while_its_body_runs_nor_after_its_release
     let (context, _) = desk.next_leave();
     desk.answer(context, Ok(ReleaseReply::Released { gap: false }));
     assert_eq!(desk.engine.rest(), 0);
+}
+
+/// A heartbeat that comes after the end of the session here may be in time for the server, which knows of no loss.
+#[test]
+fn a_lease_of_a_session_that_is_over_is_released_although_its_body_runs() {
+    let (mut desk, session) = with_session();
+    let cell = desk.hold(Want { ttl: Duration::from_secs(3_600), ..want() });
+    desk.down();
+    while desk.lost.is_empty() {
+        desk.sleep();
+    }
+    assert_eq!(desk.now, session.deadline());
+    desk.up(EarlierCommands::Ended);
+    assert_eq!(desk.next_leave().0.token, cell.token);
 }
 
 #[test]

@@ -29,8 +29,9 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
   end
   redis.call('ZREMRANGEBYSCORE', members, '-inf', text(now))
   if redis.call('ZCARD', members) == 0 then
-    -- The last lease has expired. Keys expire by the millisecond and by the time at which the script began, and leases
-    -- by the microsecond and by `now`. A marker without its set would look like the marker of another program.
+    -- The last lease has expired. Keys expire by the millisecond and leases by the microsecond, so the marker may
+    -- remain until the end of this millisecond, or longer (see is_paired). A marker without its set would look like
+    -- the marker of another program.
     add_first_member(lock, members, marker, token, expiry, now)
     return 'FRESH'
   end

@@ -16,9 +16,10 @@ end
 -- because their set has another name. Nor does it if the set belongs to an earlier marker. If it does belong to it:
 -- * The set expires 500 ms after the marker, or with it if an earlier version wrote both. While a slot is moved, its
 --   keys are created one after the other, so either may be late by up to a second.
--- * The last lease is not over, unless the server was stopped within this script: `now` is later than the time of its
---   begin, by which keys expire. A set whose last lease is over has less than 500 ms left. So if it expires 500 ms
---   after the marker, the marker is its own.
+-- * The last lease is not over, except for the rest of the millisecond in which the marker expires, or if the clock
+--   was set back after it was read as `now`. In that case, the set expires 500 ms after the marker (499 ms, if a
+--   millisecond ends between the two commands). The set of an earlier marker would expire sooner: if its last lease is
+--   over, it has at most 500 ms left.
 local function is_paired(lock, members, now)
   local ends, left = redis.call('PTTL', lock), redis.call('PTTL', members)
   local apart = left - ends
@@ -26,7 +27,7 @@ local function is_paired(lock, members, now)
     return false
   end
   local last = redis.call('ZREVRANGE', members, 0, 0, 'WITHSCORES')
-  return last[2] ~= nil and (tonumber(last[2]) > now or apart >= 500)
+  return last[2] ~= nil and (tonumber(last[2]) > now or ends <= 1 or apart >= 499)
 end
 
 -- Removes the expired holders, and sets the expiry of the marker and the set after the last holder. If no holder is
