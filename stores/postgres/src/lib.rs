@@ -103,10 +103,6 @@ impl PostgresStore {
         row.try_get(0).map_err(|error| garbled(&error.to_string()))
     }
 
-    fn durability(&self, pool: &Pool) -> Option<&str> {
-        pool.durability(self.config.durability.as_deref())
-    }
-
     /// Refuses a request that the installed functions, of an earlier revision, cannot handle safely.
     fn refuse_outdated(&self, pool: &Pool, request: &Acquire) -> Result<(), StoreError> {
         let is_refused = pool.functions != Functions::Current && request.kind != LockKind::Exclusive;
@@ -153,7 +149,6 @@ impl LockStore for PostgresStore {
         let wanted = i32::try_from(*fences).unwrap_or(i32::MAX);
         let (ttl, kind) = (millis(*ttl), number_of(*kind));
         let (channel, claim, entry) = place(queue.as_ref(), &pool);
-        let durability = self.durability(&pool);
         self.refuse_outdated(&pool, request)?;
         let asked = clock::now();
         let is_first = queue
@@ -164,7 +159,7 @@ impl LockStore for PostgresStore {
                 &pool,
                 &self.statements.acquire,
                 &[
-                    (&durability, Type::TEXT),
+                    (&pool.durability, Type::TEXT),
                     (&key.as_bytes(), Type::BYTEA),
                     (&owner.as_str(), Type::TEXT),
                     (&ttl, Type::INT8),
@@ -199,13 +194,12 @@ impl LockStore for PostgresStore {
         let keep = request.keep.map(millis);
         self.grants.ends(&request.owner);
         let pool = self.link.pool()?;
-        let durability = self.durability(&pool);
         let found: bool = self
             .value_by(
                 &pool,
                 &self.statements.release,
                 &[
-                    (&durability, Type::TEXT),
+                    (&pool.durability, Type::TEXT),
                     (&request.key.as_bytes(), Type::BYTEA),
                     (&request.owner.as_str(), Type::TEXT),
                     (&keep, Type::INT8),
@@ -262,9 +256,8 @@ impl LockStore for PostgresStore {
             return Err(self.config.schema.outdated());
         }
         let (ttl, wanted) = (millis(*ttl), i32::try_from(*fences).unwrap_or(i32::MAX));
-        let durability = self.durability(&pool);
         let parameters: [Parameter<'_>; 6] = [
-            (&durability, Type::TEXT),
+            (&pool.durability, Type::TEXT),
             (&key.as_bytes(), Type::BYTEA),
             (&holder.as_str(), Type::TEXT),
             (&owner.as_str(), Type::TEXT),
@@ -289,8 +282,7 @@ impl LockStore for PostgresStore {
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
         let pool = self.link.pool()?;
-        let durability = self.durability(&pool);
-        let parameters: [Parameter<'_>; 2] = [(&durability, Type::TEXT), (&key.as_bytes(), Type::BYTEA)];
+        let parameters: [Parameter<'_>; 2] = [(&pool.durability, Type::TEXT), (&key.as_bytes(), Type::BYTEA)];
         self.value_by(&pool, &self.statements.force_release, &parameters).await
     }
 
@@ -300,7 +292,6 @@ impl LockStore for PostgresStore {
         let ttls: Vec<i64> = requests.iter().map(|request| millis(request.ttl)).collect();
         let kinds: Vec<i32> = requests.iter().map(|request| number_of(request.kind)).collect();
         let pool = self.link.pool()?;
-        let durability = self.durability(&pool);
         requests.iter().try_for_each(|request| self.refuse_outdated(&pool, request))?;
         let places: Vec<_> = requests.iter().map(|request| place(request.queue.as_ref(), &pool)).collect();
         let channels: Vec<Option<i64>> = places.iter().map(|place| place.0).collect();
@@ -320,7 +311,7 @@ impl LockStore for PostgresStore {
                 &pool,
                 &self.statements.acquire_all,
                 &[
-                    (&durability, Type::TEXT),
+                    (&pool.durability, Type::TEXT),
                     (&keys, Type::BYTEA_ARRAY),
                     (&owners, Type::TEXT_ARRAY),
                     (&ttls, Type::INT8_ARRAY),
@@ -360,13 +351,12 @@ impl LockStore for PostgresStore {
         let owners: Vec<&str> = order.iter().map(|at| requests[*at].owner.as_str()).collect();
         let ttls: Vec<i64> = order.iter().map(|at| millis(requests[*at].ttl)).collect();
         let pool = self.link.pool()?;
-        let durability = self.durability(&pool);
         let said: String = self
             .value_by(
                 &pool,
                 &self.statements.renew,
                 &[
-                    (&durability, Type::TEXT),
+                    (&pool.durability, Type::TEXT),
                     (&keys, Type::BYTEA_ARRAY),
                     (&owners, Type::TEXT_ARRAY),
                     (&ttls, Type::INT8_ARRAY),

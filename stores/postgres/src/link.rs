@@ -50,6 +50,8 @@ pub(super) struct Pool {
     /// The channel for notifications of waiters. `None`: there are no notifications.
     pub(super) channel: Option<i64>,
     pub(super) functions: Functions,
+    /// The durability of commands, for `settle_1`. `None`: the server's setting.
+    pub(super) durability: Option<String>,
     /// The reason to replace them, as soon as there is one.
     broken: watch::Sender<Option<StoreError>>,
 }
@@ -119,7 +121,7 @@ impl Pool {
         clock: SystemTime,
         response_timeout: Duration,
         channel: Option<i64>,
-        functions: Functions,
+        (functions, durability): (Functions, Option<String>),
     ) -> Self {
         let now = Instant::now();
         let pooled = |(connection, prepared)| PooledConnection {
@@ -130,15 +132,14 @@ impl Pool {
         };
         let connections = connections.into_iter().map(pooled).collect();
         let clock = Locked::new((now, clock));
-        Pool { connections, clock, response_timeout, channel, functions, broken: watch::Sender::new(None) }
-    }
-
-    /// The durability of a command, for `settle_1`. Outdated functions do not commit the tokens that they issue more
-    /// durably than other changes.
-    pub(super) fn durability<'a>(&self, configured: Option<&'a str>) -> Option<&'a str> {
-        match self.functions {
-            Functions::Outdated { awaits_commits: false } => Some("local"),
-            Functions::Outdated { awaits_commits: true } | Functions::Current => configured,
+        Pool {
+            connections,
+            clock,
+            response_timeout,
+            channel,
+            functions,
+            durability,
+            broken: watch::Sender::new(None),
         }
     }
 

@@ -30,7 +30,7 @@ pub(super) enum Functions {
     /// Functions of an earlier version, which this role may not replace. With revision 1, a writer may get the lock
     /// together with a reader, no lock can be taken over, and a crash may lose a fencing token whose commit was not
     /// awaited.
-    Outdated { awaits_commits: bool },
+    Outdated,
 }
 
 /// The schema of the tables. `Display` writes its name for messages.
@@ -70,13 +70,8 @@ impl Schema {
         )
     }
 
-    /// Installs what is missing, and replaces earlier functions, if the role may do so. `durability`: a value of
-    /// `synchronous_commit`; `None`: the server's setting.
-    pub(super) async fn ensure(
-        &self,
-        client: &Client,
-        durability: Option<&str>,
-    ) -> Result<Functions, StoreError> {
+    /// Installs what is missing, and replaces earlier functions, if the role may do so.
+    pub(super) async fn ensure(&self, client: &Client) -> Result<Functions, StoreError> {
         let found = self.revision(client).await?;
         if found >= Some(REVISION) {
             return Ok(Functions::Current);
@@ -85,13 +80,7 @@ impl Schema {
         // The failed transaction is rolled back even if this fails.
         drop(client.batch_execute("ROLLBACK").await);
         match error {
-            InstallError::Forbidden(_) if found.is_some() => {
-                let sql = "SELECT coalesce($1, current_setting('synchronous_commit')) <> 'off'";
-                let row = client.query_typed_one(sql, &[(&durability, Type::TEXT)]).await;
-                let awaits_commits = row.and_then(|row| row.try_get(0));
-                let awaits_commits = awaits_commits.map_err(|error| errors::of(&error, Phase::Connecting))?;
-                Ok(Functions::Outdated { awaits_commits })
-            }
+            InstallError::Forbidden(_) if found.is_some() => Ok(Functions::Outdated),
             InstallError::Forbidden(reason) => Err(self.not_allowed(&reason)),
             InstallError::Failed(error) => Err(error),
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use tokio_postgres::types::Type;
 
 use super::PostgresStore;
 use super::dial::{Connection, dial};
@@ -11,6 +12,7 @@ use super::errors::{self, Phase};
 use super::link::{Pool, clock};
 use super::listener::{Listener, Notifications};
 use super::prepared::Prepared;
+use super::schema::Functions;
 use super::url::Listening;
 use distlock_store::kit::backoff::Backoff;
 use distlock_store::{EarlierCommands, StoreError, StoreEvents};
@@ -62,8 +64,12 @@ impl PostgresStore {
         let first = &dialled[0].0;
         let prepare = async {
             check(first).await?;
-            let functions = config.schema.ensure(&first.client, config.durability.as_deref()).await?;
-            Ok((functions, clock(first).await?))
+            let functions = config.schema.ensure(&first.client).await?;
+            let durability = match functions {
+                Functions::Current => config.durability.clone(),
+                Functions::Outdated => at_least_local(first, &config.durability).await?,
+            };
+            Ok(((functions, durability), clock(first).await?))
         };
         let limit = config.connect_timeout;
         let no_answer = |_| Err(StoreError::not_sent(format!("no answer within {limit:?}")));
@@ -186,6 +192,18 @@ impl Drop for Up<'_> {
         // All waiters ask again, and name another channel.
         self.store.grants.clear();
     }
+}
+
+/// The durability of commands with outdated functions, which do not commit the tokens that they issue more durably than
+/// other changes.
+async fn at_least_local(
+    connection: &Connection,
+    configured: &Option<String>,
+) -> Result<Option<String>, StoreError> {
+    let sql =
+        "SELECT CASE coalesce($1, current_setting('synchronous_commit')) WHEN 'off' THEN 'local' ELSE $1 END";
+    let row = connection.client.query_typed_one(sql, &[(configured, Type::TEXT)]).await;
+    row.and_then(|row| row.try_get(0)).map_err(|error| errors::of(&error, Phase::Connecting))
 }
 
 const OLDEST: i32 = 130_000;

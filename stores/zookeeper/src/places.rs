@@ -73,17 +73,13 @@ impl Places {
 
     /// A place is requested.
     pub(super) fn asks(&mut self, key: &Arc<str>, owner: &Owner, session: i64) {
-        self.set(key, owner, OwnPlace { session, name: None, turn: TurnState::NotKnown, has_text: false });
+        self.set(key, owner, session, None);
     }
 
     /// The place was seen. Nothing else changes if it is known.
     pub(super) fn stands(&mut self, key: &Arc<str>, owner: &Owner, session: i64, name: &PlaceName) {
         if self.known(key, owner, session) != Known::Stands(name.clone()) {
-            self.set(
-                key,
-                owner,
-                OwnPlace { session, name: Some(name.clone()), turn: TurnState::NotKnown, has_text: false },
-            );
+            self.set(key, owner, session, Some(name.clone()));
         }
     }
 
@@ -154,7 +150,8 @@ impl Places {
         self.owners = HashMap::new();
     }
 
-    fn set(&mut self, key: &Arc<str>, owner: &Owner, entry: OwnPlace) {
+    fn set(&mut self, key: &Arc<str>, owner: &Owner, session: i64, name: Option<PlaceName>) {
+        let entry = OwnPlace { session, name, turn: TurnState::NotKnown, has_text: false };
         if let Some(mut former) = self.owners.insert((key.clone(), owner.clone()), entry) {
             former.stop(TurnState::NotKnown);
         }

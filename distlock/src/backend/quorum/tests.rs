@@ -7,7 +7,7 @@ use super::QuorumBackend;
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_server::{TestServer, wait_until};
 use crate::backend::{Backend, Events, LinkEvent, LockKind, Push, Sending, Token, op};
-use crate::{LockError, LockManager};
+use crate::{Guard, LockError, LockManager, LockRequest};
 
 const TTL: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(20);
@@ -281,6 +281,18 @@ impl Servers {
             server.start_again();
         }
     }
+
+    /// Repeats a request until enough servers count.
+    async fn acquire_at_last(&self, request: impl Fn(&LockManager) -> LockRequest) -> Guard {
+        let start = Instant::now();
+        loop {
+            // Each manager reports after three seconds at the latest that servers are unreachable.
+            match request(&self.manager().await).wait(LONG).acquire().await {
+                Ok(guard) => return guard,
+                Err(error) => assert!(error.is_unavailable() && start.elapsed() < LONG, "{error}"),
+            }
+        }
+    }
 }
 
 /// Three of five servers forget a lock. No other process gets it, because these servers do not count for the longest
@@ -318,14 +330,7 @@ async fn servers_that_came_back_empty_count_when_the_longest_ttl_is_over() {
     wait_until("every server has it", LONG, || servers.with_key("k") == 5 || !guard.is_held());
     servers.empty_a_majority();
     drop(guard);
-    let start = Instant::now();
-    loop {
-        // Each of them reports after three seconds at the latest that servers are unreachable.
-        match servers.manager().await.lock("k").wait(LONG).acquire().await {
-            Ok(guard) => break guard.release().await.unwrap(),
-            Err(error) => assert!(error.is_unavailable() && start.elapsed() < LONG, "{error}"),
-        }
-    }
+    servers.acquire_at_last(|manager| manager.lock("k")).await.release().await.unwrap();
 }
 
 /// The two servers that know the last tokens are gone: one is down, and the other one has lost its data. These tokens
@@ -343,13 +348,7 @@ async fn tokens_rise_although_no_server_that_is_left_knows_the_last_ones() {
         server.kill();
     }
     servers.0[1].start_again();
-    let start = Instant::now();
-    let guard = loop {
-        match servers.manager().await.lock("k").fenced().wait(LONG).acquire().await {
-            Ok(guard) => break guard,
-            Err(error) => assert!(error.is_unavailable() && start.elapsed() < LONG, "{error}"),
-        }
-    };
+    let guard = servers.acquire_at_last(|manager| manager.lock("k").fenced()).await;
     let token = guard.fencing_token().unwrap().get();
     assert!(token > last, "{token} after {last}");
 }
