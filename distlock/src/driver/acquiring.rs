@@ -10,7 +10,7 @@ use super::{AcquireResult, Alive, Core, NestedWait, Requester};
 use crate::engine::{Outcome, Want};
 use crate::lease_cell::Ticket;
 use crate::process;
-use crate::protocol::{Failure, StoreError, mutated};
+use crate::protocol::mutated;
 use distlock_store::clock;
 use distlock_store::engine::Time;
 
@@ -23,7 +23,6 @@ pub(crate) struct PendingAcquire {
     command: AwaitedCommand,
     answer: AnswerReceiver<AcquireResult>,
     answered: bool,
-    began: Time,
     /// The number of the nested wait, if it waits inside sections.
     nested: Option<u64>,
 }
@@ -43,7 +42,6 @@ pub(crate) fn acquire(alive: &Arc<Alive>, now: Time, key: Arc<str>, want: Want) 
         command,
         answer: awaited,
         answered: false,
-        began: now,
         nested: None,
     };
     core.perform(effects, Some(&mut acquiring.command));
@@ -58,17 +56,6 @@ impl PendingAcquire {
     /// Whether this future awaits the reply to a command itself.
     pub(crate) fn sends(&self) -> bool {
         self.command.is_under_way()
-    }
-
-    /// Whether the store may have executed a command of this request although the request has ended with `error`. When
-    /// in doubt, it may: the error can be that of a later command, or of a later attempt to connect.
-    pub(crate) fn may_be_applied(&self, error: &StoreError) -> bool {
-        let link = self.core.vitals.look();
-        let has_changed = link.lasted < clock::now().duration_since(self.began);
-        match error.kind {
-            Failure::Unknown | Failure::NotSent => link.up || has_changed,
-            Failure::Later | Failure::Refused => has_changed,
-        }
     }
 
     /// Registers that this request waits inside sections.

@@ -76,6 +76,8 @@ pub(crate) enum Outcome {
         waited: Duration,
     },
     Unavailable(StoreError),
+    /// The same, but the server may have executed a command of the request, which replaces a holder.
+    Unconfirmed(StoreError),
     WrongKind {
         found: Arc<str>,
     },

@@ -198,6 +198,9 @@ pub(super) fn heartbeat(claim: Duration) -> Duration {
 // Waiting in this process.
 
 rules! {
+    /// A request with a ticket that ends without an answer may have used the ticket if a command of it was sent.
+    unanswered_take_overs_may_have_happened unless UnansweredTakeOverUnavailable;
+
     /// Only requests that the attempt serves end with a reply that is final. Readers do not get a lock that the readers
     /// of another prefix have, but writers behind them may wait for it. A store that refuses a take-over may grant
     /// locks.

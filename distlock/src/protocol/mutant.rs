@@ -122,6 +122,7 @@ pub(crate) enum Mutant {
     HandedOverForgotten,
     LastRenewalPassedOn,
     TakeOverAcquires,
+    UnansweredTakeOverUnavailable,
     TakenOverLingers,
     FollowerWaitsAlone,
     FinalReplyEndsAll,

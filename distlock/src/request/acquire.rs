@@ -282,18 +282,11 @@ impl LockRequest {
     }
 
     fn guard(&self, answer: AcquireResult, acquiring: &PendingAcquire) -> Result<Guard, LockError> {
-        let key = || LockKey::from_shared(acquiring.key().clone());
         match answer {
             AcquireResult::Acquired(lease_handle) => Ok(Guard::new(lease_handle)),
-            // In a fork, the request of the parent goes on.
-            AcquireResult::Not(Outcome::Unavailable(error))
-                if self.replaces.is_some()
-                    && !self.manager.core().is_forked()
-                    && acquiring.may_be_applied(&error) =>
-            {
-                Err(LockError::unconfirmed(key(), NOT_TAKEN_OVER, error.source))
+            AcquireResult::Not(outcome) => {
+                Err(error_of(outcome, LockKey::from_shared(acquiring.key().clone()), self.kind))
             }
-            AcquireResult::Not(outcome) => Err(error_of(outcome, key(), self.kind)),
         }
     }
 
@@ -406,6 +399,7 @@ pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: LockKind) -> LockEr
             LockError::Busy { key, holder: holder.map(|holder| holder.text), remaining, waited }
         }
         Outcome::Unavailable(error) => LockError::Unavailable { key, source: error.source },
+        Outcome::Unconfirmed(error) => LockError::unconfirmed(key, NOT_TAKEN_OVER, error.source),
         Outcome::WrongKind { found } => LockError::WrongKind { key, wanted: kind.to_string().into(), found },
         Outcome::NotReplaced => LockError::ticket(format!(
             "lock `{key}` is not held by the process that handed it over: the ticket was used, or its lease \

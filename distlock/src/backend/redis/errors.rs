@@ -104,6 +104,9 @@ fn embedded(details: &str) -> Option<ErrorMeaning> {
     words.find_map(error_meaning)
 }
 
+/// How servers before 7.2 report that the user may not run a command of a script, with the code `ERR`.
+const FORBIDDEN_IN_SCRIPT: &str = "user executing the script";
+
 /// Texts which show that the same command will be refused again.
 const LASTING_REFUSALS: [&str; 5] =
     ["unknown command", "unknown subcommand", "syntax error", "wrong number of arguments", "invalid request"];
@@ -138,7 +141,8 @@ pub(super) fn is_unknown_command(error: &ServerError) -> bool {
 
 fn judge(error: &ServerError) -> ErrorMeaning {
     let details = error.details().unwrap_or_default();
-    error_meaning(error.code()).or_else(|| embedded(details)).unwrap_or_else(|| {
+    let code = if details.contains(FORBIDDEN_IN_SCRIPT) { "NOPERM" } else { error.code() };
+    error_meaning(code).or_else(|| embedded(details)).unwrap_or_else(|| {
         if is_unknown_command(error) {
             let remedy =
                 "the server does not accept a command that distlock needs (EVAL, EVALSHA, SET with NX and PX)";
@@ -171,10 +175,8 @@ pub(super) fn replied(error: ServerError) -> StoreError {
 /// The keys of this server could not be looked through.
 pub(super) fn not_listed(error: ServerError) -> StoreError {
     let details = error.details().unwrap_or_default();
-    // A missing permission of a script is reported with other words, and before Redis 7 with another code.
-    let forbidden = error.code() == "NOPERM"
-        || details.contains("NOPERM")
-        || details.contains("user executing the script");
+    let forbidden =
+        error.code() == "NOPERM" || details.contains("NOPERM") || details.contains(FORBIDDEN_IN_SCRIPT);
     if !forbidden || forbids_scripts(&error) {
         return replied(error);
     }
@@ -254,6 +256,7 @@ mod tests {
             ("ERR Connection timed out", Failure::Unknown),
             ("ERR max number of clients reached", Failure::Unknown),
             ("NOPERM this user has no permissions", Failure::Refused),
+            ("ERR The user executing the script can't run this command or subcommand", Failure::Refused),
             ("NOAUTH Authentication required.", Failure::Refused),
             ("CROSSSLOT Keys in request don't hash to the same slot", Failure::Refused),
             ("DENIED Redis is running in protected mode", Failure::Refused),

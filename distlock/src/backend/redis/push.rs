@@ -227,8 +227,14 @@ async fn subscribe_by_resp3(
         Ok(())
     });
     let (mut connection, driver) = link::log_in(&login, shown, stream, settings).await.map_err(|error| {
-        // It is not a failure of the network. Perhaps only HELLO is unknown or forbidden.
-        if error.is_io_error() { SubscribeError::Closed(error) } else { SubscribeError::NoResp3 }
+        if error.is_io_error() {
+            SubscribeError::Closed(error)
+        } else if error.kind() == ErrorKind::AuthenticationFailed {
+            SubscribeError::Passing(error)
+        } else {
+            // HELLO is unknown or forbidden.
+            SubscribeError::NoResp3
+        }
     })?;
     let run_id = if is_fresh(memory.no_info) {
         None

@@ -48,7 +48,7 @@ scripts! {
     renew: "clock" "replica" "renew";
     renew_n: "clock" "members" "renew_n";
     replace: "clock" "replica" "replace";
-    force: "clock" "push" "gap" "queue" "members" "serve" "force";
+    force: "clock" "replica" "push" "gap" "queue" "members" "serve" "force";
     fence: "clock" "fence";
     look: "look";
     scan: "scan";

@@ -14,6 +14,10 @@ use crate::lease_cell::LeaseCell;
 use crate::protocol::mutant::Mutant;
 use crate::protocol::{AcquireReply, RenewReply, ServerTime, Time, op, token_text};
 
+/// What is known of a take-over.
+pub(super) const EXECUTED: &str = "the server has executed it";
+pub(super) const NOT_EXECUTED: &str = "the request ended as if it were not";
+
 /// The longest time for which a ticket is on its way.
 const WAY: u64 = 300 * MILLI;
 
@@ -53,6 +57,14 @@ fn taken_over_from_several(c: &mut Config) {
     c.ttls = vec![10_000];
 }
 
+/// Links break while locks are taken over.
+fn taken_over_without_a_reply(c: &mut Config) {
+    handed_over(c);
+    (c.hands_over, c.cancel) = (1.0, 0.0);
+    (c.longest_hold, c.notice) = (5, 10);
+    c.ttls = vec![10_000];
+}
+
 /// Locks that are taken over would stay with their process after the section.
 fn kept_though_wanted(c: &mut Config) {
     handed_over(c);
@@ -76,6 +88,11 @@ pub(super) const CASES: &[Case] = &[
     case(Mutant::ReplacedWithoutCompare, &[Profile::Calm, Profile::Short, Profile::Crashes], handed_over),
     case(Mutant::HandedOverForgotten, &[Profile::Pushes], granted_twice),
     case(Mutant::TakeOverAcquires, &[Profile::Calm], used_again_in_gaps),
+    case(
+        Mutant::UnansweredTakeOverUnavailable,
+        &[Profile::Links, Profile::Crashes],
+        taken_over_without_a_reply,
+    ),
     case(Mutant::TakenOverLingers, &[Profile::Calm], kept_though_wanted),
     case(Mutant::FollowerWaitsAlone, &[Profile::Calm], taken_over_from_several),
 ];
@@ -210,9 +227,22 @@ impl World {
         mine.replaces.is_some() && others.any(|(_, other)| is_first(other))
     }
 
+    /// A request with a ticket ends as unavailable only if no command of it is executed, ever. `what` is known of it.
+    pub(super) fn take_over_ended(&mut self, client: usize, holder: &Arc<str>, what: &'static str) {
+        let same = |request: &&Request| request.client == client && request.replaces.as_ref() == Some(holder);
+        // It is not known which of several requests a command belongs to.
+        if self.requests.iter().filter(same).count() == 1
+            && let Some(other) = self.take_overs.insert((client, holder.clone()), what)
+            && other != what
+        {
+            self.fail("hand-over", format!("process {client} replaces {holder}: {what}, but {other}"));
+        }
+    }
+
     /// A ticket is good until it is used or its lease ends.
     pub(super) fn check_replaced(
         &mut self,
+        client: usize,
         key: usize,
         before: &Before,
         op: &op::Replace,
@@ -230,6 +260,7 @@ impl World {
                 self.fail("hand-over", format!("{} did not hold what was taken over", op.holder));
             }
             (AcquireReply::Acquired { .. }, _) => {
+                self.take_over_ended(client, &op.holder, EXECUTED);
                 // The new holder knows no earlier run of hand-offs.
                 self.keys[key].run_since = None;
                 self.tickets.insert(op.holder.clone(), None).map_or((), drop)

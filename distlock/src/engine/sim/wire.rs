@@ -236,7 +236,7 @@ impl World {
                 }
             }
             (Command::Replace(_, op), Answer::Acquire(_, Ok(reply))) => {
-                self.check_replaced(index, &before, op, reply)
+                self.check_replaced(self.jobs[job].client, index, &before, op, reply)
             }
             (Command::Release(_, op), Answer::Release(_, Ok(reply))) => {
                 self.check_hand_over(index, &before, &text, *reply, &notes);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::client::What;
 use super::config::{MILLI, SECOND};
+use super::tickets::NOT_EXECUTED;
 use super::world::World;
 use crate::engine::{Outcome, ReleaseStarted, Renewal, WaitLimit, Want};
 use crate::error::LostReason;
@@ -249,6 +250,11 @@ impl World {
     /// A request was completed.
     pub(super) fn done(&mut self, c: usize, index: usize, outcome: Outcome) {
         note!(self, "process {c}: request {index} done: {}", name_of(&outcome));
+        if let Outcome::Unavailable(_) = &outcome
+            && let Some(holder) = self.requests[index].replaces.clone()
+        {
+            self.take_over_ended(c, &holder, NOT_EXECUTED);
+        }
         if !self.requests[index].is_waiting() {
             self.fail("one answer", format!("request {index} was completed after it had ended"));
             return;
@@ -294,7 +300,7 @@ impl World {
                 self.requests[index].state = State::Ended;
                 self.gave_up_busy(c, index);
             }
-            Outcome::Unavailable(error) => {
+            Outcome::Unavailable(error) | Outcome::Unconfirmed(error) => {
                 self.stats.unavailable += 1;
                 self.requests[index].state = State::Ended;
                 self.gave_up_unavailable(c, index, error.kind);
@@ -440,6 +446,7 @@ fn name_of(outcome: &Outcome) -> String {
         Outcome::Acquired(cell) => format!("acquired with {}, fence {:?}", cell.token.0, cell.fence),
         Outcome::Busy { holder, .. } => format!("busy, {holder:?}"),
         Outcome::Unavailable(error) => format!("unavailable, {:?}", error.kind),
+        Outcome::Unconfirmed(error) => format!("unconfirmed, {:?}", error.kind),
         Outcome::WrongKind { .. } => "wrong kind".into(),
         Outcome::Closed => "closed".into(),
         Outcome::NotReplaced => "not replaced".into(),

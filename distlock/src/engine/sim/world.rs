@@ -152,6 +152,8 @@ pub(super) struct World {
     pub(super) tickets: HashMap<Arc<str>, Option<ServerTime>>,
     /// The owners that took a lock over from another one.
     pub(super) replaced: HashSet<Arc<str>>,
+    /// What is known of the take-over of a process from a holder.
+    pub(super) take_overs: HashMap<(usize, Arc<str>), &'static str>,
     /// Leases after their last renewal, by their owners.
     pub(super) renewed_last: HashSet<Arc<str>>,
     /// The latest fault that the promises do not cover, for all keys.
@@ -206,6 +208,7 @@ impl World {
             orphans: BTreeMap::new(),
             tickets: HashMap::new(),
             replaced: HashSet::new(),
+            take_overs: HashMap::new(),
             renewed_last: HashSet::new(),
             fault_at: 0,
             stepped_at: 0,

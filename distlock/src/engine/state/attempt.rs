@@ -128,6 +128,11 @@ impl Attempt {
     pub(crate) fn may_be_applied(&self) -> bool {
         self.traces.may_exist() || self.entered.is_some()
     }
+
+    /// Whether it, or an attempt before it whose lease came too late, may have replaced a holder.
+    pub(crate) fn may_have_replaced(&self) -> bool {
+        self.replaces.is_some() && (self.may_be_applied() || self.late_since.is_some())
+    }
 }
 
 /// Whether it was reported that the attempt has to wait.

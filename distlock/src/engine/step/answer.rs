@@ -250,7 +250,7 @@ impl<W> Step<'_, W> {
             self.compensate(attempt.token, attempt.longest);
         }
         let cause = StoreError::new(Failure::Unknown, "the server answered after the lease had expired");
-        self.fail_impatient(&cause);
+        self.fail_impatient(attempt.replaces.is_some(), &cause);
         let mut next = self.attempt_for_first()?;
         let late_since = attempt.late_since.unwrap_or(self.now);
         next.late_since = Some(late_since);
@@ -340,12 +340,12 @@ impl<W> Step<'_, W> {
         match error.kind {
             kind if rules::ends_the_wait(kind) => {
                 self.undo(&attempt);
-                self.dismiss_served(&attempt, &Outcome::Unavailable(error));
+                self.refuse_served(&attempt, &error);
                 return None;
             }
             Failure::NotSent if self.env.link.is_down() => {
                 // These requests want a single attempt, and no server is reachable.
-                self.fail_impatient(&error);
+                self.fail_impatient(attempt.may_have_replaced(), &error);
             }
             _ => {
                 let delay = match error.kind {

@@ -101,20 +101,22 @@ impl<W> Step<'_, W> {
         let overdue = self.state.waiters.take_overdue(now, silent);
         let held_here = self.held_here();
         let link_is_down = self.env.link.is_down();
-        let (holder, cause) = match &self.state.attempt {
-            Some(attempt) => (attempt.holder.clone().or(held_here), attempt.cause.clone()),
-            None => (held_here, None),
+        let (holder, cause, replaced) = match &self.state.attempt {
+            Some(attempt) => {
+                (attempt.holder.clone().or(held_here), attempt.cause.clone(), attempt.may_have_replaced())
+            }
+            None => (held_here, None, false),
         };
         for waiter in overdue {
             // The server has not replied during the whole wait, or is known to be unreachable.
-            let unavailable = silent.is_some_and(|silent| {
+            let unreachable = silent.is_some_and(|silent| {
                 let never_replied = holder.is_none()
                     && silent <= waiter.waiting_since
                     && !rules::has_had_a_reply(waiter.want.collection.as_deref());
                 link_is_down || never_replied || waiter.out_of_reach_at(silent) <= now
             });
-            let outcome = if unavailable && rules::silence_is_told_from_refusal() {
-                Outcome::Unavailable(cause.clone().unwrap_or_else(no_answer))
+            let outcome = if unreachable && rules::silence_is_told_from_refusal() {
+                unavailable(&waiter.want, replaced, cause.clone().unwrap_or_else(no_answer))
             } else {
                 Outcome::Busy { holder: holder.clone(), waited: now.duration_since(waiter.waiting_since) }
             };
@@ -125,17 +127,26 @@ impl<W> Step<'_, W> {
 
     /// Ends all waiting requests with the same outcome.
     pub(super) fn dismiss_all(&mut self, outcome: &Outcome) {
-        for waiter in self.state.waiters.take_all() {
+        let waiters = self.state.waiters.take_all();
+        if let Outcome::Unavailable(error) = outcome {
+            let replaced = self.state.attempt.as_deref().is_some_and(Attempt::may_have_replaced);
+            return self.complete_unavailable(waiters, replaced, error);
+        }
+        for waiter in waiters {
             self.complete(waiter, outcome.clone());
         }
     }
 
     /// Ends the waiting requests that the attempt served, or would serve next.
     pub(super) fn dismiss_served(&mut self, attempt: &Attempt, outcome: &Outcome) {
-        let learns = |want: &Want| attempt.serves(want) || !rules::a_final_reply_ends_the_served_only();
-        for waiter in self.state.waiters.take_if(learns) {
+        for waiter in self.take_served(attempt) {
             self.complete(waiter, outcome.clone());
         }
+    }
+
+    fn take_served(&mut self, attempt: &Attempt) -> Vec<Waiter<W>> {
+        let learns = |want: &Want| attempt.serves(want) || !rules::a_final_reply_ends_the_served_only();
+        self.state.waiters.take_if(learns)
     }
 
     /// Ends the requests that do not wait and that the attempt has found busy: those that it serves, and all behind one
@@ -168,11 +179,32 @@ impl<W> Step<'_, W> {
         }
     }
 
+    /// Ends the requests that the attempt served, or would serve next: the server refuses their command.
+    pub(super) fn refuse_served(&mut self, attempt: &Attempt, error: &StoreError) {
+        let served = self.take_served(attempt);
+        self.complete_unavailable(served, attempt.may_have_replaced(), error);
+    }
+
     /// Ends the requests that do not wait: the lock cannot be acquired now.
-    pub(super) fn fail_impatient(&mut self, cause: &StoreError) {
-        for waiter in self.state.waiters.take_impatient() {
-            self.complete(waiter, Outcome::Unavailable(cause.clone()));
+    pub(super) fn fail_impatient(&mut self, replaced: bool, error: &StoreError) {
+        let impatient = self.state.waiters.take_impatient();
+        self.complete_unavailable(impatient, replaced, error);
+    }
+
+    fn complete_unavailable(&mut self, waiters: Vec<Waiter<W>>, replaced: bool, error: &StoreError) {
+        for waiter in waiters {
+            let outcome = unavailable(&waiter.want, replaced, error.clone());
+            self.complete(waiter, outcome);
         }
+    }
+}
+
+/// How a request ends without an answer. `replaced`: the attempt may have replaced a holder.
+fn unavailable(want: &Want, replaced: bool, error: StoreError) -> Outcome {
+    if want.replaces.is_some() && replaced && rules::unanswered_take_overs_may_have_happened() {
+        Outcome::Unconfirmed(error)
+    } else {
+        Outcome::Unavailable(error)
     }
 }
 

@@ -118,7 +118,7 @@ fn a_store_that_says_nothing_is_out_of_reach() {
     while desk.done.is_empty() {
         desk.sleep();
     }
-    assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
+    assert!(matches!(desk.outcome(), (0, Outcome::Unconfirmed(_))));
     let tokens: Vec<_> = desk.sent.iter().map(|(sent, _)| sent.token).collect();
     assert!(tokens.iter().all(|token| *token == tokens[0]), "{tokens:?}");
     assert!(matches!(desk.sent.back(), Some((_, Command::Release(..)))), "it may have been taken over");
@@ -155,7 +155,7 @@ fn only_it_ends_with_a_refusal() {
     desk.acquire(1, want());
     let (sent, _) = next_replace(&mut desk);
     desk.fails(sent, Failure::Refused);
-    assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))));
+    assert!(matches!(desk.outcome(), (0, Outcome::Unconfirmed(_))));
     desk.nobody_is_done();
     desk.next_leave();
     let (context, op) = desk.next();

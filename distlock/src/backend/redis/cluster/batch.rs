@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use redis::{Cmd, Value};
 
-use super::follow::NodeReplies;
+use super::follow::{NodeReplies, WithoutLink};
 use super::node::Node;
 use super::{ClusterBackend, ClusterShared};
 use crate::backend::fail_all::fail_all;
@@ -77,6 +77,7 @@ impl ClusterShared {
         share: Vec<(Arc<str>, O)>,
     ) -> Vec<OpResult<O::Reply>> {
         let mut results = Vec::with_capacity(share.len());
+        let mut redirected = Vec::new();
         for piece in share.chunks(MAX_COMMANDS_AT_ONCE) {
             if link.liveness.has_ended() {
                 results.extend(piece.iter().map(|_| Err(node.not_connected())));
@@ -92,15 +93,28 @@ impl ClusterShared {
                 }
             };
             for (((key, op), encoding), value) in piece.iter().zip(encodings).zip(values) {
-                let (node, link) = (Arc::clone(&node), Arc::clone(&link));
-                let mut answered = NodeReplies { node, link, encoding, values: vec![] };
-                let said = if matches!(value, Value::ServerError(_)) {
+                let mut answered =
+                    NodeReplies { node: node.clone(), link: link.clone(), encoding, values: vec![] };
+                if matches!(value, Value::ServerError(_)) {
                     answered.values.push(value);
-                    self.carry_on(answered, key, op).await
+                    redirected.push((results.len(), answered));
+                    results.push(Err(node.not_connected()));
                 } else {
-                    self.understand(answered, key, op, value)
-                };
-                results.push(said.map(|said| said.reply));
+                    results.push(self.understand(answered, key, op, value).map(|said| said.reply));
+                }
+            }
+        }
+        // All at once, when every other operation has its reply.
+        let followed = redirected.into_iter().filter_map(|(place, answered)| {
+            let ((key, op), this) = (share.get(place)?, &self);
+            let followed: Pin<Box<dyn Future<Output = _> + Send + '_>> = Box::pin(async move {
+                (place, this.carry_on(answered, key, op, WithoutLink::Fails).await.map(|said| said.reply))
+            });
+            Some(followed)
+        });
+        for (place, said) in join_all(followed.collect()).await {
+            if let Some(result) = results.get_mut(place) {
+                *result = said;
             }
         }
         results
@@ -108,7 +122,7 @@ impl ClusterShared {
 }
 
 /// Polls all futures, in order, until each has its output.
-pub(super) async fn join_all<T>(mut futures: Vec<BoxFuture<T>>) -> Vec<T> {
+pub(super) async fn join_all<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
     let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     poll_fn(|cx| {
         for (future, output) in futures.iter_mut().zip(&mut outputs) {

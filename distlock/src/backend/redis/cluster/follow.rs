@@ -20,6 +20,15 @@ use distlock_store::kit::connection::AddressMap;
 /// A command fails after this many redirections, and the engine retries it later.
 const MAX_REDIRECTIONS: usize = 6;
 
+/// What happens to a command that is redirected to a node without a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WithoutLink {
+    /// It waits for the present attempt to connect.
+    Waits,
+    /// It fails at once: others of its batch have their replies.
+    Fails,
+}
+
 /// Replies, and the node that gave them.
 pub(super) struct NodeReplies {
     pub(super) node: Arc<Node>,
@@ -65,7 +74,7 @@ impl ClusterShared {
         if matches!((&value, encoding), (Value::ServerError(_), _) | (Value::Nil, Encoding::Short)) {
             answered.values.push(value);
             // Boxed, because it is rare and would double the size of every operation.
-            return Box::pin(self.carry_on(answered, &key, &op)).await;
+            return Box::pin(self.carry_on(answered, &key, &op, WithoutLink::Waits)).await;
         }
         self.understand(answered, &key, &op, value)
     }
@@ -105,8 +114,10 @@ impl ClusterShared {
         answered: NodeReplies,
         key: &str,
         op: &O,
+        without_link: WithoutLink,
     ) -> OpResult<NodeReply<O::Reply>> {
-        let mut answered = self.follow(answered, key, Question::Op(op.encoder())).await?;
+        let question = Question::Op(op.encoder());
+        let mut answered = self.follow(answered, key, question, without_link).await?;
         let value = answered.values.pop().ok_or_else(|| exec::garbled(&answered.link))?;
         self.understand(answered, key, op, value)
     }
@@ -138,6 +149,7 @@ impl ClusterShared {
         mut last: NodeReplies,
         key: &str,
         question: Question<'_>,
+        without_link: WithoutLink,
     ) -> Result<NodeReplies, StoreError> {
         let mut slot = SlotState::Settled;
         for _ in 0..MAX_REDIRECTIONS {
@@ -161,6 +173,7 @@ impl ClusterShared {
                 last.node = self.node(&address);
                 last.link = match last.node.link() {
                     Some(link) => link,
+                    None if without_link == WithoutLink::Fails => return Err(last.node.not_connected()),
                     None => last.node.link_soon().await?,
                 };
             }
@@ -186,7 +199,8 @@ impl ClusterShared {
     ) -> Result<NodeReplies, StoreError> {
         let (cmds, encoding) = question.cmds(&node.exec, None, key);
         let values = exec::ask_all(&link, cmds).await?;
-        let answered = self.follow(NodeReplies { node, link, encoding, values }, key, question).await?;
+        let answered = NodeReplies { node, link, encoding, values };
+        let answered = self.follow(answered, key, question, WithoutLink::Waits).await?;
         match first_error(&answered.values) {
             Some(error) => Err(exec::failed(&answered.link, error.clone())),
             None => Ok(answered),

@@ -176,10 +176,11 @@ impl ClusterShared {
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         let new = change(&map);
         let changes: Vec<u16> = new.changes(&map).collect();
+        // Also without a change: a node without slots may be in the former map.
+        *map = Arc::new(new);
         if changes.is_empty() {
             return;
         }
-        *map = Arc::new(new);
         // Before a push from the new node can find the new map.
         self.moved.lock().extend(changes);
         drop(map);
@@ -225,7 +226,10 @@ impl ClusterShared {
     }
 
     fn moved_to(&self, slot: u16, node: &Arc<Node>) {
-        self.change_map(|map| map.with(slot, node));
+        // After a fail-over, each command in flight is redirected, and a change copies the map.
+        if !self.map().owner(slot).is_some_and(|owner| Arc::ptr_eq(owner, node)) {
+            self.change_map(|map| map.with(slot, node));
+        }
         self.refresh.notify_one();
     }
 }

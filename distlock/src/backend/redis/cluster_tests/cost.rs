@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{TTL, scripts};
+use super::{TTL, leave, scripts, set};
 
 use crate::LockManager;
+use crate::backend::ReleaseReply;
+use crate::backend::redis::scripts::SCRIPTS;
 use crate::backend::redis::test_cluster::Cluster;
 use crate::backend::redis::test_server::{LONG, TestServer};
 
@@ -55,4 +57,17 @@ fn a_hand_off_costs_two_commands_here_too() {
     // too.
     let crossing = Duration::from_millis(5 * SECTIONS);
     assert!(together < crossing + alone * 3, "{together:?} in the cluster, {alone:?} on one server");
+}
+
+/// The shorter script needs two of the five keys.
+#[test]
+fn a_release_for_which_nobody_waits_is_the_shorter_script_here_too() {
+    let cluster = Cluster::start();
+    let (rig, key) = (cluster.rig("a"), cluster.key_at(0));
+    rig.send(&key, set(1)).unwrap();
+    cluster.servers[0].run::<()>("SCRIPT FLUSH");
+    assert_eq!(rig.send(&key, leave(1)).unwrap(), ReleaseReply::Released { gap: false });
+    let hashes: Vec<&str> = [&SCRIPTS.leave_alone, &SCRIPTS.leave].map(|lua| &*lua.hash).to_vec();
+    let words: Vec<&str> = ["SCRIPT", "EXISTS"].into_iter().chain(hashes).collect();
+    assert_eq!(cluster.servers[0].run_words::<Vec<i64>>(&words), [1, 0]);
 }

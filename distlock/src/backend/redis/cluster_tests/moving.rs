@@ -1,16 +1,18 @@
 //! Slots that move.
 
-use std::sync::Arc;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::{TTL, enter, enter_as, granted, leave, persist, renew, renew_as, scripts, set};
 
 use crate::LockManager;
-use crate::backend::redis::ClusterBackend;
 use crate::backend::redis::slots::{slot_of, tag_of};
 use crate::backend::redis::test_cluster::Cluster;
+use crate::backend::redis::test_scripted::{Answer, Scripted};
 use crate::backend::redis::test_server::{LONG, Rig, Seen, block_on, wait_until};
+use crate::backend::redis::{ClusterBackend, RedisConfig};
 use crate::backend::{
     AcquireMode, AcquireReply, Backend, BatchReply, Failure, LinkEvent, LockKind, Push, PushHint,
     ReleaseReply, RenewReply, Token, op,
@@ -40,6 +42,43 @@ fn a_slot_that_has_moved_is_followed() {
     b.send(&key, leave(2)).unwrap();
     assert!(cluster.keys().iter().all(|key| key.starts_with("dl1:f{")), "{:?}", cluster.keys());
     a.wait_until_up();
+}
+
+/// The node that takes a slot over may be out of reach for this process alone.
+#[test]
+fn a_renewal_that_is_redirected_to_a_node_without_a_link_delays_no_other() {
+    const RENEWED: &str = "*3\r\n$7\r\nRENEWED\r\n$7\r\ndl1:a:1\r\n$16\r\n1700000000000000\r\n";
+    // It accepts connections, and answers nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let asking: &str = format!("-ASK 1 {}\r\n", silent.local_addr().unwrap()).leak();
+    let slots = Arc::new(OnceLock::<&str>::new());
+    let known = slots.clone();
+    let server = Scripted::start(move |words| {
+        Answer::Line(match words {
+            ["PING"] => "+PONG\r\n",
+            ["EVAL", "return 1", ..] => ":1\r\n",
+            ["CLUSTER", "SLOTS"] => known.get().expect("set before the first connection"),
+            ["EVALSHA", _, _, "held", ..] => RENEWED,
+            ["EVALSHA", ..] => asking,
+            _ => "-ERR unknown command\r\n",
+        })
+    });
+    let port = server.address.port();
+    let map = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
+    slots.set(map.leak()).unwrap();
+    let config = RedisConfig::new(&format!("redis+cluster://{}", server.address), "a").unwrap();
+    let config = RedisConfig { connect_timeout: Duration::from_secs(3_600), ..config };
+    let rig = Rig::run(ClusterBackend::new(config).unwrap());
+    rig.wait_until_up();
+    let keys = ["there", "held", "there too"].map(Arc::from);
+    let parts = rig.backend.send_renew_all(keys.into_iter().map(|key| (key, renew(1))).collect());
+    for part in parts {
+        let results = block_on(part.results);
+        assert!(matches!(results[1], Ok(RenewReply::Renewed { .. })), "{results:?}");
+        for at in [0, 2] {
+            assert_eq!(results[at].as_ref().unwrap_err().kind, Failure::NotSent, "{results:?}");
+        }
+    }
 }
 
 #[test]

@@ -308,6 +308,10 @@ impl Sides {
         let value: Option<String> = self.run(&["GET", key]);
         let model = self.model.value(server_time, &name);
         self.same(&format!("the value of {key}"), &value, &model.as_ref().map(|(text, _)| text.to_string()));
+        for part in ["q", "e", "m"] {
+            let left: i64 = self.run(&["PTTL", &format!("dl1:{part}:{key}")]);
+            self.same(&format!("whether dl1:{part}:{key} expires"), &(left != -1), &true);
+        }
         let left: i64 = self.run(&["PTTL", key]);
         let ends = model.map_or(0, |(_, until)| until.0);
         let real_ends = if left < 0 { 0 } else { server_time.0 + left.unsigned_abs() * 1_000 };

@@ -1,5 +1,5 @@
 -- Releases a lock whichever token holds it, or ends the lease of one holder, and serves the queue.
--- (Behind clock.lua, push.lua, gap.lua, queue.lua, members.lua and serve.lua.)
+-- (Behind clock.lua, replica.lua, push.lua, gap.lua, queue.lua, members.lua and serve.lua.)
 --
 -- KEYS   lock  queue  entries  fence counter  members
 -- ARGV   channel prefix (as for push)  count  [from  [owner]]
@@ -13,7 +13,7 @@ if type(holder) == 'table' then
   return holder
 end
 if not holder then
-  return {'FREE'}
+  return refused_by_replica(keys.lock) or {'FREE'}
 end
 local owner, now, held = ARGV[4] or holder, server_time(), ''
 if owner == holder then
@@ -24,7 +24,7 @@ elseif is_marker(holder) and is_paired(keys.lock, keys.members, now)
   and redis.call('ZREM', keys.members, owner) == 1 then
   held = drop_expired_members(keys.lock, keys.members, now) and holder or ''
 else
-  return {'NOT_HELD'}
+  return refused_by_replica(keys.lock) or {'NOT_HELD'}
 end
 serve(keys, {
   now = now, held = held, waiter = redis.call('LPOP', keys.queue),

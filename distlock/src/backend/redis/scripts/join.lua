@@ -12,7 +12,7 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
     return 'ERROR', held
   end
   if not held then
-    add_first_member(lock, members, marker, token, expiry, now)
+    add_first_member(lock, members, marker, token, expiry)
     return 'FRESH'
   end
   if held ~= marker then
@@ -32,7 +32,7 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
     -- The last lease has expired. Keys expire by the millisecond and leases by the microsecond, so the marker may
     -- remain until the end of this millisecond, or longer (see is_paired). A marker without its set would look like
     -- the marker of another program.
-    add_first_member(lock, members, marker, token, expiry, now)
+    add_first_member(lock, members, marker, token, expiry)
     return 'FRESH'
   end
   local mine = redis.call('ZSCORE', members, token)

@@ -51,10 +51,14 @@ local function add_member(lock, members, token, expiry, now)
   drop_expired_members(lock, members, now)
 end
 
--- Adds the first holder of a free lock. The set of an earlier marker must not become valid with the new marker.
-local function add_first_member(lock, members, marker, token, expiry, now)
+-- Adds the first holder of a free lock. The set of an earlier marker must not become valid with the new marker. The
+-- marker comes last, and with its expiry: a script that stops in between, for lack of a permission, must not leave a
+-- marker that never expires.
+local function add_first_member(lock, members, marker, token, expiry)
+  local at = math.ceil(expiry / 1000)
   redis.call('DEL', members)
-  redis.call('SET', lock, marker)
-  add_member(lock, members, token, expiry, now)
+  redis.call('ZADD', members, text(expiry), token)
+  redis.call('PEXPIREAT', members, text(at + 500))
+  redis.call('SET', lock, marker, 'PXAT', text(at))
 end
 

@@ -37,13 +37,20 @@ local function enqueue(queue, entries, token, now, queue_entry_ttl, claim, fence
   local entry = text(now + queue_entry_ttl * 1000) .. ' ' .. claim .. ' ' .. fences .. ' ' .. how .. ' ' .. kind
   -- One of the two keys may have a value of another program. In this order, the script fails before it has written
   -- anything.
-  if not redis.call('HGET', entries, token) then
+  if not redis.call('HGET', entries, token) or not redis.call('LINDEX', queue, 0) then
     redis.call('RPUSH', queue, token)
   end
   redis.call('HSET', entries, token, entry)
   redis.call('PEXPIRE', queue, 2 * queue_entry_ttl)
   redis.call('PEXPIRE', entries, 2 * queue_entry_ttl)
   return front(queue, entries, now) == token and 1 or 0
+end
+
+-- Puts the waiter back that was popped. Popping the last element has deleted the list, with its expiry.
+local function put_back(queue, entries, waiter)
+  if redis.call('LPUSH', queue, waiter) == 1 then
+    redis.call('PEXPIRE', queue, math.max(1000, redis.call('PTTL', entries)))
+  end
 end
 
 -- Removes the token from the queue. Returns whether it was there.

@@ -12,7 +12,8 @@
 -- Returns whether a waiter of this kind is compatible with the lock's value: its holders' marker, or '' for none.
 local function has_room(members, held, kind)
   if held == '' then
-    return true
+    -- This user may lack the permission to use the set. Then the waiter acquires the free lock itself.
+    return kind == 'e' or type(redis.pcall('ZCARD', members)) == 'number'
   end
   if kind == 's' or kind == 'e' then
     return kind == 's' and held == 'dl1:s'
@@ -55,7 +56,7 @@ local function serve(keys, run)
     local expiry, claim, fences, how, kind = string.match(entry or '', '^(%d+) (%d+) (%d+) (%a) (%S+)$')
     local alive = expiry and tonumber(expiry) > now
     if alive and not has_room(members, held, kind) then
-      redis.call('LPUSH', keys.queue, waiter)
+      put_back(keys.queue, entries, waiter)
       break
     end
     if alive and gap_is_now and run.poll_gap_interval == 0 then
@@ -68,7 +69,7 @@ local function serve(keys, run)
       end
     elseif alive and gap_is_now then
       if how == 'p' or publish('p ' .. waiter .. ' ' .. lock) then
-        redis.call('LPUSH', keys.queue, waiter)
+        put_back(keys.queue, entries, waiter)
         redis.call('DEL', lock)
         return true
       end
@@ -81,7 +82,7 @@ local function serve(keys, run)
       end
       local marker, lease_end = 'dl1:' .. kind, now + tonumber(claim) * 1000
       if held == '' then
-        add_first_member(lock, members, marker, waiter, lease_end, now)
+        add_first_member(lock, members, marker, waiter, lease_end)
       else
         add_member(lock, members, waiter, lease_end, now)
       end

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{TTL, busy, enter, fenced, leave, renew, set, with_user};
+use super::{TTL, busy, enter, failure, fenced, leave, renew, set, with_user};
 
 use crate::backend::redis::RedisConfig;
 use crate::backend::redis::test_server::{Rig, TestServer, block_on};
 use crate::backend::{
-    AcquireMode, AcquireReply, Backend, EarlierCommands, Failure, Notifications, Push, ReleaseReply, Token,
+    AcquireMode, AcquireReply, Backend, EarlierCommands, Failure, LockKind, Notifications, Push,
+    ReleaseReply, Token, op,
 };
 
 const LEAST: &str = "+evalsha +eval +set +get +del +pexpire +pttl +publish +subscribe +unsubscribe +ping \
@@ -57,6 +58,32 @@ fn the_least_privileges_that_are_documented_are_enough() {
     }
     a.wait_for_down();
     assert_eq!(a.wait_until_up().0, EarlierCommands::MayArrive);
+}
+
+/// The rights for shared locks are documented apart.
+#[test]
+fn without_the_rights_for_shared_locks_no_key_is_left_that_never_expires() {
+    let server = TestServer::start(&[]);
+    let rig = |url: &str, client| {
+        let rig = Rig::start(RedisConfig::new(url, client).unwrap());
+        rig.wait_until_pushed();
+        rig
+    };
+    let least = rig(&with_user(&server, "least", &format!("~* &* {LEAST}")), "a");
+    let most = rig(&server.url(), "b");
+    let reads = |token, mode| op::Acquire { kind: LockKind::Shared, ..enter(token, mode) };
+    let error = least.send("k", reads(1, AcquireMode::Try)).unwrap_err();
+    assert_eq!(error.kind, Failure::Refused, "{error}");
+    assert_eq!(server.run::<i64>("EXISTS k"), 0);
+    least.send("k", set(2)).unwrap();
+    busy(most.send("k", reads(3, AcquireMode::Wait)));
+    assert_eq!(least.send("k", leave(2)).unwrap(), ReleaseReply::Released { gap: false });
+    assert!(most.send("k", reads(3, AcquireMode::WaitAgain)).unwrap().is_acquired());
+    // A right that is missing later in the script.
+    let url = with_user(&server, "partly", &format!("~* &* {LEAST} +zcard +zadd"));
+    let partly = rig(&url, "c");
+    assert_eq!(failure(partly.send("j", reads(4, AcquireMode::Try))), Failure::Refused);
+    assert_eq!(server.run::<i64>("EXISTS j"), 0);
 }
 
 #[test]

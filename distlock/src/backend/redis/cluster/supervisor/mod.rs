@@ -115,7 +115,7 @@ impl Supervisor {
         loop {
             for node in self.nodes.lock().values() {
                 if node.keep() {
-                    let owner = Arc::new(NodeLink { supervisor: Arc::clone(self), node: Arc::clone(node) });
+                    let owner = Arc::new(NodeLink::new(Arc::clone(self), Arc::clone(node)));
                     keepers.spawn(async move {
                         tokio::select! {
                             () = supervisor::supervise(Arc::clone(&owner)) => {}

@@ -1,6 +1,7 @@
 //! The links to one node: for commands and for pushes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::Cmd;
@@ -27,6 +28,14 @@ const LONGEST_CONNECT_PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct NodeLink {
     pub(super) supervisor: Arc<Supervisor>,
     pub(super) node: Arc<Node>,
+    /// Whether a connection of this node was subscribed.
+    subscribed_before: AtomicBool,
+}
+
+impl NodeLink {
+    pub(super) fn new(supervisor: Arc<Supervisor>, node: Arc<Node>) -> NodeLink {
+        NodeLink { supervisor, node, subscribed_before: AtomicBool::new(false) }
+    }
 }
 
 impl Connects for NodeLink {
@@ -143,22 +152,21 @@ impl Listener for NodeLink {
         Ok(self.node.address.clone())
     }
 
+    /// While other subscriptions remain, no push by PUBLISH is missed. A push by SPUBLISH may have gone to the
+    /// connection before this one, so the engine must ask for every waiter.
     fn subscribed(&self, at: Endpoint) {
-        self.supervisor.reported.lock().subscribed.insert(at.address);
-        self.supervisor.report_pushes();
-    }
-
-    /// While other subscriptions remain, no push by PUBLISH is missed. A push by SPUBLISH may have been missed, so the
-    /// engine must ask for every waiter.
-    fn unsubscribed(&self) {
+        let again = self.subscribed_before.swap(true, Ordering::Relaxed);
         let mut reported = self.supervisor.reported.lock();
-        let lost = reported.subscribed.remove(&self.node.address);
-        reported.unreported |= lost && reported.up && self.supervisor.wire.pushes_by_slot();
+        reported.subscribed.insert(at.address);
+        reported.unreported |= again && reported.up && self.supervisor.wire.pushes_by_slot();
         drop(reported);
         self.supervisor.report_pushes();
-        if lost {
-            self.supervisor.changed.notify_one();
-        }
+        self.supervisor.changed.notify_one();
+    }
+
+    fn unsubscribed(&self) {
+        self.supervisor.reported.lock().subscribed.remove(&self.node.address);
+        self.supervisor.report_pushes();
     }
 
     fn slot_channels(&self) -> Option<&SlotChannels> {
